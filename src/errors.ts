@@ -1,0 +1,55 @@
+/** The one catalogue of error codes, and the error that carries them. The code is also the condition and event reason. */
+import { agentErrors } from "./errors/agent.ts";
+import { apiErrors } from "./errors/api.ts";
+import { cliErrors } from "./errors/cli.ts";
+import { engineErrors } from "./errors/engine.ts";
+import { placementErrors } from "./errors/placement.ts";
+import { sourceErrors } from "./errors/source.ts";
+
+/** What a catalogue entry says: `what` happened in general, and what to `do` about it. */
+export interface ErrorEntry {
+  readonly what: string;
+  readonly do: string;
+  readonly command?: string;
+}
+
+export const errorCatalogue = {
+  ...sourceErrors,
+  ...engineErrors,
+  ...agentErrors,
+  ...apiErrors,
+  ...placementErrors,
+  ...cliErrors,
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errorCatalogue;
+
+export interface Remedy {
+  readonly summary: string;
+  readonly command?: string;
+}
+
+/** An expected failure: stable code, one sentence on what happened here, and what to do. Anything else thrown is a bug. */
+export class MetalbridgeError extends Error {
+  readonly code: ErrorCode;
+  readonly remedy: Remedy;
+
+  constructor(code: ErrorCode, message: string, remedy?: Remedy, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "MetalbridgeError";
+    this.code = code;
+    this.remedy = remedy ?? defaultRemedy(code);
+  }
+}
+
+/** The catalogue's own remedy for a code. */
+export function defaultRemedy(code: ErrorCode): Remedy {
+  const entry: ErrorEntry = errorCatalogue[code];
+  return entry.command === undefined ? { summary: entry.do } : { summary: entry.do, command: entry.command };
+}
+
+/** One line for conditions, events and logs: what happened, then what to do. */
+export function describeError(error: MetalbridgeError): string {
+  const { summary, command } = error.remedy;
+  return command === undefined ? `${error.message}; ${summary}` : `${error.message}; ${summary}: ${command}`;
+}

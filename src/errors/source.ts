@@ -1,0 +1,5 @@
+/** Where weights come from: addresses, downloads, file formats. */
+import type { ErrorEntry } from "../errors.ts";
+
+export const sourceErrors = {
+} as const satisfies Record<string, ErrorEntry>;
