@@ -3,15 +3,9 @@ import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
 import { cliErrors } from "./errors/cli.ts";
 import { engineErrors } from "./errors/engine.ts";
+import type { ErrorEntry } from "./errors/entry.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { sourceErrors } from "./errors/source.ts";
-
-/** What a catalogue entry says: `what` happened in general, and what to `do` about it. */
-export interface ErrorEntry {
-  readonly what: string;
-  readonly do: string;
-  readonly command?: string;
-}
 
 export const errorCatalogue = {
   ...sourceErrors,

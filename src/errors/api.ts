@@ -1,5 +1,5 @@
 /** The API server: credentials, reachability, CRDs. */
-import type { ErrorEntry } from "../errors.ts";
+import type { ErrorEntry } from "./entry.ts";
 
 export const apiErrors = {
 } as const satisfies Record<string, ErrorEntry>;

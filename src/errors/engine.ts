@@ -1,5 +1,5 @@
 /** Engines: finding, starting, probing, ending them. */
-import type { ErrorEntry } from "../errors.ts";
+import type { ErrorEntry } from "./entry.ts";
 
 export const engineErrors = {
 } as const satisfies Record<string, ErrorEntry>;

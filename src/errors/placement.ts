@@ -1,5 +1,5 @@
 /** Placing services on hosts. */
-import type { ErrorEntry } from "../errors.ts";
+import type { ErrorEntry } from "./entry.ts";
 
 export const placementErrors = {
 } as const satisfies Record<string, ErrorEntry>;

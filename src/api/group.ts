@@ -1,0 +1,31 @@
+/** Names that every part agrees on: API group, labels, annotations, finalizers, field managers, namespaces. */
+
+export const GROUP = "metalbridge.dev";
+export const VERSION = "v1alpha1";
+export const API_VERSION = `${GROUP}/${VERSION}`;
+
+export const LABEL_HOST = "metalbridge.dev/host";
+export const LABEL_SERVICE = "metalbridge.dev/service";
+export const LABEL_SERVICE_UID = "metalbridge.dev/service-uid";
+export const LABEL_REVISION = "metalbridge.dev/revision";
+export const LABEL_REPLICA = "metalbridge.dev/replica";
+export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
+export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
+export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
+
+/** On an EndpointSlice: comma-separated CIDRs or addresses it may hold, copied from `Host.spec.addresses`. */
+export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
+
+export const FINALIZER_SERVICE = "metalbridge.dev/service";
+export const FINALIZER_ENGINE = "metalbridge.dev/engine";
+
+export const MANAGER_CONTROLLER = "metalbridge-controller";
+export const MANAGER_AGENT = "metalbridge-agent";
+
+/** Leases of hosts, one per host, named like the Host. */
+export const NAMESPACE_HOSTS = "metalbridge-hosts";
+/** The controller's leader-election Lease `metalbridge-controller` lives here. */
+export const NAMESPACE_SYSTEM = "metalbridge-system";
+
+/** The one port name that Service and EndpointSlice share; kube-proxy joins on it. */
+export const PORT_NAME = "http";

@@ -1,0 +1,130 @@
+/** What the rest of the code sees of the API server: objects, typed results, the client port. */
+
+export interface ObjectMeta {
+  name: string;
+  namespace?: string;
+  uid?: string;
+  resourceVersion?: string;
+  generation?: number;
+  creationTimestamp?: string;
+  deletionTimestamp?: string;
+  labels?: Record<string, string>;
+  annotations?: Record<string, string>;
+  finalizers?: string[];
+  ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
+  managedFields?: unknown[];
+}
+
+export interface KubeObject {
+  apiVersion?: string;
+  kind?: string;
+  metadata: ObjectMeta;
+}
+
+/** One kind of object as the API server addresses it. `T` ties results to it. */
+export interface Kind<T extends KubeObject> {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** Type carrier only; never set. */
+  readonly __object?: T;
+}
+
+export interface ObjectRef {
+  readonly name: string;
+  readonly namespace?: string | undefined;
+}
+
+export type FailureKind =
+  | "notFound"
+  | "alreadyExists"
+  | "conflict"
+  | "invalid"
+  | "forbidden"
+  | "unauthorized"
+  | "gone"
+  | "throttled"
+  | "unavailable"
+  | "unreachable"
+  | "unexpected";
+
+/** Why a call did not succeed. `status` is 0 when no response came; `message` is the server's sentence. */
+export interface ApiFailure {
+  readonly kind: FailureKind;
+  readonly status: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly retryAfterMs?: number;
+}
+
+export type ApiResult<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: ApiFailure };
+
+export type JsonPatchOp =
+  | { readonly op: "add" | "replace" | "test"; readonly path: string; readonly value: unknown }
+  | { readonly op: "remove"; readonly path: string };
+
+export interface ListOptions {
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+export interface ApplyOptions<T> {
+  readonly manager: string;
+  readonly subresource?: "status";
+  /** The newest object known (cache or live). Given, nothing is sent when the apply would change nothing, and its uid is carried, so that a deleted object is never created again. */
+  readonly current?: T | undefined;
+}
+
+export interface RemoveOptions {
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly propagation?: "Background" | "Foreground" | "Orphan";
+}
+
+/** Every call is bounded by a timeout and never throws for what a server or network may do. */
+export interface KubeClient {
+  readonly get: <T extends KubeObject>(kind: Kind<T>, ref: ObjectRef) => Promise<ApiResult<T>>;
+  readonly list: <T extends KubeObject>(
+    kind: Kind<T>,
+    options?: ListOptions,
+  ) => Promise<ApiResult<{ items: T[]; resourceVersion: string }>>;
+  readonly create: <T extends KubeObject>(kind: Kind<T>, object: T) => Promise<ApiResult<T>>;
+  /** PUT; the object's resourceVersion must match. */
+  readonly update: <T extends KubeObject>(kind: Kind<T>, object: T) => Promise<ApiResult<T>>;
+  /** Forced server-side apply of one complete configuration. `value.sent` is false when nothing differed. */
+  readonly apply: <T extends KubeObject>(
+    kind: Kind<T>,
+    object: T,
+    options: ApplyOptions<T>,
+  ) => Promise<ApiResult<{ object: T; sent: boolean }>>;
+  readonly jsonPatch: <T extends KubeObject>(
+    kind: Kind<T>,
+    ref: ObjectRef,
+    operations: readonly JsonPatchOp[],
+    options?: { readonly subresource?: "status" },
+  ) => Promise<ApiResult<T>>;
+  readonly remove: <T extends KubeObject>(
+    kind: Kind<T>,
+    ref: ObjectRef,
+    options?: RemoveOptions,
+  ) => Promise<ApiResult<void>>;
+}
+
+/** A live, complete local copy of one kind, kept by list and watch for as long as its AbortSignal is not aborted. */
+export interface Reflector<T extends KubeObject> {
+  /** `namespace/name`, or `name` for cluster-scoped objects. */
+  readonly get: (key: string) => T | undefined;
+  readonly list: () => readonly T[];
+  /** True after the first successful list of this process. */
+  readonly isSynced: () => boolean;
+  readonly whenSynced: () => Promise<void>;
+  /** Monotonic time of the last event, bookmark or list; undefined before the first. */
+  readonly lastSignMs: () => number | undefined;
+  /** Number of interruptions so far (reconnects that were not a clean end); liveness starts counting afresh when it grows. */
+  readonly interruptions: () => number;
+}
