@@ -1,0 +1,14 @@
+/** Where this installation of Metalbridge lives: the folder with its package.json, from sources and from dist alike. */
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export function packageRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) throw new Error("package.json of metalbridge not found above its own code");
+    folder = parent;
+  }
+  return folder;
+}
