@@ -1,0 +1,108 @@
+/** The model store as the rest of the agent sees it. */
+import type { Clock, Log } from "../../src/ports.ts";
+
+export interface ModelRequest {
+  /** As in `Model.spec.source`. */
+  readonly source: string;
+  readonly files?: readonly string[] | undefined;
+  readonly mmproj?: string | undefined;
+  /** Of the first file of the weights. */
+  readonly sha256?: string | undefined;
+  /** `gguf` (default) makes the store look at the first bytes of every `.gguf`. */
+  readonly format?: string | undefined;
+  readonly refreshPolicy?: "IfNotPresent" | "OnChange" | undefined;
+  /** Sent as a bearer token to the source's own host only. */
+  readonly token?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface StoredFile {
+  readonly name: string;
+  readonly path: string;
+  readonly sizeBytes: number;
+  /** Absent for files used in place that nobody asked to verify. */
+  readonly sha256?: string;
+}
+
+/** A model that is complete on disk. `path` is the file, the first shard, or the folder that an engine opens. */
+export interface StoredModel {
+  readonly path: string;
+  readonly mmprojPath?: string;
+  /** Sum of all files, the projector included. */
+  readonly sizeBytes: number;
+  /** Of the first file; absent for a file used in place that nobody asked to verify. */
+  readonly sha256?: string;
+  readonly files: readonly StoredFile[];
+}
+
+export interface FetchProgress {
+  readonly bytes: number;
+  /** Absent while the server has not said. */
+  readonly totalBytes?: number;
+}
+
+export interface FetchOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: FetchProgress) => void;
+}
+
+/** One entry of `Host.status.models`. */
+export interface StoredModelInfo {
+  readonly source: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** To the hour, so that use alone does not change status all the time. */
+  readonly lastUsedAt: string;
+  readonly inUse: boolean;
+}
+
+export interface DiskReading {
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+  readonly storeBytes: number;
+}
+
+export interface ModelStore {
+  /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
+  readonly resolve: (request: ModelRequest) => Promise<StoredModel | undefined>;
+  /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
+  readonly fetch: (request: ModelRequest, options: FetchOptions) => Promise<StoredModel>;
+  readonly list: () => Promise<readonly StoredModelInfo[]>;
+  /** Marks a model as used by `owner` (a replica's uid): it is never removed until the last owner releases it. */
+  readonly hold: (owner: string, model: StoredModel) => void;
+  readonly release: (owner: string) => void;
+  /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
+  readonly remove: (source: string) => Promise<boolean>;
+  /** Removes least recently used, unused models until the quota is kept. */
+  readonly collect: () => Promise<readonly StoredModelInfo[]>;
+  readonly setQuota: (quotaBytes: number | undefined) => void;
+  readonly disk: () => Promise<DiskReading>;
+}
+
+export interface StoreLimits {
+  /** No byte for this long ends an attempt. */
+  readonly stallMs: number;
+  readonly connectMs: number;
+  readonly attempts: number;
+  readonly firstBackoffMs: number;
+  readonly maxRedirects: number;
+}
+
+export interface StoreOptions {
+  readonly dir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Folders whose files may be used in place; nothing outside of them is ever opened. */
+  readonly allowedRoots: readonly string[];
+  readonly hfEndpoint: string;
+  /** Used for hf:// when the request brings no token. */
+  readonly hfToken?: string | undefined;
+  /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  readonly allowLoopback?: boolean;
+  readonly allowPrivate?: boolean;
+  readonly quotaBytes?: number | undefined;
+  /** Left free on the disk by every download. */
+  readonly reserveBytes: number;
+  readonly limits?: Partial<StoreLimits>;
+}
