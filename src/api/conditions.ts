@@ -1,0 +1,81 @@
+/** Conditions as metav1 has them: one entry per type, one writer per type. */
+import { z } from "zod";
+
+export const conditionSchema = z.object({
+  type: z
+    .string()
+    .max(316)
+    .regex(/^([a-zA-Z0-9][a-zA-Z0-9.-]*\/)?[A-Za-z0-9][A-Za-z0-9_.-]*$/)
+    .describe("What the condition is about, in CamelCase. One entry per type."),
+  status: z.enum(["True", "False", "Unknown"]).describe("Whether it holds: True, False or Unknown."),
+  reason: z
+    .string()
+    .min(1)
+    .max(1024)
+    .regex(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/)
+    .describe("Stable code for the last change; docs/errors.md lists what each one asks you to do."),
+  message: z.string().max(32768).describe("One sentence for people: what is so, and what to do about it."),
+  observedGeneration: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("The metadata.generation the condition was judged on; older than the object's means out of date."),
+  lastTransitionTime: z.iso.datetime({ offset: true }).describe("When status last changed."),
+});
+
+export type Condition = z.output<typeof conditionSchema>;
+
+export const conditionsSchema = z
+  .array(conditionSchema)
+  .max(64)
+  .meta({
+    description: "What is known about this object, one entry per type, each with a reason code and a sentence.",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["type"],
+  });
+
+export interface ConditionUpdate {
+  readonly type: string;
+  readonly status: Condition["status"];
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration?: number | undefined;
+}
+
+/** The list with one condition set. `lastTransitionTime` moves only with `status`; order is by type, so equal states compare equal. */
+export function setCondition(
+  conditions: readonly Condition[] | undefined,
+  update: ConditionUpdate,
+  nowIso: string,
+): Condition[] {
+  const before = getCondition(conditions, update.type);
+  const next: Condition = {
+    type: update.type,
+    status: update.status,
+    reason: update.reason,
+    message: update.message,
+    lastTransitionTime: before?.status === update.status ? before.lastTransitionTime : nowIso,
+  };
+  if (update.observedGeneration !== undefined) next.observedGeneration = update.observedGeneration;
+  const others = (conditions ?? []).filter((condition) => condition.type !== update.type);
+  return [...others, next].sort(byType);
+}
+
+/** The condition of a type, if the list has one. */
+export function getCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/** True only when the condition is there and says True: absent and Unknown are not True. */
+export function isConditionTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
+  return getCondition(conditions, type)?.status === "True";
+}
+
+/** The list without a type; the same order rule as {@link setCondition}. */
+export function removeCondition(conditions: readonly Condition[] | undefined, type: string): Condition[] {
+  return (conditions ?? []).filter((condition) => condition.type !== type).sort(byType);
+}
+
+function byType(a: Condition, b: Condition): number {
+  return a.type < b.type ? -1 : a.type > b.type ? 1 : 0;
+}

@@ -1,0 +1,45 @@
+/** Names that are made rather than given, and the limits that keep them legal. */
+import { hash } from "../hash.ts";
+
+/** Longest name of an InferenceService: a DNS label with room left for what is made from it. */
+export const SERVICE_NAME_MAX = 50;
+/** Longest name of a Host: it is used as a label value. */
+export const HOST_NAME_MAX = 63;
+/** Longest name of an InferenceReplica: it is used as a label value and as a slice name. */
+export const REPLICA_NAME_MAX = 63;
+
+const HASH_DIGITS = 10;
+
+export interface ReplicaNameParts {
+  readonly service: string;
+  readonly serviceUid: string;
+  readonly ordinal: number;
+  readonly revision: string;
+  /** Grows when the same slot is placed once more, for example after its host was lost. */
+  readonly attempt: number;
+}
+
+/**
+ * `<service>-<ordinal>-<hash>`. The host is left out on purpose: a second placement of the same slot
+ * collides (AlreadyExists) instead of running twice. A long service name is cut; the hash keeps it unique.
+ */
+export function replicaName({ service, serviceUid, ordinal, revision, attempt }: ReplicaNameParts): string {
+  const digest = hash(JSON.stringify([serviceUid, ordinal, revision, attempt]), HASH_DIGITS);
+  const suffix = `-${ordinal}-${digest}`;
+  return `${service.slice(0, REPLICA_NAME_MAX - suffix.length)}${suffix}`;
+}
+
+/** The EndpointSlice of a replica has the replica's name. */
+export function sliceName(replica: string): string {
+  return replica;
+}
+
+/** The ClusterIP Service of an InferenceService has the InferenceService's name. */
+export function serviceName(inferenceService: string): string {
+  return inferenceService;
+}
+
+/** The ControllerRevision that keeps an old template. */
+export function revisionName(service: string, revision: string): string {
+  return `${service}-${revision}`;
+}
