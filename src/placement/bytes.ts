@@ -1,0 +1,14 @@
+/** Sizes as people read them. */
+
+const GIB = 1024 ** 3;
+const MIB = 1024 ** 2;
+
+/** "41.2 GiB", "512 MiB": one digit, and never "0 GiB" for something that is there. */
+export function formatBytes(bytes: number): string {
+  if (Math.abs(bytes) >= GIB) return `${trim(bytes / GIB)} GiB`;
+  return `${trim(bytes / MIB)} MiB`;
+}
+
+function trim(value: number): string {
+  return value.toFixed(1).replace(/\.0$/, "");
+}

@@ -1,0 +1,173 @@
+/** The planner of placement: which host takes which slot, and for every slot without a host, why not. Pure and total. */
+import { formatBytes } from "./bytes.ts";
+import { filters, missingBytes, REFUSAL_MS } from "./filters.ts";
+import { rateHost } from "./scores.ts";
+import type {
+  Demand,
+  HostClaim,
+  HostFacts,
+  Miss,
+  Placed,
+  PlacementInput,
+  PlacementPlan,
+  Unplaced,
+} from "./types.ts";
+
+const MAX_MISSES = 10;
+
+/** What has been given away so far in this plan, claims that were there before included. */
+interface Ledger {
+  readonly bytes: Map<string, number>;
+  readonly replicas: Map<string, number>;
+}
+
+/** A miss with what it is sorted by. */
+interface RankedMiss extends Miss {
+  readonly passed: number;
+  readonly missing: number;
+}
+
+/**
+ * Serves the demands by priority, then age, and gives each to the best host that passes every filter.
+ * A demand that fits nowhere does not hold up smaller ones behind it. What runs already is never moved.
+ */
+export function planPlacement({ hosts, claims, demands }: PlacementInput, now: number): PlacementPlan {
+  const ledger = openLedger(claims);
+  const placed: Placed[] = [];
+  const waiting: Unplaced[] = [];
+  const queue: string[] = [];
+  for (const demand of [...demands].sort(byTurn)) {
+    const outcome = placeOne(demand, hosts, ledger, now);
+    if ("host" in outcome) {
+      placed.push(outcome);
+      record(ledger, demand.service, outcome.host, demand.memory.known ? demand.memory.bytes : 0);
+      continue;
+    }
+    if (!queue.includes(demand.service)) queue.push(demand.service);
+    waiting.push(explain(demand, outcome.misses, queue.indexOf(demand.service) + 1));
+  }
+  const recheckAfterMs = soonestRefusalEnd(demands, now);
+  return recheckAfterMs === undefined ? { placed, waiting } : { placed, waiting, recheckAfterMs };
+}
+
+/** By priority (higher first), then age, then name and ordinal: the order is the same whatever the input's order. */
+export function byTurn(a: Demand, b: Demand): number {
+  return (
+    b.priority - a.priority || a.since - b.since || compareText(a.service, b.service) || a.ordinal - b.ordinal
+  );
+}
+
+function placeOne(
+  demand: Demand,
+  hosts: readonly HostFacts[],
+  ledger: Ledger,
+  now: number,
+): Placed | { misses: RankedMiss[] } {
+  const misses: RankedMiss[] = [];
+  let best: { host: string; total: number; why: string } | undefined;
+  for (const host of hosts) {
+    const claimedBytes = ledger.bytes.get(host.name) ?? 0;
+    const miss = firstMiss(demand, host, claimedBytes, now);
+    if (miss !== undefined) {
+      misses.push(miss);
+      continue;
+    }
+    const siblings = ledger.replicas.get(siblingKey(demand.service, host.name)) ?? 0;
+    const { total, why } = rateHost(demand, host, { claimedBytes, siblings });
+    if (best === undefined || total > best.total || (total === best.total && host.name < best.host)) {
+      best = { host: host.name, total, why };
+    }
+  }
+  if (best === undefined) return { misses };
+  return { service: demand.service, ordinal: demand.ordinal, host: best.host, why: best.why };
+}
+
+function firstMiss(
+  demand: Demand,
+  host: HostFacts,
+  claimedBytes: number,
+  now: number,
+): RankedMiss | undefined {
+  for (const [passed, { code, refuse }] of filters.entries()) {
+    const message = refuse(demand, host, { claimedBytes, now });
+    if (message !== undefined) {
+      return { host: host.name, code, message, passed, missing: missingBytes(demand, host, claimedBytes) };
+    }
+  }
+  return undefined;
+}
+
+function explain(demand: Demand, misses: readonly RankedMiss[], queuePosition: number): Unplaced {
+  const nearest = [...misses].sort(
+    (a, b) => b.passed - a.passed || a.missing - b.missing || compareText(a.host, b.host),
+  );
+  const shown = nearest.slice(0, MAX_MISSES).map(({ host, code, message }) => ({ host, code, message }));
+  const counts: Record<string, number> = {};
+  for (const { code } of nearest) counts[code] = (counts[code] ?? 0) + 1;
+  const first = nearest[0];
+  const { code, waitingFor } = wants(demand, first);
+  return {
+    service: demand.service,
+    ordinal: demand.ordinal,
+    code,
+    message: first === undefined ? "no host is registered" : sentence(shown, misses.length),
+    queuePosition,
+    waitingFor,
+    misses: shown,
+    counts,
+  };
+}
+
+/** The nearest miss names what the demand waits for. */
+function wants(
+  { memory, runtime }: Demand,
+  nearest: RankedMiss | undefined,
+): Pick<Unplaced, "code" | "waitingFor"> {
+  if (nearest === undefined) return { code: "NoHosts", waitingFor: "a host" };
+  switch (nearest.code) {
+    case "HostMemoryShort":
+      return {
+        code: "InsufficientMemory",
+        waitingFor: memory.known ? `${formatBytes(memory.bytes)} of memory` : "memory",
+      };
+    case "HostRuntimeMissing":
+      return { code: "NoHostFits", waitingFor: `a host with ${runtime}` };
+    case "HostNotNamed":
+    case "HostNotSelected":
+      return { code: "NoHostFits", waitingFor: "a host that spec.placement allows" };
+    default:
+      return { code: "NoHostFits", waitingFor: `host ${nearest.host}` };
+  }
+}
+
+function sentence(shown: readonly Miss[], all: number): string {
+  const listed = shown.map(({ host, message }) => `${host}: ${message}`).join("; ");
+  return all > shown.length ? `${listed}; and ${all - shown.length} more` : listed;
+}
+
+function soonestRefusalEnd(demands: readonly Demand[], now: number): number | undefined {
+  const ends = demands
+    .flatMap(({ refusals }) => refusals.map(({ atMs }) => atMs + REFUSAL_MS - now))
+    .filter((inMs) => inMs > 0);
+  return ends.length === 0 ? undefined : Math.min(...ends);
+}
+
+function openLedger(claims: readonly HostClaim[]): Ledger {
+  const ledger: Ledger = { bytes: new Map(), replicas: new Map() };
+  for (const { service, host, bytes } of claims) record(ledger, service, host, bytes);
+  return ledger;
+}
+
+function record({ bytes, replicas }: Ledger, service: string, host: string, amount: number): void {
+  bytes.set(host, (bytes.get(host) ?? 0) + amount);
+  const key = siblingKey(service, host);
+  replicas.set(key, (replicas.get(key) ?? 0) + 1);
+}
+
+function siblingKey(service: string, host: string): string {
+  return `${service} ${host}`;
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

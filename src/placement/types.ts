@@ -1,0 +1,116 @@
+/** What placement reads and what it answers: plain data, so that a plan can be written down and compared. */
+import type { ErrorCode } from "../errors.ts";
+
+/** What a condition of a host says; absent counts as Unknown. */
+export interface Claimed {
+  readonly status: "True" | "False" | "Unknown";
+  readonly message?: string;
+}
+
+export type HostBudget =
+  | { readonly known: true; readonly bytes: number; readonly basis: string }
+  | { readonly known: false; readonly why: string };
+
+export interface StoredWeights {
+  readonly source: string;
+  readonly sha256?: string;
+}
+
+/** One host as the placement sees it. */
+export interface HostFacts {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ready: Claimed;
+  readonly reachable: Claimed;
+  readonly isLost: boolean;
+  readonly cordon?: "unschedulable" | "drain";
+  /** Names of the conditions of pressure that hold: no new engine starts there. */
+  readonly pressures: readonly string[];
+  readonly runtimes: readonly string[];
+  readonly budget: HostBudget;
+  readonly models: readonly StoredWeights[];
+}
+
+/** Memory that is spoken for on a host: a replica in any phase, also draining, or a create that is not confirmed yet. */
+export interface HostClaim {
+  readonly replica: string;
+  readonly service: string;
+  readonly host: string;
+  readonly bytes: number;
+}
+
+export interface Refusal {
+  readonly host: string;
+  readonly atMs: number;
+  readonly message: string;
+}
+
+export interface SelectorRequirement {
+  readonly key: string;
+  readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+  readonly values?: readonly string[] | undefined;
+}
+
+export interface HostChoice {
+  /** Empty means any host. */
+  readonly hosts: readonly string[];
+  readonly matchLabels: Readonly<Record<string, string>>;
+  readonly matchExpressions: readonly SelectorRequirement[];
+  readonly spread: "spread" | "pack";
+}
+
+/** One slot of a service that wants a host. */
+export interface Demand {
+  /** `namespace/name` of the service. */
+  readonly service: string;
+  readonly ordinal: number;
+  readonly priority: number;
+  /** Creation of the service, seconds or milliseconds since the epoch: only compared. */
+  readonly since: number;
+  readonly runtime: string;
+  /** Unknown means that only the host can tell (a file on its disk): its agent does the admission. */
+  readonly memory: { readonly known: true; readonly bytes: number } | { readonly known: false };
+  readonly weights: StoredWeights;
+  readonly choice: HostChoice;
+  readonly refusals: readonly Refusal[];
+}
+
+export interface PlacementInput {
+  readonly hosts: readonly HostFacts[];
+  readonly claims: readonly HostClaim[];
+  readonly demands: readonly Demand[];
+}
+
+/** Why one host cannot take a demand. */
+export interface Miss {
+  readonly host: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export interface Placed {
+  readonly service: string;
+  readonly ordinal: number;
+  readonly host: string;
+  readonly why: string;
+}
+
+export interface Unplaced {
+  readonly service: string;
+  readonly ordinal: number;
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** 1 is next, over all services that wait: by priority, then age. */
+  readonly queuePosition: number;
+  readonly waitingFor: string;
+  /** At most ten, the nearest first. */
+  readonly misses: readonly Miss[];
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+export interface PlacementPlan {
+  readonly placed: readonly Placed[];
+  readonly waiting: readonly Unplaced[];
+  /** When a refusal ends, so that the plan is worth making again. */
+  readonly recheckAfterMs?: number;
+}
