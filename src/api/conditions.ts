@@ -19,7 +19,9 @@ export const conditionSchema = z.object({
     .int()
     .min(0)
     .optional()
-    .describe("The metadata.generation the condition was judged on; older than the object's means out of date."),
+    .describe(
+      "The metadata.generation the condition was judged on; older than the object's means out of date.",
+    ),
   lastTransitionTime: z.iso.datetime({ offset: true }).describe("When status last changed."),
 });
 
@@ -29,7 +31,8 @@ export const conditionsSchema = z
   .array(conditionSchema)
   .max(64)
   .meta({
-    description: "What is known about this object, one entry per type, each with a reason code and a sentence.",
+    description:
+      "What is known about this object, one entry per type, each with a reason code and a sentence.",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
   });
@@ -62,7 +65,10 @@ export function setCondition(
 }
 
 /** The condition of a type, if the list has one. */
-export function getCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
+export function getCondition(
+  conditions: readonly Condition[] | undefined,
+  type: string,
+): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }
 

@@ -1,0 +1,247 @@
+/** The settings of an engine: one set of fields for InferenceService.spec and for the resolved replica. */
+import { z } from "zod";
+
+export const RUNTIMES = [
+  "llamacpp",
+  "omlx",
+  "ollama",
+  "vllm",
+  "tgi",
+  "sglang",
+  "personaplex",
+  "generic",
+] as const;
+export const runtimeSchema = z.enum(RUNTIMES);
+export type Runtime = z.output<typeof runtimeSchema>;
+
+export const modeSchema = z.enum(["chat", "embedding", "rerank"]);
+export type Mode = z.output<typeof modeSchema>;
+
+export const CACHE_TYPES = ["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"] as const;
+const cacheType = z.enum(CACHE_TYPES);
+const customCacheType = z
+  .string()
+  .min(1)
+  .max(32)
+  .regex(/^[A-Za-z0-9_.-]+$/);
+const override = z.string().min(1).max(1024);
+const toggle = z.boolean();
+const argument = z.string().max(4096);
+
+export const SPECULATIVE_TYPES = [
+  "none",
+  "disabled",
+  "mtp",
+  "draft",
+  "draft-simple",
+  "draft-eagle3",
+  "draft-mtp",
+  "draft-dflash",
+  "draft-dspark",
+  "ngram-simple",
+  "ngram-map-k",
+  "ngram-map-k4v",
+  "ngram-mod",
+  "ngram-cache",
+] as const;
+
+export const speculativeType = z
+  .enum(SPECULATIVE_TYPES)
+  .describe(
+    "Where guesses come from: a draft model (draft*), the model's own heads (mtp), or the text so far (ngram-*).",
+  );
+
+export const speculativeTuning = {
+  nDraftMax: z
+    .int32()
+    .min(1)
+    .max(1024)
+    .describe("Most tokens guessed in one step. Absent: the engine's default.")
+    .optional(),
+  pMin: z
+    .number()
+    .min(0)
+    .max(1)
+    .describe("Least probability for a guess to be kept, 0 to 1. Absent: the engine's default.")
+    .optional(),
+};
+
+export const ropeScalingSchema = z.object({
+  type: z
+    .enum(["linear", "yarn", "longrope"])
+    .describe("Method that stretches the context beyond the trained one."),
+  factor: z
+    .string()
+    .max(16)
+    .regex(/^[0-9]+(\.[0-9]+)?$/)
+    .describe('How far it is stretched, as a string: "4.0" makes 32768 trained tokens 131072.')
+    .optional(),
+  originalContext: z
+    .int32()
+    .min(128)
+    .max(2097152)
+    .describe("Tokens the model was trained for, used by yarn and longrope. Absent: from the model file.")
+    .optional(),
+});
+
+/** Settings that InferenceService.spec and EngineSettings share, names and meaning alike. */
+export const engineFields = {
+  contextSize: z
+    .int32()
+    .min(128)
+    .max(2097152)
+    .describe(
+      "Context of the whole engine, in tokens, shared by all parallelSlots: 8192 with 4 slots gives each request 2048. It sizes the KV cache and so the memory claim. Absent: 4096 per slot, less where the model was trained for less.",
+    )
+    .optional(),
+  parallelSlots: z
+    .int32()
+    .min(1)
+    .max(64)
+    .describe("Requests that the engine works on at once; each has its share of contextSize. Absent: 1.")
+    .optional(),
+  kvUnified: toggle
+    .describe(
+      "One KV cache for all slots, so that a single request may use all of contextSize while others are short. Absent: false, every slot has its own equal share.",
+    )
+    .optional(),
+  ropeScaling: ropeScalingSchema
+    .describe("Stretches the model's context beyond what it was trained for. Absent: as the model file says.")
+    .optional(),
+  flashAttention: toggle
+    .describe("Turns flash attention on or off. Absent: the engine decides; a quantized cacheTypeV needs it.")
+    .optional(),
+  jinja: toggle
+    .describe(
+      "Uses the model's own chat template (needed for tool calls). Absent: the engine's default, on in current llama-server.",
+    )
+    .optional(),
+  cacheTypeK: cacheType
+    .describe("Element type of the keys in the KV cache: q8_0 halves its memory against f16. Absent: f16.")
+    .optional(),
+  cacheTypeV: cacheType
+    .describe(
+      "Element type of the values in the KV cache; quantized types need flash attention. Absent: f16.",
+    )
+    .optional(),
+  cacheTypeCustomK: customCacheType
+    .describe(
+      "A key type that the enum of cacheTypeK does not know; wins over it. The engine must support it.",
+    )
+    .optional(),
+  cacheTypeCustomV: customCacheType
+    .describe(
+      "A value type that the enum of cacheTypeV does not know; wins over it. The engine must support it.",
+    )
+    .optional(),
+  batchSize: z
+    .int32()
+    .min(1)
+    .max(16384)
+    .describe("Most prompt tokens handed to the engine in one step. Absent: the engine's default (2048).")
+    .optional(),
+  uBatchSize: z
+    .int32()
+    .min(1)
+    .max(16384)
+    .describe(
+      "Prompt tokens computed at once; more is faster and needs larger compute buffers. At most batchSize. Absent: the engine's default (512).",
+    )
+    .optional(),
+  promptCacheMiB: z
+    .int32()
+    .min(0)
+    .max(1048576)
+    .describe(
+      "Memory in MiB, beside the model, in which prompts of earlier requests are kept; counted in the claim. 0 turns it off, and it is 0 for embedding and rerank. Absent: 1024 for chat.",
+    )
+    .optional(),
+  gpuLayers: z
+    .int32()
+    .min(-1)
+    .max(1024)
+    .describe("Layers computed by the GPU: -1 or absent for all, 0 for none.")
+    .optional(),
+  moeCPUOffload: toggle
+    .describe("Keeps all expert weights of a mixture-of-experts model on the CPU.")
+    .optional(),
+  moeCPULayers: z
+    .int32()
+    .min(0)
+    .max(1024)
+    .describe("Keeps the expert weights of the first N layers on the CPU; 0 for none.")
+    .optional(),
+  noKvOffload: toggle
+    .describe("Keeps the KV cache in CPU memory. Of little use on a Mac, where memory is shared.")
+    .optional(),
+  noWarmup: toggle.describe("Skips the engine's warm-up run: ready sooner, first answer slower.").optional(),
+  reasoningBudget: z
+    .int32()
+    .min(0)
+    .max(2097152)
+    .describe("Tokens a thinking model may think: 0 turns thinking off. Absent: no limit.")
+    .optional(),
+  reasoningBudgetMessage: z
+    .string()
+    .max(4096)
+    .describe("Text put in when the reasoning budget is used up; needs reasoningBudget.")
+    .optional(),
+  metadataOverrides: z
+    .array(override)
+    .max(64)
+    .describe(
+      "Overrides of values in the model file, each key=type:value, for example tokenizer.ggml.add_bos_token=bool:false.",
+    )
+    .optional(),
+  tensorOverrides: z
+    .array(override)
+    .max(64)
+    .describe("Buffer types for tensors by pattern, each pattern=type, for example \\.ffn_.*_exps\\.=CPU.")
+    .optional(),
+  turboQuantBits: z
+    .union([z.literal(3), z.literal(6), z.literal(8)])
+    .meta({
+      description: "Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.",
+      type: "integer",
+    })
+    .optional(),
+  pagedSSDCacheDir: z
+    .string()
+    .min(1)
+    .max(1024)
+    .describe("Folder on the host in which oMLX pages KV blocks to disk.")
+    .optional(),
+  hotCacheMaxSize: z
+    .string()
+    .min(1)
+    .max(64)
+    .describe("Most memory that oMLX keeps KV blocks in, for example 8GB.")
+    .optional(),
+  pagedSSDCacheMaxSize: z
+    .string()
+    .min(1)
+    .max(64)
+    .describe("Most disk that oMLX's paged cache may use, for example 100GB.")
+    .optional(),
+  extraArgs: z
+    .array(argument)
+    .max(256)
+    .describe(
+      "Further engine arguments, appended last. On Macs each must be on the runtime's allow-list: none that reads or writes other files or opens other ports.",
+    )
+    .optional(),
+} as const;
+
+export const engineSettingsSchema = z.object({
+  mode: modeSchema.describe("What the engine serves: chat, embedding or rerank."),
+  ...engineFields,
+  speculativeDecoding: z
+    .object({ type: speculativeType, ...speculativeTuning })
+    .describe(
+      "Guesses tokens ahead and checks them in one step. The draft model, if any, is in template.draft.",
+    )
+    .optional(),
+});
+
+/** Everything an engine's command line is rendered from. */
+export type EngineSettings = z.output<typeof engineSettingsSchema>;

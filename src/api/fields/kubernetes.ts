@@ -1,0 +1,99 @@
+/** Fields that hold plain Kubernetes types. They are passed through to pods, so the API server checks them there. */
+import { z } from "zod";
+
+/** An object of a Kubernetes type, kept as it is. */
+export function passThrough(description: string) {
+  return z.looseObject({}).describe(description);
+}
+
+/** A list of objects of a Kubernetes type, kept as they are. */
+export function passThroughList(description: string) {
+  return z.array(z.looseObject({})).max(256).meta({ description, "x-kubernetes-list-type": "atomic" });
+}
+
+export function stringMap(description: string) {
+  return z.record(z.string(), z.string().max(65536)).describe(description);
+}
+
+export function tolerationsSchema(description: string) {
+  return z
+    .array(
+      z.object({
+        key: z.string().max(316).describe("Key of the taint; empty with operator Exists for all.").optional(),
+        operator: z
+          .enum(["Exists", "Equal", "Lt", "Gt"])
+          .describe("How key and value are compared. Absent: Equal.")
+          .optional(),
+        value: z.string().max(63).describe("Value of the taint.").optional(),
+        effect: z
+          .enum(["NoSchedule", "PreferNoSchedule", "NoExecute"])
+          .describe("Effect to tolerate. Absent: all of them.")
+          .optional(),
+        tolerationSeconds: z
+          .int()
+          .describe("Seconds to stay on a node with a NoExecute taint. Absent: for ever.")
+          .optional(),
+      }),
+    )
+    .max(64)
+    .meta({ description, "x-kubernetes-list-type": "atomic" });
+}
+
+/** metav1.LabelSelector. */
+export const labelSelectorSchema = z.object({
+  matchLabels: z
+    .record(z.string(), z.string().max(63))
+    .describe("Labels that must all be there with these values.")
+    .optional(),
+  matchExpressions: z
+    .array(
+      z
+        .object({
+          key: z.string().min(1).max(316).describe("Label that is looked at."),
+          operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]).describe("How its value is compared."),
+          values: z
+            .array(z.string().max(63))
+            .max(64)
+            .describe("Values for In and NotIn; none otherwise.")
+            .optional(),
+        })
+        .meta({
+          "x-kubernetes-validations": [
+            {
+              rule: "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+              message: "matchExpressions: values is needed with In and NotIn, and only there",
+            },
+          ],
+        }),
+    )
+    .max(32)
+    .describe("Conditions on labels, all of which must hold.")
+    .optional(),
+});
+
+export type LabelSelector = z.output<typeof labelSelectorSchema>;
+
+/** Does a selector match these labels? An absent or empty one matches everything. */
+export function selectorMatches(
+  selector: LabelSelector | undefined,
+  labels: Readonly<Record<string, string>> | undefined,
+): boolean {
+  const has = labels ?? {};
+  const pairs = Object.entries(selector?.matchLabels ?? {});
+  if (!pairs.every(([key, value]) => has[key] === value)) return false;
+  return (selector?.matchExpressions ?? []).every((expression) => {
+    const value = has[expression.key];
+    switch (expression.operator) {
+      case "In":
+        return value !== undefined && (expression.values ?? []).includes(value);
+      case "NotIn":
+        return value === undefined || !(expression.values ?? []).includes(value);
+      case "Exists":
+        return value !== undefined;
+      case "DoesNotExist":
+        return value === undefined;
+      default:
+        return expression.operator satisfies never;
+    }
+  });
+}

@@ -1,0 +1,157 @@
+/** Host: a machine that runs engines natively. Cluster-scoped; its spec is the operator's, its status the agent's. */
+import { z } from "zod";
+import { conditionsSchema } from "./conditions.ts";
+import { quantity } from "./fields/quantity.ts";
+import { bytes, timestamp } from "./fields/shared.ts";
+import { metadataSchema } from "./metadata.ts";
+
+export const hostSpecSchema = z.object({
+  addresses: z
+    .array(
+      z
+        .string()
+        .min(2)
+        .max(49)
+        .regex(/^[0-9a-fA-F.:]+(\/[0-9]{1,3})?$/),
+    )
+    .max(16)
+    .meta({
+      description:
+        "IP addresses or CIDRs that this host may serve on, for example 192.168.1.20 or 192.168.1.0/24. An agent can publish no address outside them.",
+      "x-kubernetes-list-type": "set",
+    })
+    .default([]),
+  unschedulable: z.boolean().describe("True: nothing new is placed here; what runs stays.").default(false),
+  drain: z
+    .boolean()
+    .describe("True: replicas are moved elsewhere, drained first, and nothing new is placed here.")
+    .default(false),
+  memory: z
+    .object({
+      systemReserve: quantity(
+        "Memory kept free for macOS and other programs, subtracted from the GPU budget, for example 8Gi. Absent: 0.",
+      ).optional(),
+      gpuBudget: quantity(
+        "Memory that engines may use together, in place of what the host itself reports, for example 48Gi.",
+      ).optional(),
+      evictionEnabled: z
+        .boolean()
+        .describe("False: engines are never ended under memory pressure; new ones still wait.")
+        .default(true),
+    })
+    .describe("How much memory engines may use, and what happens under pressure.")
+    .prefault({}),
+  disk: z
+    .object({
+      quota: quantity(
+        "Most disk space for stored models, for example 500Gi; models unused for longest go first. Absent: no limit.",
+      ).optional(),
+    })
+    .describe("Limits on stored models.")
+    .optional(),
+});
+
+const text = (description: string) => z.string().max(1024).describe(description).optional();
+const number = (description: string) => z.int().min(0).describe(description).optional();
+
+export const hostInfoSchema = z.object({
+  machineId: text("Stable id of the machine."),
+  os: text("Operating system: darwin or linux."),
+  osVersion: text("Its version, for example 26.1."),
+  arch: text("Processor architecture, for example arm64."),
+  chip: text("Name of the chip, for example Apple M4 Max."),
+  hardwareModel: text("Model identifier, for example Mac16,5."),
+  performanceCores: number("Performance cores (all cores, where there is one kind)."),
+  efficiencyCores: number("Efficiency cores."),
+  gpuCores: number("GPU cores."),
+  memoryBytes: number("Installed memory in bytes."),
+  memoryBandwidthGBs: z
+    .number()
+    .min(0)
+    .describe("Memory bandwidth in GB/s, from the table of known chips.")
+    .optional(),
+  agentVersion: text("Version of the agent."),
+  bootTime: text("When the machine last started."),
+});
+
+export const hostRuntimeSchema = z.object({
+  name: z.string().max(63).describe("Runtime, as InferenceService.spec.runtime names it."),
+  version: z.string().max(253).describe("Its version or build.").optional(),
+  path: z.string().max(4096).describe("Where its program is.").optional(),
+});
+
+export const hostModelSchema = z.object({
+  source: z.string().max(2048).describe("Where it came from."),
+  sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
+  sizeBytes: bytes("Bytes on disk.").optional(),
+  lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
+  inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
+});
+
+export const hostMemorySchema = z.object({
+  totalBytes: number("Installed memory."),
+  availableBytes: number(
+    "Memory that could be given to programs now; rounded, so that noise is not written.",
+  ),
+  wiredBytes: number("Memory that cannot be paged out; rounded."),
+  gpuBudgetBytes: number("What engines may use together, before systemReserve is subtracted."),
+  claimedBytes: number("Sum of the claims of all replicas that are admitted here."),
+  pressure: z
+    .enum(["Normal", "Warning", "Critical", "Unknown"])
+    .describe("Memory pressure as the governor judges it.")
+    .optional(),
+});
+
+export const hostStatusSchema = z.object({
+  conditions: conditionsSchema.optional(),
+  addresses: z
+    .array(z.string().max(49))
+    .max(16)
+    .describe("Addresses that the agent serves on now.")
+    .optional(),
+  info: hostInfoSchema.describe("What the machine is.").optional(),
+  runtimes: z
+    .array(hostRuntimeSchema)
+    .max(32)
+    .meta({
+      description: "Engines that are installed here.",
+      "x-kubernetes-list-type": "map",
+      "x-kubernetes-list-map-keys": ["name"],
+    })
+    .optional(),
+  memory: hostMemorySchema.describe("Memory in bytes.").optional(),
+  disk: z
+    .object({
+      totalBytes: number("Size of the volume that holds the store."),
+      freeBytes: number("Free space there; rounded."),
+      usedBytes: number("Space that stored models take."),
+    })
+    .describe("Disk of the model store, in bytes.")
+    .optional(),
+  models: z
+    .array(hostModelSchema)
+    .max(1000)
+    .meta({ description: "Models in this host's store.", "x-kubernetes-list-type": "atomic" })
+    .optional(),
+});
+
+export const hostSchema = z.object({
+  apiVersion: z.string().optional(),
+  kind: z.string().optional(),
+  metadata: metadataSchema,
+  spec: hostSpecSchema.describe("What the operator decides about this host.").prefault({}),
+  status: hostStatusSchema
+    .describe("The host as its agent sees it, and the controller's Reachable and Lost.")
+    .optional(),
+});
+
+export type HostSpec = z.output<typeof hostSpecSchema>;
+export type HostStatus = z.output<typeof hostStatusSchema>;
+export type HostInfo = z.output<typeof hostInfoSchema>;
+export type HostRuntime = z.output<typeof hostRuntimeSchema>;
+export type HostModel = z.output<typeof hostModelSchema>;
+export type HostMemory = z.output<typeof hostMemorySchema>;
+export interface Host extends Omit<z.output<typeof hostSchema>, "apiVersion" | "kind"> {
+  apiVersion?: string;
+  kind?: string;
+}
