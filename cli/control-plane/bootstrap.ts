@@ -1,0 +1,71 @@
+/** The first objects of a fresh cluster: our custom resource definitions and namespaces, applied again at each start. */
+import { setTimeout as pause } from "node:timers/promises";
+import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { type ApiAccess, callApi } from "./request.ts";
+
+/** The part of a definition that is looked at here; the whole object is sent. */
+export interface CrdObject {
+  readonly metadata: { readonly name: string };
+}
+
+const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const ESTABLISHED_WITHIN_MS = 30_000;
+const APPLY = "application/apply-patch+yaml";
+
+/** Returns when every definition is served and both namespaces exist. */
+export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
+  await Promise.all([
+    ...crds.map((crd) => apply(access, `${CRDS_PATH}/${crd.metadata.name}`, crd)),
+    ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map((name) =>
+      apply(access, `/api/v1/namespaces/${name}`, {
+        apiVersion: "v1",
+        kind: "Namespace",
+        metadata: { name },
+      }),
+    ),
+  ]);
+  await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
+}
+
+async function apply(access: ApiAccess, path: string, object: unknown): Promise<void> {
+  const reply = await callApi(access, {
+    method: "PATCH",
+    path: `${path}?fieldManager=metalbridge-up&force=true`,
+    body: JSON.stringify(object),
+    contentType: APPLY,
+  });
+  if (reply.status >= 300) throw refused(path, reply.body);
+}
+
+/** Served means Established; a definition whose names clash with another never gets there. */
+async function established(access: ApiAccess, name: string): Promise<void> {
+  const deadline = performance.now() + ESTABLISHED_WITHIN_MS;
+  for (;;) {
+    const reply = await callApi(access, { method: "GET", path: `${CRDS_PATH}/${name}` });
+    const conditions = reply.status === 200 ? conditionsOf(reply.body) : [];
+    if (conditions.some((condition) => condition.type === "Established" && condition.status === "True"))
+      return;
+    const clash = conditions.find(
+      (condition) => condition.type === "NamesAccepted" && condition.status === "False",
+    );
+    if (clash !== undefined) throw refused(name, clash.message ?? "its names are taken");
+    if (performance.now() > deadline) throw refused(name, "not established in time");
+    await pause(25);
+  }
+}
+
+interface CrdCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly message?: string;
+}
+
+function conditionsOf(body: string): readonly CrdCondition[] {
+  const object = JSON.parse(body) as { status?: { conditions?: CrdCondition[] } };
+  return object.status?.conditions ?? [];
+}
+
+function refused(what: string, why: string): MetalbridgeError {
+  return new MetalbridgeError("CrdInstallFailed", `${what}: ${why.slice(0, 2_000)}`);
+}

@@ -1,0 +1,45 @@
+/** kube-apiserver with tokens, node authorization and RBAC, on one address. */
+import type { ClusterParts } from "../parts.ts";
+import type { Layout } from "../state/layout.ts";
+import type { Component } from "./component.ts";
+import { ETCD_SOCKET } from "./etcd.ts";
+
+export interface ApiServerOptions {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Issuer of service account tokens: a name, not an address, so that tokens survive a change of port. */
+export const SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc";
+
+/** Pure: arguments of the API server. */
+export function describeApiServer(parts: ClusterParts, layout: Layout, options: ApiServerOptions): Component {
+  return {
+    name: "kube-apiserver",
+    program: parts.kubeApiserver,
+    args: [
+      `--etcd-servers=unix://${ETCD_SOCKET}`,
+      `--bind-address=${options.address}`,
+      // Given explicitly: otherwise a machine without a default route cannot start at all.
+      `--advertise-address=${options.address}`,
+      `--secure-port=${options.port}`,
+      `--cert-dir=${layout.certificates(options.address)}`,
+      // The Service `kubernetes` cannot name a loopback address, and nothing here needs it.
+      "--endpoint-reconciler-type=none",
+      "--service-cluster-ip-range=10.0.0.0/16",
+      `--service-account-issuer=${SERVICE_ACCOUNT_ISSUER}`,
+      `--service-account-key-file=${layout.serviceAccountPublicKey}`,
+      `--service-account-signing-key-file=${layout.serviceAccountKey}`,
+      `--token-auth-file=${layout.tokens}`,
+      "--authorization-mode=Node,RBAC",
+      "--allow-privileged=true",
+      "--anonymous-auth=false",
+      "--profiling=false",
+      "--shutdown-delay-duration=0s",
+    ],
+    env: {},
+    cwd: layout.run,
+    logFile: layout.log("kube-apiserver"),
+    graceMs: 5_000,
+  };
+}

@@ -1,0 +1,31 @@
+/** kube-controller-manager: garbage collection, namespaces, service accounts, Deployments and the rest. */
+import type { ClusterParts } from "../parts.ts";
+import type { Layout } from "../state/layout.ts";
+import type { Component } from "./component.ts";
+
+/** Pure; undefined where the program is not installed (envtest's archives lack it). */
+export function describeControllerManager(
+  parts: ClusterParts,
+  layout: Layout,
+  options: { readonly address: string },
+): Component | undefined {
+  if (parts.kubeControllerManager === undefined) return undefined;
+  return {
+    name: "kube-controller-manager",
+    program: parts.kubeControllerManager,
+    args: [
+      `--kubeconfig=${layout.controllerManagerKubeconfig}`,
+      "--leader-elect=false",
+      // No listener of its own: health is seen by its being alive.
+      "--secure-port=0",
+      "--use-service-account-credentials=true",
+      `--service-account-private-key-file=${layout.serviceAccountKey}`,
+      `--root-ca-file=${layout.certificates(options.address)}/apiserver.crt`,
+      "--profiling=false",
+    ],
+    env: {},
+    cwd: layout.run,
+    logFile: layout.log("kube-controller-manager"),
+    graceMs: 3_000,
+  };
+}

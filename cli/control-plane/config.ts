@@ -1,0 +1,55 @@
+/** The environment that decides where the control plane's programs are looked for, read once. */
+import { homedir } from "node:os";
+import path from "node:path";
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/errors.ts";
+
+const absolute = z
+  .string()
+  .optional()
+  .transform((value) => (value === "" ? undefined : value))
+  .refine((value) => value === undefined || path.isAbsolute(value), "must be an absolute path");
+
+const environment = z.object({
+  KUBEBUILDER_ASSETS: absolute,
+  METALBRIDGE_CACHE: absolute,
+  XDG_CACHE_HOME: absolute,
+});
+
+export interface PartsConfig {
+  readonly cacheDir: string;
+  readonly assetsDir?: string;
+  readonly platform: string;
+  readonly arch: string;
+}
+
+interface Machine {
+  readonly platform: string;
+  readonly arch: string;
+  readonly home: string;
+}
+
+/** Where setup keeps what it provides: the same order as in scripts/setup/cache.mjs. */
+export function readPartsConfig(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  machine: Machine = { platform: process.platform, arch: process.arch, home: homedir() },
+): PartsConfig {
+  const parsed = environment.safeParse(env);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new MetalbridgeError(
+      "BadEnvironment",
+      `${issue?.path.join(".") ?? "environment"} ${issue?.message ?? ""}`,
+    );
+  }
+  const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_CACHE, XDG_CACHE_HOME } = parsed.data;
+  const cacheDir = METALBRIDGE_CACHE ?? defaultCacheDir(machine, XDG_CACHE_HOME);
+  const { platform, arch } = machine;
+  return assetsDir === undefined ? { cacheDir, platform, arch } : { cacheDir, assetsDir, platform, arch };
+}
+
+function defaultCacheDir(machine: Machine, xdg: string | undefined): string {
+  if (xdg !== undefined) return path.join(xdg, "metalbridge");
+  if (machine.platform === "darwin") return path.join(machine.home, "Library", "Caches", "metalbridge");
+  return path.join(machine.home, ".cache", "metalbridge");
+}

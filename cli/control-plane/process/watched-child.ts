@@ -1,0 +1,75 @@
+/** One run of one program under the watchdog. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
+import type { Writable } from "node:stream";
+import type { Component } from "../components/component.ts";
+import { watchdogArgv } from "./watchdog.ts";
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly ranMs: number;
+}
+
+export interface WatchedChild {
+  /** Resolves when program and watchdog have ended; never rejects. */
+  readonly ended: Promise<Ended>;
+  readonly signal: (name: "TERM" | "KILL" | "STOP" | "CONT") => void;
+  /** TERM, then KILL after the component's grace; resolves when it has ended. */
+  readonly stop: () => Promise<Ended>;
+}
+
+/** Starts it in a session of its own, so that a Ctrl-C in the terminal reaches only us and the order of stopping is ours. */
+export function startWatched(component: Component): WatchedChild {
+  const startedAt = performance.now();
+  const log = openSync(component.logFile, "a", 0o600);
+  const child = spawn("/bin/sh", [...watchdogArgv(component.program, component.args, component.graceMs)], {
+    cwd: component.cwd,
+    env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: component.cwd, ...component.env },
+    stdio: ["ignore", log, log, "pipe"],
+    detached: true,
+  });
+  closeSync(log);
+  const orders = child.stdio[3] as Writable;
+  // The shell may be gone before an order is written: that is what was wanted.
+  orders.on("error", () => {});
+  const ended = whenEnded(child).then(({ code, signal }): Ended => {
+    killGroup(child.pid);
+    orders.destroy();
+    return { code, signal, ranMs: performance.now() - startedAt };
+  });
+  const signal: WatchedChild["signal"] = (name) => {
+    if (orders.writable) orders.write(`${name}\n`);
+  };
+  const stop = async () => {
+    signal("TERM");
+    const timer = setTimeout(() => signal("KILL"), component.graceMs);
+    const result = await ended;
+    clearTimeout(timer);
+    return result;
+  };
+  return { ended, signal, stop };
+}
+
+async function whenEnded(
+  child: ChildProcess,
+): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  try {
+    const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+    return { code, signal };
+  } catch {
+    // The shell itself could not be started; reported like a program that ended at once.
+    return { code: 127, signal: null };
+  }
+}
+
+/** When the watchdog itself was killed its program may live on; the group is ours, so nothing of it may stay. */
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // Nothing left of the group: the normal case.
+  }
+}

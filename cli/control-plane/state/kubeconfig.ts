@@ -1,0 +1,34 @@
+/** Kubeconfig text for one user of the embedded control plane. */
+import { stringify } from "yaml";
+
+export interface KubeconfigInput {
+  readonly url: string;
+  readonly certificateAuthority: string;
+  readonly token: string;
+  readonly user: string;
+  readonly namespace?: string;
+  /** For a client that reaches the API server by an address its certificate does not name. */
+  readonly tlsServerName?: string;
+}
+
+/** Pure: the certificate is embedded, so that the file can be copied anywhere. */
+export function renderKubeconfig(input: KubeconfigInput): string {
+  const cluster = {
+    server: input.url,
+    "certificate-authority-data": Buffer.from(input.certificateAuthority).toString("base64"),
+    ...(input.tlsServerName === undefined ? {} : { "tls-server-name": input.tlsServerName }),
+  };
+  return stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "metalbridge", cluster }],
+    users: [{ name: input.user, user: { token: input.token } }],
+    contexts: [
+      {
+        name: "metalbridge",
+        context: { cluster: "metalbridge", user: input.user, namespace: input.namespace ?? "default" },
+      },
+    ],
+    "current-context": "metalbridge",
+  });
+}

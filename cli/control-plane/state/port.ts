@@ -1,0 +1,61 @@
+/** The API server's port: asked for, or that of the last run, or any free one; kept, so that kubeconfigs stay valid. */
+import { createServer } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { MetalbridgeError } from "../../../src/errors.ts";
+
+const PREVIOUS_PORT_WAIT_MS = 6_000;
+
+export interface PortWish {
+  readonly asked?: number | undefined;
+  readonly previous?: number | undefined;
+  readonly address: string;
+}
+
+/** A port asked for must be free; the previous one is only preferred. */
+export async function choosePort(wish: PortWish): Promise<number> {
+  const { asked, previous, address } = wish;
+  if (asked !== undefined && asked !== 0) {
+    const taken = await bindOnce(address, asked).then(
+      () => undefined,
+      (cause: unknown) => ({ cause }),
+    );
+    if (taken === undefined) return asked;
+    throw new MetalbridgeError(
+      "PortTaken",
+      `cannot listen on ${address}:${asked} (${String(taken.cause)})`,
+      { summary: "stop the program that holds it, or choose another port", command: `lsof -i :${asked}` },
+      taken,
+    );
+  }
+  if (previous !== undefined && (await becomesFree(address, previous))) return previous;
+  return await bindOnce(address, 0);
+}
+
+/** A run that was killed may hold the port for as long as its parts take to end. */
+async function becomesFree(address: string, port: number): Promise<boolean> {
+  const deadline = performance.now() + PREVIOUS_PORT_WAIT_MS;
+  for (;;) {
+    if (await isFree(address, port)) return true;
+    if (performance.now() > deadline) return false;
+    await pause(100);
+  }
+}
+
+async function isFree(address: string, port: number): Promise<boolean> {
+  return await bindOnce(address, port).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Listens and closes again; the number is what the system gave. */
+function bindOnce(address: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen({ host: address, port, exclusive: true }, () => {
+      const bound = server.address();
+      server.close(() => resolve(typeof bound === "object" && bound !== null ? bound.port : port));
+    });
+  });
+}

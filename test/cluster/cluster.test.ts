@@ -1,0 +1,57 @@
+import { expect, test, vi } from "vitest";
+import { sharedCluster, startCluster } from "./cluster.ts";
+import { KubectlFailed } from "./kubectl.ts";
+
+test("the shared cluster answers, and namespaces are the test's own", async () => {
+  const cluster = sharedCluster();
+  let name: string;
+  {
+    await using namespace = await cluster.namespace();
+    name = namespace.name;
+    expect(await cluster.kubectl(["get", "namespace", name, "-o", "name"])).toBe(`namespace/${name}\n`);
+  }
+  await vi.waitFor(
+    async () => {
+      await expect(cluster.kubectl(["get", "namespace", name])).rejects.toBeInstanceOf(KubectlFailed);
+    },
+    { timeout: 30_000, interval: 250 },
+  );
+});
+
+test("a private cluster loses and regains its API server, and keeps its data", async () => {
+  await using cluster = await startCluster();
+  await cluster.kubectl(["create", "configmap", "kept", "--from-literal=a=b"]);
+
+  await cluster.stopApiServer();
+  await expect(cluster.kubectl(["get", "configmap", "kept"])).rejects.toThrow(/refused/);
+  await cluster.startApiServer();
+  expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
+
+  cluster.killApiServer();
+  await vi.waitFor(
+    async () => {
+      expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
+    },
+    { timeout: 20_000, interval: 250 },
+  );
+});
+
+test("after a compaction a watch from the past is told that it is gone", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await cluster.kubectl(["create", "configmap", "first"]);
+  const version = await cluster.kubectl([
+    "get",
+    "configmap",
+    "first",
+    "-o",
+    "jsonpath={.metadata.resourceVersion}",
+  ]);
+  await cluster.kubectl(["create", "configmap", "second"]);
+  await cluster.compact();
+  // The API server answers old versions from its cache; a restarted one has none.
+  await cluster.stopApiServer();
+  await cluster.startApiServer();
+  const path = `/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2&resourceVersion=${version}`;
+  const answer = await cluster.kubectl(["get", "--raw", path]).catch((error: KubectlFailed) => error.stderr);
+  expect(answer).toMatch(/410|too old|Expired/);
+});

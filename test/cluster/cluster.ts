@@ -1,0 +1,88 @@
+/** Real clusters for tests: the shared one, and private ones that a test may break. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { inject } from "vitest";
+import { installBasics } from "../../cli/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../cli/control-plane/config.ts";
+import { findClusterParts } from "../../cli/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
+import { loadCrds } from "../../cli/crds/load.ts";
+import { compactEtcd } from "./etcd-compaction.ts";
+import { type Kubectl, kubectlFor } from "./kubectl.ts";
+import { createNamespace, type TestNamespace } from "./namespace.ts";
+import { quietLog } from "./quiet-log.ts";
+
+export interface TestCluster {
+  /** Path of an administrator's kubeconfig. */
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  /** `await using namespace = await cluster.namespace()` */
+  readonly namespace: () => Promise<TestNamespace>;
+}
+
+export interface PrivateCluster extends TestCluster, AsyncDisposable {
+  readonly dir: string;
+  readonly url: string;
+  readonly port: number;
+  readonly controlPlane: ControlPlane;
+  /** Stops the API server in good order; clients see refused connections until `startApiServer`. */
+  readonly stopApiServer: () => Promise<void>;
+  readonly startApiServer: () => Promise<void>;
+  /** KILL; it comes back by itself after a quarter of a second or more. */
+  readonly killApiServer: () => void;
+  /** Drops all history: a watch from an older resourceVersion then gets 410. */
+  readonly compact: () => Promise<void>;
+  readonly installCrds: () => Promise<void>;
+}
+
+export interface PrivateClusterOptions {
+  /** Our CRDs and namespaces; true unless told otherwise. */
+  readonly crds?: boolean;
+  readonly controllerManager?: boolean;
+  /** Of an earlier private cluster, to come back with its data; kept on disposal. */
+  readonly dir?: string;
+  readonly bindAddress?: string;
+}
+
+/** The control plane that global-setup started; tests share it and must stay in their namespaces. */
+export function sharedCluster(): TestCluster {
+  return testCluster(inject("clusterKubeconfig"));
+}
+
+/** A control plane of one's own, about three seconds to start: `await using cluster = await startCluster()`. */
+export async function startCluster(options: PrivateClusterOptions = {}): Promise<PrivateCluster> {
+  const dir = options.dir ?? (await mkdtemp(path.join(tmpdir(), "metalbridge-private-")));
+  const controlPlane = await startControlPlane({
+    dir,
+    parts: findClusterParts(readPartsConfig()),
+    fsync: false,
+    log: quietLog,
+    controllerManager: options.controllerManager ?? false,
+    bindAddress: options.bindAddress,
+  });
+  const installCrds = async () => installBasics(controlPlane.access, await loadCrds());
+  const dispose = async () => {
+    await controlPlane.stop();
+    if (options.dir === undefined) await rm(dir, { recursive: true, force: true });
+  };
+  if (options.crds ?? true) await installCrds().catch((error) => dispose().then(() => Promise.reject(error)));
+  return {
+    ...testCluster(controlPlane.kubeconfig),
+    dir,
+    url: controlPlane.url,
+    port: controlPlane.port,
+    controlPlane,
+    stopApiServer: controlPlane.stopApiServer,
+    startApiServer: controlPlane.startApiServer,
+    killApiServer: () => controlPlane.crash("kube-apiserver"),
+    compact: () => compactEtcd(controlPlane.etcdSocket),
+    installCrds,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+function testCluster(kubeconfig: string): TestCluster {
+  const kubectl = kubectlFor(kubeconfig);
+  return { kubeconfig, kubectl, namespace: () => createNamespace(kubectl) };
+}

@@ -1,0 +1,35 @@
+/** One control plane for all cluster tests of a run: started before the first, stopped after the last. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { TestProject } from "vitest/node";
+import { installBasics } from "../../cli/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../cli/control-plane/config.ts";
+import { findClusterParts } from "../../cli/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
+import { loadCrds } from "../../cli/crds/load.ts";
+import { quietLog } from "./quiet-log.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    clusterKubeconfig: string;
+  }
+}
+
+let controlPlane: ControlPlane | undefined;
+let dir: string | undefined;
+
+/** Called by vitest once per run of the project. */
+export async function setup(project: TestProject): Promise<void> {
+  dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
+  const parts = findClusterParts(readPartsConfig());
+  controlPlane = await startControlPlane({ dir, parts, fsync: false, log: quietLog });
+  await installBasics(controlPlane.access, await loadCrds());
+  project.provide("clusterKubeconfig", controlPlane.kubeconfig);
+}
+
+/** Called by vitest at the end, also after failures. */
+export async function teardown(): Promise<void> {
+  await controlPlane?.stop();
+  if (dir !== undefined) await rm(dir, { recursive: true, force: true });
+}
