@@ -199,11 +199,8 @@ export const engineFields = {
     .describe("Buffer types for tensors by pattern, each pattern=type, for example \\.ffn_.*_exps\\.=CPU.")
     .optional(),
   turboQuantBits: z
-    .union([z.literal(3), z.literal(6), z.literal(8)])
-    .meta({
-      description: "Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.",
-      type: "integer",
-    })
+    .literal([3, 6, 8])
+    .describe("Bits per element of oMLX's quantized KV cache: 3, 6 or 8. Absent: not quantized.")
     .optional(),
   pagedSSDCacheDir: z
     .string()

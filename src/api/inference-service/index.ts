@@ -1,0 +1,28 @@
+/** InferenceService: a model served under one cluster Service, on Macs or on Linux nodes. */
+import { z } from "zod";
+import { metadataSchema } from "../metadata.ts";
+import { inferenceServiceSpecSchema } from "./spec.ts";
+import { inferenceServiceStatusSchema } from "./status.ts";
+
+export const inferenceServiceSchema = z.object({
+  apiVersion: z.string().optional(),
+  kind: z.string().optional(),
+  metadata: metadataSchema,
+  spec: inferenceServiceSpecSchema.describe("What is served, and how."),
+  status: inferenceServiceStatusSchema.describe("What has become of it.").optional(),
+});
+
+export interface InferenceService
+  extends Omit<z.output<typeof inferenceServiceSchema>, "apiVersion" | "kind"> {
+  apiVersion?: string;
+  kind?: string;
+}
+
+export { type InferenceServiceSpec, inferenceServiceSpecSchema, REPLICAS_MAX } from "./spec.ts";
+export { DRAFT_TYPES } from "./speculative.ts";
+export {
+  type InferenceServiceStatus,
+  inferenceServiceStatusSchema,
+  SERVICE_PHASES,
+  type ServicePlacement,
+} from "./status.ts";

@@ -1,0 +1,110 @@
+/** Fields of the Linux path: pods, their containers and their scheduling. On Macs SpecHonored names the ones that are set. */
+import { z } from "zod";
+import { passThrough, passThroughList, stringMap, tolerationsSchema } from "../fields/kubernetes.ts";
+import { objectName } from "../fields/shared.ts";
+import { autoscalingSchema, modelCacheSchema, resourcesSchema } from "./resources.ts";
+import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
+import {
+  personaPlexConfigSchema,
+  sglangConfigSchema,
+  tgiConfigSchema,
+  vllmConfigSchema,
+} from "./runtime-configs.ts";
+
+const argumentList = (description: string) =>
+  z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
+
+export const probeOverridesSchema = z.object({
+  startup: passThrough(
+    "Startup probe (a Kubernetes Probe). On Macs periodSeconds × failureThreshold bounds the start.",
+  ).optional(),
+  liveness: passThrough(
+    "Liveness probe. On Macs timeoutSeconds and failureThreshold apply to health probes.",
+  ).optional(),
+  readiness: passThrough("Readiness probe.").optional(),
+});
+
+export const linuxFields = {
+  image: z
+    .string()
+    .min(1)
+    .max(1024)
+    .describe("Container image of the engine. Absent: the runtime's own for the accelerator.")
+    .optional(),
+  command: argumentList("Command of the container, in place of the image's."),
+  args: argumentList("Arguments of the container, in place of those made from this spec."),
+  env: passThroughList("Environment of the engine's container (Kubernetes EnvVar).").optional(),
+  resources: resourcesSchema.describe("CPU, memory and GPUs of each pod.").optional(),
+  nodeSelector: stringMap("Labels that a node must have.").optional(),
+  tolerations: tolerationsSchema("Taints that the pods tolerate.").optional(),
+  affinity: passThrough("Affinity of the pods (a Kubernetes Affinity).").optional(),
+  topologySpreadConstraints: passThroughList("How pods spread over nodes and zones.").optional(),
+  podLabels: stringMap("Further labels of the pods.").optional(),
+  podAnnotations: stringMap("Further annotations of the pods.").optional(),
+  runtimeClassName: z
+    .string()
+    .min(1)
+    .max(253)
+    .describe("RuntimeClass of the pods, for example nvidia.")
+    .optional(),
+  priorityClassName: z
+    .string()
+    .min(1)
+    .max(253)
+    .describe("PriorityClass of the pods; wins over priority there.")
+    .optional(),
+  imagePullSecrets: z
+    .array(z.object({ name: objectName("Name of the Secret.") }))
+    .max(32)
+    .meta({
+      description: "Secrets for pulling the image.",
+      "x-kubernetes-list-type": "map",
+      "x-kubernetes-list-map-keys": ["name"],
+    })
+    .optional(),
+  podSecurityContext: passThrough(
+    "Security settings of the pods (a Kubernetes PodSecurityContext).",
+  ).optional(),
+  securityContext: passThrough(
+    "Security settings of the container (a Kubernetes SecurityContext).",
+  ).optional(),
+  extraVolumes: passThroughList("Further volumes of the pods (Kubernetes Volume).").optional(),
+  extraVolumeMounts: passThroughList("Where the container mounts them (Kubernetes VolumeMount).").optional(),
+  bindAddress: z
+    .string()
+    .min(1)
+    .max(64)
+    .describe('Address the engine listens on inside its pod. Absent: all, "::".')
+    .optional(),
+  containerPort: z
+    .int32()
+    .min(1)
+    .max(65535)
+    .describe("Port the engine listens on inside its pod. Absent: the runtime's own.")
+    .optional(),
+  probeOverrides: probeOverridesSchema.describe("Probes in place of the runtime's own.").optional(),
+  skipModelInit: z
+    .boolean()
+    .describe("True: pods start without fetching the model first; the engine brings it.")
+    .optional(),
+  modelCache: modelCacheSchema.describe("Where pods keep the weights.").optional(),
+  autoscaling: autoscalingSchema
+    .describe("Scales replicas by load; the autoscaler then owns spec.replicas.")
+    .optional(),
+  disruption: disruptionSchema.describe("Protection against voluntary disruption.").optional(),
+  rolloutPolicy: rolloutPolicySchema.describe("How a change waits for idle pods.").optional(),
+  maxPodLifetimeSeconds: z
+    .int32()
+    .min(1)
+    .describe("Seconds after which a pod is replaced. Absent: never.")
+    .optional(),
+  maxPodLifetimeIdleTimeoutSeconds: z
+    .int32()
+    .min(0)
+    .describe("Seconds such a pod is given to become idle first.")
+    .optional(),
+  vllmConfig: vllmConfigSchema.describe("Settings of runtime vllm.").optional(),
+  tgiConfig: tgiConfigSchema.describe("Settings of runtime tgi.").optional(),
+  sglangConfig: sglangConfigSchema.describe("Settings of runtime sglang.").optional(),
+  personaPlexConfig: personaPlexConfigSchema.describe("Settings of runtime personaplex.").optional(),
+} as const;

@@ -1,0 +1,82 @@
+/** Where replicas go, how a change reaches them, and who goes first. */
+import { z } from "zod";
+import { labelSelectorSchema } from "../fields/kubernetes.ts";
+import { hostName } from "../fields/shared.ts";
+import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
+
+export const placementSchema = z.object({
+  hosts: z
+    .array(hostName("Name of a Host."))
+    .max(256)
+    .meta({ description: "Hosts that may be chosen. Absent or empty: any.", "x-kubernetes-list-type": "set" })
+    .optional(),
+  hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be chosen.").optional(),
+  spread: z
+    .enum(["Preferred", "Required", "None"])
+    .describe(
+      "Preferred: replicas go to different hosts where they can. Required: only so. None: hosts are filled one by one.",
+    )
+    .default("Preferred"),
+  allowEviction: z
+    .boolean()
+    .describe("True: a service of higher priority may take this one's place when no host has room.")
+    .default(true),
+});
+
+export const rolloutSchema = z
+  .object({
+    maxUnavailable: z
+      .int32()
+      .min(0)
+      .max(100)
+      .describe(
+        "Replicas that may be missing during a change. With 0 an old replica goes only after a new one is Ready.",
+      )
+      .default(1),
+    maxSurge: z
+      .int32()
+      .min(0)
+      .max(100)
+      .describe("Replicas beyond the wanted number during a change; used only where memory allows.")
+      .default(1),
+    drainSeconds: z
+      .int32()
+      .min(0)
+      .max(DRAIN_SECONDS_MAX)
+      .describe("Most seconds that requests in flight are waited for before an engine is stopped.")
+      .default(DRAIN_SECONDS_DEFAULT),
+    revisionHistoryLimit: z
+      .int32()
+      .min(0)
+      .max(1000)
+      .describe("Old revisions kept for going back. Absent: 10.")
+      .optional(),
+  })
+  .meta({
+    "x-kubernetes-validations": [
+      {
+        rule: "self.maxUnavailable > 0 || self.maxSurge > 0",
+        message: "rollout.maxUnavailable and rollout.maxSurge cannot both be 0: nothing could ever change",
+      },
+    ],
+  });
+
+/** LLMKube's name for how a Linux rollout waits for idle pods. */
+export const rolloutPolicySchema = z.object({
+  waitForIdle: z.boolean().describe("True: a pod is replaced only when it works on no request.").optional(),
+  idleTimeoutSeconds: z
+    .int32()
+    .min(0)
+    .max(86400)
+    .describe("Seconds to wait for that before the rollout goes on anyway.")
+    .default(300),
+  force: z.boolean().describe("True: go on at once, without waiting.").optional(),
+});
+
+export const disruptionSchema = z.object({
+  protectStartup: z
+    .boolean()
+    .describe("True: pods that are still loading are kept from voluntary disruption.")
+    .default(true),
+  protectAlways: z.boolean().describe("True: all pods of the service are.").optional(),
+});

@@ -1,0 +1,49 @@
+/** Rules across fields of InferenceService.spec, checked by the API server (CEL). Each message names the field. */
+export const serviceRules = [
+  {
+    rule: "!has(self.uBatchSize) || self.uBatchSize <= (has(self.batchSize) ? self.batchSize : 2048)",
+    message: "spec.uBatchSize must not be larger than spec.batchSize (2048 where it is absent)",
+  },
+  {
+    rule: "!has(self.reasoningBudgetMessage) || has(self.reasoningBudget)",
+    message: "spec.reasoningBudgetMessage needs spec.reasoningBudget",
+  },
+  {
+    rule: "!has(self.cacheTypeV) || self.cacheTypeV in ['f16', 'f32'] || !has(self.flashAttention) || self.flashAttention",
+    message:
+      "spec.cacheTypeV is quantized, which needs flash attention: remove spec.flashAttention false or choose f16",
+  },
+  {
+    rule: "!has(self.promptCacheMiB) || self.promptCacheMiB == 0 || !has(self.mode) || self.mode == 'chat'",
+    message: "spec.promptCacheMiB must be 0 or absent with spec.mode embedding or rerank",
+  },
+  {
+    rule: "!has(self.speculativeDecoding) || self.speculativeDecoding.type in ['none', 'disabled'] || !has(self.mode) || self.mode == 'chat'",
+    message: "spec.speculativeDecoding needs spec.mode chat",
+  },
+  {
+    rule: "!(has(self.revisionHistoryLimit) && has(self.rollout.revisionHistoryLimit))",
+    message: "set only one of spec.revisionHistoryLimit and spec.rollout.revisionHistoryLimit",
+  },
+  {
+    rule: "!has(self.contextSize) || !has(self.parallelSlots) || (has(self.kvUnified) && self.kvUnified) || self.contextSize >= self.parallelSlots * 16",
+    message:
+      "spec.contextSize is shared by all spec.parallelSlots and must leave at least 16 tokens for each",
+  },
+  {
+    rule: "!has(self.runtime) || self.runtime != 'generic' || has(self.image) || has(self.command)",
+    message: "spec.runtime generic needs spec.image or spec.command",
+  },
+] as const;
+
+/** A rule of ropeScaling itself. */
+export const ropeScalingRules = [
+  {
+    rule: "!has(self.factor) || double(self.factor) > 0.0",
+    message: "ropeScaling.factor must be greater than 0",
+  },
+  {
+    rule: "!has(self.originalContext) || self.type != 'linear'",
+    message: "ropeScaling.originalContext goes only with type yarn or longrope",
+  },
+] as const;

@@ -1,0 +1,45 @@
+/** Speculative decoding, with the rules on which kinds take a draft model. */
+import { z } from "zod";
+import { speculativeTuning, speculativeType } from "../engine-settings.ts";
+import { objectName } from "../fields/shared.ts";
+
+/** Types that need a draft model. */
+export const DRAFT_TYPES = [
+  "draft",
+  "draft-simple",
+  "draft-eagle3",
+  "draft-mtp",
+  "draft-dflash",
+  "draft-dspark",
+] as const;
+
+const isDraft = `self.type in [${DRAFT_TYPES.map((type) => `'${type}'`).join(", ")}]`;
+
+export const speculativeDecodingSchema = z
+  .object({
+    type: speculativeType,
+    draftModelRef: objectName("Model, in the same namespace, whose weights make the guesses.").optional(),
+    draftModel: z
+      .string()
+      .min(1)
+      .max(253)
+      .describe("File of the main model's source that makes the guesses.")
+      .optional(),
+    ...speculativeTuning,
+  })
+  .meta({
+    "x-kubernetes-validations": [
+      {
+        rule: `!(${isDraft}) || has(self.draftModelRef) || has(self.draftModel)`,
+        message: "speculativeDecoding.type draft* needs one of draftModelRef and draftModel",
+      },
+      {
+        rule: `(${isDraft}) || (!has(self.draftModelRef) && !has(self.draftModel))`,
+        message: "speculativeDecoding.draftModelRef and draftModel go only with a type draft*",
+      },
+      {
+        rule: "!(has(self.draftModelRef) && has(self.draftModel))",
+        message: "set only one of speculativeDecoding.draftModelRef and speculativeDecoding.draftModel",
+      },
+    ],
+  });
