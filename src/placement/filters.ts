@@ -1,7 +1,8 @@
 /** The filters of placement, in order: a host that fails a later one is the nearer miss. A new filter is one entry. */
+import { selectorMatches } from "../api/fields/kubernetes.ts";
 import type { ErrorCode } from "../errors.ts";
 import { formatBytes } from "./bytes.ts";
-import type { Demand, HostFacts, SelectorRequirement } from "./types.ts";
+import type { Demand, HostFacts } from "./types.ts";
 
 /** How long a host that refused a replica is not asked again. */
 export const REFUSAL_MS = 10 * 60_000;
@@ -28,7 +29,9 @@ export const filters: readonly Filter[] = [
   {
     code: "HostNotSelected",
     refuse: ({ choice }, host) =>
-      matchesLabels(choice, host.labels) ? undefined : "its labels do not match spec.placement.hostSelector",
+      selectorMatches(choice.hostSelector, host.labels)
+        ? undefined
+        : "its labels do not match spec.placement.hostSelector",
   },
   { code: "HostLost", refuse: (_, host) => (host.isLost ? "lost" : undefined) },
   {
@@ -87,30 +90,6 @@ function refusedRecently({ refusals }: Demand, host: HostFacts, { now }: FilterC
   if (refusal === undefined) return undefined;
   const minutes = Math.ceil((REFUSAL_MS - (now - refusal.atMs)) / 60_000);
   return `refused it (${refusal.message}); asked again in ${minutes} min`;
-}
-
-function matchesLabels(choice: Demand["choice"], labels: HostFacts["labels"]): boolean {
-  const exact = Object.entries(choice.matchLabels).every(([key, value]) => labels[key] === value);
-  return exact && choice.matchExpressions.every((requirement) => matchesExpression(requirement, labels));
-}
-
-function matchesExpression(
-  { key, operator, values = [] }: SelectorRequirement,
-  labels: HostFacts["labels"],
-): boolean {
-  const value = labels[key];
-  switch (operator) {
-    case "In":
-      return value !== undefined && values.includes(value);
-    case "NotIn":
-      return value === undefined || !values.includes(value);
-    case "Exists":
-      return value !== undefined;
-    case "DoesNotExist":
-      return value === undefined;
-    default:
-      return operator satisfies never;
-  }
 }
 
 function told(what: string, message: string | undefined): string {

@@ -35,6 +35,7 @@ export function planPlacement({ hosts, claims, demands }: PlacementInput, now: n
   const ledger = openLedger(claims);
   const placed: Placed[] = [];
   const waiting: Unplaced[] = [];
+  const stuck: Demand[] = [];
   const queue: string[] = [];
   for (const demand of [...demands].sort(byTurn)) {
     const outcome = placeOne(demand, hosts, ledger, now);
@@ -44,9 +45,10 @@ export function planPlacement({ hosts, claims, demands }: PlacementInput, now: n
       continue;
     }
     if (!queue.includes(demand.service)) queue.push(demand.service);
+    stuck.push(demand);
     waiting.push(explain(demand, outcome.misses, queue.indexOf(demand.service) + 1));
   }
-  const recheckAfterMs = soonestRefusalEnd(demands, now);
+  const recheckAfterMs = soonestRefusalEnd(stuck, now);
   return recheckAfterMs === undefined ? { placed, waiting } : { placed, waiting, recheckAfterMs };
 }
 

@@ -1,4 +1,5 @@
 /** What placement reads and what it answers: plain data, so that a plan can be written down and compared. */
+import type { LabelSelector } from "../api/fields/kubernetes.ts";
 import type { ErrorCode } from "../errors.ts";
 
 /** What a condition of a host says; absent counts as Unknown. */
@@ -45,17 +46,10 @@ export interface Refusal {
   readonly message: string;
 }
 
-export interface SelectorRequirement {
-  readonly key: string;
-  readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
-  readonly values?: readonly string[] | undefined;
-}
-
 export interface HostChoice {
   /** Empty means any host. */
   readonly hosts: readonly string[];
-  readonly matchLabels: Readonly<Record<string, string>>;
-  readonly matchExpressions: readonly SelectorRequirement[];
+  readonly hostSelector?: LabelSelector | undefined;
   readonly spread: "spread" | "pack";
 }
 

@@ -1,0 +1,131 @@
+/** Which hosts are alive, judged by observed changes of their Leases on the controller's own monotonic clock. Pure. */
+
+/** Silence after which a host counts as gone; as long as its Lease lasts. */
+export const SILENCE_MS = 40_000;
+/** For a host without replicas; replicas carry their own limit. */
+export const DEFAULT_LOST_MS = 300_000;
+
+/** What is known of one host. Times are monotonic milliseconds. */
+export interface HostSign {
+  readonly name: string;
+  /** When a change of its Lease was last observed by this process. */
+  readonly lastChangeMs?: number | undefined;
+  /** What its Reachable condition says now; absent where nobody has judged it yet. */
+  readonly reachable?: "True" | "False" | "Unknown" | undefined;
+  readonly isLost: boolean;
+  /** The shortest limit of silence among its replicas; absent without replicas. */
+  readonly lostAfterMs?: number | undefined;
+}
+
+export interface LivenessInput {
+  readonly hosts: readonly HostSign[];
+  /** Start, change of leader or last interruption of the Lease watch: silence before it proves nothing. */
+  readonly countedFromMs: number;
+}
+
+export type Verdict =
+  | { readonly at: "reachable" }
+  /** Was reachable, is silent, not for long enough. */
+  | { readonly at: "counting" }
+  | { readonly at: "neverSeen" }
+  | { readonly at: "massExpiry"; readonly silentMs: number }
+  | { readonly at: "unreachable"; readonly silentMs: number }
+  | { readonly at: "lost"; readonly silentMs: number };
+
+export interface LivenessPlan {
+  readonly verdicts: ReadonlyMap<string, Verdict>;
+  readonly recheckAfterMs?: number;
+}
+
+/** Judges every host. Nothing is judged gone while more than half of those that count, and more than two, fell silent together. */
+export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: number): LivenessPlan {
+  const silences = hosts.map((host) => silenceOf(host, countedFromMs, now));
+  const counted = silences.filter(({ counts }) => counts).length;
+  const expiries = silences
+    .filter(({ expiredTogether }) => expiredTogether)
+    .map(({ expiresAtMs }) => expiresAtMs);
+  const verdicts = new Map<string, Verdict>();
+  let recheckAfterMs: number | undefined;
+  for (const silence of silences) {
+    const verdict = judge(silence, counted, expiries);
+    verdicts.set(silence.host.name, verdict);
+    const inMs = untilNext(silence, verdict, now);
+    if (inMs !== undefined) recheckAfterMs = Math.min(recheckAfterMs ?? inMs, inMs);
+  }
+  return recheckAfterMs === undefined ? { verdicts } : { verdicts, recheckAfterMs };
+}
+
+interface Silence {
+  readonly host: HostSign;
+  readonly isFresh: boolean;
+  readonly silentMs: number;
+  readonly expiresAtMs: number;
+  readonly isExpired: boolean;
+  /** Not written off before this window: the hosts of which half is taken. */
+  readonly counts: boolean;
+  /** Expired now, or a moment ago in the same window: what makes an expiry a mass expiry. */
+  readonly expiredTogether: boolean;
+}
+
+function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence {
+  const { lastChangeMs, reachable } = host;
+  const sinceMs = Math.max(lastChangeMs ?? countedFromMs, countedFromMs);
+  const silentMs = Math.max(0, now - sinceMs);
+  const expiresAtMs = sinceMs + SILENCE_MS;
+  const isFresh = lastChangeMs !== undefined && now - lastChangeMs < SILENCE_MS;
+  const isExpired = silentMs >= SILENCE_MS;
+  const wasSeen = reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined;
+  const isWrittenOff = reachable === "False" && !isFresh;
+  const justWrittenOff = isWrittenOff && lastChangeMs !== undefined && now - expiresAtMs < SILENCE_MS;
+  return {
+    host,
+    isFresh,
+    silentMs,
+    expiresAtMs,
+    isExpired,
+    counts: wasSeen && (!isWrittenOff || justWrittenOff),
+    expiredTogether: isExpired && wasSeen && (!isWrittenOff || justWrittenOff),
+  };
+}
+
+function judge(silence: Silence, counted: number, expiries: readonly number[]): Verdict {
+  const { host, isFresh, silentMs } = silence;
+  if (isFresh) return { at: "reachable" };
+  const lostAfterMs = host.lostAfterMs ?? DEFAULT_LOST_MS;
+  if (host.reachable === "False") {
+    return { at: host.isLost || silentMs >= lostAfterMs ? "lost" : "unreachable", silentMs };
+  }
+  if (host.reachable === undefined && host.lastChangeMs === undefined) {
+    const isGivenUp = host.lostAfterMs !== undefined && silentMs >= host.lostAfterMs;
+    return isGivenUp ? { at: "lost", silentMs } : { at: "neverSeen" };
+  }
+  if (!silence.isExpired) return { at: "counting" };
+  const together = expiries.filter((atMs) => Math.abs(atMs - silence.expiresAtMs) <= SILENCE_MS).length;
+  if (together > 2 && together * 2 > counted) return { at: "massExpiry", silentMs };
+  return { at: "unreachable", silentMs };
+}
+
+/** When the verdict can change by time alone. */
+function untilNext(
+  { host, silentMs, expiresAtMs }: Silence,
+  verdict: Verdict,
+  now: number,
+): number | undefined {
+  switch (verdict.at) {
+    case "reachable":
+      return Math.max(1, (host.lastChangeMs ?? now) + SILENCE_MS - now);
+    case "counting":
+      return Math.max(1, expiresAtMs - now);
+    case "unreachable":
+      return Math.max(1, (host.lostAfterMs ?? DEFAULT_LOST_MS) - silentMs);
+    case "neverSeen":
+      return host.lostAfterMs === undefined ? undefined : Math.max(1, host.lostAfterMs - silentMs);
+    // Its neighbours leave the window, or return: only the second is an event.
+    case "massExpiry":
+      return SILENCE_MS;
+    case "lost":
+      return undefined;
+    default:
+      return verdict satisfies never;
+  }
+}

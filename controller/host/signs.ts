@@ -1,0 +1,42 @@
+/** The memory of observed Lease changes: the only state behind liveness. */
+import type { Clock } from "../../src/ports.ts";
+
+/** What of a Lease changes when its host renews it. */
+export interface LeaseMark {
+  readonly holder?: string | undefined;
+  readonly renewTime?: string | undefined;
+}
+
+export interface LeaseSigns {
+  /** True when this is a change that was not known before. A first sight after a list is not a change: the Lease may be old. */
+  readonly note: (host: string, mark: LeaseMark, isFirstList: boolean) => boolean;
+  readonly lastChangeMs: (host: string) => number | undefined;
+  readonly countedFromMs: () => number;
+  /** Silence is counted afresh from now on. */
+  readonly countAfresh: () => void;
+  readonly hosts: () => readonly string[];
+}
+
+/** Starts counting at once. */
+export function createLeaseSigns(clock: Clock): LeaseSigns {
+  const marks = new Map<string, string>();
+  const changes = new Map<string, number>();
+  let countedFromMs = clock.monotonicMs();
+  return {
+    note: (host, mark, isFirstList) => {
+      const text = `${mark.holder ?? ""} ${mark.renewTime ?? ""}`;
+      const before = marks.get(host);
+      if (before === text) return false;
+      marks.set(host, text);
+      if (before === undefined && isFirstList) return false;
+      changes.set(host, clock.monotonicMs());
+      return true;
+    },
+    lastChangeMs: (host) => changes.get(host),
+    countedFromMs: () => countedFromMs,
+    countAfresh: () => {
+      countedFromMs = clock.monotonicMs();
+    },
+    hosts: () => [...marks.keys()],
+  };
+}

@@ -1,0 +1,47 @@
+/** From Host and InferenceReplica objects to what placement reads. */
+import type { Condition } from "../api/conditions.ts";
+import { getCondition, isConditionTrue } from "../api/conditions.ts";
+import type { Host } from "../api/host.ts";
+import type { InferenceReplica } from "../api/inference-replica.ts";
+import { hostBudget } from "./budget.ts";
+import type { Claimed, HostClaim, HostFacts } from "./types.ts";
+
+const PRESSURES = ["MemoryPressure", "DiskPressure", "ThermalPressure"];
+
+/** Absent conditions are Unknown, and unknown is never good enough. */
+export function hostFacts(host: Host): HostFacts {
+  const conditions = host.status?.conditions;
+  const { drain, unschedulable } = host.spec;
+  const cordon = drain ? "drain" : unschedulable ? "unschedulable" : undefined;
+  return {
+    name: host.metadata.name,
+    labels: host.metadata.labels ?? {},
+    ready: claimed(getCondition(conditions, "Ready")),
+    reachable: claimed(getCondition(conditions, "Reachable")),
+    isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
+    ...(cordon === undefined ? {} : { cordon }),
+    pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
+    runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
+    budget: hostBudget(host),
+    models: (host.status?.models ?? []).map(({ source, sha256 }) =>
+      sha256 === undefined ? { source } : { source, sha256 },
+    ),
+  };
+}
+
+/** What a replica holds of its host: the estimate, or what is really used where that is more. It counts until the object is gone. */
+export function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
+  const { claimBytes = 0, footprintBytes = 0 } = status?.memory ?? {};
+  return {
+    replica: `${metadata.namespace}/${metadata.name}`,
+    service: `${metadata.namespace}/${spec.template.serviceName}`,
+    host: spec.template.hostName,
+    bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
+  };
+}
+
+function claimed(condition: Condition | undefined): Claimed {
+  return condition === undefined
+    ? { status: "Unknown" }
+    : { status: condition.status, message: condition.message };
+}
