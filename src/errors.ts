@@ -5,6 +5,7 @@ import { cliErrors } from "./errors/cli.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
 import { placementErrors } from "./errors/placement.ts";
+import { replicaErrors } from "./errors/replica.ts";
 import { sourceErrors } from "./errors/source.ts";
 
 export const errorCatalogue = {
@@ -13,6 +14,7 @@ export const errorCatalogue = {
   ...agentErrors,
   ...apiErrors,
   ...placementErrors,
+  ...replicaErrors,
   ...cliErrors,
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -1,0 +1,67 @@
+/** One replica on its host: admission, start, readiness, end. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const replicaErrors = {
+  InsufficientMemory: {
+    what: "The engines on this host already claim so much memory that this one does not fit.",
+    do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",
+    command: "metalbridge status",
+  },
+  MemoryUnknown: {
+    what: "The agent could not read how much memory this host may give to engines, so it starts nothing.",
+    do: "look at the Host's conditions and the agent's log for the reading that fails",
+    command: "kubectl describe host",
+  },
+  HostAddressMissing: {
+    what: "No address that this host is registered for is up, so nobody could reach the engine.",
+    do: "bring the network up, or correct the registered addresses",
+    command: "kubectl edit host",
+  },
+  RuntimeNotSupported: {
+    what: "This agent has no driver for the runtime that the service asks for.",
+    do: "choose another runtime, or place the service on hosts whose agent has it",
+    command: "metalbridge status",
+  },
+  RunDirectoryUnreadable: {
+    what: "The engine's run directory cannot be read, so it is not known whether an engine runs.",
+    do: "give the agent's user access to its state folder, or end the engine and remove that directory",
+  },
+  EngineNeverHealthy: {
+    what: "The engine ran but did not become healthy in the time its weights allow.",
+    do: "look at the log tail in status.lastExit; set probes.startSeconds if the weights load from a slow disk",
+  },
+  EngineRequestFailed: {
+    what: "The engine said it was healthy but failed a real request.",
+    do: "look at the log tail in status.lastExit; if it ran out of GPU memory, lower contextSize or parallelSlots",
+  },
+  EngineHung: {
+    what: "The engine's process lives but stopped answering its health probes.",
+    do: "it is being restarted; if this repeats, update the engine or report it with the log tail",
+  },
+  EngineEndUnknown: {
+    what: "The engine ended and nothing recorded how.",
+    do: "it is being restarted; if this repeats, see whether something on the host kills processes",
+  },
+  EndpointMissing: {
+    what: "The controller has not made this replica's EndpointSlice yet.",
+    do: "see whether the controller runs",
+    command: "kubectl --namespace metalbridge-system get pods",
+  },
+  EndpointRefused: {
+    what: "The API server did not take the replica's endpoint.",
+    do: "compare Host.spec.addresses with the address in the message",
+    command: "kubectl get host --output yaml",
+  },
+  EndpointNotWithdrawn: {
+    what: "The engine should stop, but the API server has not acknowledged the withdrawal of its endpoint.",
+    do: "make the API server reachable from this host; the engine serves until then",
+  },
+  ReplicaFolderUnwritable: {
+    what: "The agent could not write the replica's files.",
+    do: "free disk space and check the owner of the agent's state folder",
+  },
+  ReplicaStepFailed: {
+    what: "A step of the agent failed in a way it did not expect; it is tried again.",
+    do: "look at the agent's log; please report it",
+  },
+} as const satisfies Record<string, ErrorEntry>;

@@ -1,0 +1,164 @@
+/** What the planner is told: one value per replica. All times are monotonic milliseconds of this process. */
+import type { ErrorCode } from "../errors.ts";
+import type { StopReason } from "./step.ts";
+
+/** What the API server wants of this replica, or that it is known to be gone, or that nobody could say yet. */
+export type Wanted = Desired | "absent" | "unknown";
+
+export interface Desired {
+  readonly revision: string;
+  readonly runtime: string;
+  readonly claimBytes: number;
+  readonly weightsBytes: number;
+  readonly drainSeconds: number;
+  readonly isDeleting: boolean;
+  readonly hasFinalizer: boolean;
+  readonly drain?: { readonly reason: string; readonly deadlineAt?: number };
+  readonly probes?: ProbeSettings;
+}
+
+/** The service's own probe settings; what is absent comes from the timings. */
+export interface ProbeSettings {
+  readonly startMs?: number;
+  readonly intervalMs?: number;
+  readonly failures?: number;
+}
+
+export type Exit = { readonly code?: number; readonly signal?: string } | "unknown";
+
+export type Run =
+  | { readonly at: "none" }
+  /** The run directory could not be read, so an engine may live: nothing is started. */
+  | { readonly at: "unreadable"; readonly why: string }
+  | { readonly at: "starting" }
+  | { readonly at: "running"; readonly pid: number }
+  /** The main process has ended, others of its group have not. */
+  | { readonly at: "ended"; readonly exit: Exit }
+  | { readonly at: "gone"; readonly exit: Exit };
+
+/** engine.json: written before the start, so a reservation outlives the agent. */
+export interface RunRecord {
+  readonly runId: string;
+  readonly revision: string;
+  readonly port: number;
+  readonly claimBytes: number;
+  readonly startedAt: number;
+  readonly readyAt?: number;
+  readonly drainSeconds: number;
+  readonly stop?: Stop;
+}
+
+export interface Stop {
+  readonly why: StopReason;
+  readonly startedAt: number;
+  readonly deadlineAt: number;
+}
+
+export type ModelState =
+  | { readonly at: "unknown" }
+  | { readonly at: "absent" }
+  | {
+      readonly at: "fetching";
+      readonly bytes: number;
+      readonly totalBytes?: number;
+      readonly bytesPerSecond?: number;
+    }
+  | { readonly at: "stored"; readonly sizeBytes: number; readonly sha256?: string }
+  | {
+      readonly at: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly transient: boolean;
+      readonly retryAt: number;
+    };
+
+export type RuntimeState =
+  | { readonly at: "unknown" }
+  | { readonly at: "present"; readonly version: string }
+  | { readonly at: "missing"; readonly code: ErrorCode; readonly message: string; readonly checkedAt: number }
+  | { readonly at: "unsupported"; readonly message: string };
+
+/** The host's memory as admission sees it; `othersBytes` counts every other replica's reservation, adopted ones included. */
+export interface MemoryState {
+  readonly budgetBytes: number | "unknown";
+  readonly othersBytes: number;
+  readonly refusal?: { readonly code: ErrorCode; readonly message: string };
+}
+
+/** The replica's EndpointSlice as the API server last acknowledged it. `stale`: ready, but with another port or address. */
+export type SliceState = "unknown" | "missing" | "unwritten" | "ready" | "stale" | "withdrawn";
+
+export interface Slice {
+  readonly state: SliceState;
+  /** True once this run's endpoint may have been announced, even if no answer came. */
+  readonly wasExposed: boolean;
+  /** When the withdrawal was first seen acknowledged, for this stop. */
+  readonly withdrawnAt?: number;
+  readonly lastError?: string;
+}
+
+export interface Health {
+  readonly lastProbeAt?: number;
+  readonly healthyAt?: number;
+  readonly failuresInARow: number;
+  readonly lastMessage?: string;
+  /** When loading was last seen to move on. */
+  readonly progressAt?: number;
+}
+
+export type RequestProof =
+  | { readonly at: "none" }
+  | { readonly at: "ok" }
+  | { readonly at: "failed"; readonly tries: number; readonly lastAt: number; readonly message: string };
+
+export interface Quiet {
+  readonly lastPollAt?: number;
+  /** Since when every reading was zero; absent after any busy or failed reading. */
+  readonly since?: number;
+}
+
+export interface Signals {
+  readonly termAt?: number;
+  readonly secondTermAt?: number;
+  readonly killAt?: number;
+  readonly groupKillAt?: number;
+}
+
+export interface LastExit {
+  readonly code?: number;
+  readonly signal?: string;
+  readonly killedByUs: boolean;
+  readonly reason: ErrorCode;
+  readonly message: string;
+  readonly at: string;
+  readonly logTail: string;
+}
+
+export interface Crashes {
+  /** The run whose end is already written down. */
+  readonly recordedRunId?: string;
+  readonly restarts: number;
+  readonly inARow: number;
+  readonly backoffUntil?: number;
+  readonly lastExit?: LastExit;
+  /** Set while the last end was one that a restart cannot cure, with the runtime version it was seen with. */
+  readonly hopeless?: { readonly runtimeVersion: string };
+}
+
+export interface Observed {
+  readonly run: Run;
+  readonly record?: RunRecord;
+  readonly model: ModelState;
+  readonly memory: MemoryState;
+  readonly runtime: RuntimeState;
+  /** False while no address this host may serve on is up. */
+  readonly hasAddress: boolean;
+  readonly slice: Slice;
+  readonly health: Health;
+  readonly request: RequestProof;
+  readonly quiet: Quiet;
+  readonly signals: Signals;
+  readonly crashes: Crashes;
+  /** True after the first successful list of this process. */
+  readonly wasListed: boolean;
+}

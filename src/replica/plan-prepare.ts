@@ -1,0 +1,196 @@
+/** No process yet: weights, runtime and memory are made sure of, in this order, before anything is started. */
+import type { ErrorCode } from "../errors.ts";
+import type { Desired, ModelState, Observed } from "./observed.ts";
+import type { ReplicaPlan, Step } from "./step.ts";
+import type { Timings } from "./timings.ts";
+
+const MIB = 1024 ** 2;
+
+/** Plans for a replica that should serve and of which nothing runs. */
+export function planPrepare(
+  desired: Desired,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const plan =
+    heldBack(observed, now, timings) ??
+    runtimeMissing(observed, now, timings) ??
+    modelMissing(observed, now, timings) ??
+    addressMissing(observed, timings) ??
+    memoryMissing(desired, observed, timings) ??
+    start(desired, timings);
+  // A slice left over from an earlier run would route to a port nobody listens on.
+  return observed.slice.state === "ready" || observed.slice.state === "stale"
+    ? { ...plan, steps: [{ do: "withdraw", because: "no engine runs behind the endpoint" }, ...plan.steps] }
+    : plan;
+}
+
+function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { crashes, runtime } = observed;
+  const exit = crashes.lastExit;
+  if (crashes.hopeless !== undefined && exit !== undefined) {
+    const isSame = runtime.at !== "present" || runtime.version === crashes.hopeless.runtimeVersion;
+    if (isSame) {
+      return {
+        phase: "Failed",
+        reason: exit.reason,
+        message: exit.message,
+        steps: [{ do: "detectRuntime", because: "another version of the engine may accept it" }],
+        recheckAfterMs: timings.fetchRetryMaxMs,
+      };
+    }
+  }
+  if (crashes.backoffUntil === undefined || now >= crashes.backoffUntil) return undefined;
+  return {
+    phase: "Backoff",
+    reason: exit?.reason ?? "EngineEndUnknown",
+    message: exit?.message ?? "the engine ended",
+    steps: [],
+    recheckAfterMs: crashes.backoffUntil - now,
+  };
+}
+
+function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { runtime } = observed;
+  const detect: Step = { do: "detectRuntime", because: "whether the runtime is installed is not known" };
+  switch (runtime.at) {
+    case "present":
+      return undefined;
+    case "unknown":
+      return {
+        phase: "Pending",
+        reason: "DetectingRuntime",
+        message: "looking for the runtime on this host",
+        steps: [detect],
+        recheckAfterMs: timings.endpointRetryMs,
+      };
+    case "missing": {
+      const wait = runtime.checkedAt + timings.outsideMs - now;
+      const again: Step = { do: "detectRuntime", because: "it may have been installed since" };
+      return {
+        phase: "Waiting",
+        reason: runtime.code,
+        message: runtime.message,
+        steps: wait <= 0 ? [again] : [],
+        recheckAfterMs: wait <= 0 ? timings.outsideMs : wait,
+      };
+    }
+    case "unsupported":
+      return {
+        phase: "Failed",
+        reason: "RuntimeNotSupported",
+        message: runtime.message,
+        steps: [],
+        recheckAfterMs: timings.fetchRetryMaxMs,
+      };
+    default:
+      return runtime satisfies never;
+  }
+}
+
+function modelMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { model } = observed;
+  const recheckAfterMs = timings.outsideMs;
+  switch (model.at) {
+    case "stored":
+      return undefined;
+    case "unknown":
+      return {
+        phase: "Pending",
+        reason: "ResolvingModel",
+        message: "looking for the weights on this host",
+        steps: [],
+        recheckAfterMs: timings.endpointRetryMs,
+      };
+    case "absent":
+      return {
+        phase: "Fetching",
+        reason: "DownloadingModel",
+        message: "fetching the weights",
+        steps: [{ do: "fetch", because: "the weights are not on this host" }],
+        recheckAfterMs,
+      };
+    case "fetching":
+      return {
+        phase: "Fetching",
+        reason: "DownloadingModel",
+        message: "fetching the weights",
+        steps: [],
+        recheckAfterMs,
+      };
+    case "failed":
+      return fetchFailed(model, now, timings);
+    default:
+      return model satisfies never;
+  }
+}
+
+function fetchFailed(
+  model: Extract<ModelState, { at: "failed" }>,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const { code, message } = model;
+  if (!model.transient) {
+    return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs: timings.fetchRetryMaxMs };
+  }
+  const wait = model.retryAt - now;
+  const retry: Step = { do: "fetch", because: "the last attempt failed in a way that may pass" };
+  return {
+    phase: "Waiting",
+    reason: code,
+    message,
+    steps: wait <= 0 ? [retry] : [],
+    recheckAfterMs: wait <= 0 ? timings.outsideMs : wait,
+  };
+}
+
+function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  if (observed.hasAddress) return undefined;
+  return {
+    phase: "Waiting",
+    reason: "HostAddressMissing",
+    message:
+      "none of the addresses this host is registered for is up; bring the network up or correct Host.spec.addresses",
+    steps: [],
+    recheckAfterMs: timings.outsideMs,
+  };
+}
+
+function memoryMissing(desired: Desired, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  const { budgetBytes, othersBytes, refusal } = observed.memory;
+  if (refusal !== undefined) return waiting(refusal.code, refusal.message, timings);
+  if (budgetBytes === "unknown") {
+    const message =
+      "how much memory engines may use on this host could not be read; nothing is started until it can";
+    return waiting("MemoryUnknown", message, timings);
+  }
+  if (othersBytes + desired.claimBytes <= budgetBytes) return undefined;
+  const free = Math.max(0, budgetBytes - othersBytes);
+  const message =
+    `the engine claims ${mib(desired.claimBytes)} and ${mib(free)} of ${mib(budgetBytes)} are free on this host; ` +
+    "stop or move another service, or lower contextSize or parallelSlots";
+  return waiting("InsufficientMemory", message, timings);
+}
+
+function start(desired: Desired, timings: Timings): ReplicaPlan {
+  return {
+    phase: "Admitting",
+    reason: "AdmittingMemory",
+    message: `reserving ${mib(desired.claimBytes)} and a port`,
+    steps: [
+      { do: "reserve", claimBytes: desired.claimBytes, because: "the claim fits into the host's budget" },
+      { do: "start", because: "weights, memory and port are there" },
+    ],
+    recheckAfterMs: timings.endpointRetryMs,
+  };
+}
+
+function waiting(reason: ErrorCode, message: string, timings: Timings): ReplicaPlan {
+  return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
+}
+
+function mib(bytes: number): string {
+  return `${Math.ceil(bytes / MIB)} MiB`;
+}

@@ -1,0 +1,215 @@
+/** A process runs and should serve: prove it ready, announce it, watch it, and tell a hung one. */
+import { planForcedStop, planSignals } from "./ending.ts";
+import type { Desired, Observed, RunRecord } from "./observed.ts";
+import { type ForcedStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { startDeadline, type Timings } from "./timings.ts";
+
+interface Frame {
+  readonly desired: Desired;
+  readonly observed: Observed;
+  readonly record: RunRecord;
+  readonly now: number;
+  readonly timings: Timings;
+}
+
+/** Plans for a running process whose replica should serve. */
+export function planServing(
+  desired: Desired,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const { record } = observed;
+  if (record === undefined) return unrecorded(timings);
+  const frame = { desired, observed, record, now, timings };
+  if (record.stop !== undefined) {
+    if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
+    if (observed.signals.termAt !== undefined) return planSignals(observed, now, timings);
+    const cancel: Step = { do: "cancelStop", because: "the replica is wanted again" };
+    const { stop: _, ...kept } = record;
+    return prepend(cancel, serve({ ...frame, record: kept }));
+  }
+  return serve(frame);
+}
+
+function serve(frame: Frame): ReplicaPlan {
+  const { observed } = frame;
+  const failed = failedForGood(frame);
+  if (failed !== undefined) return failed;
+  if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
+  if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
+  if (!observed.hasAddress) return unreachable(frame);
+  switch (observed.slice.state) {
+    case "ready":
+      return ready(frame);
+    case "unknown":
+      // The agent has just started and has not read its slices: what was ready still is, and nothing can be written yet.
+      if (frame.record.readyAt !== undefined) return ready(frame);
+      return publishing(frame, "PublishingEndpoint", "waiting for the first look at the endpoint", []);
+    case "missing":
+      return publishing(frame, "EndpointMissing", "the controller has not made the EndpointSlice yet", []);
+    case "unwritten":
+    case "stale":
+    case "withdrawn":
+      return announce(frame);
+    default:
+      return observed.slice.state satisfies never;
+  }
+}
+
+/** A start that took too long, a request that keeps failing, or a process that stopped answering. */
+function failedForGood(frame: Frame): ReplicaPlan | undefined {
+  const { desired, observed, record, now, timings } = frame;
+  const { health, request } = observed;
+  const isStarting = record.readyAt === undefined && health.healthyAt === undefined;
+  if (isStarting) {
+    return now >= startBy(frame)
+      ? force(frame, "neverHealthy", "it did not become healthy in time")
+      : undefined;
+  }
+  const limit = desired.probes?.failures ?? timings.failuresUntilHung;
+  if (health.failuresInARow >= limit) {
+    return force(frame, "hung", `${health.failuresInARow} health probes in a row failed`);
+  }
+  if (record.readyAt === undefined && request.at === "failed" && request.tries >= timings.requestTries) {
+    return force(frame, "requestFailed", `${request.tries} real requests failed: ${request.message}`);
+  }
+  return undefined;
+}
+
+function startBy({ desired, observed, record, timings }: Frame): number {
+  const base = desired.probes?.startMs;
+  return startDeadline(base === undefined ? timings : { ...timings, startBaseMs: base }, {
+    startedAt: record.startedAt,
+    weightsBytes: desired.weightsBytes,
+    progressAt: observed.health.progressAt,
+  });
+}
+
+function force(frame: Frame, why: ForcedStop, because: string): ReplicaPlan {
+  const stop = { why, startedAt: frame.now, deadlineAt: frame.now };
+  const next = planForcedStop(stop, frame.observed, frame.now, frame.timings);
+  return prepend({ do: "beginStop", why, deadlineAt: frame.now, because }, next);
+}
+
+function loading(frame: Frame): ReplicaPlan {
+  const probe = probeStep(frame, frame.timings.startProbeMs);
+  return {
+    phase: "Starting",
+    reason: "LoadingModel",
+    message: "the engine runs and loads its weights",
+    steps: probe.steps,
+    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - frame.now)),
+  };
+}
+
+function proving(frame: Frame): ReplicaPlan {
+  const { observed, now, timings } = frame;
+  const { request } = observed;
+  const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
+  const ask: Step = { do: "probeRequest", because: "healthy is not proof that it can answer" };
+  const probe = probeStep(frame, timings.liveProbeMs);
+  return {
+    phase: "Starting",
+    reason: "ProvingRequest",
+    message:
+      request.at === "failed"
+        ? `a real request failed: ${request.message}`
+        : "one real request is being tried",
+    steps: wait <= 0 ? [ask, ...probe.steps] : probe.steps,
+    recheckAfterMs:
+      wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
+  };
+}
+
+function announce(frame: Frame): ReplicaPlan {
+  const { observed, record } = frame;
+  if (!observed.wasListed) {
+    return publishing(
+      frame,
+      "AwaitingFirstList",
+      "the engine is announced after the first list of this host's replicas",
+      [],
+    );
+  }
+  const set: Step = { do: "setEndpoint", port: record.port, because: "the engine answered a real request" };
+  const error = observed.slice.lastError;
+  return error === undefined
+    ? publishing(frame, "PublishingEndpoint", "announcing the endpoint", [set])
+    : publishing(frame, "EndpointRefused", `the endpoint could not be written: ${error}`, [set]);
+}
+
+function publishing(
+  frame: Frame,
+  reason: ReplicaReason,
+  message: string,
+  first: readonly Step[],
+): ReplicaPlan {
+  const { timings } = frame;
+  const probe = probeStep(frame, timings.liveProbeMs);
+  return {
+    phase: "Starting",
+    reason,
+    message,
+    steps: [...first, ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, timings.endpointRetryMs),
+  };
+}
+
+function ready(frame: Frame): ReplicaPlan {
+  const probe = probeStep(frame, frame.timings.liveProbeMs);
+  const mark: Step[] =
+    frame.record.readyAt === undefined
+      ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
+      : [];
+  return {
+    phase: "Ready",
+    reason: "Serving",
+    message: "the engine answers and its endpoint is announced",
+    steps: [...mark, ...probe.steps],
+    recheckAfterMs: probe.dueInMs,
+  };
+}
+
+/** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
+function unreachable(frame: Frame): ReplicaPlan {
+  const { state } = frame.observed.slice;
+  const probe = probeStep(frame, frame.timings.liveProbeMs);
+  const isAnnounced = state === "ready" || state === "stale" || state === "unknown";
+  const withdraw: Step[] = isAnnounced ? [{ do: "withdraw", because: "no registered address is up" }] : [];
+  return {
+    phase: "Waiting",
+    reason: "HostAddressMissing",
+    message: "the engine runs, but none of the addresses this host is registered for is up",
+    steps: [...withdraw, ...probe.steps],
+    recheckAfterMs: probe.dueInMs,
+  };
+}
+
+function probeStep(
+  frame: Frame,
+  usualMs: number,
+): { readonly steps: readonly Step[]; readonly dueInMs: number } {
+  const { health } = frame.observed;
+  const { desired, timings, now } = frame;
+  const isServing = usualMs === timings.liveProbeMs;
+  const calm = isServing ? (desired.probes?.intervalMs ?? usualMs) : usualMs;
+  const every = isServing && health.failuresInARow > 0 ? Math.min(timings.failedProbeMs, calm) : calm;
+  const due = health.lastProbeAt === undefined ? now : health.lastProbeAt + every;
+  if (now < due) return { steps: [], dueInMs: due - now };
+  return { steps: [{ do: "probeHealth", because: "a health probe is due" }], dueInMs: every };
+}
+
+function unrecorded(timings: Timings): ReplicaPlan {
+  return {
+    phase: "Waiting",
+    reason: "RunDirectoryUnreadable",
+    message: "an engine runs whose record is unreadable; it is left alone and no second one is started",
+    steps: [],
+    recheckAfterMs: timings.outsideMs,
+  };
+}
+
+function prepend(step: Step, plan: ReplicaPlan): ReplicaPlan {
+  return { ...plan, steps: [step, ...plan.steps] };
+}

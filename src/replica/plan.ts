@@ -1,0 +1,94 @@
+/** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
+import type { Desired, Observed, Wanted } from "./observed.ts";
+import { planEnded } from "./plan-ended.ts";
+import { planPrepare } from "./plan-prepare.ts";
+import { planServing } from "./plan-serving.ts";
+import { planStop } from "./plan-stop.ts";
+import type { GracefulStop, ReplicaPlan } from "./step.ts";
+import { defaultTimings, type Timings } from "./timings.ts";
+
+const DEFAULT_DRAIN_SECONDS = 30;
+
+/** Decides the next steps of one replica. */
+export function planReplica(
+  wanted: Wanted,
+  observed: Observed,
+  now: number,
+  timings: Timings = defaultTimings,
+): ReplicaPlan {
+  if (wanted === "unknown") return leaveAlone();
+  const stop = stopWanted(wanted, observed);
+  if (stop !== undefined) return planStop(stop, observed, now, timings);
+  if (wanted === "absent") return leaveAlone();
+  return planServe(wanted, observed, now, timings);
+}
+
+/** Why the replica should end, and by when; undefined when it should serve. */
+function stopWanted(
+  wanted: Desired | "absent",
+  observed: Observed,
+): { why: GracefulStop; drainSeconds: number; deadlineAt?: number; hasFinalizer: boolean } | undefined {
+  if (wanted === "absent") {
+    const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
+    return { why: "unwanted", drainSeconds, hasFinalizer: false };
+  }
+  const common = { drainSeconds: wanted.drainSeconds, hasFinalizer: wanted.hasFinalizer };
+  const cap = wanted.drain?.deadlineAt;
+  if (wanted.isDeleting)
+    return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  if (wanted.drain !== undefined) {
+    return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  }
+  if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
+  return undefined;
+}
+
+/** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */
+function isOtherRevision(desired: Desired, observed: Observed): boolean {
+  return (
+    observed.run.at !== "none" &&
+    observed.record !== undefined &&
+    observed.record.revision !== desired.revision
+  );
+}
+
+function planServe(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const { run } = observed;
+  switch (run.at) {
+    case "none":
+      return planPrepare(desired, observed, now, timings);
+    case "unreadable":
+      return {
+        phase: "Waiting",
+        reason: "RunDirectoryUnreadable",
+        message: `the engine's run directory cannot be read: ${run.why}`,
+        steps: [],
+        recheckAfterMs: timings.outsideMs,
+      };
+    case "starting":
+      return {
+        phase: "Starting",
+        reason: "KeeperStarting",
+        message: "the engine's keeper has been started and has not named its process yet",
+        steps: [],
+        recheckAfterMs: timings.keeperMs,
+      };
+    case "running":
+      return planServing(desired, observed, now, timings);
+    case "ended":
+    case "gone":
+      return planEnded(observed, now, timings);
+    default:
+      return run satisfies never;
+  }
+}
+
+function leaveAlone(): ReplicaPlan {
+  return {
+    phase: "Pending",
+    reason: "AwaitingFirstList",
+    message: "not known yet whether the API server still wants this engine; it is left as it is",
+    steps: [],
+    recheckAfterMs: defaultTimings.outsideMs,
+  };
+}

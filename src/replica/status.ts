@@ -1,0 +1,120 @@
+/** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
+import { setCondition } from "../api/conditions.ts";
+import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
+import type { LastExit, Observed } from "./observed.ts";
+import type { ReplicaPlan } from "./step.ts";
+
+const PROGRESS_EVERY_MS = 5_000;
+const PROGRESS_SHARE = 0.05;
+const MESSAGE_MAX = 4_096;
+
+/** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
+export interface StatusFacts {
+  readonly generation: number;
+  readonly claimBytes: number;
+  readonly startedAtIso?: string;
+  readonly readyAtIso?: string;
+  readonly contextPerSlot?: number;
+  readonly footprintBytes?: number;
+  /** When progress was last written, on the clock of `now`. */
+  readonly progressWrittenAt?: number;
+}
+
+/** The complete status to apply. `previous` is what the API server holds; equal means nothing to send. */
+export function replicaStatus(
+  plan: ReplicaPlan,
+  observed: Observed,
+  previous: InferenceReplicaStatus | undefined,
+  facts: StatusFacts,
+  time: { readonly now: number; readonly iso: string },
+): InferenceReplicaStatus {
+  const { run, record, crashes, model } = observed;
+  const message = plan.message.slice(0, MESSAGE_MAX);
+  const isLive = run.at === "running" || run.at === "starting";
+  const progress = progressOf(observed, previous, facts, time.now);
+  const conditions = setCondition(
+    previous?.conditions?.filter((condition) => condition.type === "Ready"),
+    {
+      type: "Ready",
+      status: plan.phase === "Ready" ? "True" : "False",
+      reason: plan.reason,
+      message,
+      observedGeneration: facts.generation,
+    },
+    time.iso,
+  );
+  return {
+    phase: plan.phase,
+    reason: plan.reason,
+    message,
+    observedGeneration: facts.generation,
+    ...defined("progress", progress),
+    ...defined("port", record?.port),
+    ...defined("pid", run.at === "running" ? run.pid : undefined),
+    ...defined("startedAt", isLive ? facts.startedAtIso : undefined),
+    ...defined("readyAt", isLive ? facts.readyAtIso : undefined),
+    restarts: crashes.restarts,
+    ...defined("contextPerSlot", isLive ? facts.contextPerSlot : undefined),
+    ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
+    ...defined("memory", record === undefined ? undefined : memoryOf(record.claimBytes, facts)),
+    ...defined(
+      "model",
+      model.at === "stored" ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256) } : undefined,
+    ),
+    conditions,
+  };
+}
+
+/** True when a change of phase or reason deserves an Event. */
+export function isTransition(
+  before: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined,
+  after: ReplicaPlan,
+): boolean {
+  if (before?.phase !== after.phase) return true;
+  const isTrouble = after.phase === "Waiting" || after.phase === "Backoff" || after.phase === "Failed";
+  return isTrouble && before.reason !== after.reason;
+}
+
+/** Progress moves at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
+function progressOf(
+  { model }: Observed,
+  previous: InferenceReplicaStatus | undefined,
+  facts: StatusFacts,
+  now: number,
+): InferenceReplicaStatus["progress"] {
+  if (model.at !== "fetching") return undefined;
+  const next = {
+    bytes: model.bytes,
+    ...defined("totalBytes", model.totalBytes),
+    ...defined(
+      "bytesPerSecond",
+      model.bytesPerSecond === undefined ? undefined : Math.round(model.bytesPerSecond),
+    ),
+  };
+  const before = previous?.progress;
+  if (before === undefined || facts.progressWrittenAt === undefined) return next;
+  const total = model.totalBytes ?? before.totalBytes;
+  const moved = model.bytes - before.bytes;
+  const isFarEnough = total === undefined || total === 0 || moved < 0 || moved >= total * PROGRESS_SHARE;
+  const isLateEnough = now - facts.progressWrittenAt >= PROGRESS_EVERY_MS;
+  return isFarEnough && isLateEnough ? next : before;
+}
+
+function exitOf({
+  code,
+  signal,
+  killedByUs,
+  reason,
+  at,
+  logTail,
+}: LastExit): InferenceReplicaStatus["lastExit"] {
+  return { ...defined("code", code), ...defined("signal", signal), killedByUs, reason, at, logTail };
+}
+
+function memoryOf(claimBytes: number, facts: StatusFacts): InferenceReplicaStatus["memory"] {
+  return { claimBytes, ...defined("footprintBytes", facts.footprintBytes) };
+}
+
+function defined<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {
+  return value === undefined ? {} : ({ [key]: value } as Record<K, V>);
+}

@@ -1,0 +1,67 @@
+/** What a plan asks for: a phase to show, steps to take, and when to look again. Every step is safe to repeat. */
+import type { ReplicaPhase } from "../api/inference-replica.ts";
+import type { ErrorCode } from "../errors.ts";
+
+/** Reasons that are steps on the way rather than errors. */
+export type ProgressReason =
+  | "AwaitingFirstList"
+  | "DetectingRuntime"
+  | "ResolvingModel"
+  | "DownloadingModel"
+  | "AdmittingMemory"
+  | "KeeperStarting"
+  | "LoadingModel"
+  | "ProvingRequest"
+  | "PublishingEndpoint"
+  | "Serving"
+  | "WithdrawingEndpoint"
+  | "AwaitingPropagation"
+  | "AwaitingQuiet"
+  | "EndingProcess"
+  | "EndingLeftovers"
+  | "RemovingFinalizer"
+  | "Drained"
+  | "Deleted"
+  | "NotWanted";
+
+export type ReplicaReason = ErrorCode | ProgressReason;
+
+/** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
+export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision";
+export type ForcedStop = "hung" | "neverHealthy" | "requestFailed";
+export type StopReason = GracefulStop | ForcedStop;
+
+export type Step = { readonly because: string } & (
+  | { readonly do: "detectRuntime" }
+  | { readonly do: "fetch" }
+  | { readonly do: "cancelFetch" }
+  | { readonly do: "reserve"; readonly claimBytes: number }
+  | { readonly do: "start" }
+  | { readonly do: "probeHealth" }
+  | { readonly do: "probeRequest" }
+  | { readonly do: "setEndpoint"; readonly port: number }
+  | { readonly do: "markReady" }
+  | { readonly do: "withdraw" }
+  | { readonly do: "beginStop"; readonly why: StopReason; readonly deadlineAt: number }
+  | { readonly do: "cancelStop" }
+  | { readonly do: "pollQuiet" }
+  | { readonly do: "signal"; readonly signal: "TERM" | "KILL" }
+  | { readonly do: "killGroup" }
+  | { readonly do: "recordExit" }
+  | { readonly do: "forgetRun" }
+  | { readonly do: "forgetReplica" }
+  | { readonly do: "removeFinalizer" }
+);
+
+export interface ReplicaPlan {
+  readonly phase: ReplicaPhase;
+  readonly reason: ReplicaReason;
+  readonly message: string;
+  readonly steps: readonly Step[];
+  /** Look again after this long even if nothing is reported; absent only where nothing is left to do. */
+  readonly recheckAfterMs?: number;
+}
+
+export function isForced(why: StopReason): why is ForcedStop {
+  return why === "hung" || why === "neverHealthy" || why === "requestFailed";
+}

@@ -1,0 +1,92 @@
+/** Every duration the replica planner uses, in one place, so that tests and services can shorten or lengthen them. */
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const GIB = 1024 ** 3;
+
+export interface Timings {
+  /** Between health probes while the engine starts, and once it serves; sooner after a failed one. */
+  readonly startProbeMs: number;
+  readonly liveProbeMs: number;
+  readonly failedProbeMs: number;
+  /** Failed probes in a row, on fresh connections, that make a live process a hung one. */
+  readonly failuresUntilHung: number;
+  /** Time to become healthy: base plus a share per GiB of weights; while progress is seen, up to `startMaxFactor` times that. */
+  readonly startBaseMs: number;
+  readonly startPerGiBMs: number;
+  readonly startMaxFactor: number;
+  readonly requestRetryMs: number;
+  readonly requestTries: number;
+  /** From the withdrawal's acknowledgement until every node's proxy has seen it. */
+  readonly propagationMs: number;
+  readonly quietMs: number;
+  readonly quietPollMs: number;
+  readonly secondTermMs: number;
+  readonly killAfterSecondTermMs: number;
+  readonly killRepeatMs: number;
+  /** How long an engine that is already useless waits for its withdrawal's acknowledgement before it is killed. */
+  readonly forcedWithdrawMs: number;
+  readonly backoffFirstMs: number;
+  readonly backoffMaxMs: number;
+  readonly backoffResetMs: number;
+  readonly fetchRetryFirstMs: number;
+  readonly fetchRetryMaxMs: number;
+  /** Looks again after this long when something outside has to change first. */
+  readonly outsideMs: number;
+  readonly endpointRetryMs: number;
+  readonly keeperMs: number;
+}
+
+export const defaultTimings: Timings = {
+  startProbeMs: 250,
+  liveProbeMs: 5 * SECOND,
+  failedProbeMs: SECOND,
+  failuresUntilHung: 3,
+  startBaseMs: MINUTE,
+  startPerGiBMs: 2 * SECOND,
+  startMaxFactor: 4,
+  requestRetryMs: SECOND,
+  requestTries: 3,
+  propagationMs: 2 * SECOND,
+  quietMs: 250,
+  quietPollMs: 50,
+  secondTermMs: 500,
+  killAfterSecondTermMs: SECOND,
+  killRepeatMs: SECOND,
+  forcedWithdrawMs: 2 * SECOND,
+  backoffFirstMs: SECOND,
+  backoffMaxMs: 5 * MINUTE,
+  backoffResetMs: 10 * MINUTE,
+  fetchRetryFirstMs: 5 * SECOND,
+  fetchRetryMaxMs: 5 * MINUTE,
+  outsideMs: 30 * SECOND,
+  endpointRetryMs: SECOND,
+  keeperMs: 250,
+};
+
+/** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */
+export function startDeadline(
+  timings: Timings,
+  start: {
+    readonly startedAt: number;
+    readonly weightsBytes: number;
+    readonly progressAt: number | undefined;
+  },
+): number {
+  const allowed = timings.startBaseMs + Math.ceil((start.weightsBytes / GIB) * timings.startPerGiBMs);
+  const extended = start.progressAt === undefined ? 0 : start.progressAt + allowed / 2;
+  const latest = start.startedAt + allowed * timings.startMaxFactor;
+  return Math.min(latest, Math.max(start.startedAt + allowed, extended));
+}
+
+/** How long to hold a crashed engine back: doubling, capped, and never shorter than that for its jitter (`random` in 0..1). */
+export function backoffMs(timings: Timings, crashesInARow: number, random: number): number {
+  const doubled = timings.backoffFirstMs * 2 ** Math.min(30, Math.max(0, crashesInARow - 1));
+  return Math.round(Math.min(timings.backoffMaxMs, doubled) * (1 + 0.2 * random));
+}
+
+/** How long to wait before a fetch is tried again. */
+export function fetchRetryMs(timings: Timings, failuresInARow: number, random: number): number {
+  const doubled = timings.fetchRetryFirstMs * 2 ** Math.min(30, Math.max(0, failuresInARow - 1));
+  return Math.round(Math.min(timings.fetchRetryMaxMs, doubled) * (1 + 0.2 * random));
+}
