@@ -1,0 +1,79 @@
+/** The port every engine is driven through: found, prepared, probed. One folder and one registry line per engine. */
+import type { Mode, Runtime } from "../../src/api/engine-settings.ts";
+import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
+import type { ErrorCode } from "../../src/errors.ts";
+import type { ExitRecord } from "../process/engine-process.ts";
+
+export interface DetectedRuntime {
+  readonly name: string;
+  readonly version: string;
+  readonly path: string;
+}
+
+/** The device memory an engine sees, where it can tell. */
+export interface EngineDevice {
+  readonly name: string;
+  readonly description: string;
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+}
+
+/** One start: the replica's settings and what the host decided. */
+export interface EngineLaunch {
+  readonly template: ReplicaTemplate;
+  readonly modelPath: string;
+  readonly mmprojPath?: string;
+  readonly draftPath?: string;
+  /** File with one API key per line, mode 0600. */
+  readonly apiKeyFile?: string;
+  readonly address: string;
+  readonly port: number;
+  readonly dir: string;
+}
+
+export interface PreparedEngine {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** Where a running engine answers: always loopback, so that a lost network is not a hung engine. */
+export interface EngineTarget {
+  readonly host: string;
+  readonly port: number;
+  readonly mode: Mode;
+  readonly apiKey?: string;
+  readonly modelAlias?: string;
+}
+
+export type Health = "healthy" | "loading" | { readonly unhealthy: string };
+export type RequestResult = "ok" | { readonly failed: string };
+export type ExitReason = { readonly code: ErrorCode; readonly message: string };
+
+export interface EngineDriver {
+  readonly runtime: Runtime;
+  /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
+  readonly detect: () => Promise<DetectedRuntime | undefined>;
+  /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
+  readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
+  readonly probeHealth: (target: EngineTarget) => Promise<Health>;
+  /** One real one-token request in the service's mode. */
+  readonly probeRequest: (
+    target: EngineTarget,
+    options?: { readonly timeoutMs?: number },
+  ) => Promise<RequestResult>;
+  /** Requests being worked on or queued; a failed reading is "unknown", which means busy. */
+  readonly inFlight: (target: EngineTarget) => Promise<number | "unknown">;
+  /** Counters that move while work is done; they stand still in a hung engine. */
+  readonly progress: (target: EngineTarget) => Promise<EngineProgress | "unknown">;
+  readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
+  readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
+  readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string) => ExitReason;
+  /** The first line in the log that is known to mean that the engine no longer works. */
+  readonly findDegraded: (logTail: string) => string | undefined;
+}
+
+export interface EngineProgress {
+  readonly inFlight: number;
+  readonly decodeTotal: number;
+  readonly tokensTotal: number;
+}

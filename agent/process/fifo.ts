@@ -1,0 +1,97 @@
+/** FIFOs whose only message is their end: as long as somebody holds the write end, somebody lives. */
+import { execFile } from "node:child_process";
+import { closeSync, constants, openSync, readSync } from "node:fs";
+import { Socket } from "node:net";
+import { join } from "node:path";
+
+/** Makes all FIFOs with one child, because Node cannot and each child costs milliseconds. */
+export function makeFifos(paths: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile("mkfifo", ["-m", "600", ...paths], { timeout: 10_000 }, (error, _out, text) => {
+      if (error === null) resolve();
+      else reject(new Error(`mkfifo failed: ${text.trim() || error.message}`, { cause: error }));
+    });
+  });
+}
+
+/** The reading end of one of an engine's FIFOs. */
+export interface HeldFifo {
+  readonly isHeld: () => boolean;
+  /** Opens it anew, in case the end was not delivered. */
+  readonly askAgain: () => void;
+  readonly close: () => void;
+}
+
+/** Reads once, then watches; `onNews` tells of a message or of the end. A FIFO that is not there is not held. */
+export function holdFifo(dir: string, name: string, onNews: () => void): HeldFifo {
+  const path = join(dir, name);
+  const fd = openReader(path);
+  let held = fd !== undefined && isHeld(fd);
+  let socket: Socket | undefined;
+  const end = () => {
+    if (!held) return;
+    held = false;
+    socket?.destroy();
+    onNews();
+  };
+  if (fd !== undefined && held) socket = listen(fd, onNews, end);
+  else if (fd !== undefined) closeSync(fd);
+  return {
+    isHeld: () => held,
+    askAgain: () => {
+      if (held && isReleased(path)) end();
+    },
+    close: () => {
+      held = false;
+      socket?.destroy();
+    },
+  };
+}
+
+function listen(fd: number, onData: () => void, onEnd: () => void): Socket {
+  const socket = new Socket({ fd, readable: true, writable: false });
+  socket.on("data", onData);
+  socket.on("end", onEnd);
+  socket.on("error", onEnd);
+  socket.unref();
+  return socket;
+}
+
+function openReader(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A socket cannot say it: on a FIFO that nobody has held since it was opened it gets no `end`. */
+function isHeld(fd: number): boolean {
+  const buffer = new Uint8Array(64);
+  for (;;) {
+    try {
+      if (readSync(fd, buffer) === 0) return false;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === "EAGAIN";
+    }
+  }
+}
+
+function isReleased(path: string): boolean {
+  const fd = openReader(path);
+  if (fd === undefined) return false;
+  const held = isHeld(fd);
+  closeSync(fd);
+  return !held;
+}
+
+/** Both ends of a FIFO, opened in the order that never blocks. */
+export function openBothEnds(path: string): { readonly reader: number; readonly writer: number } {
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return { reader, writer: openSync(path, constants.O_WRONLY) };
+  } catch (error) {
+    closeSync(reader);
+    throw error;
+  }
+}

@@ -1,0 +1,89 @@
+/** Rotation of a log that an engine has open: read to the end, then truncate, on one descriptor. */
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+
+const CHUNK_BYTES = 1 << 20;
+
+export interface RotationLimits {
+  /** Rotate above this size; no kept file is larger than this plus what was written meanwhile. */
+  readonly maxBytes: number;
+  /** How many old files `log.1`, `log.2`, … stay. */
+  readonly keep: number;
+}
+
+/**
+ * Answers whether it rotated. The engine appends, so it goes on at 0 after the truncation. Of a log far over the limit
+ * only the end is copied; if the copy cannot be written (disk full), the log is truncated all the same.
+ */
+export function rotateLog(
+  dir: string,
+  limits: RotationLimits,
+): { readonly rotated: boolean; readonly lostBytes: number } {
+  const fd = openLog(join(dir, "log"));
+  if (fd === undefined) return { rotated: false, lostBytes: 0 };
+  try {
+    const { size } = fstatSync(fd);
+    if (size <= limits.maxBytes) return { rotated: false, lostBytes: 0 };
+    const from = Math.max(0, size - limits.maxBytes);
+    const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), from) : undefined;
+    ftruncateSync(fd, 0);
+    if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true });
+    else shift(dir, limits.keep);
+    return { rotated: true, lostBytes: copiedTo === undefined ? size : from };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Opened for appending and reading; a log that was never written needs no rotation. */
+function openLog(path: string): number | undefined {
+  try {
+    return openSync(path, "a+");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Synchronous to the last byte, so that as little as possible is written between the last read and the truncation. */
+function copyFrom(log: number, path: string, from: number): number | undefined {
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  let copy: number | undefined;
+  try {
+    copy = openSync(path, "w", 0o600);
+    let position = from;
+    for (;;) {
+      const bytes = readSync(log, buffer, 0, buffer.length, position);
+      if (bytes === 0) return position;
+      writeAll(copy, buffer.subarray(0, bytes));
+      position += bytes;
+    }
+  } catch {
+    return undefined;
+  } finally {
+    if (copy !== undefined) closeSync(copy);
+  }
+}
+
+function writeAll(fd: number, bytes: Uint8Array): void {
+  for (let written = 0; written < bytes.length; ) written += writeSync(fd, bytes, written);
+}
+
+function shift(dir: string, keep: number): void {
+  for (let index = keep - 1; index >= 1; index -= 1) {
+    try {
+      renameSync(join(dir, `log.${index}`), join(dir, `log.${index + 1}`));
+    } catch {
+      // That many old files do not exist yet.
+    }
+  }
+  renameSync(join(dir, "log.tmp"), join(dir, "log.1"));
+}

@@ -1,0 +1,99 @@
+/** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import type { ExitRecord } from "./engine-process.ts";
+
+/** Pid and start time, as the keeper wrote them. */
+export interface ProcessMark {
+  readonly pid: number;
+  readonly startTime: string;
+}
+
+export interface RunFiles {
+  /** The keeper, leader of the engine's session; written before the engine starts. */
+  readonly session?: ProcessMark;
+  readonly main?: ProcessMark;
+  readonly exit?: ExitRecord;
+}
+
+const RUN_FILES = ["main", "alive", "pid", "pid.tmp", "session", "exit", "exit.tmp"];
+
+/** The variable in the environment of everything an engine starts, so that leftovers can be told from strangers. */
+export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
+
+export function engineMark(dir: string): string {
+  return `${MARK_VARIABLE}=${dir}`;
+}
+
+export function readRunFiles(dir: string): RunFiles {
+  const session = parseMark(readText(join(dir, "session")));
+  const main = parseMark(readText(join(dir, "pid")));
+  const exit = parseExit(readText(join(dir, "exit")));
+  return {
+    ...(session === undefined ? {} : { session }),
+    ...(main === undefined ? {} : { main }),
+    ...(exit === undefined ? {} : { exit }),
+  };
+}
+
+/** What `engine.json` holds, or undefined where there is none or it cannot be read as JSON. */
+export function readEngineRecord(dir: string): unknown {
+  const text = readText(join(dir, "engine.json"));
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** On disk before anything starts: file and directory are synced, so that a power cut cannot forget a reservation. */
+export function writeEngineRecord(dir: string, record: object): void {
+  const path = join(dir, "engine.json");
+  const temporary = `${path}.tmp`;
+  const fd = openSync(temporary, "w", 0o600);
+  try {
+    writeSync(fd, `${JSON.stringify(record, undefined, 2)}\n`);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  renameSync(temporary, path);
+  const folder = openSync(dir, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+/** Takes away what an earlier run left, the FIFOs first; log and engine.json stay. */
+export function clearRunFiles(dir: string): void {
+  for (const name of RUN_FILES) rmSync(join(dir, name), { force: true });
+}
+
+/** A line counts only when it is complete: the keeper writes `session` without a rename. */
+function parseMark(text: string | undefined): ProcessMark | undefined {
+  const match = /^(\d+) (.*)\n$/.exec(text ?? "");
+  const pid = Number(match?.[1]);
+  if (match === null || !Number.isSafeInteger(pid) || pid < 2) return undefined;
+  return { pid, startTime: (match[2] ?? "").trim().replace(/\s+/g, " ") };
+}
+
+/** A shell says 128 + number for a signal. */
+function parseExit(text: string | undefined): ExitRecord | undefined {
+  const match = /^(\d{1,3})\n$/.exec(text ?? "");
+  if (match === null) return undefined;
+  const code = Number(match[1]);
+  const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
+  return signal === undefined ? { code } : { signal };
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}

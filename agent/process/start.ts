@@ -1,0 +1,99 @@
+/** Starting an engine, in steps of which each may be the last one the agent makes. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../src/errors.ts";
+import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
+import { makeFifos, openBothEnds } from "./fifo.ts";
+import { KEEPER_SCRIPT } from "./keeper-script.ts";
+import { clearRunFiles, MARK_VARIABLE, writeEngineRecord } from "./run-directory.ts";
+import { type WatchPorts, watchEngine } from "./watch.ts";
+
+/**
+ * Refuses while anything of an earlier engine in `dir` may live. The order is what makes a crash harmless: old traces
+ * go first, then the record reaches the disk, then the FIFOs, and only their held ends or `session` mean "there may be
+ * an engine". `onStep` names each step as it is done.
+ */
+export async function startEngine(
+  dir: string,
+  command: EngineCommand,
+  ports: WatchPorts,
+  onChange: OnChange,
+  onStep: (step: StartStep) => void = () => {},
+): Promise<EngineProcess> {
+  await refuseIfOccupied(dir, ports);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  onStep("directory");
+  clearRunFiles(dir);
+  writeEngineRecord(dir, command.record);
+  writeKeeper(dir);
+  onStep("record");
+  await makeFifos([join(dir, "main"), join(dir, "alive")]);
+  onStep("fifos");
+  await spawnKeeper(dir, command, onStep);
+  const engine = await watchEngine(dir, ports, onChange);
+  if (engine !== undefined) return engine;
+  throw new MetalbridgeError(
+    "EngineStartFailed",
+    `the engine's keeper ended before it started anything in ${dir}`,
+  );
+}
+
+export type StartStep = "directory" | "record" | "fifos" | "spawned";
+
+async function refuseIfOccupied(dir: string, ports: WatchPorts): Promise<void> {
+  const earlier = await watchEngine(dir, ports, () => {});
+  earlier?.close();
+  if (earlier === undefined || earlier.state().at === "gone") return;
+  throw new MetalbridgeError("EngineStillRunning", `an engine in ${dir} is ${earlier.state().at}`);
+}
+
+function writeKeeper(dir: string): void {
+  writeFileSync(join(dir, "keeper.tmp"), KEEPER_SCRIPT, { mode: 0o600 });
+  renameSync(join(dir, "keeper.tmp"), join(dir, "keeper"));
+}
+
+/** Our copies of the writing ends are closed right after: from then on "held" means that keeper or engine live. */
+async function spawnKeeper(
+  dir: string,
+  command: EngineCommand,
+  onStep: (step: StartStep) => void,
+): Promise<void> {
+  const open: number[] = [];
+  try {
+    const main = openBothEnds(join(dir, "main"));
+    open.push(main.reader, main.writer);
+    const alive = openBothEnds(join(dir, "alive"));
+    open.push(alive.reader, alive.writer);
+    const log = openSync(join(dir, "log"), "a", 0o600);
+    open.push(log);
+    const none = "ignore";
+    const keeper = spawn("/bin/sh", [join(dir, "keeper"), dir, ...command.argv], {
+      cwd: command.cwd ?? dir,
+      env: { ...command.env, [MARK_VARIABLE]: dir },
+      detached: true,
+      stdio: [none, log, log, none, none, none, none, none, main.writer, alive.writer],
+    });
+    keeper.unref();
+    await spawned(keeper, dir);
+    onStep("spawned");
+  } finally {
+    for (const fd of open) closeSync(fd);
+  }
+}
+
+function spawned(keeper: ChildProcess, dir: string): Promise<void> {
+  if (keeper.pid !== undefined) return Promise.resolve();
+  return new Promise((_resolve, reject) => {
+    keeper.once("error", (cause) => {
+      reject(
+        new MetalbridgeError(
+          "EngineStartFailed",
+          `cannot start a process in ${dir}: ${cause.message}`,
+          undefined,
+          { cause },
+        ),
+      );
+    });
+  });
+}

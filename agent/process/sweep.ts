@@ -1,0 +1,59 @@
+/** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
+import type { Clock, Log } from "../../src/ports.ts";
+import type { IdentityReader, LivingProcess } from "./identity/identity.ts";
+
+/** One engine, as the sweep sees it. */
+export interface Swept {
+  readonly pids: () => readonly number[];
+  readonly check: (living: ReadonlyMap<number, LivingProcess>) => void;
+}
+
+export interface Sweep {
+  readonly add: (swept: Swept) => void;
+  readonly remove: (swept: Swept) => void;
+}
+
+/** Runs only while there is something to watch. */
+export function createSweep(ports: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly identity: IdentityReader;
+  readonly everyMs: number;
+}): Sweep {
+  const all = new Set<Swept>();
+  let cancel: (() => void) | undefined;
+  const schedule = () => {
+    if (all.size === 0 || cancel !== undefined) return;
+    cancel = ports.clock.after(ports.everyMs, () => {
+      run().then(
+        () => again(),
+        (error) => {
+          ports.log.error({ err: error }, "comparing engine processes failed");
+          again();
+        },
+      );
+    });
+  };
+  const again = () => {
+    cancel = undefined;
+    schedule();
+  };
+  const run = async () => {
+    const engines = [...all];
+    const living = await ports.identity.observe(engines.flatMap((engine) => engine.pids()));
+    if (living === "unknown") return;
+    for (const engine of engines) if (all.has(engine)) engine.check(living);
+  };
+  return {
+    add: (swept) => {
+      all.add(swept);
+      schedule();
+    },
+    remove: (swept) => {
+      all.delete(swept);
+      if (all.size > 0) return;
+      cancel?.();
+      cancel = undefined;
+    },
+  };
+}

@@ -1,0 +1,178 @@
+/** Watching one engine, own or adopted: read once, then react to the ends of its FIFOs. */
+import { classify, isSameState } from "./classify.ts";
+import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engine-process.ts";
+import { type HeldFifo, holdFifo } from "./fifo.ts";
+import type { LivingProcess } from "./identity/identity.ts";
+import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
+import { readLogTail } from "./log-tail.ts";
+import { type RunFiles, readRunFiles } from "./run-directory.ts";
+import type { Sweep } from "./sweep.ts";
+
+const FIRST_RECHECK_MS = 10;
+const LONGEST_RECHECK_MS = 10_000;
+
+export interface WatchPorts extends ProcessPorts {
+  readonly sweep: Sweep;
+}
+
+/** Answers undefined where no engine was ever started. */
+export async function watchEngine(
+  dir: string,
+  ports: WatchPorts,
+  onChange: OnChange,
+): Promise<EngineProcess | undefined> {
+  const engine = new WatchedEngine(dir, ports, onChange);
+  return (await engine.open()) ? engine : undefined;
+}
+
+class WatchedEngine implements EngineProcess {
+  readonly dir: string;
+  readonly #ports: WatchPorts;
+  readonly #onChange: OnChange;
+  readonly #main: HeldFifo;
+  readonly #alive: HeldFifo;
+  readonly #swept = { pids: () => this.#pids(), check: (living: Living) => this.#check(living) };
+  #files: RunFiles;
+  #state: ProcessState = { at: "starting" };
+  #isSessionEmpty = false;
+  /** This process has seen the keeper alive, so the session's number cannot have gone to a stranger since. */
+  readonly #isWatched: boolean;
+  #isKilling = false;
+  #isClosed = false;
+  #recheckMs = FIRST_RECHECK_MS;
+  #cancelRecheck: (() => void) | undefined;
+
+  /** The FIFOs are asked before the files are read: an end in between is then seen as an end, not as a missing file. */
+  constructor(dir: string, ports: WatchPorts, onChange: OnChange) {
+    this.dir = dir;
+    this.#ports = ports;
+    this.#onChange = onChange;
+    this.#main = holdFifo(dir, "main", () => this.#settle());
+    this.#alive = holdFifo(dir, "alive", () => this.#settle());
+    this.#isWatched = this.#main.isHeld();
+    this.#files = readRunFiles(dir);
+  }
+
+  async open(): Promise<boolean> {
+    if (!this.#main.isHeld()) await this.#lookForSession();
+    this.#files = readRunFiles(this.dir);
+    const first = this.#classify();
+    if (first === "never started") {
+      this.close();
+      return false;
+    }
+    this.#state = first;
+    if (first.at === "gone") this.close();
+    else this.#ports.sweep.add(this.#swept);
+    this.#scheduleRecheck();
+    return true;
+  }
+
+  state(): ProcessState {
+    return this.#state;
+  }
+
+  signal(name: "TERM" | "KILL"): "sent" | "not running" {
+    if (this.#files.main === undefined || this.#state.at !== "running") return "not running";
+    return killIfSame(this.#ports.identity, this.#files.main, `SIG${name}`);
+  }
+
+  killGroup(): void {
+    if (this.#isClosed) return;
+    this.#isKilling = true;
+    this.#recheckMs = FIRST_RECHECK_MS;
+    this.#recheckSafely();
+  }
+
+  logTail(bytes: number): Promise<string> {
+    return readLogTail(this.dir, bytes);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelRecheck?.();
+    this.#ports.sweep.remove(this.#swept);
+    this.#main.close();
+    this.#alive.close();
+  }
+
+  #settle(): void {
+    if (this.#isClosed) return;
+    this.#recheckMs = FIRST_RECHECK_MS;
+    this.#read();
+    this.#scheduleRecheck();
+  }
+
+  #read(): void {
+    this.#files = readRunFiles(this.dir);
+    const seen = this.#classify();
+    const next: ProcessState = seen === "never started" ? { at: "gone", exit: "unknown" } : seen;
+    if (isSameState(this.#state, next)) return;
+    this.#state = next;
+    if (next.at === "gone") this.close();
+    this.#onChange(next);
+  }
+
+  #classify(): ProcessState | "never started" {
+    return classify({
+      files: this.#files,
+      isMainHeld: this.#main.isHeld(),
+      isMainAlive: this.#isMainAlive(),
+      hasLeftovers: this.#alive.isHeld() || !this.#isSessionEmpty,
+    });
+  }
+
+  /** Unknown counts as alive: an engine is given up only when it was seen to be gone. */
+  #isMainAlive(): boolean {
+    const main = this.#files.main;
+    if (main === undefined) return false;
+    const now = this.#ports.identity.startTimeNow(main.pid);
+    return now === "unknown" || now === main.startTime;
+  }
+
+  /** While a FIFO is held, its end will tell; otherwise the rest of the session has to be asked for. */
+  #scheduleRecheck(): void {
+    this.#cancelRecheck?.();
+    this.#cancelRecheck = undefined;
+    if (this.#isClosed) return;
+    if (!this.#isKilling && (this.#main.isHeld() || this.#alive.isHeld())) return;
+    this.#cancelRecheck = this.#ports.clock.after(this.#recheckMs, () => this.#recheckSafely());
+    this.#recheckMs = Math.min(this.#recheckMs * 2, LONGEST_RECHECK_MS);
+  }
+
+  #recheckSafely(): void {
+    this.#recheck().catch((error) => {
+      this.#ports.log.error({ err: error, dir: this.dir }, "looking for what is left of an engine failed");
+      this.#scheduleRecheck();
+    });
+  }
+
+  async #recheck(): Promise<void> {
+    this.#files = readRunFiles(this.dir);
+    if (this.#isKilling) await killLeftovers(this.#ports.identity, this.dir, this.#files, this.#isWatched);
+    if (!this.#main.isHeld()) await this.#lookForSession();
+    if (this.#isClosed) return;
+    this.#read();
+    this.#scheduleRecheck();
+  }
+
+  async #lookForSession(): Promise<void> {
+    const members = await findSession(this.#ports.identity, this.dir, this.#files, this.#isWatched);
+    this.#isSessionEmpty = members !== "unknown" && members.length === 0;
+  }
+
+  #pids(): readonly number[] {
+    return this.#files.main === undefined ? [] : [this.#files.main.pid];
+  }
+
+  /** The sweep's check: asks the FIFOs anew, in case an end was not delivered, and compares the main process. */
+  #check(living: Living): void {
+    this.#main.askAgain();
+    this.#alive.askAgain();
+    const main = this.#files.main;
+    const isRunning = main !== undefined && living.get(main.pid)?.startTime === main.startTime;
+    if (!isRunning && (this.#state.at === "running" || this.#state.at === "starting")) this.#settle();
+  }
+}
+
+type Living = ReadonlyMap<number, LivingProcess>;
