@@ -8,8 +8,8 @@ export function isAnnounced(slice: Slice): boolean {
   switch (slice.state) {
     case "ready":
     case "stale":
-      return true;
     case "unknown":
+      return true;
     case "unwritten":
       return slice.wasExposed;
     case "missing":

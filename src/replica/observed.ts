@@ -74,7 +74,7 @@ export type ModelState =
 
 export type RuntimeState =
   | { readonly at: "unknown" }
-  | { readonly at: "present"; readonly version: string }
+  | { readonly at: "present"; readonly version: string; readonly checkedAt: number }
   | { readonly at: "missing"; readonly code: ErrorCode; readonly message: string; readonly checkedAt: number }
   | { readonly at: "unsupported"; readonly message: string };
 
@@ -82,8 +82,18 @@ export type RuntimeState =
 export interface MemoryState {
   readonly budgetBytes: number | "unknown";
   readonly othersBytes: number;
-  readonly refusal?: { readonly code: ErrorCode; readonly message: string };
 }
+
+/** The last attempt to start: settings the engine refuses, no free port, no room for its files. */
+export type Launch =
+  | { readonly at: "untried" }
+  | {
+      readonly at: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly transient: boolean;
+      readonly retryAt: number;
+    };
 
 /** The replica's EndpointSlice as the API server last acknowledged it. `stale`: ready, but with another port or address. */
 export type SliceState = "unknown" | "missing" | "unwritten" | "ready" | "stale" | "withdrawn";
@@ -150,6 +160,7 @@ export interface Observed {
   readonly record?: RunRecord;
   readonly model: ModelState;
   readonly memory: MemoryState;
+  readonly launch: Launch;
   readonly runtime: RuntimeState;
   /** False while no address this host may serve on is up. */
   readonly hasAddress: boolean;

@@ -19,6 +19,7 @@ export function planPrepare(
     modelMissing(observed, now, timings) ??
     addressMissing(observed, timings) ??
     memoryMissing(desired, observed, timings) ??
+    launchFailed(observed, now, timings) ??
     start(desired, timings);
   // A slice left over from an earlier run would route to a port nobody listens on.
   return observed.slice.state === "ready" || observed.slice.state === "stale"
@@ -31,13 +32,14 @@ function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPla
   const exit = crashes.lastExit;
   if (crashes.hopeless !== undefined && exit !== undefined) {
     const isSame = runtime.at !== "present" || runtime.version === crashes.hopeless.runtimeVersion;
+    const isDue = runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
     if (isSame) {
       return {
         phase: "Failed",
         reason: exit.reason,
         message: exit.message,
-        steps: [{ do: "detectRuntime", because: "another version of the engine may accept it" }],
-        recheckAfterMs: timings.fetchRetryMaxMs,
+        steps: isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [],
+        recheckAfterMs: timings.outsideMs,
       };
     }
   }
@@ -159,8 +161,7 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
 }
 
 function memoryMissing(desired: Desired, observed: Observed, timings: Timings): ReplicaPlan | undefined {
-  const { budgetBytes, othersBytes, refusal } = observed.memory;
-  if (refusal !== undefined) return waiting(refusal.code, refusal.message, timings);
+  const { budgetBytes, othersBytes } = observed.memory;
   if (budgetBytes === "unknown") {
     const message =
       "how much memory engines may use on this host could not be read; nothing is started until it can";
@@ -172,6 +173,16 @@ function memoryMissing(desired: Desired, observed: Observed, timings: Timings): 
     `the engine claims ${mib(desired.claimBytes)} and ${mib(free)} of ${mib(budgetBytes)} are free on this host; ` +
     "stop or move another service, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
+}
+
+function launchFailed({ launch }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  if (launch.at === "untried") return undefined;
+  const { code: reason, message } = launch;
+  if (!launch.transient) {
+    return { phase: "Failed", reason, message, steps: [], recheckAfterMs: timings.fetchRetryMaxMs };
+  }
+  const wait = launch.retryAt - now;
+  return wait <= 0 ? undefined : { phase: "Waiting", reason, message, steps: [], recheckAfterMs: wait };
 }
 
 function start(desired: Desired, timings: Timings): ReplicaPlan {

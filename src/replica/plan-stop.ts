@@ -121,7 +121,7 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
   if (model.at === "fetching") steps.push({ do: "cancelFetch", because: BECAUSE[goal.why] });
   if (record !== undefined)
     steps.push({ do: "forgetRun", because: "its reservation is not needed any more" });
-  if (slice.state === "ready" || slice.state === "stale") {
+  if (slice.state === "ready" || slice.state === "stale" || slice.state === "unknown") {
     steps.push({ do: "withdraw", because: "no engine runs behind the endpoint" });
     return draining(
       "WithdrawingEndpoint",

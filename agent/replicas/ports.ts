@@ -1,0 +1,94 @@
+/** What the replica runner needs from the rest of the agent. */
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { KubeClient, KubeObject, ObjectRef } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { SliceState } from "../../src/replica/observed.ts";
+import type { Timings } from "../../src/replica/timings.ts";
+import type { EngineDriver } from "../engines/engine.ts";
+import type { EngineProcesses } from "../process/engine-process.ts";
+import type { ModelStore } from "../store/types.ts";
+
+/** Where a replica's engine is reached from the cluster. */
+export interface EndpointAddress {
+  readonly address: string;
+  readonly port: number;
+}
+
+export type EndpointResult =
+  | { readonly ok: true; readonly state: SliceState }
+  | { readonly ok: false; readonly message: string };
+
+/** The replica's EndpointSlice, named like the replica; the agent fills `endpoints` and `ports` and nothing else. */
+export interface Endpoints {
+  /** As the API server last acknowledged it, by response or watch; `wanted` tells ready from stale. No I/O. */
+  readonly state: (replica: ObjectRef, wanted: EndpointAddress | undefined) => SliceState;
+  readonly announce: (replica: ObjectRef, endpoint: EndpointAddress) => Promise<EndpointResult>;
+  readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
+}
+
+export interface EventNote {
+  readonly type: "Normal" | "Warning";
+  readonly reason: string;
+  readonly action: string;
+  readonly note: string;
+}
+
+/** Never blocks, never throws. */
+export interface EventRecorder {
+  readonly record: (regarding: KubeObject, event: EventNote) => void;
+}
+
+export interface ReplicaRunnerPorts {
+  readonly stateDir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly store: Pick<ModelStore, "resolve" | "fetch" | "hold" | "release">;
+  readonly drivers: (runtime: string) => EngineDriver | undefined;
+  readonly processes: EngineProcesses;
+  readonly endpoints: Endpoints;
+  readonly client: KubeClient;
+  readonly recorder: EventRecorder;
+  readonly portRange: readonly [number, number];
+  /** The address this host serves on now; undefined while none of its registered ones is up. */
+  readonly address: () => string | undefined;
+  /** Bytes all engines together may claim; undefined while the reading fails. */
+  readonly memoryBudget: () => number | undefined;
+  /** Only plans, for `--dry-run`. */
+  readonly isDryRun?: boolean;
+  readonly timings?: Partial<Timings>;
+  /** In 0..1, for jitter. */
+  readonly random?: () => number;
+}
+
+/** One line of the runner's state, for metrics, health checks and the Host's status. */
+export interface ReplicaSnapshot {
+  readonly uid: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly service: string;
+  readonly phase: string;
+  readonly reason: string;
+  readonly claimBytes: number;
+  readonly restarts: number;
+  readonly port?: number;
+  readonly pid?: number;
+}
+
+export interface ReplicaRunner {
+  /** Reads what is on disk and takes up every engine that still lives. Before anything else. */
+  readonly adopt: () => Promise<void>;
+  /** What the watch shows: the replica, or undefined once the API server has none of this uid any more. */
+  readonly setDesired: (uid: string, replica: InferenceReplica | undefined) => void;
+  /** A list succeeded: engines of all other uids are not wanted, and endpoints may be announced. */
+  readonly listed: (uids: Iterable<string>) => void;
+  readonly enqueue: (uid: string) => void;
+  /** Everything may have changed: an address, the budget, the wake from sleep. */
+  readonly enqueueAll: () => void;
+  readonly snapshot: () => readonly ReplicaSnapshot[];
+  /** Bytes reserved by all replicas together. */
+  readonly claimedBytes: () => number;
+  /** What would be done now, as text. */
+  readonly describePlans: () => Promise<string>;
+  /** Ends supervision; the engines run on. */
+  readonly stop: () => Promise<void>;
+}
