@@ -14,7 +14,8 @@ export interface SessionInfo {
 }
 
 export interface Session {
-  readonly close: () => Promise<void>;
+  /** No longer answers new questions; an order to stop that is being carried out still gets its answer. */
+  readonly close: () => void;
 }
 
 interface SessionOptions {
@@ -52,7 +53,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     server.close();
     throw running(options.dir, owner);
   }
-  return { close: () => new Promise((resolve) => server.close(() => resolve())) };
+  return { close: () => void server.close() };
 }
 
 /** Who runs the control plane of this folder, if anybody. */

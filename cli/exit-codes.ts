@@ -1,0 +1,16 @@
+/** What the exit code of `metalbridge` means; docs/cli.md has the same table for users. */
+
+export const exitCodes = {
+  /** Done. */
+  ok: 0,
+  /** An expected failure: `Code: what happened`, then what to do. */
+  failed: 1,
+  /** The command line, an environment variable or a configuration file is wrong; the message names the option. */
+  usage: 2,
+  /** A bug in Metalbridge: a stack trace follows. */
+  bug: 70,
+  /** Stopped by Ctrl-C. */
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];

@@ -1,0 +1,32 @@
+/** Reads the command line, loads the one verb it names, and turns its end into an exit code. */
+import { Command } from "commander";
+import { readPackageVersion } from "./package-version.ts";
+import { reportFailure } from "./report.ts";
+import { verbs } from "./verbs.ts";
+
+/** Runs one verb; resolves with the exit code, unless the verb set one itself. */
+export async function main(args: readonly string[]): Promise<number> {
+  try {
+    const program = await buildProgram(args);
+    await program.parseAsync([...args], { from: "user" });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    const { text, exitCode } = reportFailure(error);
+    if (text !== "") process.stderr.write(`${text}\n`);
+    return exitCode;
+  }
+}
+
+async function buildProgram(args: readonly string[]): Promise<Command> {
+  const program = new Command("metalbridge")
+    .description("Kubernetes inference on Macs: native engines behind ordinary cluster Services.")
+    .version(readPackageVersion(), "-V, --version")
+    .showHelpAfterError("(--help shows what can be given)")
+    .exitOverride();
+  for (const verb of verbs) {
+    const command = program.command(verb.name).description(verb.summary);
+    command.copyInheritedSettings(program);
+    if (args.includes(verb.name)) (await verb.load())(command);
+  }
+  return program;
+}

@@ -1,0 +1,81 @@
+/** `metalbridge up`: a control plane in a folder, until it is told to stop. */
+import path from "node:path";
+import { type Command, InvalidArgumentError } from "commander";
+import { readPartsConfig } from "./control-plane/config.ts";
+import { startDetached } from "./control-plane/detach.ts";
+import { openControlPlane } from "./control-plane/open.ts";
+import { findClusterParts } from "./control-plane/parts.ts";
+import { findSession, type SessionInfo } from "./control-plane/session.ts";
+import { loadCrds } from "./crds/load.ts";
+import { listenForStop, whenAborted } from "./stop-signals.ts";
+import { createTerminalLog } from "./terminal-log.ts";
+
+interface UpOptions {
+  readonly dir: string;
+  readonly port?: number;
+  readonly detach?: boolean;
+}
+
+/** Options and action of the verb. */
+export function configureUp(command: Command): void {
+  command
+    .option("--dir <folder>", "where state, logs and the kubeconfig live", ".metalbridge")
+    .option("--port <number>", "port of the API server (free and then kept, unless given)", parsePort)
+    .option("--detach", "leave it running and return when it is ready")
+    .addHelpText("after", "\nThe kubeconfig is <folder>/kubeconfig. `metalbridge down` stops a detached one.")
+    .action(up);
+}
+
+async function up(options: UpOptions): Promise<void> {
+  const dir = path.resolve(options.dir);
+  const other = await findSession(dir);
+  if (other !== undefined) return announce(other, "already running");
+  if (options.detach === true) return announce(await startDetached({ dir, port: options.port }), "running");
+  await runInForeground(dir, options.port);
+}
+
+async function runInForeground(dir: string, port: number | undefined): Promise<void> {
+  const request = listenForStop();
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  try {
+    const open = await openControlPlane({
+      dir,
+      parts: findClusterParts(readPartsConfig()),
+      crds: await loadCrds(),
+      log: createTerminalLog((line) => process.stderr.write(line)),
+      port,
+      signal: request.signal,
+      onStopOrder: () => {
+        request.stop();
+        return finished;
+      },
+    });
+    const { kubeconfig, url } = open.controlPlane;
+    announce({ pid: process.pid, state: "ready", kubeconfig, url }, "running");
+    await whenAborted(request.signal);
+    process.stdout.write("stopping\n");
+    await open.close();
+  } catch (error) {
+    // Stopped while starting: what was started has been stopped again, and nobody needs an error.
+    if (!request.signal.aborted) throw error;
+  } finally {
+    finish();
+  }
+  process.exitCode = request.exitCode();
+}
+
+function announce(info: SessionInfo, what: string): void {
+  process.stdout.write(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})\n`);
+  if (info.kubeconfig !== "") process.stdout.write(`export KUBECONFIG=${info.kubeconfig}\n`);
+}
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    throw new InvalidArgumentError("a whole number from 1 to 65535 is needed");
+  }
+  return port;
+}

@@ -1,0 +1,29 @@
+/** Every verb of `metalbridge`, one line each; a verb's file is loaded only when it is used. */
+import type { Command } from "commander";
+
+/** Adds options and the action to the verb's command. */
+export type ConfigureVerb = (command: Command) => void;
+
+export interface Verb {
+  readonly name: string;
+  readonly summary: string;
+  readonly load: () => Promise<ConfigureVerb>;
+}
+
+export const verbs: readonly Verb[] = [
+  {
+    name: "up",
+    summary: "run a control plane in a folder",
+    load: async () => (await import("./up.ts")).configureUp,
+  },
+  {
+    name: "down",
+    summary: "stop the control plane of a folder",
+    load: async () => (await import("./down.ts")).configureDown,
+  },
+  {
+    name: "crds",
+    summary: "print the custom resource definitions",
+    load: async () => (await import("./crds.ts")).configureCrds,
+  },
+];
