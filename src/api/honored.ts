@@ -1,0 +1,61 @@
+/** Which fields of InferenceService.spec a path honours today. The rest is named in SpecHonored=False, never dropped in silence. */
+import { engineFields, type Runtime } from "./engine-settings.ts";
+import type { InferenceServiceSpec } from "./inference-service/index.ts";
+import { linuxFields } from "./inference-service/linux.ts";
+
+export type ServicePath = "metal" | "linux";
+
+const OMLX_FIELDS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
+
+/** Fields of the Linux path that an agent honours too: command, arguments and environment of a generic engine. */
+const GENERIC_ON_METAL = ["command", "args", "env"];
+
+/** Engine settings that each runtime understands on a host. A runtime without an entry has no engine there yet. */
+const METAL_ENGINE_FIELDS: Readonly<Partial<Record<Runtime, readonly string[]>>> = {
+  llamacpp: [
+    ...Object.keys(engineFields).filter((field) => !OMLX_FIELDS.includes(field)),
+    "speculativeDecoding",
+  ],
+  omlx: ["contextSize", "parallelSlots", "extraArgs", ...OMLX_FIELDS],
+  ollama: ["contextSize", "parallelSlots", "flashAttention", "cacheTypeK", "batchSize"],
+  generic: [],
+};
+
+const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOverrides");
+
+/** Paths of the fields that are set and not honoured, sorted. Defaults that the API server filled in do not count. */
+export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, runtime: Runtime): string[] {
+  const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec);
+  return found.sort();
+}
+
+function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
+  const honoured = METAL_ENGINE_FIELDS[runtime] ?? [];
+  const engine = [...Object.keys(engineFields), "speculativeDecoding"].filter(
+    (field) => !honoured.includes(field),
+  );
+  const linux = LINUX_ONLY.filter((field) => runtime !== "generic" || !GENERIC_ON_METAL.includes(field));
+  return [
+    ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
+    ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
+    ...(spec.probeOverrides?.readiness === undefined ? [] : ["probeOverrides.readiness"]),
+  ].map((field) => `spec.${field}`);
+}
+
+function onLinux(spec: InferenceServiceSpec): string[] {
+  const omlx = OMLX_FIELDS.filter((field) => isSet(spec, field));
+  return [...(hasHostChoice(spec) ? ["placement"] : []), ...omlx].map((field) => `spec.${field}`);
+}
+
+function hasHostChoice(spec: InferenceServiceSpec): boolean {
+  const { hosts, hostSelector } = spec.placement;
+  return (hosts !== undefined && hosts.length > 0) || hostSelector !== undefined;
+}
+
+/** An empty list or object asks for nothing, and neither does `skipModelInit: false`; `flashAttention: false` does. */
+function isSet(spec: InferenceServiceSpec, field: string): boolean {
+  const value = spec[field as keyof InferenceServiceSpec];
+  if (value === undefined || value === null) return false;
+  if (value === false) return field in engineFields;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
