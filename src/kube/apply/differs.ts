@@ -1,0 +1,86 @@
+/** Would this apply change anything? Pure; errs on the side of sending, because an apply that changes nothing is harmless. */
+import type { KubeObject } from "../types.ts";
+import type { ApplyBody } from "./body.ts";
+import { isEqual } from "./equal.ts";
+import {
+  isOneValue,
+  isRecord,
+  type OwnedFields,
+  type Ownership,
+  ownedEntries,
+  ownedFieldsOf,
+  ownedNames,
+} from "./owned-fields.ts";
+
+/** Fields that the server keeps out of every field set. */
+const IDENTITY = new Set(["apiVersion", "kind"]);
+const OWN_METADATA = ["labels", "annotations", "finalizers", "ownerReferences"] as const;
+
+/**
+ * False only when every value of `body` is in `current`, and `ownership.manager` owns exactly the fields of `body`.
+ * A field that it owns and `body` lacks would be removed; one that it does not own yet would change hands.
+ */
+export function applyDiffers(body: ApplyBody, current: KubeObject, ownership: Ownership): boolean {
+  const owned = ownedFieldsOf(current.metadata.managedFields, ownership, String(body.apiVersion));
+  if (owned === undefined) return true;
+  const uid = body.metadata.uid;
+  if (uid !== undefined && uid !== current.metadata.uid) return true;
+  return recordDiffers(contentOf(body), current, owned);
+}
+
+function contentOf(body: ApplyBody): Record<string, unknown> {
+  const content: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(body))
+    if (!IDENTITY.has(name) && name !== "metadata") content[name] = value;
+  const metadata: Record<string, unknown> = {};
+  for (const name of OWN_METADATA)
+    if (body.metadata[name] !== undefined) metadata[name] = body.metadata[name];
+  return Object.keys(metadata).length === 0 ? content : { ...content, metadata };
+}
+
+function valueDiffers(wanted: unknown, current: unknown, owned: OwnedFields | undefined): boolean {
+  if (owned === undefined) return true;
+  if (isOneValue(owned)) return !isEqual(wanted, current);
+  if (Array.isArray(wanted)) return !Array.isArray(current) || listDiffers(wanted, current, owned);
+  if (isRecord(wanted)) return recordDiffers(wanted, current, owned);
+  return true;
+}
+
+function recordDiffers(wanted: Record<string, unknown>, current: unknown, owned: OwnedFields): boolean {
+  if (!isRecord(current)) return true;
+  for (const name of ownedNames(owned)) if (wanted[name] === undefined) return true;
+  for (const [name, value] of Object.entries(wanted)) {
+    if (value !== undefined && valueDiffers(value, current[name], owned[`f:${name}`])) return true;
+  }
+  return false;
+}
+
+/** A list of type map or set: entries are found by identity, and the server keeps the order in which we name them. */
+function listDiffers(wanted: readonly unknown[], current: readonly unknown[], owned: OwnedFields): boolean {
+  const entries = ownedEntries(owned);
+  if (entries.length !== wanted.length) return true;
+  let lastIndex = -1;
+  for (const value of wanted) {
+    const matching = entries.filter((entry) => isEntry(value, entry.id, entry.by));
+    const [entry] = matching;
+    if (entry === undefined || matching.length !== 1) return true;
+    const index = current.findIndex((candidate) => hasIdentity(candidate, entry.id, entry.by));
+    if (index <= lastIndex) return true;
+    lastIndex = index;
+    if (entry.by === "key" && valueDiffers(value, current[index], entry.owned)) return true;
+  }
+  return false;
+}
+
+// A key field may be absent in what we want when the server fills in its default (a port's protocol).
+function isEntry(value: unknown, id: unknown, by: "key" | "value"): boolean {
+  if (by === "value") return isEqual(value, id);
+  if (!isRecord(value) || !isRecord(id)) return false;
+  return Object.entries(id).every(([name, part]) => value[name] === undefined || isEqual(value[name], part));
+}
+
+function hasIdentity(candidate: unknown, id: unknown, by: "key" | "value"): boolean {
+  if (by === "value") return isEqual(candidate, id);
+  if (!isRecord(candidate) || !isRecord(id)) return false;
+  return Object.entries(id).every(([name, part]) => isEqual(candidate[name], part));
+}

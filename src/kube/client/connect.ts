@@ -1,0 +1,156 @@
+/** A connection to one API server: credentials and sockets, below the typed client and the reflectors. */
+import type { IncomingMessage } from "node:http";
+import { failureOfNetwork, failureOfResponse, REASON_CREDENTIAL_UNAVAILABLE } from "../errors.ts";
+import type { ApiFailure, ApiResult } from "../types.ts";
+import { type Credential, type Credentials, openCredentials } from "./credentials.ts";
+import { type Deadline, startDeadline } from "./deadline.ts";
+import type { KubeconfigSource } from "./kubeconfig.ts";
+import { createPool, type SocketPool } from "./pool.ts";
+import { type Exchange, openExchange, readBody } from "./transport.ts";
+
+export interface ConnectOptions extends KubeconfigSource {
+  readonly userAgent?: string;
+}
+
+export interface RawRequest {
+  readonly method: Exchange["method"];
+  readonly path: string;
+  readonly body?: string;
+  readonly contentType?: string;
+  readonly userAgent?: string | undefined;
+  /** For the whole exchange; of a stream, for the time to its head. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface KubeConnection {
+  /** Where it leads, for messages. */
+  readonly server: string;
+  /** The body of a 2xx response. Never rejects. */
+  readonly request: (request: RawRequest) => Promise<ApiResult<string>>;
+  /** A 2xx response whose body is still to come. Never rejects. */
+  readonly stream: (
+    request: RawRequest & { readonly signal: AbortSignal },
+  ) => Promise<ApiResult<IncomingMessage>>;
+  /** Ends all sockets. */
+  readonly close: () => void;
+}
+
+const MAX_BODY_BYTES = 256 * 1_024 * 1_024;
+const MAX_ERROR_BODY_BYTES = 1_024 * 1_024;
+const DEFAULT_USER_AGENT = "metalbridge";
+
+type Use = "request" | "watch";
+type Head =
+  | { readonly ok: true; readonly response: IncomingMessage }
+  | { readonly ok: false; readonly failure: ApiFailure; readonly generation: number };
+
+/** Loads the kubeconfig (rejects with MetalbridgeError where it cannot work); opens no socket yet. */
+export async function connect(options: ConnectOptions = {}): Promise<KubeConnection> {
+  const connection = new Connection(openCredentials(options), options.userAgent ?? DEFAULT_USER_AGENT);
+  return {
+    server: connection.server,
+    request: (request) => connection.request(request),
+    stream: (request) => connection.stream(request),
+    close: () => connection.close(),
+  };
+}
+
+class Connection {
+  readonly #credentials: Credentials;
+  readonly #userAgent: string;
+  readonly #pool: SocketPool = createPool();
+
+  constructor(credentials: Credentials, userAgent: string) {
+    this.#credentials = credentials;
+    this.#userAgent = userAgent;
+  }
+
+  get server(): string {
+    return this.#credentials.server;
+  }
+
+  async request(request: RawRequest): Promise<ApiResult<string>> {
+    const deadline = startDeadline(request.timeoutMs, request.signal);
+    try {
+      const head = await this.#send(request, "request", deadline);
+      if (!head.ok) return { ok: false, error: head.failure };
+      return { ok: true, value: await readBody(head.response, MAX_BODY_BYTES) };
+    } catch (error) {
+      return { ok: false, error: this.#networkFailure(error, deadline) };
+    } finally {
+      deadline.release();
+    }
+  }
+
+  async stream(request: RawRequest & { signal: AbortSignal }): Promise<ApiResult<IncomingMessage>> {
+    const deadline = startDeadline(request.timeoutMs, request.signal);
+    const head = await this.#send(request, "watch", deadline);
+    if (!head.ok) {
+      deadline.release();
+      return { ok: false, error: head.failure };
+    }
+    deadline.lift();
+    head.response.once("close", deadline.release);
+    return { ok: true, value: head.response };
+  }
+
+  close(): void {
+    this.#pool.close();
+  }
+
+  /** Once more with a reloaded credential after a 401, and on another socket after a stale one. */
+  async #send(request: RawRequest, use: Use, deadline: Deadline): Promise<Head> {
+    const first = await this.#sendOnce(request, use, deadline);
+    if (first.ok || first.failure.kind !== "unauthorized") return first;
+    return this.#credentials.reloadSince(first.generation) ? this.#sendOnce(request, use, deadline) : first;
+  }
+
+  async #sendOnce(request: RawRequest, use: Use, deadline: Deadline): Promise<Head> {
+    const generation = this.#credentials.generation();
+    let credential: Credential;
+    try {
+      credential = await this.#credentials.current();
+    } catch (error) {
+      return { ok: false, failure: credentialFailure(error), generation };
+    }
+    const { signal } = deadline;
+    const exchange: Exchange = { ...request, userAgent: request.userAgent ?? this.#userAgent, signal };
+    let opened = await openExchange(exchange, credential, this.#pool.agentFor(credential, use));
+    // A POST is not repeated: it may have been carried out.
+    if (!opened.ok && opened.isStaleSocket && request.method !== "POST" && !signal.aborted) {
+      this.#pool.dropIdle();
+      opened = await openExchange(exchange, credential, this.#pool.agentFor(credential, use));
+    }
+    if (!opened.ok) return { ok: false, failure: this.#networkFailure(opened.error, deadline), generation };
+    return this.#headOf(opened.response, generation, deadline);
+  }
+
+  async #headOf(response: IncomingMessage, generation: number, deadline: Deadline): Promise<Head> {
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status < 300) return { ok: true, response };
+    try {
+      const body = await readBody(response, MAX_ERROR_BODY_BYTES);
+      return { ok: false, failure: failureOfResponse(status, response.headers, body), generation };
+    } catch (error) {
+      return { ok: false, failure: this.#networkFailure(error, deadline), generation };
+    }
+  }
+
+  #networkFailure(error: unknown, deadline: Deadline): ApiFailure {
+    if (!deadline.isOver()) return failureOfNetwork(error, this.server);
+    this.#pool.dropIdle();
+    const message = `${this.server}: ${deadline.signal.reason instanceof Error ? deadline.signal.reason.message : "too late"}`;
+    return { kind: "unreachable", status: 0, reason: "Timeout", message };
+  }
+}
+
+function credentialFailure(error: unknown): ApiFailure {
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    kind: "unauthorized",
+    status: 0,
+    reason: REASON_CREDENTIAL_UNAVAILABLE,
+    message: `no credential: ${message}`,
+  };
+}

@@ -1,0 +1,85 @@
+/** Headers and TLS settings for the next request, renewed from their files and plugins without a restart. */
+import type { RequestOptions } from "node:https";
+import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import { type KubeconfigSource, loadKubeconfig } from "./kubeconfig.ts";
+
+export interface Credential {
+  readonly server: URL;
+  readonly headers: Record<string, string>;
+  readonly tls: TlsSettings;
+  /** Set when the cluster is behind a proxy: client-node's agent for it. */
+  readonly proxyAgent?: NonNullable<RequestOptions["agent"]>;
+}
+
+export type TlsSettings = Pick<
+  RequestOptions,
+  "ca" | "cert" | "key" | "pfx" | "passphrase" | "rejectUnauthorized" | "servername"
+>;
+
+export interface Credentials {
+  /** Runs exec plugins and reads token files where they are due. Rejects when the credential cannot be had. */
+  readonly current: () => Promise<Credential>;
+  /** Loads everything anew, at most once per few seconds; false when nothing was loaded since `generation`. */
+  readonly reloadSince: (generation: number) => boolean;
+  readonly generation: () => number;
+  /** The server's address when it was first loaded. */
+  readonly server: string;
+}
+
+const PLUGIN_TIMEOUT_MS = 30_000;
+const RELOAD_PAUSE_MS = 2_000;
+
+/** Loads once, throwing MetalbridgeError; later failures keep what was loaded last. */
+export function openCredentials(source: KubeconfigSource): Credentials {
+  let config = loadKubeconfig(source);
+  let generation = 1;
+  let loadedAtMs = performance.now();
+
+  const reloadSince = (since: number): boolean => {
+    if (since < generation) return true;
+    if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
+    loadedAtMs = performance.now();
+    try {
+      config = loadKubeconfig(source);
+    } catch {
+      return false; // half-written or gone for the moment: the next 401 tries again
+    }
+    generation += 1;
+    return true;
+  };
+
+  const server = config.getCurrentCluster()?.server ?? "";
+  return { current: () => credentialOf(config), reloadSince, generation: () => generation, server };
+}
+
+async function credentialOf(config: KubeConfig): Promise<Credential> {
+  const options: RequestOptions & { headers: Record<string, string> } = { headers: {} };
+  await within(PLUGIN_TIMEOUT_MS, config.applyToHTTPSOptions(options));
+  const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth, agent } = options;
+  const headers = { ...options.headers };
+  if (typeof auth === "string") headers.Authorization = `Basic ${Buffer.from(auth).toString("base64")}`;
+  for (const [name, value] of Object.entries(headers)) headers[name] = String(value).trim();
+  const cluster = config.getCurrentCluster();
+  const credential: Credential = {
+    server: new URL(cluster?.server ?? ""),
+    headers,
+    tls: { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername } as TlsSettings,
+  };
+  if (cluster?.proxyUrl === undefined || agent === undefined) return credential;
+  return { ...credential, proxyAgent: agent };
+}
+
+async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`the credential plugin took longer than ${limitMs / 1_000} s`)),
+      limitMs,
+    );
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

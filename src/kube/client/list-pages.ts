@@ -1,0 +1,82 @@
+/** Complete lists, page by page, so that neither side holds more than a page of JSON at a time. */
+import { failureOfBadBody } from "../errors.ts";
+import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
+import type { KubeConnection } from "./connect.ts";
+import { apiVersionOf, collectionPath, selectorQuery } from "./paths.ts";
+
+export interface ListCall extends ListOptions {
+  readonly timeoutMs: number;
+  readonly userAgent?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly pageSize?: number;
+}
+
+export interface Listed<T> {
+  readonly items: T[];
+  readonly resourceVersion: string;
+}
+
+interface Page {
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string };
+  readonly items?: unknown[] | null;
+}
+
+const PAGE_SIZE = 500;
+/** A continuation may expire under us (compaction); then the list begins again. */
+const MAX_BEGINNINGS = 3;
+
+/** Lists all objects; the timeout is for each page. */
+export async function listPages<T extends KubeObject>(
+  connection: KubeConnection,
+  kind: Kind<T>,
+  call: ListCall,
+): Promise<ApiResult<Listed<T>>> {
+  let result = await listOnce(connection, kind, call);
+  for (let tries = 1; tries < MAX_BEGINNINGS && !result.ok && result.error.kind === "gone"; tries += 1) {
+    result = await listOnce(connection, kind, call);
+  }
+  return result;
+}
+
+async function listOnce<T extends KubeObject>(
+  connection: KubeConnection,
+  kind: Kind<T>,
+  call: ListCall,
+): Promise<ApiResult<Listed<T>>> {
+  const items: T[] = [];
+  const limit = String(call.pageSize ?? PAGE_SIZE);
+  let continuation: string | undefined;
+  for (;;) {
+    const query = { ...selectorQuery(call), limit, continue: continuation };
+    const answer = await connection.request({
+      method: "GET",
+      path: collectionPath(kind, call.namespace, query),
+      timeoutMs: call.timeoutMs,
+      userAgent: call.userAgent,
+      signal: call.signal,
+    });
+    if (!answer.ok) return answer;
+    const page = parsePage(answer.value);
+    if (page === undefined) return { ok: false, error: failureOfBadBody(answer.value) };
+    for (const item of page.items ?? []) items.push(withType(item as T, kind));
+    continuation = page.metadata?.continue;
+    if (continuation === undefined || continuation === "") {
+      return { ok: true, value: { items, resourceVersion: page.metadata?.resourceVersion ?? "" } };
+    }
+  }
+}
+
+function parsePage(text: string): Page | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const isList = typeof parsed === "object" && parsed !== null && "items" in parsed;
+    return isList ? (parsed as Page) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// The server leaves apiVersion and kind out of list items; everywhere else objects carry them.
+function withType<T extends KubeObject>(item: T, kind: Kind<T>): T {
+  return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...item };
+}

@@ -1,0 +1,51 @@
+/** URL paths of kinds and objects. */
+import type { Kind, KubeObject, ListOptions, ObjectRef } from "../types.ts";
+
+type Query = Record<string, string | undefined>;
+
+/** All objects of a kind, or those of one namespace. */
+export function collectionPath(
+  kind: Kind<KubeObject>,
+  namespace: string | undefined,
+  query: Query = {},
+): string {
+  const root = kind.group === "" ? `/api/${kind.version}` : `/apis/${kind.group}/${kind.version}`;
+  const inNamespace =
+    kind.namespaced && namespace !== undefined ? `/namespaces/${encodeURIComponent(namespace)}` : "";
+  return `${root}${inNamespace}/${kind.plural}${renderQuery(query)}`;
+}
+
+/** One object, or a subresource of it. A namespaced kind without a namespace means `default`, as everywhere in Kubernetes. */
+export function objectPath(
+  kind: Kind<KubeObject>,
+  ref: ObjectRef,
+  subresource?: string,
+  query: Query = {},
+): string {
+  const namespace = kind.namespaced ? (ref.namespace ?? "default") : undefined;
+  const suffix = subresource === undefined ? "" : `/${subresource}`;
+  return `${collectionPath(kind, namespace)}/${encodeURIComponent(ref.name)}${suffix}${renderQuery(query)}`;
+}
+
+/** The selectors of a list or watch as query parameters. */
+export function selectorQuery({ labelSelector, fieldSelector }: ListOptions): Query {
+  return { labelSelector, fieldSelector };
+}
+
+/** `group/version`, or `version` for the core group. */
+export function apiVersionOf(kind: Kind<KubeObject>): string {
+  return kind.group === "" ? kind.version : `${kind.group}/${kind.version}`;
+}
+
+/** `namespace/name`, or `name` for cluster-scoped objects. */
+export function keyOf(object: KubeObject): string {
+  const { namespace, name } = object.metadata;
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+function renderQuery(query: Query): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, value);
+  const text = parameters.toString();
+  return text === "" ? "" : `?${text}`;
+}

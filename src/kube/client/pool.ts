@@ -1,0 +1,99 @@
+/** Sockets to the API server: kept alive, bounded, renewed when the TLS credential changes. */
+import { Agent, type RequestOptions } from "node:https";
+import { createSecureContext } from "node:tls";
+import type { Credential, TlsSettings } from "./credentials.ts";
+
+type AnyAgent = NonNullable<RequestOptions["agent"]>;
+
+export interface SocketPool {
+  /** The agent for short requests, or the one for watches, which hold a socket each and must not starve the others. */
+  readonly agentFor: (credential: Credential, use: "request" | "watch") => AnyAgent;
+  /** Closes idle sockets: after a timeout they may all lead nowhere (sleep, changed network). */
+  readonly dropIdle: () => void;
+  readonly close: () => void;
+}
+
+const MAX_REQUEST_SOCKETS = 8;
+const MAX_IDLE_SOCKETS = 2;
+/** Below the server's own idle limit (90 s), so that it is we who close an idle socket. */
+const IDLE_SOCKET_MS = 60_000;
+const TCP_KEEPALIVE_MS = 15_000;
+
+interface Agents {
+  readonly fingerprint: string;
+  readonly request: Agent;
+  readonly watch: Agent;
+}
+
+/** A pool without sockets; they are opened by the first requests. */
+export function createPool(): SocketPool {
+  let agents: Agents | undefined;
+
+  const renewed = (tls: TlsSettings): Agents => {
+    const fingerprint = fingerprintOf(tls);
+    if (agents?.fingerprint === fingerprint) return agents;
+    const old = agents;
+    agents = createAgents(tls, fingerprint);
+    if (old !== undefined) dropIdleOf(old);
+    return agents;
+  };
+
+  return {
+    agentFor: (credential, use) => credential.proxyAgent ?? renewed(credential.tls)[use],
+    dropIdle: () => {
+      if (agents !== undefined) dropIdleOf(agents);
+    },
+    close: () => {
+      agents?.request.destroy();
+      agents?.watch.destroy();
+    },
+  };
+}
+
+function createAgents(tls: TlsSettings, fingerprint: string): Agents {
+  const { rejectUnauthorized, servername, ca, cert, key, pfx, passphrase } = tls;
+  // One context for all sockets: parsing certificates for each would cost milliseconds and memory.
+  const secureContext = createSecureContext({ ca, cert, key, pfx, passphrase } as Parameters<
+    typeof createSecureContext
+  >[0]);
+  const shared = {
+    keepAlive: true,
+    keepAliveMsecs: TCP_KEEPALIVE_MS,
+    scheduling: "lifo" as const,
+    secureContext,
+    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
+    ...(servername === undefined ? {} : { servername }),
+  };
+  return {
+    fingerprint,
+    request: new Agent({
+      ...shared,
+      maxSockets: MAX_REQUEST_SOCKETS,
+      maxFreeSockets: MAX_IDLE_SOCKETS,
+      timeout: IDLE_SOCKET_MS,
+    }),
+    watch: new Agent({ ...shared, maxFreeSockets: 1, timeout: IDLE_SOCKET_MS }),
+  };
+}
+
+function dropIdleOf(agents: Agents): void {
+  for (const agent of [agents.request, agents.watch]) {
+    for (const sockets of Object.values(agent.freeSockets)) {
+      for (const socket of sockets ?? []) socket.destroy();
+    }
+  }
+}
+
+function fingerprintOf({
+  ca,
+  cert,
+  key,
+  pfx,
+  passphrase,
+  rejectUnauthorized,
+  servername,
+}: TlsSettings): string {
+  return [ca, cert, key, pfx, passphrase, rejectUnauthorized, servername]
+    .map((part) => String(part ?? ""))
+    .join("\n");
+}

@@ -1,0 +1,89 @@
+/** One HTTPS exchange with the API server: bounded, never throwing, with the response handed over as a stream. */
+import type { ClientRequest, IncomingMessage } from "node:http";
+import { request as httpsRequest, type RequestOptions } from "node:https";
+import type { Credential } from "./credentials.ts";
+
+export interface Exchange {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** With query; the base path of the server's address is put before it. */
+  readonly path: string;
+  readonly body?: string;
+  readonly contentType?: string;
+  readonly userAgent: string;
+  readonly signal: AbortSignal;
+}
+
+export type Opened =
+  | { readonly ok: true; readonly response: IncomingMessage }
+  | {
+      readonly ok: false;
+      readonly error: unknown;
+      /** The server closed a kept socket at the moment we used it: nothing was answered, another socket will do. */
+      readonly isStaleSocket: boolean;
+    };
+
+/** Sends and resolves with the response's head. `signal` ends the whole exchange, its body too. */
+export function openExchange(
+  exchange: Exchange,
+  credential: Credential,
+  agent: NonNullable<RequestOptions["agent"]>,
+): Promise<Opened> {
+  return new Promise((resolve) => {
+    let request: ClientRequest;
+    try {
+      request = httpsRequest(optionsOf(exchange, credential, agent));
+    } catch (error) {
+      resolve({ ok: false, error, isStaleSocket: false });
+      return;
+    }
+    request.on("error", (error) => resolve({ ok: false, error, isStaleSocket: isStale(request, error) }));
+    request.on("response", (response) => resolve({ ok: true, response }));
+    request.end(exchange.body);
+  });
+}
+
+/** The rest of a response as text; rejects when it is cut. */
+export async function readBody(response: IncomingMessage, limitBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) throw new Error(`the response is longer than ${limitBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function optionsOf(
+  exchange: Exchange,
+  credential: Credential,
+  agent: RequestOptions["agent"],
+): RequestOptions {
+  const { server } = credential;
+  const { servername, rejectUnauthorized } = credential.tls;
+  const headers: Record<string, string> = {
+    ...credential.headers,
+    Accept: "application/json",
+    "User-Agent": exchange.userAgent,
+  };
+  if (exchange.body !== undefined) {
+    headers["Content-Type"] = exchange.contentType ?? "application/json";
+    headers["Content-Length"] = String(Buffer.byteLength(exchange.body));
+  }
+  return {
+    host: server.hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: server.port === "" ? 443 : Number(server.port),
+    method: exchange.method,
+    path: server.pathname.replace(/\/+$/, "") + exchange.path,
+    headers,
+    agent,
+    signal: exchange.signal,
+    ...(servername === undefined ? {} : { servername }),
+    ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
+  };
+}
+
+function isStale(request: ClientRequest, error: Error): boolean {
+  const code = "code" in error ? error.code : undefined;
+  return request.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
+}

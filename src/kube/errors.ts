@@ -1,0 +1,162 @@
+/** From what a server or a network did to a typed failure, and from a failure to the catalogue. */
+import { type ErrorCode, MetalbridgeError } from "../errors.ts";
+import type { ApiFailure, FailureKind } from "./types.ts";
+
+/** `reason` of a failure whose kind of object the server does not serve: CRDs not installed. Never the same as an object that is not there. */
+export const REASON_KIND_NOT_INSTALLED = "KindNotInstalled";
+/** `reason` of a failure before the request was sent: no credential could be had. */
+export const REASON_CREDENTIAL_UNAVAILABLE = "CredentialUnavailable";
+
+interface Status {
+  readonly kind: "Status";
+  readonly reason?: string;
+  readonly message?: string;
+  readonly code?: number;
+  readonly details?: { readonly name?: string; readonly retryAfterSeconds?: number };
+}
+
+const MAX_MESSAGE = 2_000;
+
+/** The failure behind an HTTP response that is not 2xx. */
+export function failureOfResponse(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+  body: string,
+): ApiFailure {
+  const parsed = parseStatus(body);
+  const failure = failureOfStatus(parsed ?? { kind: "Status", message: plainMessage(status, body) }, status);
+  const retryAfterMs = parseRetryAfter(headers["retry-after"]) ?? failure.retryAfterMs;
+  if (status === 404 && isKindMissing(parsed)) {
+    return { ...failure, kind: "unavailable", reason: REASON_KIND_NOT_INSTALLED };
+  }
+  return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs };
+}
+
+/** The failure a `Status` object describes, as it comes in responses and as an ERROR event of a watch. */
+export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
+  const known: Status = isStatus(status) ? status : { kind: "Status" };
+  const code = known.code ?? httpStatus;
+  const reason = known.reason ?? "";
+  const failure: ApiFailure = {
+    kind: kindOf(code, reason, known.message ?? ""),
+    status: code,
+    reason: reason === "" ? `Http${code}` : reason,
+    message: (known.message ?? `the API server answered ${code}`).slice(0, MAX_MESSAGE),
+  };
+  const seconds = known.details?.retryAfterSeconds;
+  return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: seconds * 1_000 };
+}
+
+/** The failure behind an exception of the network: refused, reset, timed out, certificate not trusted. */
+export function failureOfNetwork(error: unknown, server: string): ApiFailure {
+  const { code, message } = describe(error);
+  return { kind: "unreachable", status: 0, reason: code, message: `${server}: ${message}` };
+}
+
+/** A 2xx answer that is not what was asked for: something else than the API server answers there. */
+export function failureOfBadBody(body: string): ApiFailure {
+  return { kind: "unexpected", status: 200, reason: "NotKubernetes", message: plainMessage(200, body) };
+}
+
+/** The catalogue's error for a failure: for conditions, events and the command line. */
+export function explainFailure(failure: ApiFailure): MetalbridgeError {
+  return new MetalbridgeError(codeOf(failure), failure.message);
+}
+
+function kindOf(code: number, reason: string, message: string): FailureKind {
+  // An apply that carries the uid of an object that is gone: the server calls it a conflict.
+  if (code === 409 && message.includes("no existing object was found")) return "notFound";
+  if (code === 409) return reason === "AlreadyExists" ? "alreadyExists" : "conflict";
+  if (code >= 500) return "unavailable";
+  switch (code) {
+    case 400:
+    case 413:
+    case 422:
+      return "invalid";
+    case 401:
+      return "unauthorized";
+    case 403:
+      return "forbidden";
+    case 404:
+      return "notFound";
+    case 408:
+      return "unavailable";
+    case 410:
+      return "gone";
+    case 429:
+      return "throttled";
+    default:
+      return "unexpected";
+  }
+}
+
+function codeOf(failure: ApiFailure): ErrorCode {
+  switch (failure.kind) {
+    case "notFound":
+      return "ApiObjectNotFound";
+    case "alreadyExists":
+    case "conflict":
+    case "gone":
+      return "ApiObjectConflict";
+    case "invalid":
+      return "ApiObjectInvalid";
+    case "forbidden":
+      return "ApiForbidden";
+    case "unauthorized":
+      return failure.reason === REASON_CREDENTIAL_UNAVAILABLE
+        ? "ApiCredentialUnavailable"
+        : "ApiUnauthorized";
+    case "throttled":
+      return "ApiThrottled";
+    case "unavailable":
+      return failure.reason === REASON_KIND_NOT_INSTALLED ? "CrdsNotInstalled" : "ApiUnavailable";
+    case "unreachable":
+      return /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/.test(failure.reason)
+        ? "ApiCertificateUntrusted"
+        : "ApiUnreachable";
+    case "unexpected":
+      return "ApiUnexpected";
+    default:
+      return failure.kind satisfies never;
+  }
+}
+
+function isKindMissing(status: Status | undefined): boolean {
+  // Unknown group: plain text "404 page not found". Unknown kind in a known group: this sentence, without a name.
+  if (status === undefined) return true;
+  return (
+    status.message === "the server could not find the requested resource" &&
+    (status.details?.name ?? "") === ""
+  );
+}
+
+function parseStatus(body: string): Status | undefined {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    return isStatus(parsed) ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isStatus(value: unknown): value is Status {
+  return typeof value === "object" && value !== null && "kind" in value && value.kind === "Status";
+}
+
+function plainMessage(status: number, body: string): string {
+  const text = body.replaceAll(/\s+/g, " ").trim().slice(0, 200);
+  return text === "" ? `the API server answered ${status}` : `the API server answered ${status}: ${text}`;
+}
+
+function parseRetryAfter(header: string | string[] | undefined): number | undefined {
+  const seconds = Number(Array.isArray(header) ? header[0] : header);
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
+}
+
+function describe(error: unknown): { code: string; message: string } {
+  if (!(error instanceof Error)) return { code: "Unknown", message: String(error) };
+  // Several addresses tried (IPv4 and IPv6): the sentences are in the parts.
+  if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0]);
+  const code = "code" in error && typeof error.code === "string" ? error.code : "Unknown";
+  return { code, message: error.message };
+}

@@ -1,0 +1,140 @@
+/** Minimal types of the Kubernetes objects that Metalbridge reads and writes; optional where the server may leave a field out. */
+import type { KubeObject } from "./types.ts";
+
+export interface Lease extends KubeObject {
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
+}
+
+export interface ServicePort {
+  name?: string;
+  port: number;
+  targetPort?: number | string;
+  nodePort?: number;
+  protocol?: "TCP" | "UDP" | "SCTP";
+  appProtocol?: string;
+}
+
+export interface Service extends KubeObject {
+  spec?: {
+    type?: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
+    clusterIP?: string;
+    clusterIPs?: string[];
+    ipFamilies?: ("IPv4" | "IPv6")[];
+    ipFamilyPolicy?: string;
+    ports?: ServicePort[];
+    selector?: Record<string, string>;
+    sessionAffinity?: string;
+    internalTrafficPolicy?: string;
+  };
+  status?: { loadBalancer?: { ingress?: { ip?: string; hostname?: string }[] } };
+}
+
+export interface EndpointConditions {
+  ready?: boolean;
+  serving?: boolean;
+  terminating?: boolean;
+}
+
+export interface Endpoint {
+  addresses: string[];
+  conditions?: EndpointConditions;
+  hostname?: string;
+  nodeName?: string;
+  zone?: string;
+}
+
+export interface EndpointPort {
+  name?: string;
+  port?: number;
+  protocol?: "TCP" | "UDP" | "SCTP";
+  appProtocol?: string;
+}
+
+/** `endpoints` and `ports` come back as null when empty. */
+export interface EndpointSlice extends KubeObject {
+  addressType: "IPv4" | "IPv6" | "FQDN";
+  endpoints?: Endpoint[] | null;
+  ports?: EndpointPort[] | null;
+}
+
+export interface ObjectReference {
+  apiVersion?: string;
+  kind?: string;
+  name?: string;
+  namespace?: string;
+  uid?: string;
+}
+
+/** events.k8s.io/v1. */
+export interface KubeEvent extends KubeObject {
+  eventTime: string;
+  type?: "Normal" | "Warning";
+  reason?: string;
+  action?: string;
+  note?: string;
+  regarding?: ObjectReference;
+  reportingController?: string;
+  reportingInstance?: string;
+  series?: { count: number; lastObservedTime: string };
+}
+
+export interface Namespace extends KubeObject {
+  status?: { phase?: "Active" | "Terminating" };
+}
+
+/** `data` is base64. */
+export interface Secret extends KubeObject {
+  type?: string;
+  data?: Record<string, string>;
+  stringData?: Record<string, string>;
+}
+
+export interface Node extends KubeObject {
+  spec?: { unschedulable?: boolean; taints?: { key: string; value?: string; effect: string }[] };
+  status?: {
+    capacity?: Record<string, string>;
+    allocatable?: Record<string, string>;
+    conditions?: { type: string; status: string; reason?: string; message?: string }[];
+    addresses?: { type: string; address: string }[];
+  };
+}
+
+export interface CustomResourceDefinition extends KubeObject {
+  spec?: Record<string, unknown>;
+  status?: { conditions?: { type: string; status: string; reason?: string; message?: string }[] };
+}
+
+export interface ControllerRevision extends KubeObject {
+  revision: number;
+  data?: unknown;
+}
+
+export interface PolicyRule {
+  apiGroups?: string[];
+  resources?: string[];
+  resourceNames?: string[];
+  verbs: string[];
+}
+
+export interface Role extends KubeObject {
+  rules?: PolicyRule[] | null;
+}
+
+export interface RoleBinding extends KubeObject {
+  roleRef: { apiGroup: string; kind: string; name: string };
+  subjects?: { kind: string; name: string; namespace?: string; apiGroup?: string }[];
+}
+
+export interface ServiceAccount extends KubeObject {
+  automountServiceAccountToken?: boolean;
+}
+
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}

@@ -1,0 +1,153 @@
+/** A work queue of keys: one run per key at a time, everything that arrives meanwhile is one more run. */
+import type { Clock, Log } from "../ports.ts";
+import { type BackoffOptions, backoffMs } from "./backoff.ts";
+
+/** When to look at the key again although nothing happened. */
+export interface Recheck {
+  readonly recheckAfterMs?: number | undefined;
+}
+
+export interface QueueOptions<K extends string> {
+  /** One pass over one key. A throw means: again, after a backoff of the key's own. */
+  readonly reconcile: (key: K, signal: AbortSignal) => Promise<Recheck | undefined> | Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Keys in work at the same time; the default leaves room for many slow ones. */
+  readonly concurrency?: number;
+}
+
+export interface Queue<K extends string> {
+  readonly enqueue: (key: K) => void;
+  /** At the latest after `delayMs`; an earlier time already planned stays. */
+  readonly enqueueAfter: (key: K, delayMs: number) => void;
+  /** Keys that are waiting, planned or in work. */
+  readonly size: () => number;
+}
+
+interface Entry {
+  isRunning: boolean;
+  /** Asked for while running. */
+  isAskedAgain: boolean;
+  failures: number;
+  planned?: { readonly atMs: number; readonly cancel: () => void };
+}
+
+const RETRY: BackoffOptions = { firstMs: 1_000, capMs: 60_000 };
+const DEFAULT_CONCURRENCY = 32;
+
+/** Starts an empty queue; it ends with `signal`. */
+export function createQueue<K extends string>(options: QueueOptions<K>): Queue<K> {
+  const queue = new WorkQueue(options);
+  options.signal.addEventListener("abort", () => queue.clear(), { once: true });
+  return {
+    enqueue: (key) => queue.enqueue(key),
+    enqueueAfter: (key, delayMs) => queue.enqueueAfter(key, delayMs),
+    size: () => queue.size,
+  };
+}
+
+class WorkQueue<K extends string> {
+  readonly #options: QueueOptions<K>;
+  readonly #limit: number;
+  readonly #entries = new Map<K, Entry>();
+  readonly #ready = new Set<K>();
+  #running = 0;
+  #isPumping = false;
+
+  constructor(options: QueueOptions<K>) {
+    this.#options = options;
+    this.#limit = options.concurrency ?? DEFAULT_CONCURRENCY;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  enqueue(key: K): void {
+    if (this.#options.signal.aborted) return;
+    const entry = this.#entryOf(key);
+    unplan(entry);
+    if (entry.isRunning) {
+      entry.isAskedAgain = true;
+      return;
+    }
+    this.#ready.add(key);
+    this.#pumpSoon();
+  }
+
+  enqueueAfter(key: K, delayMs: number): void {
+    const { clock, signal } = this.#options;
+    if (signal.aborted) return;
+    const entry = this.#entryOf(key);
+    if (entry.isAskedAgain || this.#ready.has(key)) return;
+    const waitMs = Math.max(0, delayMs);
+    const atMs = clock.monotonicMs() + waitMs;
+    if (entry.planned !== undefined && entry.planned.atMs <= atMs) return;
+    unplan(entry);
+    entry.planned = { atMs, cancel: clock.after(waitMs, () => this.enqueue(key)) };
+  }
+
+  clear(): void {
+    for (const entry of this.#entries.values()) unplan(entry);
+    this.#entries.clear();
+    this.#ready.clear();
+  }
+
+  #entryOf(key: K): Entry {
+    const known = this.#entries.get(key);
+    if (known !== undefined) return known;
+    const fresh: Entry = { isRunning: false, isAskedAgain: false, failures: 0 };
+    this.#entries.set(key, fresh);
+    return fresh;
+  }
+
+  // Never inside the caller: a burst of watch events becomes one run per key, and handlers stay quick.
+  #pumpSoon(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    setImmediate(() => {
+      this.#isPumping = false;
+      for (const key of this.#ready) {
+        if (this.#running >= this.#limit) return;
+        this.#ready.delete(key);
+        void this.#run(key);
+      }
+    });
+  }
+
+  async #run(key: K): Promise<void> {
+    const { reconcile, log, signal } = this.#options;
+    const entry = this.#entryOf(key);
+    entry.isRunning = true;
+    this.#running += 1;
+    let againMs: number | undefined;
+    try {
+      againMs = (await reconcile(key, signal))?.recheckAfterMs;
+      entry.failures = 0;
+    } catch (err) {
+      entry.failures += 1;
+      againMs = backoffMs(entry.failures, RETRY);
+      entry.isAskedAgain = false; // a pass that fails and writes must not call itself back without a pause
+      if (!signal.aborted)
+        log.warn({ err, key, failures: entry.failures, retryMs: againMs }, "reconcile failed");
+    }
+    this.#running -= 1;
+    entry.isRunning = false;
+    this.#settle(key, entry, againMs);
+  }
+
+  #settle(key: K, entry: Entry, againMs: number | undefined): void {
+    if (entry.isAskedAgain) {
+      entry.isAskedAgain = false;
+      this.enqueue(key);
+    } else if (againMs !== undefined) this.enqueueAfter(key, againMs);
+    if (entry.planned === undefined && !this.#ready.has(key)) this.#entries.delete(key);
+    this.#pumpSoon();
+  }
+}
+
+function unplan(entry: Entry): void {
+  entry.planned?.cancel();
+  delete entry.planned;
+}

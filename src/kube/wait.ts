@@ -1,0 +1,16 @@
+/** Waiting on the injected clock. */
+import type { Clock } from "../ports.ts";
+
+/** Resolves after `delayMs`, or at once when `signal` is aborted; never rejects. The caller looks at the signal. */
+export function waitMs(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const finish = () => {
+      cancel();
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const cancel = clock.after(delayMs, finish);
+    signal.addEventListener("abort", finish, { once: true });
+  });
+}

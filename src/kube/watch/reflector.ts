@@ -1,0 +1,247 @@
+/** List and watch for as long as a signal lives, through every failure of server and network. */
+import type { Clock, Log } from "../../ports.ts";
+import { type BackoffOptions, backoffMs } from "../backoff.ts";
+import type { KubeConnection } from "../client/connect.ts";
+import { listPages } from "../client/list-pages.ts";
+import { collectionPath, selectorQuery } from "../client/paths.ts";
+import { REASON_KIND_NOT_INSTALLED } from "../errors.ts";
+import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
+import { waitMs } from "../wait.ts";
+import { type Change, createStore } from "./store.ts";
+import { type WatchEnd, watchOnce } from "./watch-once.ts";
+
+export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
+  readonly connection: KubeConnection;
+  readonly kind: Kind<T>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Called for each change, after the copy holds it. `object` is undefined when it is gone, and `before` is then its last state. */
+  readonly onChange: (key: string, object: T | undefined, before: T | undefined) => void;
+  /** Once, after the first complete list and its changes. */
+  readonly onSynced?: () => void;
+  /** For each failed attempt: also while a kind is not installed yet, which is a state to wait in. */
+  readonly onTrouble?: (failure: ApiFailure) => void;
+  readonly userAgent?: string;
+  /** Silence after which a connection counts as dead. Shorter only for kinds that are never quiet. */
+  readonly silenceMs?: number;
+  readonly listTimeoutMs?: number;
+}
+
+const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
+/** Somebody is installing us: the wait for our kinds should end soon after they are there. */
+const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
+const SILENCE_MS = 90_000;
+const LIST_TIMEOUT_MS = 30_000;
+const MIN_WATCH_S = 300;
+const MAX_RETRY_AFTER_MS = 60_000;
+
+/** Starts at once; ends, with its sockets and timers, when `signal` is aborted. */
+export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
+  const loop = new ReflectorLoop(options);
+  void loop.run();
+  return {
+    get: (key) => loop.store.get(key),
+    list: () => loop.store.list(),
+    isSynced: () => loop.isSynced,
+    whenSynced: () => loop.whenSynced(),
+    lastSignMs: () => loop.lastSignMs,
+    interruptions: () => loop.interruptions,
+  };
+}
+
+class ReflectorLoop<T extends KubeObject> {
+  readonly store = createStore<T>();
+  isSynced = false;
+  lastSignMs: number | undefined;
+  interruptions = 0;
+  readonly #options: ReflectorOptions<T>;
+  readonly #path: string;
+  readonly #waiters = new Set<() => void>();
+  /** Where to resume; undefined when a list is due. */
+  #resourceVersion: string | undefined;
+  /** Since the last complete list. */
+  #listFailures = 0;
+  /** Since the last event or bookmark; a list does not clear it, or a watch that never works would list in a circle. */
+  #watchFailures = 0;
+  #isInterrupted = false;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#path = collectionPath(options.kind, options.namespace);
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#options;
+    while (!signal.aborted) {
+      const delayMs =
+        this.#resourceVersion === undefined ? await this.#list() : await this.#watch(this.#resourceVersion);
+      if (delayMs > 0) await waitMs(this.#options.clock, delayMs, signal);
+    }
+  }
+
+  whenSynced(): Promise<void> {
+    const { signal } = this.#options;
+    if (this.isSynced) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const stop = () => {
+        this.#waiters.delete(done);
+        reject(signal.reason);
+      };
+      const done = () => {
+        signal.removeEventListener("abort", stop);
+        resolve();
+      };
+      if (signal.aborted) return stop();
+      signal.addEventListener("abort", stop, { once: true });
+      this.#waiters.add(done);
+    });
+  }
+
+  /** Both passes return how long to wait before the next. */
+  async #list(): Promise<number> {
+    const { connection, kind, namespace, signal, userAgent } = this.#options;
+    const result = await listPages(connection, kind, {
+      ...selection(this.#options, namespace),
+      timeoutMs: this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS,
+      signal,
+      userAgent,
+    });
+    if (signal.aborted) return 0;
+    if (!result.ok) {
+      this.#listFailures += 1;
+      return this.#trouble(result.error, this.#listFailures, "list failed");
+    }
+    this.#listFailures = 0;
+    this.#resourceVersion = result.value.resourceVersion;
+    this.#sawSign();
+    const isFirst = !this.isSynced;
+    this.isSynced = true;
+    for (const change of this.store.replaceAll(result.value.items)) this.#tell(change);
+    if (isFirst) this.#synced();
+    return 0;
+  }
+
+  async #watch(resourceVersion: string): Promise<number> {
+    const { connection, clock, signal, userAgent } = this.#options;
+    let signs = 0;
+    const end = await watchOnce<T>({
+      connection,
+      clock,
+      signal,
+      userAgent,
+      path: this.#watchPath(resourceVersion),
+      silenceMs: this.#options.silenceMs ?? SILENCE_MS,
+      onEvent: (event) => {
+        signs += 1;
+        this.#watchFailures = 0;
+        this.#sawSign();
+        if (event.type === "BOOKMARK") {
+          this.#resourceVersion = event.resourceVersion;
+          return;
+        }
+        this.#resourceVersion = event.object.metadata.resourceVersion;
+        const change =
+          event.type === "DELETED" ? this.store.drop(event.object) : this.store.put(event.object);
+        if (change !== undefined) this.#tell(change);
+      },
+    });
+    return signal.aborted ? 0 : this.#afterWatch(end, signs);
+  }
+
+  #afterWatch(end: WatchEnd, signs: number): number {
+    // The usual end after some minutes. Without a single sign in it, something closes what we open: not in a circle.
+    if (end.how === "closed" && signs > 0) return 0;
+    this.#watchFailures += 1;
+    switch (end.how) {
+      case "closed":
+        return backoffMs(this.#watchFailures, RETRY);
+      case "gone":
+        this.#resourceVersion = undefined;
+        this.#interrupt();
+        return signs > 0 ? 0 : backoffMs(this.#watchFailures, RETRY);
+      case "garbled":
+        // The same bytes may come again from the same place: begin from a list.
+        this.#resourceVersion = undefined;
+        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
+      case "failed":
+        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
+      default:
+        return end satisfies never;
+    }
+  }
+
+  #trouble(failure: ApiFailure, failures: number, message: string): number {
+    this.#interrupt();
+    const retry = failure.reason === REASON_KIND_NOT_INSTALLED ? RETRY_NOT_INSTALLED : RETRY;
+    const retryMs = Math.max(
+      backoffMs(failures, retry),
+      Math.min(failure.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS),
+    );
+    const { log, kind, onTrouble } = this.#options;
+    const line = { kind: kind.plural, failure, retryMs };
+    // Said once per trouble, not once per attempt.
+    if (failures === 1) log.warn(line, message);
+    else log.debug(line, message);
+    this.#guarded(() => onTrouble?.(failure));
+    return retryMs;
+  }
+
+  #interrupt(): void {
+    this.#isInterrupted = true;
+    this.interruptions += 1;
+  }
+
+  /** The end of an interruption counts too: whoever measures silence must not count the outage in. */
+  #sawSign(): void {
+    this.lastSignMs = this.#options.clock.monotonicMs();
+    if (!this.#isInterrupted) return;
+    this.#isInterrupted = false;
+    this.interruptions += 1;
+  }
+
+  #synced(): void {
+    const { log, kind, onSynced } = this.#options;
+    log.info({ kind: kind.plural, objects: this.store.list().length }, "first list is complete");
+    this.#guarded(() => onSynced?.());
+    for (const done of this.#waiters) done();
+    this.#waiters.clear();
+  }
+
+  #tell({ key, object, before }: Change<T>): void {
+    this.#guarded(() => this.#options.onChange(key, object, before));
+  }
+
+  #guarded(handler: () => void): void {
+    try {
+      handler();
+    } catch (err) {
+      this.#options.log.error({ err, kind: this.#options.kind.plural }, "handler failed");
+    }
+  }
+
+  #watchPath(resourceVersion: string): string {
+    const query = new URLSearchParams({
+      watch: "true",
+      allowWatchBookmarks: "true",
+      resourceVersion,
+      // Random, so that the watches of a fleet do not end together.
+      timeoutSeconds: String(MIN_WATCH_S + Math.floor(Math.random() * MIN_WATCH_S)),
+    });
+    for (const [name, value] of Object.entries(selectorQuery(this.#options))) {
+      if (value !== undefined) query.set(name, value);
+    }
+    return `${this.#path}?${query}`;
+  }
+}
+
+function selection(
+  { labelSelector, fieldSelector }: ListOptions,
+  namespace: string | undefined,
+): ListOptions {
+  return {
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(labelSelector === undefined ? {} : { labelSelector }),
+    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+  };
+}

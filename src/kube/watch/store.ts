@@ -1,0 +1,63 @@
+/** The local copy of one kind, and what changed in it. */
+import { keyOf } from "../client/paths.ts";
+import type { KubeObject } from "../types.ts";
+
+export interface Change<T> {
+  readonly key: string;
+  readonly object: T | undefined;
+  readonly before: T | undefined;
+}
+
+export interface ObjectStore<T extends KubeObject> {
+  readonly get: (key: string) => T | undefined;
+  readonly list: () => readonly T[];
+  /** One event of a watch; undefined when it says nothing new. */
+  readonly put: (object: T) => Change<T> | undefined;
+  readonly drop: (object: T) => Change<T> | undefined;
+  /** A complete list takes the place of all; the result is what differs. */
+  readonly replaceAll: (items: readonly T[]) => Change<T>[];
+}
+
+/** An empty store. */
+export function createStore<T extends KubeObject>(): ObjectStore<T> {
+  let objects = new Map<string, T>();
+
+  const put = (object: T): Change<T> | undefined => {
+    const key = keyOf(object);
+    const before = objects.get(key);
+    if (isSame(before, object)) return undefined;
+    objects.set(key, object);
+    return { key, object, before };
+  };
+
+  const drop = (object: T): Change<T> | undefined => {
+    const key = keyOf(object);
+    const before = objects.get(key);
+    if (before === undefined) return undefined;
+    objects.delete(key);
+    // The last state, with what deletion set in it, is worth more than the one before.
+    return { key, object: undefined, before: object };
+  };
+
+  const replaceAll = (items: readonly T[]): Change<T>[] => {
+    const old = objects;
+    objects = new Map(items.map((item) => [keyOf(item), item]));
+    const changes: Change<T>[] = [];
+    for (const [key, object] of objects) {
+      const before = old.get(key);
+      if (!isSame(before, object)) changes.push({ key, object, before });
+    }
+    for (const [key, before] of old) if (!objects.has(key)) changes.push({ key, object: undefined, before });
+    return changes;
+  };
+
+  return { get: (key) => objects.get(key), list: () => [...objects.values()], put, drop, replaceAll };
+}
+
+function isSame(before: KubeObject | undefined, after: KubeObject): boolean {
+  return (
+    before !== undefined &&
+    before.metadata.uid === after.metadata.uid &&
+    before.metadata.resourceVersion === after.metadata.resourceVersion
+  );
+}
