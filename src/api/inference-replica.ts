@@ -105,9 +105,15 @@ export const DRAIN_SECONDS_MAX = 3600;
 export const HOST_LOST_SECONDS_DEFAULT = 300;
 
 export const inferenceReplicaSpecSchema = z.object({
-  template: replicaTemplateSchema.describe(
-    "What runs and where. Immutable as a whole: a change is a new replica.",
-  ),
+  template: replicaTemplateSchema.meta({
+    description: "What runs and where. Immutable as a whole: a change is a new replica.",
+    "x-kubernetes-validations": [
+      {
+        rule: "self == oldSelf",
+        message: "spec.template is immutable: delete the replica and create another",
+      },
+    ],
+  }),
   memory: replicaMemorySchema.describe("The memory claim, by parts. It may be corrected without a restart."),
   priority: prioritySchema
     .describe("Who goes first under memory pressure and in the queue.")

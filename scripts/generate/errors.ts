@@ -1,0 +1,59 @@
+/** docs/errors.md: the whole catalogue, by section. */
+
+import { agentErrors } from "../../src/errors/agent.ts";
+import { apiErrors } from "../../src/errors/api.ts";
+import { cliErrors } from "../../src/errors/cli.ts";
+import { engineErrors } from "../../src/errors/engine.ts";
+import type { ErrorEntry } from "../../src/errors/entry.ts";
+import { placementErrors } from "../../src/errors/placement.ts";
+import { replicaErrors } from "../../src/errors/replica.ts";
+import { sourceErrors } from "../../src/errors/source.ts";
+import { errorCatalogue } from "../../src/errors.ts";
+
+type Section = readonly [title: string, entries: Record<string, ErrorEntry>];
+
+const sections: readonly Section[] = [
+  ["Sources and downloads", sourceErrors],
+  ["Engines", engineErrors],
+  ["Replicas", replicaErrors],
+  ["Placement", placementErrors],
+  ["Agent and host", agentErrors],
+  ["API server", apiErrors],
+  ["Command line", cliErrors],
+];
+
+/** The page. A code in no section named above still appears, under "Others". */
+export function renderErrors(): string {
+  const listed = new Set(sections.flatMap(([, entries]) => Object.keys(entries)));
+  const others = Object.fromEntries(Object.entries(errorCatalogue).filter(([code]) => !listed.has(code)));
+  const all: readonly Section[] = [...sections, ["Others", others]];
+  const filled = all.filter(([, entries]) => Object.keys(entries).length > 0);
+  return [
+    "<!-- Generated from src/errors by npm run generate. Do not edit. -->",
+    "# Error codes",
+    "",
+    "Every state that is not as it should be carries one of these codes: as the reason of a condition or of a phase, as the reason of an event, and in what the command line prints. The message beside it has the particulars; here is what each one means and what to do.",
+    "",
+    ...filled.flatMap(sectionLines),
+  ].join("\n");
+}
+
+function sectionLines([title, entries]: Section): string[] {
+  const rows = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
+  return [
+    `## ${title}`,
+    "",
+    "| code | what happened | what to do |",
+    "|---|---|---|",
+    ...rows.map(([code, entry]) => `| \`${code}\` | ${cell(entry.what)} | ${remedyOf(entry)} |`),
+    "",
+  ];
+}
+
+function remedyOf(entry: ErrorEntry): string {
+  return entry.command === undefined ? cell(entry.do) : `${cell(entry.do)}: \`${cell(entry.command)}\``;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}

@@ -1,0 +1,27 @@
+/** Every generated file with its content. */
+import { stringify } from "yaml";
+import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
+import { renderErrors } from "./errors.ts";
+import { renderReference } from "./reference.ts";
+
+const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
+
+/** Paths from the repository's root, and what belongs there. */
+export function generatedFiles(): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const crd of customResourceDefinitions()) {
+    const plural = crd.metadata.name.split(".")[0];
+    files.set(
+      `charts/crds/${plural}.yaml`,
+      HEADER + stringify(crd, { lineWidth: 0, aliasDuplicateObjects: false }),
+    );
+  }
+  for (const definition of definitions) {
+    files.set(
+      `docs/reference/${definition.kind.kind.toLowerCase()}.md`,
+      renderReference(definition, rootSchema(definition)),
+    );
+  }
+  files.set("docs/errors.md", renderErrors());
+  return files;
+}

@@ -1,0 +1,117 @@
+/** What `kubectl get` shows of each kind: the story of an object in one line. */
+
+export interface PrinterColumn {
+  readonly name: string;
+  readonly type: "string" | "integer" | "date" | "boolean" | "number";
+  readonly jsonPath: string;
+  readonly description: string;
+  /** Above 0: only with `-o wide`. */
+  readonly priority?: number;
+}
+
+const age: PrinterColumn = {
+  name: "Age",
+  type: "date",
+  jsonPath: ".metadata.creationTimestamp",
+  description: "Time since the object was created.",
+};
+
+function text(name: string, jsonPath: string, description: string): PrinterColumn {
+  return { name, type: "string", jsonPath, description };
+}
+
+function wide(column: PrinterColumn): PrinterColumn {
+  return { ...column, priority: 1 };
+}
+
+function condition(name: string, type: string, description: string): PrinterColumn {
+  return text(name, `.status.conditions[?(@.type=="${type}")].status`, description);
+}
+
+export const modelColumns: readonly PrinterColumn[] = [
+  text("Phase", ".status.phase", "Where the model is: Pending, Downloading, Ready or Failed."),
+  text("Size", ".status.size", "Size of all its files."),
+  text("Quant", ".status.gguf.quantization", "Quantization of the weights."),
+  text("Accelerator", ".spec.hardware.accelerator", "Where it is meant to run."),
+  wide(text("Arch", ".status.gguf.architecture", "Architecture of the model.")),
+  wide({
+    name: "Context",
+    type: "integer",
+    jsonPath: ".status.gguf.contextLength",
+    description: "Tokens it was trained for.",
+  }),
+  wide(text("Reason", ".status.reason", "Code for the phase.")),
+  wide(text("Source", ".spec.source", "Where the weights come from.")),
+  age,
+];
+
+export const serviceColumns: readonly PrinterColumn[] = [
+  text("Phase", ".status.phase", "Where the service is."),
+  text("Ready", ".status.ready", "Replicas that answer, of those wanted."),
+  text("Model", ".spec.modelRef", "Model that is served."),
+  text("Runtime", ".status.runtime", "Engine in use."),
+  text("Endpoint", ".status.endpoint", "URL inside the cluster."),
+  wide(text("Reason", ".status.reason", "Code for the phase.")),
+  wide({
+    name: "Queue",
+    type: "integer",
+    jsonPath: ".status.queuePosition",
+    description: "Place in the queue for capacity.",
+  }),
+  wide(text("Waiting-For", ".status.waitingFor", "What is short.")),
+  wide(text("Priority", ".spec.priority", "Who goes first.")),
+  age,
+];
+
+export const replicaColumns: readonly PrinterColumn[] = [
+  text("Phase", ".status.phase", "Where the engine is, as its agent says."),
+  text("Reason", ".status.reason", "Code for the phase."),
+  text("Host", ".spec.template.hostName", "Host it runs on."),
+  condition("HostReachable", "HostReachable", "Is that host heard of? Ready counts only with True."),
+  { name: "Port", type: "integer", jsonPath: ".status.port", description: "Port on the host." },
+  wide({
+    name: "Restarts",
+    type: "integer",
+    jsonPath: ".status.restarts",
+    description: "Times it ended unasked.",
+  }),
+  wide(text("Service", ".spec.template.serviceName", "InferenceService it belongs to.")),
+  wide(text("Runtime", ".spec.template.runtime", "Engine that runs.")),
+  wide(text("Revision", ".spec.template.revision", "Revision of the template.")),
+  wide(text("Message", ".status.message", "What is so, and what to do.")),
+  age,
+];
+
+export const hostColumns: readonly PrinterColumn[] = [
+  condition("Ready", "Ready", "The agent's own word."),
+  condition("Reachable", "Reachable", "Is the agent heard of, by the controller."),
+  text("Chip", ".status.info.chip", "Chip of the machine."),
+  {
+    name: "Memory",
+    type: "integer",
+    jsonPath: ".status.memory.totalBytes",
+    description: "Installed memory in bytes.",
+  },
+  {
+    name: "Claimed",
+    type: "integer",
+    jsonPath: ".status.memory.claimedBytes",
+    description: "Memory claimed by replicas, in bytes.",
+  },
+  {
+    name: "Cordoned",
+    type: "boolean",
+    jsonPath: ".spec.unschedulable",
+    description: "True: nothing new goes here.",
+  },
+  wide({
+    name: "Budget",
+    type: "integer",
+    jsonPath: ".status.memory.gpuBudgetBytes",
+    description: "Memory engines may use together, in bytes.",
+  }),
+  wide(text("Pressure", ".status.memory.pressure", "Memory pressure.")),
+  wide(text("OS", ".status.info.osVersion", "Version of the operating system.")),
+  wide(text("Agent", ".status.info.agentVersion", "Version of the agent.")),
+  age,
+];

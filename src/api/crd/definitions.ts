@@ -1,0 +1,139 @@
+/** The four CustomResourceDefinitions, made from the zod schemas. */
+import type { z } from "zod";
+import { GROUP, VERSION } from "../group.ts";
+import { hostSchema } from "../host.ts";
+import { inferenceReplicaSchema } from "../inference-replica.ts";
+import { inferenceServiceSchema } from "../inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
+import type { ApiKind } from "../metadata.ts";
+import { modelSchema } from "../model.ts";
+import { hostColumns, modelColumns, type PrinterColumn, replicaColumns, serviceColumns } from "./columns.ts";
+import { hostRootRules, modelRootRules, replicaRootRules, serviceRootRules } from "./root-rules.ts";
+import { type CelRule, type StructuralSchema, toStructuralSchema } from "./structural.ts";
+
+interface Definition {
+  readonly kind: ApiKind<unknown>;
+  readonly schema: z.ZodObject;
+  readonly shortName: string;
+  readonly description: string;
+  readonly columns: readonly PrinterColumn[];
+  readonly rules: readonly CelRule[];
+  readonly scale?: true;
+  readonly selectable?: readonly string[];
+}
+
+export const definitions: readonly Definition[] = [
+  {
+    kind: MODELS,
+    schema: modelSchema,
+    shortName: "mdl",
+    description: "A Model says where weights come from and what they need; its status says what they are.",
+    columns: modelColumns,
+    rules: modelRootRules,
+  },
+  {
+    kind: INFERENCE_SERVICES,
+    schema: inferenceServiceSchema,
+    shortName: "isvc",
+    description: "An InferenceService serves one Model under one cluster Service, on Macs or on Linux nodes.",
+    columns: serviceColumns,
+    rules: serviceRootRules,
+    scale: true,
+  },
+  {
+    kind: INFERENCE_REPLICAS,
+    schema: inferenceReplicaSchema,
+    shortName: "irep",
+    description:
+      "An InferenceReplica is one engine of a service on one host, the counterpart of a Pod. Made by the controller, run by the host's agent.",
+    columns: replicaColumns,
+    rules: replicaRootRules,
+    selectable: [".spec.template.hostName"],
+  },
+  {
+    kind: HOSTS,
+    schema: hostSchema,
+    shortName: "mbhost",
+    description:
+      "A Host is a machine that runs engines natively. Its spec is the operator's, its status comes from its agent.",
+    columns: hostColumns,
+    rules: hostRootRules,
+  },
+];
+
+/** A CustomResourceDefinition, as it is applied. */
+export interface CustomResourceDefinition {
+  readonly apiVersion: "apiextensions.k8s.io/v1";
+  readonly kind: "CustomResourceDefinition";
+  readonly metadata: { readonly name: string };
+  readonly spec: Record<string, unknown>;
+}
+
+/** All definitions, ready to be applied or written to a file. */
+export function customResourceDefinitions(): CustomResourceDefinition[] {
+  return definitions.map(toCrd);
+}
+
+/** The schema of a kind with its root rules, as `kubectl explain` shows it. */
+export function rootSchema({ schema, description, rules }: Definition): StructuralSchema {
+  const { properties = {}, ...root } = toStructuralSchema(schema);
+  const { spec = {}, status = {} } = properties;
+  return {
+    ...root,
+    description,
+    properties: {
+      apiVersion: { type: "string", description: `Version of this API: ${GROUP}/${VERSION}.` },
+      kind: { type: "string", description: "Kind of the object." },
+      metadata: { type: "object" },
+      spec,
+      status,
+    },
+    // Required at the root: a transition rule below spec does not run when spec itself is taken away.
+    required: ["spec"],
+    "x-kubernetes-validations": [...rules],
+  };
+}
+
+function toCrd(definition: Definition): CustomResourceDefinition {
+  const { kind, shortName } = definition;
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${kind.plural}.${kind.group}` },
+    spec: {
+      group: kind.group,
+      scope: kind.namespaced ? "Namespaced" : "Cluster",
+      names: {
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.kind.toLowerCase(),
+        shortNames: [shortName],
+        categories: ["metalbridge"],
+      },
+      versions: [toVersion(definition)],
+    },
+  };
+}
+
+function toVersion(definition: Definition): Record<string, unknown> {
+  const { kind, columns, selectable, scale } = definition;
+  return {
+    name: kind.version,
+    served: true,
+    storage: true,
+    additionalPrinterColumns: columns,
+    ...(selectable === undefined ? {} : { selectableFields: selectable.map((jsonPath) => ({ jsonPath })) }),
+    subresources: {
+      status: {},
+      ...(scale === true ? { scale: scalePaths } : {}),
+    },
+    schema: { openAPIV3Schema: rootSchema(definition) },
+  };
+}
+
+const scalePaths = {
+  specReplicasPath: ".spec.replicas",
+  statusReplicasPath: ".status.replicas",
+  labelSelectorPath: ".status.selector",
+};

@@ -1,0 +1,31 @@
+/** Rules at the root of each kind: names, which only root rules see, and what may never change. */
+import { HOST_NAME_MAX, REPLICA_NAME_MAX, SERVICE_NAME_MAX } from "../names.ts";
+import type { CelRule } from "./structural.ts";
+
+export const modelRootRules: readonly CelRule[] = [];
+
+export const serviceRootRules: readonly CelRule[] = [
+  {
+    rule: `size(self.metadata.name) <= ${SERVICE_NAME_MAX}`,
+    message: `metadata.name of an InferenceService may have at most ${SERVICE_NAME_MAX} characters: Services and replicas are named after it`,
+  },
+  {
+    rule: "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    message:
+      "metadata.name of an InferenceService must start with a letter and hold only a-z, 0-9 and '-', no dots: it becomes the name of a Service",
+  },
+];
+
+export const replicaRootRules: readonly CelRule[] = [
+  {
+    rule: `size(self.metadata.name) <= ${REPLICA_NAME_MAX} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')`,
+    message: `metadata.name of an InferenceReplica must be a DNS label of at most ${REPLICA_NAME_MAX} characters that starts with a letter: it is used as a label value`,
+  },
+];
+
+export const hostRootRules: readonly CelRule[] = [
+  {
+    rule: `size(self.metadata.name) <= ${HOST_NAME_MAX} && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,
+    message: `metadata.name of a Host must be a DNS label of at most ${HOST_NAME_MAX} characters (a-z, 0-9 and '-', no dots): it is used as a label value`,
+  },
+];
