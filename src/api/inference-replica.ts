@@ -21,7 +21,7 @@ export const replicaModelSchema = z.object({
   source: z.string().min(1).max(2048).describe("Where the weights come from, as Model.spec.source."),
   files: z
     .array(relativeFile("A file of the source, relative to it."))
-    .max(512)
+    .max(256)
     .describe("Files to fetch; empty for the source's own single file.")
     .default([]),
   mmproj: relativeFile("The projector file for images or sound.").optional(),

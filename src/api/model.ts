@@ -67,7 +67,7 @@ export const modelSpecSchema = z
       .optional(),
     files: z
       .array(relativeFile("A file of the source, relative to it."))
-      .max(512)
+      .max(256)
       .meta({
         description:
           "Files to fetch when the source has many, the main file first. Absent: the file or files the source names.",

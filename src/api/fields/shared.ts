@@ -35,13 +35,13 @@ export function relativeFile(description: string) {
   return z
     .string()
     .min(1)
-    .max(1024)
+    .max(512)
     .regex(/^[^/\s][^\s]*$/)
     .meta({
       description,
       "x-kubernetes-validations": [
         {
-          rule: "!self.split('/').exists(part, part == '..')",
+          rule: "!self.matches('(^|/)[.][.](/|$)')",
           message: "a file path must stay inside the source: no '..'",
         },
       ],

@@ -55,7 +55,8 @@ export const rolloutSchema = z
   .meta({
     "x-kubernetes-validations": [
       {
-        rule: "self.maxUnavailable > 0 || self.maxSurge > 0",
+        // Guarded, because the API server checks the default {} before it fills in what is inside.
+        rule: "!has(self.maxUnavailable) || !has(self.maxSurge) || self.maxUnavailable > 0 || self.maxSurge > 0",
         message: "rollout.maxUnavailable and rollout.maxSurge cannot both be 0: nothing could ever change",
       },
     ],
