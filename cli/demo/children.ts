@@ -33,7 +33,13 @@ export function startChild(name: string, args: readonly string[], logFile: strin
     child.once("exit", (code, signal) => settle(`${name} ended with ${signal ?? `exit code ${code}`}`));
   });
   child.stdin?.on("error", () => {}); // a child that is already gone is reported by `ended`
-  return { name, logFile, ended, stop: (graceMs) => stopChild(child, ended, graceMs), kill: () => signalChild(child, "SIGKILL") };
+  return {
+    name,
+    logFile,
+    ended,
+    stop: (graceMs) => stopChild(child, ended, graceMs),
+    kill: () => signalChild(child, "SIGKILL"),
+  };
 }
 
 /** The last lines of a child's log, for an error message. */

@@ -27,7 +27,9 @@ export function createScreen({ stream, isTerminal }: Output): Screen {
     title: (text) => write(paint(1, text)),
     done: (what, detail, ms) => {
       removeBar();
-      write(`  ${paint(32, "✓")} ${what.padEnd(15)} ${detail.padEnd(48)} ${paint(2, formatMs(ms).padStart(7))}`);
+      write(
+        `  ${paint(32, "✓")} ${what.padEnd(15)} ${detail.padEnd(48)} ${paint(2, formatMs(ms).padStart(7))}`,
+      );
     },
     line: (text) => {
       removeBar();
@@ -36,7 +38,10 @@ export function createScreen({ stream, isTerminal }: Output): Screen {
     fetching: (progress) => {
       if (progress === undefined || !isTerminal) return removeBar();
       if (bar === undefined) {
-        bar = new SingleBar({ stream, format: "    fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left" });
+        bar = new SingleBar({
+          stream,
+          format: "    fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left",
+        });
         bar.start(progress.totalBytes, progress.bytes, { mib: Math.round(progress.totalBytes / 2 ** 20) });
       }
       bar.update(progress.bytes);

@@ -42,4 +42,20 @@ export const cliErrors = {
     what: "The API server refused Metalbridge's custom resource definitions.",
     do: "check that the credential may write customresourcedefinitions and that the API server is 1.32 or newer",
   },
+  NoUsableAddress: {
+    what: "This machine has no address that an EndpointSlice may hold: only loopback and link-local ones.",
+    do: "connect a network, or name an address of this machine with --address",
+  },
+  NoAnswer: {
+    what: "An engine that is Ready did not answer a question as it should.",
+    do: "read the engine's log; the address must be reachable from here",
+  },
+  DemoNotReady: {
+    what: "The demo's service did not become Ready in time.",
+    do: "do what the message says is missing, or wait longer with --timeout-seconds",
+  },
+  DemoPartEnded: {
+    what: "The controller or the agent of the demo ended by itself.",
+    do: "read the end of its log, which the message holds",
+  },
 } as const satisfies Record<string, ErrorEntry>;

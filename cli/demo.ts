@@ -1,0 +1,61 @@
+/** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
+import type { Command } from "commander";
+import { type DemoOptions, parseDemoOptions } from "./demo/options.ts";
+import { type DemoResult, type RunningDemo, runDemo } from "./demo/run.ts";
+import { createScreen } from "./demo/screen.ts";
+import { listenForStop, whenAborted } from "./stop-signals.ts";
+
+/** Options and action of the verb. */
+export function configureDemo(command: Command): void {
+  command
+    .option("--dir <folder>", "where all state lives; services come back from it", ".metalbridge")
+    .option(
+      "--model <source>",
+      "any GGUF: hf://org/repo/file, https://…, or a path (default: a tiny generated one)",
+    )
+    .option("--prompt <text>", "what to ask the model")
+    .option("--address <ip>", "address of this machine that engines serve on (default: its first)")
+    .option("--timeout-seconds <n>", "how long to wait until the service is ready")
+    .option("--once", "stop everything after the answer")
+    .option("--output <format>", "text, or json: the last line is one JSON object")
+    .action(async (options: unknown) => demo(parseDemoOptions(options)));
+}
+
+async function demo(options: DemoOptions): Promise<void> {
+  const stop = listenForStop();
+  // With JSON asked for, standard output holds the one line and nothing else.
+  const stream = options.output === "json" ? process.stderr : process.stdout;
+  const screen = createScreen({ stream, isTerminal: stream.isTTY === true });
+  let running: RunningDemo;
+  try {
+    running = await runDemo(options, { screen, signal: stop.signal, requestStop: stop.stop });
+  } catch (error) {
+    if (!stop.signal.aborted) throw error;
+    process.exitCode = stop.exitCode(); // stopped while starting: nothing is left running, and it is no failure
+    return;
+  }
+  const { result, system } = running;
+  screen.line(`\n  ${options.prompt}\n  > ${result.reply.replaceAll("\n", "\n  > ")}\n`);
+  try {
+    if (!options.once) {
+      screen.line(nextSteps(result, system.kubeconfig, options.dir));
+      await Promise.race([whenAborted(stop.signal), system.partFailed]);
+      screen.line("stopping engines, agent, controller and control plane");
+    }
+  } finally {
+    await system.stop();
+  }
+  if (options.output === "json") process.stdout.write(`${JSON.stringify(result)}\n`);
+  process.exitCode = stop.exitCode();
+}
+
+function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
+  return `  export KUBECONFIG=${kubeconfig}
+
+  Try next:
+    kubectl get mdl,isvc,irep,mbhost          (or: npx metalbridge status --kubeconfig ${kubeconfig})
+    kubectl scale isvc/quickstart --replicas 0; kubectl get irep -w
+    curl ${result.endpoint}/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+
+  Logs are in ${dir}/logs, engines' logs in ${dir}/agent/engines. Ctrl-C stops everything; npm start brings it back.`;
+}

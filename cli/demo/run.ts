@@ -1,0 +1,120 @@
+/** The main job from an empty folder to an answer: control plane, controller, agent, Model, InferenceService, question. */
+import { mkdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
+import { machineAddress } from "./address.ts";
+import { ask } from "./ask.ts";
+import { followUntilReady } from "./follow.ts";
+import { DEMO_NAMESPACE, type DemoManifests, readDemoManifests } from "./manifests.ts";
+import type { DemoOptions } from "./options.ts";
+import type { Screen } from "./screen.ts";
+import { type DemoSystem, openDemoSystem } from "./system.ts";
+import { writeTinyModel } from "./tiny-model.ts";
+
+export interface DemoResult {
+  readonly ready: true;
+  readonly endpoint: string;
+  readonly reply: string;
+  readonly timings: Readonly<Record<"controlPlaneMs" | "readyMs" | "answerMs" | "totalMs", number>>;
+}
+
+export interface RunningDemo {
+  readonly result: DemoResult;
+  readonly system: DemoSystem;
+}
+
+export interface DemoPorts {
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+  readonly requestStop: () => void;
+}
+
+const MANAGER = "metalbridge-demo";
+const ANSWER_TIMEOUT_MS = 120_000;
+
+/** Leaves everything running; on failure everything it started has been stopped. */
+export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<RunningDemo> {
+  const { screen, signal } = ports;
+  const beganAt = performance.now();
+  const source = await demoSource(options);
+  const manifests = await readDemoManifests(source);
+  screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
+  const system = await openDemoSystem({
+    dir: options.dir,
+    address: options.address ?? machineAddress(),
+    modelRoots: [join(options.dir, "models"), ...(source.startsWith("/") ? [source] : [])],
+    signal,
+    onStopOrder: ports.requestStop,
+  });
+  try {
+    const controlPlaneMs = performance.now() - beganAt;
+    screen.done("control plane", "real kube-apiserver and etcd, on loopback", controlPlaneMs);
+    system.startParts();
+    const result = await Promise.race([serve(system, manifests, options, ports), system.partFailed]);
+    const timings = { controlPlaneMs, ...result.timings, totalMs: performance.now() - beganAt };
+    return { system, result: { ...result, timings: rounded(timings) } };
+  } catch (error) {
+    await system.stop();
+    throw error;
+  }
+}
+
+async function serve(
+  system: DemoSystem,
+  manifests: DemoManifests,
+  options: DemoOptions,
+  { screen, signal }: DemoPorts,
+) {
+  const { connection } = system;
+  const client = createClient(connection);
+  const appliedAt = performance.now();
+  await applyManifests(client, manifests);
+  const { source } = manifests.model.spec;
+  screen.done("applied", "Model/quickstart, InferenceService/quickstart", performance.now() - appliedAt);
+  screen.line(
+    `    weights: ${source}${options.model === undefined ? " (generated: a real engine, meaningless words)" : ""}`,
+  );
+  const { endpoint } = await followUntilReady({
+    connection,
+    namespace: DEMO_NAMESPACE,
+    name: manifests.service.metadata.name,
+    screen,
+    startedAtMs: appliedAt,
+    timeoutMs: options.timeoutSeconds * 1_000,
+    signal,
+  });
+  const readyMs = performance.now() - appliedAt;
+  screen.done("ready", endpoint, readyMs);
+  const askedAt = performance.now();
+  const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
+  const reply = await ask(endpoint, manifests.service.metadata.name, options.prompt, within);
+  const answerMs = performance.now() - askedAt;
+  screen.done("answered", `asked at the address that the EndpointSlice holds`, answerMs);
+  return { ready: true as const, endpoint, reply, timings: { readyMs, answerMs } };
+}
+
+/** The generated model, or what the user named; a path may be relative to where the user stands. */
+async function demoSource(options: DemoOptions): Promise<string> {
+  if (options.model !== undefined)
+    return /^\.{1,2}\//.test(options.model) ? resolve(options.model) : options.model;
+  const path = join(options.dir, "models", "quickstart.gguf");
+  mkdirSync(join(options.dir, "models"), { recursive: true });
+  await writeTinyModel(path);
+  return path;
+}
+
+async function applyManifests(client: KubeClient, { model, service }: DemoManifests): Promise<void> {
+  expectApplied(await client.apply(MODELS, model, { manager: MANAGER }));
+  expectApplied(await client.apply(INFERENCE_SERVICES, service, { manager: MANAGER }));
+}
+
+function expectApplied(result: ApiResult<unknown>): void {
+  if (!result.ok) throw explainFailure(result.error);
+}
+
+function rounded<T extends Record<string, number>>(timings: T): T {
+  return Object.fromEntries(Object.entries(timings).map(([name, ms]) => [name, Math.round(ms)])) as T;
+}

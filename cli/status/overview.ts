@@ -1,0 +1,122 @@
+/** What `metalbridge status` tells, as data: pure, from lists of objects. */
+import { getCondition } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+
+export interface HostLine {
+  readonly name: string;
+  /** "Ready", or the code of what is in the way. */
+  readonly state: string;
+  readonly machine: string;
+  readonly claimedBytes: number;
+  readonly budgetBytes: number | undefined;
+  readonly runtimes: readonly string[];
+}
+
+export interface ServiceLine {
+  readonly namespace: string;
+  readonly name: string;
+  readonly phase: string;
+  readonly ready: string;
+  readonly model: string;
+  readonly endpoint: string;
+  /** Why it is not Ready; empty when it is. */
+  readonly message: string;
+}
+
+export interface ReplicaLine {
+  readonly namespace: string;
+  readonly name: string;
+  readonly host: string;
+  readonly phase: string;
+  readonly isReachable: boolean;
+  readonly claimBytes: number;
+  readonly port: number | undefined;
+  readonly restarts: number;
+  readonly message: string;
+}
+
+export interface Overview {
+  readonly hosts: readonly HostLine[];
+  readonly services: readonly ServiceLine[];
+  readonly replicas: readonly ReplicaLine[];
+}
+
+export function overviewOf(
+  hosts: readonly Host[],
+  services: readonly InferenceService[],
+  replicas: readonly InferenceReplica[],
+): Overview {
+  return {
+    hosts: hosts.map(hostLine).sort((a, b) => compare(a.name, b.name)),
+    services: services.map(serviceLine).sort(byNamespaceAndName),
+    replicas: replicas.map(replicaLine).sort(byNamespaceAndName),
+  };
+}
+
+function hostLine({ metadata, spec, status }: Host): HostLine {
+  return {
+    name: metadata.name,
+    state: hostState(spec.unschedulable === true, status),
+    machine: status?.info?.chip ?? status?.info?.arch ?? "",
+    claimedBytes: status?.memory?.claimedBytes ?? 0,
+    budgetBytes: status?.memory?.gpuBudgetBytes,
+    runtimes: (status?.runtimes ?? []).map(({ name, version }) =>
+      version === undefined ? name : `${name} ${version}`,
+    ),
+  };
+}
+
+/** The controller's word on reachability comes first: a dead agent cannot take its own Ready back. */
+function hostState(isCordoned: boolean, status: Host["status"]): string {
+  for (const [type, bad] of [
+    ["Lost", "True"],
+    ["Reachable", "False"],
+    ["Ready", "False"],
+  ] as const) {
+    const condition = getCondition(status?.conditions, type);
+    if (condition?.status === bad) return condition.reason;
+  }
+  if (getCondition(status?.conditions, "Ready")?.status !== "True") return "Unknown";
+  return isCordoned ? "Ready, cordoned" : "Ready";
+}
+
+function serviceLine({ metadata, spec, status }: InferenceService): ServiceLine {
+  const phase = status?.phase ?? "Pending";
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    phase,
+    ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
+    model: spec.modelRef,
+    endpoint: status?.endpoint ?? "",
+    message: phase === "Ready" ? "" : (status?.message ?? ""),
+  };
+}
+
+function replicaLine({ metadata, spec, status }: InferenceReplica): ReplicaLine {
+  const phase = status?.phase ?? "Pending";
+  return {
+    namespace: metadata.namespace ?? "",
+    name: metadata.name,
+    host: spec.template.hostName,
+    phase,
+    isReachable: getCondition(status?.conditions, "HostReachable")?.status !== "False",
+    claimBytes: spec.memory.claimBytes,
+    port: status?.port,
+    restarts: status?.restarts ?? 0,
+    message: phase === "Ready" ? "" : (status?.message ?? ""),
+  };
+}
+
+function byNamespaceAndName(
+  a: { namespace: string; name: string },
+  b: { namespace: string; name: string },
+): number {
+  return compare(a.namespace, b.namespace) || compare(a.name, b.name);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

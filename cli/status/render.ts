@@ -1,0 +1,84 @@
+/** The overview as one screen of text. Pure; colour is the caller's choice. */
+import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
+
+type Row = readonly string[];
+
+export function renderOverview(
+  overview: Overview,
+  options: { readonly colour: boolean; readonly width: number },
+): string {
+  const sections = [
+    section(
+      "HOST",
+      ["STATE", "MEMORY", "MACHINE", "RUNTIMES"],
+      overview.hosts.map(hostRow),
+      "no hosts: see docs/add-a-host.md",
+    ),
+    section(
+      "SERVICE",
+      ["PHASE", "READY", "MODEL", "ENDPOINT", ""],
+      overview.services.map(serviceRow),
+      "no services: kubectl apply -f examples/quickstart",
+    ),
+    section(
+      "REPLICA",
+      ["PHASE", "HOST", "CLAIM", "PORT", "RESTARTS", ""],
+      overview.replicas.map(replicaRow),
+      "no replicas",
+    ),
+  ];
+  const lines = sections.flatMap((lines, index) => (index === 0 ? lines : ["", ...lines]));
+  return lines.map((line) => paint(line.slice(0, options.width), options.colour)).join("\n");
+}
+
+function hostRow(host: HostLine): Row {
+  const memory =
+    host.budgetBytes === undefined
+      ? gib(host.claimedBytes)
+      : `${gib(host.claimedBytes)} of ${gib(host.budgetBytes)}`;
+  return [host.name, host.state, memory, host.machine, host.runtimes.join(", ")];
+}
+
+function serviceRow({ namespace, name, phase, ready, model, endpoint, message }: ServiceLine): Row {
+  return [`${namespace}/${name}`, phase, ready, model, endpoint, message];
+}
+
+function replicaRow(replica: ReplicaLine): Row {
+  const phase = replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`;
+  const port = replica.port === undefined ? "" : String(replica.port);
+  const { namespace, name, host, claimBytes, restarts, message } = replica;
+  return [`${namespace}/${name}`, phase, host, gib(claimBytes), port, String(restarts), message];
+}
+
+function section(first: string, titles: Row, rows: readonly Row[], empty: string): readonly string[] {
+  if (rows.length === 0) return [first, `  ${empty}`];
+  const all = [[first, ...titles], ...rows];
+  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
+  return all.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+/** 0.4 GiB, 12 GiB. */
+export function gib(bytes: number): string {
+  const value = bytes / 2 ** 30;
+  return `${value.toFixed(value < 10 ? 1 : 0)} GiB`;
+}
+
+const COLOURS: readonly (readonly [RegExp, number])[] = [
+  [/^(HOST|SERVICE|REPLICA)\b.*/, 1],
+  [/\bReady\b/, 32],
+  [/\b(Failed|Backoff|Lost|Evicted)\b/, 31],
+  [/\b(Waiting\w*|Pending|Fetching|Starting|Draining|unreachable)\b/, 33],
+];
+
+function paint(line: string, colour: boolean): string {
+  if (!colour) return line;
+  for (const [pattern, code] of COLOURS) {
+    if (pattern.test(line)) return line.replace(pattern, (text) => `\u001b[${code}m${text}\u001b[0m`);
+  }
+  return line;
+}
