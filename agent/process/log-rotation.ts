@@ -36,7 +36,7 @@ export function rotateLog(
     const from = Math.max(0, size - limits.maxBytes);
     const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), from) : undefined;
     ftruncateSync(fd, 0);
-    if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true });
+    if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true, recursive: true });
     else shift(dir, limits.keep);
     return { rotated: true, lostBytes: copiedTo === undefined ? size : from };
   } finally {

@@ -1,7 +1,8 @@
 /** Starting an engine, in steps of which each may be the last one the agent makes. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { START_LINE } from "../../src/engines/start-line.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
@@ -30,7 +31,7 @@ export async function startEngine(
   onStep("record");
   await makeFifos([join(dir, "main"), join(dir, "alive")]);
   onStep("fifos");
-  await spawnKeeper(dir, command, onStep);
+  await spawnKeeper(dir, command, ports.clock.nowMs(), onStep);
   const engine = await watchEngine(dir, ports, onChange);
   if (engine !== undefined) return engine;
   throw new MetalbridgeError(
@@ -67,6 +68,7 @@ async function spawnKeeper(
     open.push(alive.reader, alive.writer);
     const log = openSync(join(dir, "log"), "a", 0o600);
     open.push(log);
+    writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
     const none = "ignore";
     const keeper = spawn("/bin/sh", [join(dir, "keeper"), dir, ...command.argv], {
       cwd: command.cwd ?? dir,
