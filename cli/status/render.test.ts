@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { overviewOf } from "./overview.ts";
+import { gib, renderOverview } from "./render.ts";
+
+const condition = (type: string, status: "True" | "False", reason: string) => ({
+  type,
+  status,
+  reason,
+  message: "",
+  lastTransitionTime: "2026-01-01T00:00:00Z",
+});
+
+function host(name: string, conditions: ReturnType<typeof condition>[]): Host {
+  return {
+    metadata: { name },
+    spec: { unschedulable: false },
+    status: { conditions, memory: { claimedBytes: 2 ** 30, gpuBudgetBytes: 48 * 2 ** 30 } },
+  } as unknown as Host;
+}
+
+const service = {
+  metadata: { namespace: "default", name: "chat" },
+  spec: { modelRef: "qwen3", replicas: 2 },
+  status: { phase: "Progressing", readyReplicas: 1, desiredReplicas: 2, message: "one replica is starting" },
+} as unknown as InferenceService;
+
+const replica = {
+  metadata: { namespace: "default", name: "chat-0-abc" },
+  spec: { template: { hostName: "mini-1" }, memory: { claimBytes: 3 * 2 ** 29 } },
+  status: { phase: "Ready", port: 21_000, conditions: [condition("HostReachable", "False", "LeaseExpired")] },
+} as unknown as InferenceReplica;
+
+const plain = { colour: false, width: 200 };
+
+describe("status", () => {
+  it("believes the controller about reachability before the agent about readiness", () => {
+    const gone = host("mini-1", [
+      condition("Ready", "True", "AgentReady"),
+      condition("Reachable", "False", "LeaseExpired"),
+    ]);
+    const [line] = overviewOf([gone], [], []).hosts;
+    expect(line?.state).toBe("LeaseExpired");
+  });
+
+  it("says that a host nobody reported on is unknown", () => {
+    expect(overviewOf([host("mini-2", [])], [], []).hosts[0]?.state).toBe("Unknown");
+  });
+
+  it("shows a green replica on an unreachable host as what it is", () => {
+    const screen = renderOverview(overviewOf([], [service], [replica]), plain);
+    expect(screen).toContain("Ready, host unreachable");
+    expect(screen).toMatch(/default\/chat +Progressing +1\/2 +qwen3 +one replica is starting/);
+  });
+
+  it("says what to do where there is nothing yet", () => {
+    const screen = renderOverview(overviewOf([], [], []), plain);
+    expect(screen).toContain("docs/add-a-host.md");
+    expect(screen).toContain("kubectl apply -f examples/quickstart");
+  });
+
+  it("colours only where colour is asked for, and never beyond the width", () => {
+    const overview = overviewOf(
+      [host("mini-1", [condition("Ready", "True", "AgentReady")])],
+      [service],
+      [replica],
+    );
+    expect(renderOverview(overview, plain)).not.toContain("\u001b[");
+    expect(renderOverview(overview, { colour: true, width: 80 })).toContain("\u001b[32mReady");
+    for (const line of renderOverview(overview, { colour: false, width: 40 }).split("\n")) {
+      expect(line.length).toBeLessThanOrEqual(40);
+    }
+  });
+
+  it("rounds memory as people say it", () => {
+    expect([gib(0), gib(1.5 * 2 ** 30), gib(96 * 2 ** 30)]).toEqual(["0.0 GiB", "1.5 GiB", "96 GiB"]);
+  });
+});
