@@ -68,6 +68,10 @@ export const placementErrors = {
     do: "free memory or disk on the host",
     command: "kubectl describe host NAME",
   },
+  HostTakenBySibling: {
+    what: "spec.placement.spread is Required and the host runs a replica of this service already.",
+    do: "add a host, ask for fewer replicas, or set spec.placement.spread to Preferred",
+  },
   HostRefused: {
     what: "The host refused or evicted this replica a short while ago.",
     do: "wait, or free memory on the host",
@@ -80,5 +84,63 @@ export const placementErrors = {
   HostMemoryShort: {
     what: "The replica does not fit beside what is claimed on the host.",
     do: "free memory on the host or make the replica smaller",
+  },
+  WaitingForCapacity: {
+    what: "Not every replica has a host.",
+    do: "read status.placement for what is short",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
+  },
+  ServiceNameTaken: {
+    what: "A Service of this name exists that Metalbridge did not make; it is left alone, so this service has no endpoint and nothing is started.",
+    do: "delete or rename the other Service, or give the InferenceService another name",
+    command: "kubectl get service NAME -o yaml",
+  },
+  NamespaceTerminating: {
+    what: "The namespace is being deleted, so nothing new is made in it.",
+    do: "nothing; everything in it ends with it",
+  },
+  ModelNotFound: {
+    what: "The Model that spec.modelRef names does not exist in this namespace; replicas that run already go on.",
+    do: "create the Model or correct spec.modelRef",
+    command: "kubectl get models",
+  },
+  ModelNotReady: {
+    what: "The Model is not resolved yet.",
+    do: "wait, or read the Model's conditions",
+    command: "kubectl describe model NAME",
+  },
+  ModelFailed: {
+    what: "The Model cannot be used; its own conditions say why.",
+    do: "correct the Model",
+    command: "kubectl describe model NAME",
+  },
+  ModelSizeUnknown: {
+    what: "The size of the model is not known, so nothing can say where it fits.",
+    do: "use a source whose header can be read, or a file on the host",
+    command: "kubectl describe model NAME",
+  },
+  NotYetSupported: {
+    what: "This version serves models on Metal hosts only.",
+    do: "set spec.hardware.accelerator of the Model to metal",
+  },
+  NoReadyReplicas: {
+    what: "No replica answers yet.",
+    do: "look at the replicas",
+    command: "kubectl get irep",
+  },
+  ReplicasNotReady: {
+    what: "Some replicas do not answer yet.",
+    do: "look at the replicas",
+    command: "kubectl get irep",
+  },
+  ManuallyScaledToZero: {
+    what: "spec.replicas is 0.",
+    do: "scale it up",
+    command: "kubectl scale isvc NAME --replicas 1",
+  },
+  Suspended: { what: "spec.suspend is true, so everything is stopped.", do: "set spec.suspend to false" },
+  FieldsNotHonored: {
+    what: "Fields of the spec have no effect on Metal hosts; the message names them.",
+    do: "remove them, or leave them for a Linux accelerator",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -9,6 +9,8 @@ export const REFUSAL_MS = 10 * 60_000;
 
 export interface FilterContext {
   readonly claimedBytes: number;
+  /** Replicas of the demand's own service on this host. */
+  readonly siblings: number;
   readonly now: number;
 }
 
@@ -62,6 +64,11 @@ export const filters: readonly Filter[] = [
   {
     code: "HostUnderPressure",
     refuse: (_, { pressures }) => (pressures.length > 0 ? `under ${pressures.join(", ")}` : undefined),
+  },
+  {
+    code: "HostTakenBySibling",
+    refuse: ({ choice }, _, { siblings }) =>
+      choice.spread === "Required" && siblings > 0 ? "runs a replica of this service already" : undefined,
   },
   { code: "HostRefused", refuse: refusedRecently },
   {

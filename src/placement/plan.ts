@@ -1,6 +1,6 @@
 /** The planner of placement: which host takes which slot, and for every slot without a host, why not. Pure and total. */
 import { formatBytes } from "./bytes.ts";
-import { filters, missingBytes, REFUSAL_MS } from "./filters.ts";
+import { type FilterContext, filters, missingBytes, REFUSAL_MS } from "./filters.ts";
 import { rateHost } from "./scores.ts";
 import type {
   Demand,
@@ -69,31 +69,34 @@ function placeOne(
   let best: { host: string; total: number; why: string } | undefined;
   for (const host of hosts) {
     const claimedBytes = ledger.bytes.get(host.name) ?? 0;
-    const miss = firstMiss(demand, host, claimedBytes, now);
+    const siblings = ledger.replicas.get(siblingKey(demand.service, host.name)) ?? 0;
+    const miss = firstMiss(demand, host, { claimedBytes, siblings, now });
     if (miss !== undefined) {
       misses.push(miss);
       continue;
     }
-    const siblings = ledger.replicas.get(siblingKey(demand.service, host.name)) ?? 0;
     const { total, why } = rateHost(demand, host, { claimedBytes, siblings });
     if (best === undefined || total > best.total || (total === best.total && host.name < best.host)) {
       best = { host: host.name, total, why };
     }
   }
   if (best === undefined) return { misses };
-  return { service: demand.service, ordinal: demand.ordinal, host: best.host, why: best.why };
+  const { host, total, why } = best;
+  return {
+    service: demand.service,
+    ordinal: demand.ordinal,
+    host,
+    score: Math.round(total * 100) / 100,
+    why,
+  };
 }
 
-function firstMiss(
-  demand: Demand,
-  host: HostFacts,
-  claimedBytes: number,
-  now: number,
-): RankedMiss | undefined {
+function firstMiss(demand: Demand, host: HostFacts, context: FilterContext): RankedMiss | undefined {
   for (const [passed, { code, refuse }] of filters.entries()) {
-    const message = refuse(demand, host, { claimedBytes, now });
+    const message = refuse(demand, host, context);
     if (message !== undefined) {
-      return { host: host.name, code, message, passed, missing: missingBytes(demand, host, claimedBytes) };
+      const missing = code === "HostMemoryShort" ? missingBytes(demand, host, context.claimedBytes) : 0;
+      return { host: host.name, code, message, passed, missing };
     }
   }
   return undefined;
@@ -103,7 +106,12 @@ function explain(demand: Demand, misses: readonly RankedMiss[], queuePosition: n
   const nearest = [...misses].sort(
     (a, b) => b.passed - a.passed || a.missing - b.missing || compareText(a.host, b.host),
   );
-  const shown = nearest.slice(0, MAX_MISSES).map(({ host, code, message }) => ({ host, code, message }));
+  const shown = nearest
+    .slice(0, MAX_MISSES)
+    .map(
+      ({ host, code, message, missing }): Miss =>
+        missing > 0 ? { host, code, message, shortBytes: missing } : { host, code, message },
+    );
   const counts: Record<string, number> = {};
   for (const { code } of nearest) counts[code] = (counts[code] ?? 0) + 1;
   const first = nearest[0];

@@ -15,7 +15,11 @@ export interface Score {
 
 export const scores: readonly Score[] = [
   // One host that fails must not take all replicas along: worth more than a download.
-  { name: "apart from its siblings", weight: 4, rate: (_, __, { siblings }) => 1 / (1 + siblings) },
+  {
+    name: "apart from its siblings",
+    weight: 4,
+    rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
+  },
   { name: "weights on disk", weight: 2, rate: (demand, host) => (holdsWeights(demand, host) ? 1 : 0) },
   { name: "memory left", weight: 1, rate: rateMemory },
 ];
@@ -50,5 +54,5 @@ function rateMemory(
   if (!budget.known || budget.bytes <= 0) return 0;
   const after = budget.bytes - claimedBytes - (memory.known ? memory.bytes : 0);
   const free = Math.min(1, Math.max(0, after / budget.bytes));
-  return choice.spread === "pack" ? 1 - free : free;
+  return choice.spread === "None" ? 1 - free : free;
 }

@@ -50,7 +50,7 @@ export interface HostChoice {
   /** Empty means any host. */
   readonly hosts: readonly string[];
   readonly hostSelector?: LabelSelector | undefined;
-  readonly spread: "spread" | "pack";
+  readonly spread: "Preferred" | "Required" | "None";
 }
 
 /** One slot of a service that wants a host. */
@@ -80,12 +80,15 @@ export interface Miss {
   readonly host: string;
   readonly code: ErrorCode;
   readonly message: string;
+  /** Bytes of memory that were missing, where that was the reason. */
+  readonly shortBytes?: number;
 }
 
 export interface Placed {
   readonly service: string;
   readonly ordinal: number;
   readonly host: string;
+  readonly score: number;
   readonly why: string;
 }
 

@@ -1,6 +1,6 @@
 /** The slots of a service: which replica holds which, what wants a host, what has to go. Pure; placement lies between the two steps. */
-import { isConditionTrue } from "../../src/api/conditions.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { isConditionTrue } from "../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 
 export interface SlotsInput {
   /** Replicas wanted; 0 for a suspended service. */

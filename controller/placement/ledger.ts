@@ -1,0 +1,45 @@
+/** What the controller remembers between passes for placement: who waits, what was created and not yet seen, who refused. */
+import type { Demand, HostClaim } from "../../src/placement/types.ts";
+import { EMPTY_BOOK, type RefusalBook } from "./refusals.ts";
+
+export interface PlacementLedger {
+  /** Demands of one service; an empty list when it waits for nothing. True when that changes the queue. */
+  readonly setDemands: (service: string, demands: readonly Demand[]) => boolean;
+  readonly demands: () => readonly Demand[];
+  readonly waiters: () => readonly string[];
+  /** A create that was sent: it counts until the watch shows the object, or the create failed. */
+  readonly expect: (claim: HostClaim) => void;
+  readonly settle: (replica: string) => void;
+  readonly unconfirmed: () => readonly HostClaim[];
+  readonly book: (service: string) => RefusalBook;
+  readonly setBook: (service: string, book: RefusalBook) => void;
+  readonly forget: (service: string) => void;
+}
+
+export function createPlacementLedger(): PlacementLedger {
+  const demands = new Map<string, readonly Demand[]>();
+  const expected = new Map<string, HostClaim>();
+  const books = new Map<string, RefusalBook>();
+  return {
+    setDemands: (service, wanted) => {
+      const before = JSON.stringify(demands.get(service) ?? []);
+      if (wanted.length === 0) demands.delete(service);
+      else demands.set(service, wanted);
+      return before !== JSON.stringify(wanted);
+    },
+    demands: () => [...demands.values()].flat(),
+    waiters: () => [...demands.keys()],
+    expect: (claim) => expected.set(claim.replica, claim),
+    settle: (replica) => expected.delete(replica),
+    unconfirmed: () => [...expected.values()],
+    book: (service) => books.get(service) ?? EMPTY_BOOK,
+    setBook: (service, book) => {
+      if (book.since.size === 0 && book.refusals.length === 0) books.delete(service);
+      else books.set(service, book);
+    },
+    forget: (service) => {
+      demands.delete(service);
+      books.delete(service);
+    },
+  };
+}
