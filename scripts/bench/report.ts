@@ -1,0 +1,68 @@
+/** The table and the JSON of a bench run, held against the last committed result. */
+import { type Figures, figuresOf, type Measurement, type Target } from "./measurement.ts";
+
+export interface ReportLine {
+  readonly name: string;
+  readonly unit: string;
+  readonly figures: Figures;
+  readonly targets: readonly (Target & { readonly isMet: boolean })[];
+}
+
+export interface Report {
+  readonly at: string;
+  readonly machine: {
+    readonly cpu: string;
+    readonly cores: number;
+    readonly memoryBytes: number;
+    readonly node: string;
+  };
+  readonly lines: readonly ReportLine[];
+}
+
+export function reportLine({ name, unit, samples, targets }: Measurement): ReportLine {
+  const figures = figuresOf(samples);
+  return {
+    name,
+    unit,
+    figures,
+    targets: targets.map((target) => ({ ...target, isMet: figures[target.statistic] <= target.limit })),
+  };
+}
+
+/** Columns: figures, targets met or missed, and the ratio of this p50 to the committed one. */
+export function renderReport(report: Report, baseline: Report | undefined): string {
+  const rows = report.lines.map((line) => {
+    const { n, p50, p99, max } = line.figures;
+    const before = baseline?.lines.find(({ name }) => name === line.name)?.figures.p50;
+    const ratio = before === undefined || before === 0 ? "–" : `${(p50 / before).toFixed(2)}×`;
+    return [
+      line.name,
+      String(n),
+      number(p50),
+      number(p99),
+      number(max),
+      line.unit,
+      line.targets.map(targetText).join(", "),
+      ratio,
+    ];
+  });
+  const all = [["scenario", "n", "p50", "p99", "max", "unit", "target", "p50 / committed"], ...rows];
+  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
+  return all
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+function targetText({ statistic, limit, isMet }: Target & { isMet: boolean }): string {
+  return `${isMet ? "✓" : "✗"} ${statistic} ≤ ${limit}`;
+}
+
+function number(value: number): string {
+  if (Number.isNaN(value)) return "–";
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}

@@ -1,0 +1,22 @@
+/** Is dist/ newer than everything it is made from? */
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+const SOURCES = ["src", "agent", "controller", "launchd", "cli"];
+
+export function bundleIsFresh(root) {
+  const bundle = join(root, "dist", "metalbridge.mjs");
+  if (!existsSync(bundle)) return false;
+  const builtMs = statSync(bundle).mtimeMs;
+  return newestMs(root) <= builtMs;
+}
+
+function newestMs(root) {
+  const files = [join(root, "package-lock.json"), join(root, "scripts", "build.ts")];
+  for (const folder of SOURCES.map((name) => join(root, name)).filter(existsSync)) {
+    for (const name of readdirSync(folder, { recursive: true })) {
+      if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(join(folder, name));
+    }
+  }
+  return Math.max(...files.map((file) => statSync(file).mtimeMs));
+}

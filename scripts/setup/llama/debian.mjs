@@ -1,0 +1,125 @@
+/**
+ * llama-server from Debian's own packages, without touching the system: a private apt state, packages unpacked into the
+ * cache, and a wrapper that runs the program with the loader and libraries it was built for.
+ */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { findOnPath, run } from "../command.mjs";
+import { SetupError } from "../steps.mjs";
+import { findDebianMirror, readAptSources } from "./apt-sources.mjs";
+import { chooseCpuBackend } from "./cpu-backend.mjs";
+
+const SUITE = "forky";
+const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const PACKAGES = [
+  "llama.cpp-tools",
+  "libllama0",
+  "libggml0",
+  "libc6",
+  "libgcc-s1",
+  "libstdc++6",
+  "libssl3t64",
+  "libgomp1",
+];
+
+/** Debian's architecture, the folder of its libraries, and the loader in it. */
+const NAMES = {
+  x64: { debian: "amd64", libraries: "x86_64-linux-gnu", loader: "ld-linux-x86-64.so.2" },
+  arm64: { debian: "arm64", libraries: "aarch64-linux-gnu", loader: "ld-linux-aarch64.so.1" },
+};
+
+/** Returns the path of the wrapper in `<cache>/<version>/bin`. */
+export async function installFromDebian(cache) {
+  const names = NAMES[process.arch];
+  const mirror = findDebianMirror(readAptSources());
+  if (names === undefined) throw new SetupError(`Debian's llama.cpp is not used on ${process.arch}`);
+  if (mirror === undefined) throw new SetupError("no Debian mirror in this system's apt sources");
+  if (!existsSync(KEYRING)) throw new SetupError(`${KEYRING} is missing, so packages cannot be verified`);
+  for (const program of ["apt-get", "dpkg"]) {
+    if (findOnPath(program) === undefined) throw new SetupError(`${program} is not on PATH`);
+  }
+  mkdirSync(cache, { recursive: true });
+  const work = mkdtempSync(join(cache, ".apt-"));
+  try {
+    const env = prepareApt(work, mirror, names.debian);
+    await must("apt-get", ["update", "-qq"], { cwd: work, env, timeoutMs: 120_000 });
+    await must("apt-get", ["download", "-qq", ...PACKAGES], { cwd: work, env, timeoutMs: 300_000 });
+    const packages = readdirSync(work).filter((name) => name.endsWith(".deb"));
+    const prefix = join(work, "prefix");
+    for (const name of packages) await must("dpkg", ["-x", join(work, name), prefix], { timeoutMs: 60_000 });
+    return publish(prefix, join(cache, `debian-${versionOf(packages)}`), names);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+installFromDebian.label = `fetching Debian's packages (suite ${SUITE}) into the cache`;
+
+function prepareApt(work, mirror, architecture) {
+  for (const folder of ["lists/partial", "cache/archives/partial"])
+    mkdirSync(join(work, folder), { recursive: true });
+  writeFileSync(join(work, "sources.list"), `deb [signed-by=${KEYRING}] ${mirror} ${SUITE} main\n`);
+  const settings = {
+    "Dir::Etc::sourcelist": join(work, "sources.list"),
+    "Dir::Etc::sourceparts": "/dev/null",
+    "Dir::State": work,
+    "Dir::State::lists": join(work, "lists"),
+    "Dir::State::status": "/dev/null",
+    "Dir::Cache": join(work, "cache"),
+    "APT::Architecture": architecture,
+    "APT::Sandbox::User": "root",
+    "Acquire::Languages": "none",
+    "Acquire::Retries": "2",
+    "Acquire::http::Timeout": "15",
+  };
+  const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
+  writeFileSync(join(work, "apt.conf"), lines.join(""));
+  return { ...process.env, APT_CONFIG: join(work, "apt.conf") };
+}
+
+/** Wrapper first, then one rename: whoever finds the folder finds it complete. */
+function publish(prefix, target, names) {
+  const within = (...parts) => join(target, ...parts);
+  const libraries = join("usr", "lib", names.libraries);
+  const backends = join(libraries, "ggml", "backends0");
+  const cpuinfo = existsSync("/proc/cpuinfo") ? readFileSync("/proc/cpuinfo", "utf8") : "";
+  const backend = chooseCpuBackend(readdirSync(join(prefix, backends)), cpuinfo);
+  if (backend === undefined) throw new SetupError("Debian's libggml0 holds no backend for this processor");
+  const searched = ["", "llama", "ggml"].map((folder) => within(libraries, folder)).join(":");
+  const wrapper = [
+    "#!/bin/sh",
+    "# Made by setup. `exec`, so that the process started here is the engine itself.",
+    `GGML_BACKEND_PATH='${within(backends, backend)}'`,
+    "export GGML_BACKEND_PATH",
+    `exec '${within(libraries, names.loader)}' --library-path '${searched}' --argv0 llama-server '${within("usr", "bin", "llama-server")}' "$@"`,
+    "",
+  ];
+  mkdirSync(join(prefix, "bin"), { recursive: true });
+  writeFileSync(join(prefix, "bin", "llama-server"), wrapper.join("\n"), { mode: 0o755 });
+  if (!existsSync(within("bin", "llama-server"))) {
+    rmSync(target, { recursive: true, force: true });
+    renameSync(prefix, target);
+  }
+  return within("bin", "llama-server");
+}
+
+/** `llama.cpp-tools_1%3a0.7.0+dfsg-2_amd64.deb` → `0.7.0+dfsg-2` */
+function versionOf(packages) {
+  const [, version = "unknown"] =
+    packages.find((name) => name.startsWith("llama.cpp-tools_"))?.split("_") ?? [];
+  return version.replace(/^\d+%3a/, "");
+}
+
+async function must(program, args, options) {
+  const result = await run(program, args, options);
+  if (result.code === 0) return;
+  throw new SetupError(`${program} ${args[0]} failed: ${result.tail.slice(-600)}`);
+}

@@ -1,0 +1,42 @@
+/** Progress on stderr, one line per step, and failures that say what is missing and how to get it. */
+
+/** An expected failure of setup: `how` lists ways to get what is missing, best first. */
+export class SetupError extends Error {
+  constructor(message, how = [], options = {}) {
+    super(message, options);
+    this.name = "SetupError";
+    this.how = how;
+  }
+}
+
+const HEARTBEAT_MS = 15_000;
+
+/** Prints where a step stands; quiet about steps that had nothing to do unless `verbose`. */
+export function createProgress({ write = (text) => process.stderr.write(text), verbose = false } = {}) {
+  return {
+    note: (text) => write(`  · ${text}\n`),
+    cached: (name, detail) => {
+      if (verbose) write(`  ✓ ${name.padEnd(24)} ${detail}\n`);
+    },
+    /** Runs `work` with a line before, a sign of life every 15 s, and a line after. */
+    async during(name, detail, work) {
+      const started = Date.now();
+      const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`;
+      write(`  … ${name.padEnd(24)} ${detail}\n`);
+      const heartbeat = setInterval(() => write(`    ${name}: still working, ${seconds()}\n`), HEARTBEAT_MS);
+      try {
+        const result = await work();
+        write(`  ✓ ${name.padEnd(24)} ${seconds()}\n`);
+        return result;
+      } finally {
+        clearInterval(heartbeat);
+      }
+    },
+  };
+}
+
+/** What to print for a failure, and nothing else. */
+export function describeFailure(error) {
+  if (!(error instanceof SetupError)) return `setup failed: ${error?.stack ?? error}`;
+  return [`setup: ${error.message}`, ...error.how.map((way) => `  → ${way}`)].join("\n");
+}
