@@ -1,0 +1,102 @@
+/** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
+import type { Clock, Log } from "../ports.ts";
+import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
+import type { KubeClient } from "./types.ts";
+import { waitMs } from "./wait.ts";
+
+export interface LeaderElectionOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the candidacy; a leader gives the Lease back first. */
+  readonly signal: AbortSignal;
+  readonly name: string;
+  readonly namespace: string;
+  /** Unique to this process. */
+  readonly identity: string;
+  readonly durationSeconds?: number;
+  /** A leader that has not renewed for so long stops leading; shorter than the duration. */
+  readonly renewDeadlineMs?: number;
+  readonly retryMs?: number;
+  /** Runs while we lead; its signal is aborted when that is over. */
+  readonly onLead: (signal: AbortSignal) => void | Promise<void>;
+  readonly onLost?: () => void;
+}
+
+const DURATION_S = 15;
+const RENEW_DEADLINE_MS = 10_000;
+const RETRY_MS = 2_000;
+
+/** Resolves when `signal` is aborted and the Lease is given back. */
+export async function runLeaderElection(options: LeaderElectionOptions): Promise<void> {
+  const { clock, signal, retryMs = RETRY_MS } = options;
+  const claim = createLeaseClaim({
+    ...options,
+    holder: options.identity,
+    durationSeconds: options.durationSeconds ?? DURATION_S,
+  });
+  while (!signal.aborted) {
+    const startedMs = clock.monotonicMs();
+    const result = await claim.attempt();
+    if (result.outcome === "held") await lead(options, claim, startedMs);
+    else if (result.outcome === "failed") options.log.debug({ failure: result.failure }, "no candidacy");
+    // Jittered, so that candidates do not try in step.
+    await waitMs(clock, retryMs * (1 + Math.random() * 0.2), signal);
+  }
+}
+
+async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSinceMs: number): Promise<void> {
+  const { log, name, identity, signal, onLead, onLost } = options;
+  const leading = new AbortController();
+  log.info({ lease: name, identity }, "leading");
+  const work = Promise.resolve()
+    .then(() => onLead(leading.signal))
+    .catch((err: unknown) => log.error({ err, lease: name }, "the leader's work failed"));
+  const because = await keepLeading(options, claim, heldSinceMs);
+  leading.abort(new Error(because));
+  log.info({ lease: name, identity, because }, "no longer leading");
+  await work;
+  if (signal.aborted) await claim.release();
+  onLost?.();
+}
+
+/** Returns why leading is over. */
+async function keepLeading(
+  options: LeaderElectionOptions,
+  claim: LeaseClaim,
+  heldSinceMs: number,
+): Promise<string> {
+  const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS } = options;
+  // Counted from before the request: the server's copy is at least that new.
+  let renewedAtMs = heldSinceMs;
+  for (;;) {
+    await waitMs(clock, retryMs, signal);
+    if (signal.aborted) return "stopped";
+    const startedMs = clock.monotonicMs();
+    const leftMs = renewedAtMs + renewDeadlineMs - startedMs;
+    const result = await orLate(claim.attempt(), leftMs, clock, signal);
+    if (signal.aborted) return "stopped";
+    if (result === "late") return "the lease could not be renewed in time";
+    if (result.outcome === "taken") return `the lease is held by ${result.holder}`;
+    if (result.outcome === "held") renewedAtMs = startedMs;
+  }
+}
+
+// A request that hangs must not let the deadline pass.
+async function orLate<T>(
+  work: Promise<T>,
+  limitMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<T | "late"> {
+  const over = new AbortController();
+  const stop = () => over.abort();
+  signal.addEventListener("abort", stop, { once: true });
+  const late = waitMs(clock, Math.max(0, limitMs), over.signal).then(() => "late" as const);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    stop();
+    signal.removeEventListener("abort", stop);
+  }
+}

@@ -1,0 +1,119 @@
+/** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
+import type { Clock, Log } from "../ports.ts";
+import { type BackoffOptions, backoffMs } from "./backoff.ts";
+import { createLeaseClaim } from "./lease/claim.ts";
+import type { ApiFailure, KubeClient } from "./types.ts";
+import { waitMs } from "./wait.ts";
+
+export interface KeepLeaseOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly name: string;
+  readonly namespace: string;
+  /** Stays the same over restarts of the same agent (keep it in the state folder), or a restart would have to outwait itself. */
+  readonly holder: string;
+  readonly durationSeconds?: number;
+  readonly renewMs?: number;
+  /** Another live holder has it; said once per holder. We keep trying, and take it only when the other has gone quiet. */
+  readonly onTaken?: (holder: string) => void;
+  /** After each renewal. */
+  readonly onRenewed?: () => void;
+  readonly onTrouble?: (failure: ApiFailure) => void;
+}
+
+export interface KeptLease {
+  readonly isHeld: () => boolean;
+  /** Monotonic time of the last successful renewal. */
+  readonly renewedAtMs: () => number | undefined;
+}
+
+const RETRY: BackoffOptions = { firstMs: 200, capMs: 7_000 };
+const DURATION_S = 40;
+const RENEW_MS = 10_000;
+
+/** Starts at once; ends with `signal`. The Lease is left as it is: engines outlive the agent, and it runs out by itself. */
+export function keepLease(options: KeepLeaseOptions): KeptLease {
+  const keeper = new LeaseKeeper(options);
+  void keeper.run();
+  return { isHeld: () => keeper.isHeld, renewedAtMs: () => keeper.renewedAtMs };
+}
+
+class LeaseKeeper {
+  isHeld = false;
+  renewedAtMs: number | undefined;
+  readonly #options: KeepLeaseOptions;
+  #failures = 0;
+  #other: string | undefined;
+
+  constructor(options: KeepLeaseOptions) {
+    this.#options = options;
+  }
+
+  async run(): Promise<void> {
+    const { clock, signal, durationSeconds = DURATION_S, renewMs = RENEW_MS } = this.#options;
+    const claim = createLeaseClaim({ ...this.#options, durationSeconds });
+    while (!signal.aborted) {
+      const startedMs = clock.monotonicMs();
+      const result = await claim.attempt();
+      if (signal.aborted) return;
+      switch (result.outcome) {
+        case "held":
+          this.#onHeld();
+          break;
+        case "taken":
+          this.#onTaken(result.holder);
+          break;
+        case "failed":
+          this.#onFailed(result.failure);
+          break;
+        default:
+          result satisfies never;
+      }
+      const periodMs = renewMs - (clock.monotonicMs() - startedMs);
+      await waitMs(
+        clock,
+        this.#failures > 0 ? backoffMs(this.#failures, RETRY) : Math.max(0, periodMs),
+        signal,
+      );
+    }
+  }
+
+  #onHeld(): void {
+    const { clock, log, name, onRenewed } = this.#options;
+    if (!this.isHeld) log.info({ lease: name }, "lease is ours");
+    this.isHeld = true;
+    this.renewedAtMs = clock.monotonicMs();
+    this.#failures = 0;
+    this.#other = undefined;
+    this.#guarded(() => onRenewed?.());
+  }
+
+  #onTaken(holder: string): void {
+    const { log, name, onTaken } = this.#options;
+    this.isHeld = false;
+    this.#failures = 0;
+    if (this.#other === holder) return;
+    this.#other = holder;
+    log.warn({ lease: name, holder }, "lease is held by another");
+    this.#guarded(() => onTaken?.(holder));
+  }
+
+  #onFailed(failure: ApiFailure): void {
+    const { log, name, onTrouble } = this.#options;
+    this.#failures += 1;
+    // A conflict says only that somebody else wrote it; the next attempt reads who.
+    if (this.#failures === 1 && failure.kind !== "conflict")
+      log.warn({ lease: name, failure }, "lease not renewed");
+    this.#guarded(() => onTrouble?.(failure));
+  }
+
+  #guarded(handler: () => void): void {
+    try {
+      handler();
+    } catch (err) {
+      this.#options.log.error({ err, lease: this.#options.name }, "handler failed");
+    }
+  }
+}

@@ -1,0 +1,106 @@
+/** One attempt to take or renew a Lease: by update with resourceVersion, because two applies by one manager would never conflict. */
+import type { Clock } from "../../ports.ts";
+import { LEASES } from "../kinds.ts";
+import type { Lease } from "../objects.ts";
+import type { ApiFailure, KubeClient } from "../types.ts";
+import { microTime } from "./micro-time.ts";
+import { createLeaseObserver } from "./observed-lease.ts";
+
+export interface ClaimOptions {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly name: string;
+  readonly namespace: string;
+  readonly holder: string;
+  readonly durationSeconds: number;
+}
+
+export type ClaimResult =
+  | { readonly outcome: "held" }
+  /** Another holder is alive. */
+  | { readonly outcome: "taken"; readonly holder: string }
+  | { readonly outcome: "failed"; readonly failure: ApiFailure };
+
+export interface LeaseClaim {
+  readonly attempt: () => Promise<ClaimResult>;
+  /** Leaves the Lease to others at once; only if it is ours. */
+  readonly release: () => Promise<void>;
+}
+
+/** Remembers the Lease as last written, so that a renewal is one request. */
+export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
+  const { client, clock, name, namespace, holder } = options;
+  const observer = createLeaseObserver();
+  let ours: Lease | undefined;
+
+  const attempt = async (): Promise<ClaimResult> => {
+    if (ours !== undefined) {
+      const renewed = await client.update(LEASES, renewedLease(ours, options));
+      if (renewed.ok) return held(renewed.value);
+      // Who wrote it, or what is left of it, is seen by reading.
+      if (renewed.error.kind !== "conflict" && renewed.error.kind !== "notFound")
+        return failed(renewed.error);
+      ours = undefined;
+    }
+    const found = await client.get(LEASES, { name, namespace });
+    if (found.ok) return takeOver(found.value);
+    if (found.error.kind !== "notFound") return failed(found.error);
+    const created = await client.create(LEASES, newLease(options));
+    return created.ok ? held(created.value) : failed(created.error);
+  };
+
+  const takeOver = async (lease: Lease): Promise<ClaimResult> => {
+    const other = lease.spec?.holderIdentity ?? "";
+    if (other !== holder && observer.isHolderAlive(lease, clock.monotonicMs()))
+      return { outcome: "taken", holder: other };
+    const taken = await client.update(LEASES, renewedLease(lease, options));
+    return taken.ok ? held(taken.value) : failed(taken.error);
+  };
+
+  const held = (lease: Lease): ClaimResult => {
+    ours = lease;
+    return { outcome: "held" };
+  };
+
+  const release = async (): Promise<void> => {
+    if (ours === undefined) return;
+    const free = renewedLease(ours, { ...options, durationSeconds: 1 });
+    ours = undefined;
+    await client.update(LEASES, { ...free, spec: { ...free.spec, holderIdentity: "" } });
+  };
+
+  return { attempt, release };
+}
+
+function failed(failure: ApiFailure): ClaimResult {
+  return { outcome: "failed", failure };
+}
+
+function newLease({ name, namespace, holder, durationSeconds, clock }: ClaimOptions): Lease {
+  const now = microTime(clock.nowMs());
+  const spec = {
+    holderIdentity: holder,
+    leaseDurationSeconds: durationSeconds,
+    acquireTime: now,
+    renewTime: now,
+    leaseTransitions: 0,
+  };
+  return { metadata: { name, namespace }, spec };
+}
+
+function renewedLease(lease: Lease, { holder, durationSeconds, clock }: ClaimOptions): Lease {
+  const now = microTime(clock.nowMs());
+  const { managedFields: _large, ...metadata } = lease.metadata;
+  const isSameHolder = lease.spec?.holderIdentity === holder;
+  const taken = isSameHolder
+    ? {}
+    : { acquireTime: now, leaseTransitions: (lease.spec?.leaseTransitions ?? 0) + 1 };
+  const spec = {
+    ...lease.spec,
+    holderIdentity: holder,
+    leaseDurationSeconds: durationSeconds,
+    renewTime: now,
+    ...taken,
+  };
+  return { ...lease, metadata, spec };
+}
