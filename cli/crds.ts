@@ -1,7 +1,7 @@
 /** `metalbridge crds`: the custom resource definitions as YAML, ready for kubectl. */
 import type { Command } from "commander";
 import { stringify } from "yaml";
-import { loadCrds } from "./crds/load.ts";
+import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 
 /** Options and action of the verb. */
 export function configureCrds(command: Command): void {
@@ -10,7 +10,7 @@ export function configureCrds(command: Command): void {
     .action(printCrds);
 }
 
-async function printCrds(): Promise<void> {
-  const documents = (await loadCrds()).map((crd) => stringify(crd));
+function printCrds(): void {
+  const documents = customResourceDefinitions().map((crd) => stringify(crd));
   process.stdout.write(documents.map((text) => `---\n${text}`).join(""));
 }

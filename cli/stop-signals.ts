@@ -11,7 +11,7 @@ export interface StopRequest {
 
 /**
  * Ctrl-C, TERM and a closed terminal abort once; further ones are swallowed, because stopping is under way and is bounded
- * in time. Output to a terminal that is gone must not end us before the parts are stopped.
+ * in time.
  */
 export function listenForStop(): StopRequest {
   const controller = new AbortController();
@@ -22,7 +22,6 @@ export function listenForStop(): StopRequest {
   });
   process.on("SIGTERM", () => controller.abort());
   process.on("SIGHUP", () => controller.abort());
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   return { signal: controller.signal, stop: () => controller.abort(), exitCode: () => exitCode };
 }
 

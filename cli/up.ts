@@ -1,12 +1,12 @@
 /** `metalbridge up`: a control plane in a folder, until it is told to stop. */
 import path from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
+import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 import { readPartsConfig } from "./control-plane/config.ts";
 import { startDetached } from "./control-plane/detach.ts";
 import { openControlPlane } from "./control-plane/open.ts";
 import { findClusterParts } from "./control-plane/parts.ts";
 import { findSession, type SessionInfo } from "./control-plane/session.ts";
-import { loadCrds } from "./crds/load.ts";
 import { listenForStop, whenAborted } from "./stop-signals.ts";
 import { createTerminalLog } from "./terminal-log.ts";
 
@@ -44,7 +44,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
     const open = await openControlPlane({
       dir,
       parts: findClusterParts(readPartsConfig()),
-      crds: await loadCrds(),
+      crds: customResourceDefinitions(),
       log: createTerminalLog((line) => process.stderr.write(line)),
       port,
       signal: request.signal,

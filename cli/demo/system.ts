@@ -1,12 +1,12 @@
 /** The whole system on this machine: control plane in this process, controller and agent as children. */
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
-import { loadCrds } from "../crds/load.ts";
 import { createTerminalLog } from "../terminal-log.ts";
 import { type Child, logTail, startChild } from "./children.ts";
 
@@ -47,7 +47,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
   const plane = await openControlPlane({
     dir: join(options.dir, "control-plane"),
     parts: findClusterParts(readPartsConfig()),
-    crds: await loadCrds(),
+    crds: customResourceDefinitions(),
     log: createTerminalLog((line) => process.stderr.write(line)),
     signal: options.signal,
     onStopOrder: async () => {

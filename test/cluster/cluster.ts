@@ -7,7 +7,7 @@ import { installBasics } from "../../cli/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
-import { loadCrds } from "../../cli/crds/load.ts";
+import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { compactEtcd } from "./etcd-compaction.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
 import { createNamespace, type TestNamespace } from "./namespace.ts";
@@ -61,7 +61,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     controllerManager: options.controllerManager ?? false,
     bindAddress: options.bindAddress,
   });
-  const installCrds = async () => installBasics(controlPlane.access, await loadCrds());
+  const installCrds = async () => installBasics(controlPlane.access, customResourceDefinitions());
   const dispose = async () => {
     await controlPlane.stop();
     if (options.dir === undefined) await rm(dir, { recursive: true, force: true });

@@ -7,7 +7,7 @@ import { installBasics } from "../../cli/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
-import { loadCrds } from "../../cli/crds/load.ts";
+import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { quietLog } from "./quiet-log.ts";
 
 declare module "vitest" {
@@ -24,7 +24,7 @@ export async function setup(project: TestProject): Promise<void> {
   dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
   const parts = findClusterParts(readPartsConfig());
   controlPlane = await startControlPlane({ dir, parts, fsync: false, log: quietLog });
-  await installBasics(controlPlane.access, await loadCrds());
+  await installBasics(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
 }
 
