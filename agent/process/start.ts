@@ -58,6 +58,7 @@ function writeKeeper(dir: string): void {
 async function spawnKeeper(
   dir: string,
   command: EngineCommand,
+  now: number,
   onStep: (step: StartStep) => void,
 ): Promise<void> {
   const open: number[] = [];

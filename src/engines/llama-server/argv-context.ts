@@ -1,0 +1,85 @@
+/** Context, slots, caches and batches: the arguments that decide how much memory the engine takes. */
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import type { LlamaServerInput } from "./argv.ts";
+import type { ArgvBuilder } from "./argv-builder.ts";
+
+const CONTEXT_PER_SLOT = 4096;
+const PROMPT_CACHE_MIB = 1024;
+const BLOCK = 32;
+const UNQUANTISED = new Set(["f32", "f16", "bf16"]);
+
+/** Always explicit, so that what was claimed is what runs; what the build has no flag for, it does not do either. */
+export function addContext(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
+  const slots = settings.parallelSlots ?? 1;
+  const perSlot = Math.min(CONTEXT_PER_SLOT, gguf?.contextLength || CONTEXT_PER_SLOT);
+  builder.argv.push(
+    "--ctx-size",
+    String(settings.contextSize ?? perSlot * slots),
+    "--parallel",
+    String(slots),
+  );
+  if (settings.kvUnified === true) builder.add("kvUnified", ["--kv-unified"]);
+  else builder.addIfKnown(["--no-kv-unified", "-no-kvu"]);
+  builder.addIfKnown(["--fit"], "off");
+  addPromptCache(builder, settings);
+  if (settings.batchSize !== undefined)
+    builder.add("batchSize", ["--batch-size"], String(settings.batchSize));
+  if (settings.uBatchSize !== undefined)
+    builder.add("uBatchSize", ["--ubatch-size"], String(settings.uBatchSize));
+  addRope(builder, settings);
+}
+
+function addPromptCache(builder: ArgvBuilder, settings: EngineSettings): void {
+  const size = settings.mode === "chat" ? (settings.promptCacheMiB ?? PROMPT_CACHE_MIB) : 0;
+  const isTyped = settings.mode === "chat" && (settings.promptCacheMiB ?? 0) > 0;
+  if (isTyped) builder.add("promptCacheMiB", ["--cache-ram"], String(size));
+  else builder.addIfKnown(["--cache-ram"], String(size));
+}
+
+function addRope(builder: ArgvBuilder, settings: EngineSettings): void {
+  const rope = settings.ropeScaling;
+  if (rope === undefined) return;
+  builder.add("ropeScaling.type", ["--rope-scaling"], rope.type);
+  if (rope.factor !== undefined) builder.add("ropeScaling.factor", ["--rope-scale"], rope.factor);
+  if (rope.originalContext !== undefined) {
+    builder.add("ropeScaling.originalContext", ["--yarn-orig-ctx"], String(rope.originalContext));
+  }
+}
+
+/** Element types of the KV cache, and flash attention, which quantised values need. */
+export function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
+  const keys = settings.cacheTypeCustomK ?? settings.cacheTypeK;
+  const values = settings.cacheTypeCustomV ?? settings.cacheTypeV;
+  if (keys !== undefined) {
+    builder.add("cacheTypeK", ["--cache-type-k"], keys);
+    checkBlock(builder, "cacheTypeK", keys, gguf?.keyLength);
+  }
+  if (values !== undefined) {
+    builder.add("cacheTypeV", ["--cache-type-v"], values);
+    checkBlock(builder, "cacheTypeV", values, gguf?.valueLength);
+    if (settings.flashAttention === false && !UNQUANTISED.has(values)) {
+      builder.refuse(
+        "cacheTypeV",
+        `${values} needs flash attention, which flashAttention: false turns off`,
+        "CacheTypeMismatch",
+      );
+    }
+  }
+  addFlashAttention(builder, settings.flashAttention);
+  if (settings.noKvOffload === true) builder.add("noKvOffload", ["--no-kv-offload"]);
+}
+
+/** llama-server ends at the start when a head does not consist of whole blocks. */
+function checkBlock(builder: ArgvBuilder, field: string, type: string, headLength: number | undefined): void {
+  if (headLength === undefined || headLength === 0 || UNQUANTISED.has(type) || headLength % BLOCK === 0)
+    return;
+  const why = `${type} has blocks of ${BLOCK}, which do not divide this model's head length ${headLength}`;
+  builder.refuse(field, why, "CacheTypeMismatch");
+}
+
+/** Older builds know only a switch, and their default is off. */
+function addFlashAttention(builder: ArgvBuilder, wanted: boolean | undefined): void {
+  const takesValue = builder.flag("--flash-attn")?.value !== undefined;
+  if (takesValue) builder.addIfKnown(["--flash-attn"], wanted === undefined ? "auto" : wanted ? "on" : "off");
+  else if (wanted === true) builder.add("flashAttention", ["--flash-attn"]);
+}

@@ -1,0 +1,65 @@
+/** `extraArgs` against the allow-list: what passes is passed on as it is, everything else is named and refused. */
+import { ALLOWED_FLAGS, REPLACED_FLAGS, TYPED_FLAGS } from "./allowed-flags.ts";
+import type { ArgvProblem } from "./argv-builder.ts";
+import { type Capabilities, type Flag, findFlag } from "./capabilities.ts";
+
+export interface ExtraArgs {
+  readonly argv: readonly string[];
+  readonly problems: readonly ArgvProblem[];
+}
+
+/**
+ * Values are counted as the build itself counts them, by its own help: a flag can therefore not hide in the place of
+ * a value, nor a value be read as a flag.
+ */
+export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capabilities): ExtraArgs {
+  const argv: string[] = [];
+  const problems: ArgvProblem[] = [];
+  for (let index = 0; index < extraArgs.length; index += 1) {
+    const name = normalise(extraArgs[index] ?? "");
+    const flag = findFlag(capabilities, name);
+    const value = flag?.value === undefined ? undefined : extraArgs[index + 1];
+    const why = refusal(name, flag, value, capabilities);
+    if (why === undefined) argv.push(name, ...(value === undefined ? [] : [value]));
+    else problems.push({ field: "extraArgs", why, code: "ExtraArgRefused" });
+    if (value !== undefined) index += 1;
+  }
+  return { argv, problems };
+}
+
+/** llama-server reads `_` in long flags as `-`. */
+function normalise(argument: string): string {
+  return argument.startsWith("--") ? argument.replaceAll("_", "-") : argument;
+}
+
+function refusal(
+  name: string,
+  flag: Flag | undefined,
+  value: string | undefined,
+  capabilities: Capabilities,
+): string | undefined {
+  if (!name.startsWith("-")) return `"${name}" is not a flag`;
+  if (/^--[^=]*=/.test(name)) return `${name}: write flag and value as two entries`;
+  if (flag === undefined) {
+    const instead = REPLACED_FLAGS[name] ?? "";
+    const hint =
+      instead !== "" && findFlag(capabilities, "--load-mode") !== undefined ? `; use ${instead}` : "";
+    return `llama-server ${capabilities.version} has no ${name}${hint}`;
+  }
+  const typed = flag.names.find((one) => Object.hasOwn(TYPED_FLAGS, one));
+  if (typed !== undefined) return typedRefusal(name, TYPED_FLAGS[typed] ?? "");
+  if (!flag.names.some((one) => ALLOWED_FLAGS.has(one))) {
+    return `${name} is not allowed: it may reach files, ports or downloads, or change the memory that was claimed`;
+  }
+  if (flag.value === undefined) return undefined;
+  if (value === undefined) return `${name} needs a value`;
+  if (flag.value.includes(" ")) return `${name} takes several values, which is not supported`;
+  if (flag.choices !== undefined && !flag.choices.includes(value)) {
+    return `${name} does not take ${value}; it takes ${flag.choices.join(", ")}`;
+  }
+  return undefined;
+}
+
+function typedRefusal(name: string, field: string): string {
+  return field === "" ? `${name} is set by Metalbridge` : `${name} is set by ${field}`;
+}

@@ -1,0 +1,91 @@
+/** One entry per runtime: which formats it loads, on what, and where it runs. */
+import type { Runtime } from "../api/engine-settings.ts";
+import type { Accelerator } from "../api/fields/hardware.ts";
+import type { ModelFormat } from "../api/fields/shared.ts";
+
+export interface RuntimeEntry {
+  readonly runtime: Runtime;
+  readonly formats: readonly ModelFormat[];
+  readonly accelerators: readonly Accelerator[];
+  /** The API that clients find behind the Service. */
+  readonly api: "openai" | "custom";
+  /** host: a native process under an agent. pod: a Deployment on Linux nodes. */
+  readonly runsAs: readonly ("host" | "pod")[];
+  /** Several models share one process of the host. */
+  readonly isSharedDaemon: boolean;
+}
+
+/** In order of preference. `generic` is only ever asked for by name. */
+export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
+  {
+    runtime: "llamacpp",
+    formats: ["gguf"],
+    accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
+    api: "openai",
+    runsAs: ["host", "pod"],
+    isSharedDaemon: false,
+  },
+  {
+    runtime: "omlx",
+    formats: ["mlx"],
+    accelerators: ["metal"],
+    api: "openai",
+    runsAs: ["host"],
+    isSharedDaemon: true,
+  },
+  {
+    runtime: "ollama",
+    formats: ["ollama"],
+    accelerators: ["metal", "cuda", "rocm", "cpu"],
+    api: "openai",
+    runsAs: ["host"],
+    isSharedDaemon: true,
+  },
+  {
+    runtime: "vllm",
+    formats: ["safetensors"],
+    accelerators: ["cuda", "rocm", "intel", "cpu"],
+    api: "openai",
+    runsAs: ["pod"],
+    isSharedDaemon: false,
+  },
+  {
+    runtime: "sglang",
+    formats: ["safetensors"],
+    accelerators: ["cuda", "rocm"],
+    api: "openai",
+    runsAs: ["pod"],
+    isSharedDaemon: false,
+  },
+  {
+    runtime: "tgi",
+    formats: ["safetensors"],
+    accelerators: ["cuda", "rocm", "intel"],
+    api: "openai",
+    runsAs: ["pod"],
+    isSharedDaemon: false,
+  },
+  {
+    runtime: "personaplex",
+    formats: ["safetensors"],
+    accelerators: ["cuda"],
+    api: "custom",
+    runsAs: ["pod"],
+    isSharedDaemon: false,
+  },
+];
+
+/** The runtime for a model that names none; undefined where none loads this format on this accelerator. */
+export function chooseRuntime(format: ModelFormat, accelerator: Accelerator): Runtime | undefined {
+  return RUNTIMES_IN_ORDER.find((entry) => canServe(entry, format, accelerator))?.runtime;
+}
+
+/** Whether a runtime that was named can serve the model; `generic` runs what its command says. */
+export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator: Accelerator): boolean {
+  if (runtime === "generic") return true;
+  return RUNTIMES_IN_ORDER.some((entry) => entry.runtime === runtime && canServe(entry, format, accelerator));
+}
+
+function canServe(entry: RuntimeEntry, format: ModelFormat, accelerator: Accelerator): boolean {
+  return entry.formats.includes(format) && entry.accelerators.includes(accelerator);
+}
