@@ -1,6 +1,173 @@
-/** Opens the model store. */
-import type { ModelStore, StoreOptions } from "./types.ts";
+/** Opens the model store: content-addressed blobs, refs by source, views for engines, files of the host used in place. */
+import { readFile } from "node:fs/promises";
+import { uptime } from "node:os";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { type Admission, createAdmission } from "./admission.ts";
+import { blobPath, blobSize, removeBlob } from "./blobs.ts";
+import { readDiskSpace } from "./disk.ts";
+import { createFetchContent } from "./fetch-content.ts";
+import { fetchModel, type ModelFetcher } from "./fetch-model.ts";
+import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
+import { createLayout, type Layout, requestKey } from "./layout.ts";
+import { openRefs, type Ref, type Refs } from "./refs.ts";
+import { parseSource } from "./source-stub.ts";
+import type { ModelRequest, ModelStore, StoredModel, StoreLimits, StoreOptions } from "./types.ts";
+import { createUsage, describeRef } from "./usage.ts";
+
+const DEFAULT_LIMITS: StoreLimits = {
+  stallMs: 30_000,
+  connectMs: 10_000,
+  attempts: 5,
+  firstBackoffMs: 500,
+  maxRedirects: 10,
+};
+/** How long an answer of the source counts as fresh for `OnChange`. */
+const FRESH_MS = 60_000;
+/** Use is written to disk at most this often. */
+const USE_STEP_MS = 3_600_000;
 
 export async function openStore(options: StoreOptions): Promise<ModelStore> {
-  throw new Error(`not built yet: ${options.dir}`);
+  const { clock, log } = options;
+  const layout = await createLayout(options.dir);
+  const refs = await openRefs(layout.refs, log);
+  const usage = createUsage(layout, refs, log);
+  await usage.sweep(clock.nowMs());
+  let quotaBytes = options.quotaBytes;
+  const admission = createAdmission({
+    folder: options.dir,
+    reserveBytes: options.reserveBytes,
+    quotaBytes: () => quotaBytes,
+    usedBytes: usage.usedBytes,
+    makeRoom: async (bytes) => void (await usage.makeRoom(bytes)),
+  });
+  const fetcher = createFetcher(options, layout, refs, admission, await bootName());
+  return {
+    ...createReaders(options, fetcher),
+    list: async () => refs.all().map((ref) => describeRef(ref, usage.isInUse(ref))),
+    hold: usage.hold,
+    release: usage.release,
+    remove: async (source) => {
+      const found = refs.all().filter((ref) => ref.source === source);
+      if (found.some(usage.isInUse)) return false;
+      for (const ref of found) await usage.removeRef(ref);
+      return true;
+    },
+    collect: async () => {
+      const excess = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
+      return excess > 0 ? usage.makeRoom(excess) : [];
+    },
+    setQuota: (bytes) => {
+      quotaBytes = bytes;
+    },
+    disk: async () => ({ ...(await readDiskSpace(options.dir)), storeBytes: await usage.usedBytes() }),
+  };
+}
+
+function createFetcher(
+  options: StoreOptions,
+  layout: Layout,
+  refs: Refs,
+  admission: Admission,
+  boot: string,
+): ModelFetcher {
+  const { clock, log, hfEndpoint, hfToken, allowedHosts } = options;
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const { allowLoopback = false, allowPrivate = false } = options;
+  const rules = { allowLoopback, allowPrivate, allowedHosts, ...limits };
+  const fetchContent = createFetchContent(layout, { clock, log, rules, ...limits, boot }, admission);
+  return { layout, refs, clock, log, rules, limits, hfEndpoint, hfToken, fetchContent };
+}
+
+function createReaders(
+  { allowedRoots, clock }: StoreOptions,
+  fetcher: ModelFetcher,
+): Pick<ModelStore, "resolve" | "fetch"> {
+  const { layout, refs } = fetcher;
+  const checksums: ChecksumMemory = new Map();
+  /** Monotonic time of the last answer of the source, by ref key. */
+  const askedAt = new Map<string, number>();
+  return {
+    resolve: async (request) => {
+      const source = parseSource(request.source);
+      if (source.kind === "file") {
+        const model = await findInPlace(source.path, request, allowedRoots);
+        return withKnownChecksum(model, request, checksums);
+      }
+      const ref = await usableRef(layout, refs, request);
+      if (ref === undefined) return undefined;
+      const asked = askedAt.get(ref.key);
+      const isFresh = asked !== undefined && clock.monotonicMs() - asked < FRESH_MS;
+      return mustAsk(request) && !isFresh ? undefined : use(layout, refs, ref, clock.nowMs());
+    },
+    fetch: async (request, fetchOptions) => {
+      const source = parseSource(request.source);
+      if (source.kind === "file") {
+        const model = await findInPlace(source.path, request, allowedRoots);
+        if (request.sha256 === undefined) return model;
+        return verifyInPlace(model, request.sha256, checksums, fetchOptions);
+      }
+      const before = await usableRef(layout, refs, request);
+      if (before !== undefined && !mustAsk(request)) return use(layout, refs, before, clock.nowMs());
+      const ref = await fetchModel(source, request, before, fetchOptions, fetcher);
+      askedAt.set(ref.key, clock.monotonicMs());
+      return use(layout, refs, ref, clock.nowMs());
+    },
+  };
+}
+
+/** A stated checksum pins the content: no change of the source can matter. */
+function mustAsk(request: ModelRequest): boolean {
+  return request.refreshPolicy === "OnChange" && request.sha256 === undefined;
+}
+
+/** The ref of a request if it has the stated checksum and every file is there whole. */
+async function usableRef(layout: Layout, refs: Refs, request: ModelRequest): Promise<Ref | undefined> {
+  const ref = refs.get(requestKey(request));
+  if (ref === undefined) return undefined;
+  if (request.sha256 !== undefined && ref.files[0]?.sha256 !== request.sha256.toLowerCase()) return undefined;
+  for (const file of ref.files) {
+    const sizeBytes = await blobSize(layout, file.sha256);
+    if (sizeBytes === file.sizeBytes) continue;
+    // Damaged: away with it, or it would count as the content of its checksum.
+    if (sizeBytes !== undefined) await removeBlob(layout, file.sha256);
+    return undefined;
+  }
+  return ref;
+}
+
+async function use(layout: Layout, refs: Refs, ref: Ref, nowMs: number): Promise<StoredModel> {
+  if (nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
+  const view = join(layout.views, ref.view);
+  const [first] = ref.files;
+  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${ref.source} names no file`);
+  return {
+    path: ref.entry === "" ? view : join(view, ref.entry),
+    ...(ref.mmproj === undefined ? {} : { mmprojPath: join(view, ref.mmproj) }),
+    sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
+    sha256: first.sha256,
+    files: ref.files.map(({ name, sizeBytes, sha256 }) => ({
+      name,
+      path: blobPath(layout, sha256),
+      sizeBytes,
+      sha256,
+    })),
+  };
+}
+
+/** In place, a stated checksum that was not computed for the file as it is now means: not verified yet. */
+async function withKnownChecksum(
+  model: StoredModel,
+  request: ModelRequest,
+  checksums: ChecksumMemory,
+): Promise<StoredModel | undefined> {
+  if (request.sha256 === undefined) return model;
+  const sha256 = await knownChecksum(model.path, checksums);
+  return sha256 === request.sha256.toLowerCase() ? { ...model, sha256 } : undefined;
+}
+
+/** Tells one boot of the machine from another; after a boot, bytes that were not synced may be holes. */
+async function bootName(): Promise<string> {
+  const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
+  return id?.trim() ?? `booted at ${Math.round((Date.now() / 1000 - uptime()) / 60)}`;
 }

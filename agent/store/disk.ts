@@ -1,0 +1,41 @@
+/** How much disk there is, and whether a download may use it. */
+import { statfs } from "node:fs/promises";
+import { MetalbridgeError } from "../../src/errors.ts";
+
+export interface DiskSpace {
+  readonly totalBytes: number;
+  /** What an unprivileged user may still write. */
+  readonly freeBytes: number;
+}
+
+export async function readDiskSpace(folder: string): Promise<DiskSpace> {
+  const found = await statfs(folder);
+  return { totalBytes: found.blocks * found.bsize, freeBytes: found.bavail * found.bsize };
+}
+
+/** The error for a download that does not fit, with the numbers that decide. */
+export function diskFull(facts: {
+  what: string;
+  neededBytes?: number | undefined;
+  freeBytes: number;
+  reserveBytes: number;
+  cause?: unknown;
+}): MetalbridgeError {
+  const needed = facts.neededBytes === undefined ? "more room" : `${formatBytes(facts.neededBytes)} more`;
+  const message =
+    `${facts.what} needs ${needed}, the disk has ${formatBytes(facts.freeBytes)} free ` +
+    `and ${formatBytes(facts.reserveBytes)} of it stay reserved`;
+  return new MetalbridgeError("DiskFull", message, undefined, { cause: facts.cause });
+}
+
+/** Bytes for people, in binary units. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = Math.max(0, bytes);
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}

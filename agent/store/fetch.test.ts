@@ -1,0 +1,294 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { fetchOptions, startStore } from "./fixtures/store.ts";
+import type { FetchProgress } from "./types.ts";
+
+const content = ggufBytes(3_000_000);
+
+function code(expected: string) {
+  return expect.objectContaining({ code: expected });
+}
+
+function parts(dir: string): string[] {
+  return readdirSync(join(dir, "partial"));
+}
+
+test("a file is stored under its checksum, and served without the network afterwards", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/m.gguf", content);
+  const request = { source: `${origin.url}/m.gguf?token=secret` };
+  expect(await at.store.resolve(request)).toBeUndefined();
+  const progress: FetchProgress[] = [];
+  const model = await at.store.fetch(request, fetchOptions({ onProgress: (seen) => progress.push(seen) }));
+  expect(model).toMatchObject({ sha256: sha256(content), sizeBytes: content.length });
+  expect(model.path).toMatch(/\/m\.gguf$/);
+  expect(readFileSync(model.path).equals(content)).toBe(true);
+  expect(progress.at(-1)).toEqual({ bytes: content.length, totalBytes: content.length });
+  expect(parts(at.dir)).toEqual([]);
+  const asked = origin.seen.length;
+  expect(await at.store.resolve(request)).toEqual(model);
+  expect(await at.store.fetch(request, fetchOptions())).toEqual(model);
+  expect(await (await at.reopen()).resolve(request)).toEqual(model);
+  expect(origin.seen.length).toBe(asked);
+  expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([sha256(content)]);
+});
+
+test("two names with one checksum are stored once; a stated checksum that is on disk is not fetched again", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/a.gguf", content);
+  origin.serve("/b.gguf", content);
+  const digest = sha256(content);
+  await at.store.fetch({ source: `${origin.url}/a.gguf` }, fetchOptions());
+  const second = await at.store.fetch(
+    { source: `${origin.url}/b.gguf`, sha256: digest.toUpperCase() },
+    fetchOptions(),
+  );
+  const third = await at.store.fetch({ source: `${origin.url}/b.gguf` }, fetchOptions());
+  expect([second.sha256, third.sha256]).toEqual([digest, digest]);
+  expect(origin.seen.map((seen) => seen.path)).toEqual(["/a.gguf", "/b.gguf"]);
+  expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([digest]);
+  expect(await at.store.list()).toHaveLength(3);
+});
+
+test("a download that breaks goes on where it stopped", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  let cuts = 2;
+  origin.on("/m.gguf", (request, response) => {
+    if (cuts === 0) return sendFile(request, response, content, '"v1"');
+    cuts -= 1;
+    const range = /^bytes=(\d+)-/.exec(request.headers.range ?? "");
+    const start = Number(range?.[1] ?? 0);
+    const rest = content.subarray(start);
+    if (start > 0) {
+      response.writeHead(206, {
+        etag: '"v1"',
+        "content-length": rest.length,
+        "content-range": `bytes ${start}-${content.length - 1}/${content.length}`,
+      });
+      return void response.write(rest.subarray(0, 500_000), () => response.socket?.end());
+    }
+    cutAfter(response, content, 1_200_000, '"v1"');
+  });
+  const model = await at.store.fetch(
+    { source: `${origin.url}/m.gguf`, sha256: sha256(content) },
+    fetchOptions(),
+  );
+  expect(model.sha256).toBe(sha256(content));
+  const ranges = origin.seen.map((seen) => seen.headers.range);
+  expect(ranges).toEqual([undefined, "bytes=1200000-", "bytes=1700000-"]);
+  expect(origin.seen[1]?.headers["if-range"]).toBe('"v1"');
+});
+
+test("after a restart in the middle the part is used; a source that changed since is fetched whole", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({
+    limits: { attempts: 1, firstBackoffMs: 1, stallMs: 300, connectMs: 2000 },
+  });
+  const source = `${origin.url}/m.gguf`;
+  origin.on("/m.gguf", (_, response) => cutAfter(response, content, 1_500_000, '"v1"'));
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toThrow(code("SourceTruncated"));
+  expect(parts(at.dir)).toHaveLength(2);
+  origin.serve("/m.gguf", content, '"v1"');
+  const again = await at.reopen();
+  expect((await again.fetch({ source }, fetchOptions())).sha256).toBe(sha256(content));
+  expect(origin.seen.at(-1)?.headers.range).toBe("bytes=1500000-");
+
+  const other = ggufBytes(3_000_000, 7);
+  origin.on("/n.gguf", (_, response) => cutAfter(response, content, 1_500_000, '"v1"'));
+  await expect(again.fetch({ source: `${origin.url}/n.gguf` }, fetchOptions())).rejects.toThrow(
+    code("SourceTruncated"),
+  );
+  origin.serve("/n.gguf", other, '"v2"');
+  expect((await again.fetch({ source: `${origin.url}/n.gguf` }, fetchOptions())).sha256).toBe(sha256(other));
+});
+
+test("a server that ignores ranges or answers with another one costs a second download, never a mixture", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  let asked = 0;
+  origin.on("/m.gguf", (_, response) => {
+    asked += 1;
+    if (asked === 1) return cutAfter(response, content, 2_000_000, '"v1"');
+    if (asked === 2) {
+      const rest = content.subarray(10);
+      response.writeHead(206, {
+        etag: '"v1"',
+        "content-length": rest.length,
+        "content-range": `bytes 10-${content.length - 1}/${content.length}`,
+      });
+      return void response.end(rest);
+    }
+    response.writeHead(200, { etag: '"v1"', "content-length": content.length }).end(content);
+  });
+  const model = await at.store.fetch({ source: `${origin.url}/m.gguf` }, fetchOptions());
+  expect(model.sha256).toBe(sha256(content));
+  expect(asked).toBe(3);
+});
+
+test("one download serves all who ask at once, and ends only when the last of them has gone", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  let release = (): void => undefined;
+  let isClosed = false;
+  origin.on("/m.gguf", (_, response) => {
+    response.writeHead(200, { etag: '"v1"', "content-length": content.length });
+    response.write(content.subarray(0, 1_000_000));
+    response.once("close", () => {
+      isClosed = !response.writableFinished;
+    });
+    release = () => response.end(content.subarray(1_000_000));
+  });
+  const [first, second] = [new AbortController(), new AbortController()];
+  const source = `${origin.url}/m.gguf`;
+  let sawBytes = (): void => undefined;
+  const bytesArrive = new Promise<void>((resolve) => {
+    sawBytes = resolve;
+  });
+  const one = at.store.fetch({ source }, { signal: first.signal });
+  const two = at.store.fetch({ source }, { signal: second.signal, onProgress: sawBytes });
+  await bytesArrive;
+  first.abort(new Error("gave up"));
+  await expect(one).rejects.toThrow("gave up");
+  expect(isClosed).toBe(false);
+  release();
+  expect((await two).sha256).toBe(sha256(content));
+  expect(origin.seen).toHaveLength(1);
+});
+
+test("an abandoned download lets go of its part before the next one starts", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const source = `${origin.url}/m.gguf`;
+  origin.on("/m.gguf", (_, response) => {
+    response.writeHead(200, { etag: '"v1"', "content-length": content.length });
+    response.write(content.subarray(0, 1_100_000));
+  });
+  const controller = new AbortController();
+  const abandoned = at.store.fetch(
+    { source },
+    {
+      signal: controller.signal,
+      onProgress: ({ bytes }) => bytes > 0 && controller.abort(new Error("stop")),
+    },
+  );
+  await expect(abandoned).rejects.toThrow("stop");
+  origin.serve("/m.gguf", content, '"v1"');
+  expect((await at.store.fetch({ source }, fetchOptions())).sha256).toBe(sha256(content));
+});
+
+test("OnChange asks the source and fetches what changed; IfNotPresent does not ask", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const source = `${origin.url}/m.gguf`;
+  origin.serve("/m.gguf", content, '"v1"');
+  const request = { source, refreshPolicy: "OnChange" } as const;
+  const before = await at.store.fetch(request, fetchOptions());
+  expect(await at.store.resolve(request)).toEqual(before);
+  const restarted = await at.reopen();
+  expect(await restarted.resolve(request)).toBeUndefined();
+  expect(await restarted.fetch(request, fetchOptions())).toEqual(before);
+  expect(origin.seen.at(-1)).toMatchObject({ method: "HEAD", headers: { "if-none-match": '"v1"' } });
+  const other = ggufBytes(1_000_000, 3);
+  origin.serve("/m.gguf", other, '"v2"');
+  expect((await (await at.reopen()).fetch(request, fetchOptions())).sha256).toBe(sha256(other));
+  expect(readFileSync(before.files[0]?.path ?? "").length).toBe(content.length);
+  const asked = origin.seen.length;
+  expect((await at.reopen().then((store) => store.fetch({ source }, fetchOptions()))).sha256).toBe(
+    sha256(other),
+  );
+  expect(origin.seen.length).toBe(asked);
+});
+
+test("OnChange serves what is stored while the source cannot be asked, and says nothing new", async () => {
+  await using at = await startStore();
+  const request = { source: "", refreshPolicy: "OnChange" as const };
+  {
+    await using origin = await startOrigin();
+    origin.serve("/m.gguf", content, '"v1"');
+    request.source = `${origin.url}/m.gguf`;
+    await at.store.fetch(request, fetchOptions());
+  }
+  expect((await (await at.reopen()).fetch(request, fetchOptions())).sha256).toBe(sha256(content));
+});
+
+test("shards and the projector lie in one folder under their own names", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const shards = [1, 2, 3].map((seed) => ggufBytes(50_000, seed));
+  for (const [index, shard] of shards.entries()) origin.serve(`/m-0000${index + 1}-of-00003.gguf`, shard);
+  origin.serve("/mmproj-f16.gguf", ggufBytes(10_000, 9));
+  const model = await at.store.fetch(
+    { source: `${origin.url}/m-00002-of-00003.gguf`, mmproj: "mmproj-f16.gguf" },
+    fetchOptions(),
+  );
+  expect(model.path).toMatch(/m-00001-of-00003\.gguf$/);
+  expect(model.sizeBytes).toBe(160_000);
+  const folder = model.path.replace(/[^/]+$/, "");
+  expect(readdirSync(folder).sort()).toEqual([
+    "m-00001-of-00003.gguf",
+    "m-00002-of-00003.gguf",
+    "m-00003-of-00003.gguf",
+    "mmproj-f16.gguf",
+  ]);
+  expect(readFileSync(join(folder, "m-00003-of-00003.gguf")).equals(shards[2] ?? Buffer.alloc(0))).toBe(true);
+  expect(model.mmprojPath).toBe(join(folder, "mmproj-f16.gguf"));
+});
+
+test("a lost blob is noticed and fetched again", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/m.gguf", content);
+  const source = `${origin.url}/m.gguf`;
+  const model = await at.store.fetch({ source }, fetchOptions());
+  const blob = model.files[0]?.path ?? "";
+  chmodSync(blob, 0o600);
+  writeFileSync(blob, "short");
+  expect(await at.store.resolve({ source })).toBeUndefined();
+  await at.store.fetch({ source }, fetchOptions());
+  expect(statSync(model.path).size).toBe(content.length);
+});
+
+test("files on the host are used in place, inside the allowed roots only", async () => {
+  await using at = await startStore();
+  const root = join(at.dir, "models");
+  const outside = join(at.dir, "outside.gguf");
+  execFileSync("mkdir", ["-p", join(root, "folder")]);
+  writeFileSync(join(root, "m.gguf"), content);
+  writeFileSync(outside, content);
+  symlinkSync(outside, join(root, "link.gguf"));
+  writeFileSync(join(root, "empty.gguf"), "");
+  writeFileSync(join(root, "page.gguf"), "<!doctype html><p>log in");
+  const store = await at.reopen({ allowedRoots: [root] });
+  expect(await store.resolve({ source: `file://${root}/m.gguf` })).toMatchObject({
+    path: join(root, "m.gguf"),
+    sizeBytes: content.length,
+  });
+  const cases: [string, string][] = [
+    [outside, "SourceNotAllowed"],
+    [`${root}/../outside.gguf`, "SourceNotAllowed"],
+    [`${root}/link.gguf`, "SourceNotAllowed"],
+    ["/etc/passwd", "SourceNotAllowed"],
+    [`${root}/none.gguf`, "SourceNotFound"],
+    [`${root}/m.gguf/x.gguf`, "SourceNotFound"],
+    [`${root}/folder`, "SourceNotFound"],
+    [`${root}/empty.gguf`, "SourceEmpty"],
+    [`${root}/page.gguf`, "SourceIsNotAModel"],
+  ];
+  for (const [source, expected] of cases) {
+    await expect(store.resolve({ source }), source).rejects.toThrow(code(expected));
+    await expect(store.fetch({ source }, fetchOptions()), source).rejects.toThrow(code(expected));
+  }
+  const pinned = { source: join(root, "m.gguf"), sha256: sha256(content) };
+  expect(await store.resolve(pinned)).toBeUndefined();
+  expect((await store.fetch(pinned, fetchOptions())).sha256).toBe(pinned.sha256);
+  expect((await store.resolve(pinned))?.sha256).toBe(pinned.sha256);
+  await expect(store.fetch({ ...pinned, sha256: "0".repeat(64) }, fetchOptions())).rejects.toThrow(
+    code("ChecksumMismatch"),
+  );
+});

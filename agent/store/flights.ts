@@ -1,0 +1,97 @@
+/** One run per key at a time; later callers join it, and it is stopped when the last of them has gone. */
+
+export interface Flights<T> {
+  /** `isOwn` tells whether this call started the run. */
+  readonly join: (
+    key: string,
+    signal: AbortSignal,
+    onReport: (bytes: number, totalBytes: number | undefined) => void,
+    start: (
+      signal: AbortSignal,
+      report: (bytes: number, totalBytes: number | undefined) => void,
+    ) => Promise<T>,
+  ) => { readonly done: Promise<T>; readonly isOwn: boolean };
+}
+
+interface Flight<T> {
+  readonly done: Promise<T>;
+  readonly reports: Set<(bytes: number, totalBytes: number | undefined) => void>;
+  readonly controller: AbortController;
+}
+
+interface Air<T> {
+  readonly flying: Map<string, Flight<T>>;
+  /** Abandoned runs that have not let go of their files yet; the next run of the key waits for them. */
+  readonly landing: Map<string, Promise<unknown>>;
+}
+
+export function createFlights<T>(): Flights<T> {
+  const flights: Air<T> = { flying: new Map(), landing: new Map() };
+  return {
+    join: (key, signal, onReport, start) => {
+      const existing = flights.flying.get(key);
+      const flight = existing ?? launch(flights, key, start);
+      flight.reports.add(onReport);
+      return { done: follow(flights, key, flight, signal, onReport), isOwn: existing === undefined };
+    },
+  };
+}
+
+function launch<T>(
+  { flying, landing }: Air<T>,
+  key: string,
+  start: Parameters<Flights<T>["join"]>[3],
+): Flight<T> {
+  const controller = new AbortController();
+  const reports: Flight<T>["reports"] = new Set();
+  const report: Parameters<typeof start>[1] = (bytes, totalBytes) => {
+    for (const each of reports) each(bytes, totalBytes);
+  };
+  const before = landing.get(key);
+  const run = async (): Promise<T> => {
+    await before;
+    return start(controller.signal, report);
+  };
+  const done = run().finally(() => {
+    if (flying.get(key)?.controller === controller) flying.delete(key);
+  });
+  done.catch(() => undefined);
+  const flight = { done, reports, controller };
+  flying.set(key, flight);
+  return flight;
+}
+
+async function follow<T>(
+  air: Air<T>,
+  key: string,
+  flight: Flight<T>,
+  signal: AbortSignal,
+  onReport: (bytes: number, totalBytes: number | undefined) => void,
+): Promise<T> {
+  let leave = (): void => undefined;
+  const left = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason);
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave, { once: true });
+  });
+  try {
+    return await Promise.race([flight.done, left]);
+  } finally {
+    signal.removeEventListener("abort", leave);
+    flight.reports.delete(onReport);
+    if (flight.reports.size === 0) abandon(air, key, flight, signal.reason);
+  }
+}
+
+function abandon<T>({ flying, landing }: Air<T>, key: string, flight: Flight<T>, reason: unknown): void {
+  // Off the map at once, or a caller that comes now would join a run that is ending.
+  if (flying.get(key) !== flight) return;
+  flying.delete(key);
+  const landed = flight.done
+    .catch(() => undefined)
+    .finally(() => {
+      if (landing.get(key) === landed) landing.delete(key);
+    });
+  landing.set(key, landed);
+  flight.controller.abort(reason);
+}

@@ -1,0 +1,180 @@
+/** Models that lie on the host already: used where they are, if they are inside the allowed roots. */
+import { createHash } from "node:crypto";
+import { constants, createReadStream, type Stats } from "node:fs";
+import { access, readdir, realpath, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, resolve as resolvePath, sep } from "node:path";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { systemCode } from "./atomic.ts";
+import { checkFileName, shardsOf } from "./names.ts";
+import { AttemptFailure } from "./remote/failure.ts";
+import { firstBytesCheck } from "./remote/first-bytes.ts";
+import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
+
+/** Remembers checksums of files that have not changed since. */
+export type ChecksumMemory = Map<string, string>;
+
+/** The model at an absolute path, every file checked; throws MetalbridgeError with a code for each way this can fail. */
+export async function findInPlace(
+  path: string,
+  request: ModelRequest,
+  roots: readonly string[],
+): Promise<StoredModel> {
+  const main = await inspect(path, roots);
+  const isFolder = main.isDirectory();
+  const format = request.format ?? "gguf";
+  const names = await fileNames(path, isFolder, request);
+  const folder = isFolder ? path : dirname(path);
+  const files: StoredFile[] = [];
+  for (const name of names) files.push(await describe(join(folder, name), name, roots, format));
+  const first = files[0];
+  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${path} holds no model file`);
+  const projector = await findProjector(folder, request, roots, format);
+  const all = projector === undefined ? files : [...files, projector];
+  return {
+    path: isFolder && format !== "gguf" ? path : first.path,
+    ...(projector === undefined ? {} : { mmprojPath: projector.path }),
+    sizeBytes: all.reduce((sum, file) => sum + file.sizeBytes, 0),
+    files: all,
+  };
+}
+
+/** Reads the first file once and compares its checksum; unchanged files are not read again. */
+export async function verifyInPlace(
+  model: StoredModel,
+  expected: string,
+  memory: ChecksumMemory,
+  options: FetchOptions,
+): Promise<StoredModel> {
+  const first = model.files[0];
+  if (first === undefined) return model;
+  const known = await knownChecksum(first.path, memory);
+  const sha256 = known ?? (await hashFile(first, options));
+  memory.set(await identity(first.path), sha256);
+  if (sha256 !== expected.toLowerCase()) {
+    throw new MetalbridgeError(
+      "ChecksumMismatch",
+      `${first.path} has sha256 ${sha256}, expected ${expected.toLowerCase()}`,
+    );
+  }
+  return { ...model, sha256, files: [{ ...first, sha256 }, ...model.files.slice(1)] };
+}
+
+/** The checksum of a file as it is now, if it was computed before. */
+export async function knownChecksum(path: string, memory: ChecksumMemory): Promise<string | undefined> {
+  return memory.get(await identity(path));
+}
+
+async function identity(path: string): Promise<string> {
+  const { dev, ino, size, mtimeMs } = await stat(path);
+  return `${path} ${dev} ${ino} ${size} ${mtimeMs}`;
+}
+
+async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions): Promise<string> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const chunk of createReadStream(file.path, {
+    highWaterMark: 1 << 20,
+    signal,
+  }) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    bytes += chunk.length;
+    onProgress?.({ bytes, totalBytes: file.sizeBytes });
+  }
+  return hash.digest("hex");
+}
+
+async function fileNames(path: string, isFolder: boolean, request: ModelRequest): Promise<readonly string[]> {
+  const asked = (request.files ?? []).map(checkFileName).flatMap(shardsOf);
+  if (!isFolder) return [...new Set([...shardsOf(basename(path)), ...asked])];
+  if (asked.length > 0) return [...new Set(asked)];
+  const found = (await readdir(path, { withFileTypes: true }))
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => entry.name);
+  if ((request.format ?? "gguf") !== "gguf") return found.filter((name) => !name.startsWith(".")).sort();
+  const models = found.filter((name) => name.endsWith(".gguf") && !/mmproj/i.test(name)).sort();
+  const [first] = models;
+  if (first !== undefined && models.some((name) => !shardsOf(first).includes(name))) {
+    throw new MetalbridgeError(
+      "SourceAmbiguous",
+      `${path} holds several models: ${models.slice(0, 8).join(", ")}`,
+    );
+  }
+  return first === undefined ? [] : shardsOf(first);
+}
+
+async function findProjector(
+  folder: string,
+  request: ModelRequest,
+  roots: readonly string[],
+  format: string,
+): Promise<StoredFile | undefined> {
+  if (request.mmproj === undefined) return undefined;
+  const path = request.mmproj.replace(/^file:\/\//, "");
+  const absolute = isAbsolute(path) ? path : join(folder, checkFileName(path));
+  return describe(absolute, basename(absolute), roots, format);
+}
+
+async function describe(
+  path: string,
+  name: string,
+  roots: readonly string[],
+  format: string,
+): Promise<StoredFile> {
+  const info = await inspect(path, roots);
+  if (!info.isFile()) throw new MetalbridgeError("FileUnreadable", `${path} is not a regular file`);
+  if (info.size === 0) throw new MetalbridgeError("SourceEmpty", `${path} has zero bytes`);
+  if (format === "gguf") await checkMagic(path, name);
+  return { name, path, sizeBytes: info.size };
+}
+
+async function checkMagic(path: string, name: string): Promise<void> {
+  try {
+    for await (const chunk of createReadStream(path, { end: 63 }) as AsyncIterable<Buffer>) {
+      firstBytesCheck({ name, isGguf: true }, undefined)(chunk);
+    }
+  } catch (error) {
+    throw error instanceof AttemptFailure ? error.error : error;
+  }
+}
+
+/** Resolves links before it compares with the roots: a link inside may point anywhere. */
+async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
+  const outside = (): MetalbridgeError =>
+    new MetalbridgeError(
+      "SourceNotAllowed",
+      `${path} is outside of this host's model roots (${roots.join(", ") || "none are configured"})`,
+    );
+  const isInside = (candidate: string, root: string): boolean =>
+    candidate === root || candidate.startsWith(root.endsWith(sep) ? root : root + sep);
+  const realRoots = await Promise.all(roots.map((root) => realpath(root).catch(() => resolvePath(root))));
+  // By name first, so that nobody can ask which files exist outside.
+  const lexical = resolvePath(path);
+  if (![...roots.map((root) => resolvePath(root)), ...realRoots].some((root) => isInside(lexical, root)))
+    throw outside();
+  try {
+    const real = await realpath(path);
+    if (!realRoots.some((root) => isInside(real, root))) throw outside();
+    await access(real, constants.R_OK);
+    return await stat(real);
+  } catch (error) {
+    throw fileError(path, error);
+  }
+}
+
+function fileError(path: string, error: unknown): unknown {
+  switch (systemCode(error)) {
+    case "ENOENT":
+    case "ENOTDIR":
+      return new MetalbridgeError("SourceNotFound", `${path} does not exist on this host`, undefined, {
+        cause: error,
+      });
+    case "EACCES":
+    case "EPERM":
+    case "ELOOP":
+      return new MetalbridgeError("FileUnreadable", `the agent may not read ${path}`, undefined, {
+        cause: error,
+      });
+    default:
+      return error;
+  }
+}

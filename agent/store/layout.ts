@@ -1,0 +1,55 @@
+/** Where things are in the store's folder, and the keys they are filed under. */
+import { createHash } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { ModelRequest } from "./types.ts";
+
+export interface Layout {
+  readonly dir: string;
+  /** Content by checksum. */
+  readonly blobs: string;
+  /** Which source gave which content. */
+  readonly refs: string;
+  /** One folder per set of files, with links that bear the names engines expect. */
+  readonly views: string;
+  readonly partial: string;
+}
+
+export async function createLayout(dir: string): Promise<Layout> {
+  const layout = {
+    dir,
+    blobs: join(dir, "blobs", "sha256"),
+    refs: join(dir, "refs"),
+    views: join(dir, "views"),
+    partial: join(dir, "partial"),
+  };
+  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  }
+  return layout;
+}
+
+/**
+ * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
+ * or whoever states the checksum of something else could put that in the place of a source that others trust.
+ */
+export function requestKey(request: ModelRequest): string {
+  const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
+  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase()]));
+}
+
+/** What one content is filed under while it is fetched. */
+export function contentKey(file: { readonly url: URL; readonly sha256?: string | undefined }): string {
+  return file.sha256 === undefined
+    ? digest(`url ${file.url.href}`)
+    : digest(`sha256 ${file.sha256.toLowerCase()}`);
+}
+
+/** The folder of a set of names and contents. */
+export function viewKey(files: readonly { readonly name: string; readonly sha256: string }[]): string {
+  return digest(JSON.stringify(files.map(({ name, sha256 }) => [name, sha256])));
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 40);
+}

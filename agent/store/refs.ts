@@ -1,0 +1,76 @@
+/** The store's index: which source gave which content, and when it was last used. Kept in memory, written through. */
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import * as z from "zod";
+import type { Log } from "../../src/ports.ts";
+import { writeFileAtomic } from "./atomic.ts";
+
+const fileSchema = z.strictObject({
+  name: z.string(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  sizeBytes: z.number().int().positive(),
+  etag: z.string().optional(),
+  lastModified: z.string().optional(),
+  /** Where it came from, without query: only to show and to revalidate. */
+  url: z.string(),
+});
+
+const refSchema = z.strictObject({
+  version: z.literal(1),
+  key: z.string(),
+  source: z.string(),
+  revision: z.string().optional(),
+  files: z.array(fileSchema).min(1),
+  mmproj: z.string().optional(),
+  /** What engines open, relative to the view; empty for the view itself. */
+  entry: z.string(),
+  view: z.string(),
+  fetchedAt: z.string(),
+  lastUsedMs: z.number(),
+});
+
+export type Ref = Readonly<z.infer<typeof refSchema>>;
+export type RefFile = Ref["files"][number];
+
+export interface Refs {
+  readonly get: (key: string) => Ref | undefined;
+  readonly all: () => readonly Ref[];
+  readonly put: (ref: Ref) => Promise<void>;
+  readonly remove: (key: string) => Promise<void>;
+}
+
+/** Reads the index; what cannot be read is removed, its content is then fetched or found again. */
+export async function openRefs(folder: string, log: Log): Promise<Refs> {
+  const refs = new Map<string, Ref>();
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name);
+    const ref = name.endsWith(".json") ? await readRef(path) : undefined;
+    if (ref !== undefined && name === `${ref.key}.json`) refs.set(ref.key, ref);
+    else {
+      log.warn({ file: name }, "removed an unreadable entry of the model index");
+      await rm(path, { force: true });
+    }
+  }
+  return {
+    get: (key) => refs.get(key),
+    all: () => [...refs.values()],
+    put: async (ref) => {
+      await writeFileAtomic(join(folder, `${ref.key}.json`), JSON.stringify(ref));
+      refs.set(ref.key, ref);
+    },
+    remove: async (key) => {
+      refs.delete(key);
+      await rm(join(folder, `${key}.json`), { force: true });
+    },
+  };
+}
+
+async function readRef(path: string): Promise<Ref | undefined> {
+  try {
+    const parsed = refSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
+    return parsed.success ? parsed.data : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,91 @@
+/** A download that is not complete: its bytes, and what is needed to go on with it later. */
+import { createHash, type Hash } from "node:crypto";
+import { type FileHandle, open, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import * as z from "zod";
+import { systemCode, writeFileAtomic } from "../atomic.ts";
+
+const validatorSchema = z.strictObject({
+  etag: z.string().optional(),
+  lastModified: z.string().optional(),
+  totalBytes: z.number().int().nonnegative().optional(),
+});
+
+/** How the server tells one content from another. */
+export type Validator = Readonly<z.infer<typeof validatorSchema>>;
+
+const metaSchema = z.strictObject({ url: z.string(), boot: z.string(), validator: validatorSchema });
+
+export interface Part {
+  readonly path: string;
+  readonly metaPath: string;
+}
+
+export interface OpenPart {
+  readonly file: FileHandle;
+  readonly hash: Hash;
+  readonly sizeBytes: number;
+  readonly validator: Validator;
+}
+
+const READ_BYTES = 1 << 20;
+
+/** The part file of one content, named by its key. */
+export function partAt(folder: string, key: string): Part {
+  return { path: join(folder, `${key}.part`), metaPath: join(folder, `${key}.json`) };
+}
+
+/**
+ * Opens a part to go on with it; the hash state is rebuilt by reading it once.
+ * After a reboot only a part with a known checksum is trusted: what was not synced may be holes.
+ */
+export async function openPart(
+  part: Part,
+  trust: { url: string; boot: string; hasChecksum: boolean },
+): Promise<OpenPart> {
+  const meta = await readMeta(part);
+  const file = await open(part.path, "a+", 0o600);
+  try {
+    const isUsable =
+      meta !== undefined && (trust.hasChecksum || (meta.boot === trust.boot && meta.url === trust.url));
+    if (!isUsable) await file.truncate(0);
+    const hash = createHash("sha256");
+    const sizeBytes = await readInto(file, hash);
+    // Another address for the same checksum: its validators say nothing about this one.
+    const validator = isUsable && meta.url === trust.url ? meta.validator : {};
+    return { file, hash, sizeBytes, validator };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+export async function writeMeta(part: Part, meta: z.infer<typeof metaSchema>): Promise<void> {
+  await writeFileAtomic(part.metaPath, JSON.stringify(meta));
+}
+
+export async function dropPart(part: Part): Promise<void> {
+  await rm(part.path, { force: true });
+  await rm(part.metaPath, { force: true });
+}
+
+async function readMeta(part: Part): Promise<z.infer<typeof metaSchema> | undefined> {
+  try {
+    const parsed = metaSchema.safeParse(JSON.parse(await readFile(part.metaPath, "utf8")));
+    return parsed.success ? parsed.data : undefined;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+async function readInto(file: FileHandle, hash: Hash): Promise<number> {
+  const buffer = Buffer.allocUnsafe(READ_BYTES);
+  let position = 0;
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
+    if (bytesRead === 0) return position;
+    hash.update(buffer.subarray(0, bytesRead));
+    position += bytesRead;
+  }
+}

@@ -1,0 +1,55 @@
+/** Repeats a small exchange while its failure may pass. */
+import type { Clock } from "../../../src/ports.ts";
+import { AttemptFailure } from "./failure.ts";
+
+export interface RetryLimits {
+  readonly attempts: number;
+  readonly firstBackoffMs: number;
+}
+
+const LONGEST_BACKOFF_MS = 30_000;
+
+/** Throws the MetalbridgeError of the last failure. */
+export async function retrying<T>(
+  run: () => Promise<T>,
+  limits: RetryLimits,
+  world: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<T> {
+  for (let failures = 1; ; failures += 1) {
+    world.signal.throwIfAborted();
+    try {
+      return await run();
+    } catch (error) {
+      world.signal.throwIfAborted();
+      if (!(error instanceof AttemptFailure)) throw error;
+      if (!error.canPass || failures >= limits.attempts) throw error.error;
+      await pause(backoffMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
+    }
+  }
+}
+
+/** Doubling with jitter; what the server asks for wins, within a limit. */
+export function backoffMs(failures: number, firstMs: number, askedMs: number | undefined): number {
+  const doubled = Math.min(LONGEST_BACKOFF_MS, firstMs * 2 ** (failures - 1));
+  const jittered = doubled * (0.75 + Math.random() / 2);
+  return Math.round(Math.max(jittered, Math.min(askedMs ?? 0, LONGEST_BACKOFF_MS)));
+}
+
+/** Resolves after the wait, rejects with the signal's reason when it is aborted. */
+export function pause(
+  waitMs: number,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const stop = (): void => {
+      cancel();
+      reject(signal.reason);
+    };
+    const cancel = clock.after(waitMs, () => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    });
+    signal.addEventListener("abort", stop, { once: true });
+  });
+}

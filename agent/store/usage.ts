@@ -1,0 +1,116 @@
+/** Which content is in use, how much there is, and which goes first when room is needed. */
+import { readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "../../src/ports.ts";
+import { listBlobs, removeBlob, removeView } from "./blobs.ts";
+import type { Layout } from "./layout.ts";
+import type { Ref, Refs } from "./refs.ts";
+import type { StoredModel, StoredModelInfo } from "./types.ts";
+
+export interface Usage {
+  readonly hold: (owner: string, model: StoredModel) => void;
+  readonly release: (owner: string) => void;
+  readonly isInUse: (ref: Ref) => boolean;
+  readonly usedBytes: () => Promise<number>;
+  readonly removeRef: (ref: Ref) => Promise<void>;
+  /** Removes unused models, least recently used first, until so many bytes are free. */
+  readonly makeRoom: (bytes: number) => Promise<readonly StoredModelInfo[]>;
+  /** Removes what crashed or abandoned runs left. */
+  readonly sweep: (nowMs: number) => Promise<void>;
+}
+
+const STALE_MS = 7 * 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+
+export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
+  const holds = new Map<string, readonly string[]>();
+  const isInUse = (ref: Ref): boolean => {
+    const held = new Set([...holds.values()].flat());
+    return ref.files.some((file) => held.has(file.sha256));
+  };
+  const removeRef = async (ref: Ref): Promise<void> => {
+    await refs.remove(ref.key);
+    const others = refs.all();
+    if (!others.some((other) => other.view === ref.view)) await removeView(layout, ref.view);
+    const named = new Set(others.flatMap((other) => other.files.map((file) => file.sha256)));
+    for (const file of ref.files) if (!named.has(file.sha256)) await removeBlob(layout, file.sha256);
+  };
+  const usedBytes = async (): Promise<number> => {
+    const blobs = await listBlobs(layout);
+    return blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0) + (await folderBytes(layout.partial));
+  };
+  return {
+    hold: (owner, model) => {
+      holds.set(
+        owner,
+        model.files.flatMap((file) => (file.sha256 === undefined ? [] : [file.sha256])),
+      );
+    },
+    release: (owner) => holds.delete(owner),
+    isInUse,
+    usedBytes,
+    removeRef,
+    makeRoom: async (bytes) => {
+      const removed: StoredModelInfo[] = [];
+      const before = await usedBytes();
+      const oldestFirst = refs
+        .all()
+        .filter((ref) => !isInUse(ref))
+        .sort((a, b) => a.lastUsedMs - b.lastUsedMs);
+      for (const ref of oldestFirst) {
+        if (before - (await usedBytes()) >= bytes) break;
+        await removeRef(ref);
+        log.info(
+          { source: ref.source, sha256: ref.files[0]?.sha256 },
+          "removed an unused model to make room",
+        );
+        removed.push(describeRef(ref, false));
+      }
+      return removed;
+    },
+    sweep: (nowMs) => sweep(layout, refs, nowMs, log),
+  };
+}
+
+/** A ref as Host.status shows it. */
+export function describeRef(ref: Ref, inUse: boolean): StoredModelInfo {
+  return {
+    source: ref.source,
+    sha256: ref.files[0]?.sha256 ?? "",
+    sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
+    lastUsedAt: new Date(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS).toISOString().replace(".000Z", "Z"),
+    inUse,
+  };
+}
+
+async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promise<void> {
+  for (const folder of [layout.partial, layout.views]) {
+    for (const name of await readdir(folder)) {
+      const path = join(folder, name);
+      const isLeftover =
+        name.endsWith(".tmp") || (folder === layout.partial && (await ageMs(path, nowMs)) > STALE_MS);
+      if (!isLeftover) continue;
+      await rm(path, { recursive: true, force: true });
+      log.info({ file: name }, "removed what an earlier download left");
+    }
+  }
+  const named = new Set(refs.all().flatMap((ref) => ref.files.map((file) => file.sha256)));
+  for (const blob of await listBlobs(layout)) {
+    // A young blob without a ref may be a shard of a model that is still being fetched.
+    const isUnnamed = !named.has(blob.sha256) && nowMs - blob.modifiedMs > STALE_MS;
+    if (isUnnamed || !/^[0-9a-f]{64}$/.test(blob.sha256))
+      await rm(join(layout.blobs, blob.sha256), { force: true });
+  }
+}
+
+async function ageMs(path: string, nowMs: number): Promise<number> {
+  const info = await stat(path).catch(() => undefined);
+  return info === undefined ? 0 : nowMs - info.mtimeMs;
+}
+
+async function folderBytes(folder: string): Promise<number> {
+  let sum = 0;
+  for (const name of await readdir(folder))
+    sum += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
+  return sum;
+}
