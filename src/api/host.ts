@@ -5,15 +5,30 @@ import { quantity } from "./fields/quantity.ts";
 import { bytes, timestamp } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
+/** An EndpointSlice refuses loopback, link-local and unspecified addresses; better to hear it here. */
+const addressSchema = z
+  .string()
+  .min(2)
+  .max(49)
+  .meta({
+    description: "An IP address or a CIDR.",
+    "x-kubernetes-validations": [
+      { rule: "isIP(self) || isCIDR(self)", message: "spec.addresses: each must be an IP address or a CIDR" },
+      {
+        rule: "!isIP(self) || !(ip(self).isLoopback() || ip(self).isLinkLocalUnicast() || ip(self).isUnspecified())",
+        message:
+          "spec.addresses: no loopback, link-local or unspecified address: an EndpointSlice may not hold one",
+      },
+      {
+        rule: "!isCIDR(self) || !cidr(self).ip().isLoopback()",
+        message: "spec.addresses: no loopback range: an EndpointSlice may not hold such addresses",
+      },
+    ],
+  });
+
 export const hostSpecSchema = z.object({
   addresses: z
-    .array(
-      z
-        .string()
-        .min(2)
-        .max(49)
-        .regex(/^[0-9a-fA-F.:]+(\/[0-9]{1,3})?$/),
-    )
+    .array(addressSchema)
     .max(16)
     .meta({
       description:
@@ -96,6 +111,8 @@ export const hostMemorySchema = z.object({
   wiredBytes: number("Memory that cannot be paged out; rounded."),
   gpuBudgetBytes: number("What engines may use together, before systemReserve is subtracted."),
   claimedBytes: number("Sum of the claims of all replicas that are admitted here."),
+  total: text("Installed memory for people, for example 128 GiB."),
+  claimed: text("Claimed memory for people, for example 37.2 GiB."),
   pressure: z
     .enum(["Normal", "Warning", "Critical", "Unknown"])
     .describe("Memory pressure as the governor judges it.")

@@ -86,18 +86,8 @@ export const hostColumns: readonly PrinterColumn[] = [
   condition("Ready", "Ready", "The agent's own word."),
   condition("Reachable", "Reachable", "Is the agent heard of, by the controller."),
   text("Chip", ".status.info.chip", "Chip of the machine."),
-  {
-    name: "Memory",
-    type: "integer",
-    jsonPath: ".status.memory.totalBytes",
-    description: "Installed memory in bytes.",
-  },
-  {
-    name: "Claimed",
-    type: "integer",
-    jsonPath: ".status.memory.claimedBytes",
-    description: "Memory claimed by replicas, in bytes.",
-  },
+  text("Memory", ".status.memory.total", "Installed memory."),
+  text("Claimed", ".status.memory.claimed", "Memory claimed by replicas."),
   {
     name: "Cordoned",
     type: "boolean",

@@ -94,8 +94,11 @@ function convert(json: Json, path: string): StructuralSchema {
 function intOrString(json: Json): StructuralSchema {
   const alternatives = (json.anyOf ?? []) as Json[];
   const text = alternatives.find((alternative) => alternative.type === "string");
-  const pattern = text?.pattern;
-  return { ...copied(json), ...(typeof pattern === "string" ? { pattern } : {}) };
+  const whole = alternatives.find((alternative) => alternative.type === "integer");
+  const words: StructuralSchema = copied(json);
+  if (typeof text?.pattern === "string") words.pattern = text.pattern;
+  if (typeof whole?.minimum === "number") words.minimum = whole.minimum;
+  return words;
 }
 
 function copied(json: Json): StructuralSchema {

@@ -1,0 +1,192 @@
+/** What the real API server makes of our kinds: defaults, explain, scale, selectable fields, immutability, columns. */
+import { expect, test } from "vitest";
+import { sharedCluster } from "../../../test/cluster/cluster.ts";
+import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+
+const kubectl = (args: readonly string[], input?: unknown): Promise<string> =>
+  sharedCluster().kubectl(args, input === undefined ? {} : { input: JSON.stringify(input) });
+
+async function accepted(object: Manifest): Promise<{ spec: Record<string, unknown> }> {
+  return JSON.parse(await kubectl(["create", "--dry-run=server", "-o", "json", "-f", "-"], object));
+}
+
+test("an InferenceService of one field gets every default", async () => {
+  const { spec } = await accepted(manifest("InferenceService", "chat", "default"));
+  expect(spec).toEqual({
+    modelRef: "tiny",
+    replicas: 1,
+    suspend: false,
+    priority: "normal",
+    evictionProtection: false,
+    hostLostSeconds: 300,
+    placement: { spread: "Preferred", allowEviction: true },
+    rollout: { maxUnavailable: 1, maxSurge: 1, drainSeconds: 30 },
+    endpoint: { port: 8080, path: "/v1/chat/completions", type: "ClusterIP" },
+  });
+});
+
+test("a Model, a Host and a replica get theirs", async () => {
+  expect((await accepted(manifest("Model", "tiny", "default"))).spec).toMatchObject({
+    refreshPolicy: "IfNotPresent",
+    prefetch: false,
+  });
+  expect((await accepted(withFields(manifest("Host", "mac-1"), { spec: undefined }))).spec).toEqual({
+    addresses: [],
+    unschedulable: false,
+    drain: false,
+    memory: { evictionEnabled: true },
+  });
+  expect((await accepted(manifest("InferenceReplica", "chat-0-abc", "default"))).spec).toMatchObject({
+    drainSeconds: 30,
+    hostLostSeconds: 300,
+    priority: "normal",
+    probes: { timeoutSeconds: 5, failureThreshold: 3 },
+    memory: { claimBytes: 1_000_000, kvBytes: 0 },
+    template: { model: { files: [], refreshPolicy: "IfNotPresent" } },
+  });
+});
+
+type Good = readonly [kind: ManifestKind, title: string, fields: Record<string, unknown>];
+
+const good: readonly Good[] = [
+  ["Model", "a bare repository", { "spec.source": "org/Repo-1.5_x" }],
+  ["Model", "a revision", { "spec.source": "hf://org/repo/dir/a.gguf@main" }],
+  ["Model", "an absolute path", { "spec.source": "/Volumes/models/a.gguf" }],
+  ["Model", "an ollama source", { "spec.source": "ollama://qwen3:4b", "spec.format": "ollama" }],
+  ["Model", "a bucket", { "spec.source": "oss://bucket/key" }],
+  ["Model", "a budget as a number", { "spec.hardware.memoryBudget": 8_589_934_592 }],
+  ["Model", "a whole fraction", { "spec.hardware.memoryFraction": 1 }],
+  ["Model", "split files", { "spec.files": ["q4/m-00001-of-00002.gguf", "q4/m-00002-of-00002.gguf"] }],
+  ["Model", "a name with a dot", { "metadata.name": "llama-3.1-8b" }],
+  ["InferenceService", "the longest name", { "metadata.name": `s${"x".repeat(49)}` }],
+  ["InferenceService", "a node port", { "spec.endpoint": { type: "NodePort", nodePort: 30080 } }],
+  [
+    "InferenceService",
+    "a draft model",
+    { "spec.speculativeDecoding": { type: "draft", draftModelRef: "d" } },
+  ],
+  [
+    "InferenceService",
+    "a partition",
+    { "spec.resources.gpuSharing": { mode: "partitioned", profile: "1g.10gb" } },
+  ],
+  [
+    "InferenceService",
+    "rope scaling",
+    { "spec.ropeScaling": { type: "yarn", factor: "4.0", originalContext: 32768 } },
+  ],
+  ["InferenceService", "thinking turned off", { "spec.reasoningBudget": 0 }],
+  [
+    "InferenceService",
+    "plain Kubernetes types",
+    { "spec.affinity": { nodeAffinity: {} }, "spec.env": [{ name: "A", value: "b" }] },
+  ],
+  [
+    "InferenceService",
+    "quantities",
+    { "spec.resources": { cpu: 4, memory: "16Gi", hostMemory: "1.5G", ephemeralStorage: "1e9" } },
+  ],
+  ["InferenceReplica", "the longest name", { "metadata.name": `r${"x".repeat(62)}` }],
+  [
+    "Host",
+    "addresses and ranges",
+    { "spec.addresses": ["192.168.1.20", "10.0.0.0/8", "fd00::1", "fd00::/64"] },
+  ],
+  [
+    "Host",
+    "budgets",
+    { "spec.memory": { systemReserve: "8Gi", gpuBudget: 68719476736 }, "spec.disk.quota": "500G" },
+  ],
+  ["Host", "the longest name", { "metadata.name": `h${"x".repeat(62)}` }],
+];
+
+test.concurrent.for(good)("a %s is accepted: %s", async ([kind, , fields]) => {
+  const object = withFields(manifest(kind, "good", kind === "Host" ? undefined : "default"), fields);
+  await expect(accepted(object)).resolves.toBeDefined();
+});
+
+test("kubectl explain teaches", async () => {
+  const words = (text: string) => text.replace(/\s+/g, " ");
+  expect(words(await kubectl(["explain", "isvc.spec.contextSize"]))).toContain(
+    "8192 with 4 slots gives each request 2048",
+  );
+  expect(words(await kubectl(["explain", "irep.spec.template"]))).toContain("Immutable as a whole");
+  expect(words(await kubectl(["explain", "mbhost.spec.memory.systemReserve"]))).toContain(
+    "kept free for macOS",
+  );
+  expect(words(await kubectl(["explain", "mdl.spec.source"]))).toContain("hf://org/repo");
+});
+
+test("kubectl scale works, and the scale subresource carries the selector", async () => {
+  await using namespace = await sharedCluster().namespace();
+  const at = ["-n", namespace.name];
+  await kubectl([...at, "create", "-f", "-"], manifest("InferenceService", "chat"));
+  await kubectl([...at, "scale", "isvc", "chat", "--replicas=3"]);
+  const status = { status: { replicas: 2, selector: "metalbridge.dev/service=chat" } };
+  await kubectl([
+    ...at,
+    "patch",
+    "isvc",
+    "chat",
+    "--subresource=status",
+    "--type=merge",
+    "-p",
+    JSON.stringify(status),
+  ]);
+  const path = `/apis/metalbridge.dev/v1alpha1/namespaces/${namespace.name}/inferenceservices/chat/scale`;
+  expect(JSON.parse(await kubectl(["get", "--raw", path]))).toMatchObject({
+    spec: { replicas: 3 },
+    status: { replicas: 2, selector: "metalbridge.dev/service=chat" },
+  });
+  await expect(kubectl([...at, "scale", "isvc", "chat", "--replicas=101"])).rejects.toThrow(/spec\.replicas/);
+});
+
+test("a host's replicas can be selected, and their template cannot be changed or taken away", async () => {
+  await using namespace = await sharedCluster().namespace();
+  const at = ["-n", namespace.name];
+  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
+  const other = withFields(manifest("InferenceReplica", "chat-1-b"), { "spec.template.hostName": "mac-2" });
+  await kubectl([...at, "create", "-f", "-"], other);
+  const select = [...at, "get", "irep", "-o", "name", "--field-selector"];
+  expect(await kubectl([...select, "spec.template.hostName=mac-2"])).toBe(
+    "inferencereplica.metalbridge.dev/chat-1-b\n",
+  );
+  const patch = (type: string, change: unknown) =>
+    kubectl([...at, "patch", "irep", "chat-0-a", `--type=${type}`, "-p", JSON.stringify(change)]);
+  await expect(patch("merge", { spec: { template: { hostName: "mac-2" } } })).rejects.toThrow(
+    /spec\.template is immutable/,
+  );
+  await expect(patch("json", [{ op: "remove", path: "/spec/template" }])).rejects.toThrow(
+    /spec\.template: Required/,
+  );
+  await expect(patch("json", [{ op: "remove", path: "/spec" }])).rejects.toThrow(/spec: Required/);
+  await expect(patch("merge", { spec: { drainSeconds: 5, priority: "low" } })).resolves.toContain("patched");
+});
+
+test("kubectl get tells the story of a replica", async () => {
+  await using namespace = await sharedCluster().namespace();
+  const at = ["-n", namespace.name];
+  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
+  const condition = {
+    type: "HostReachable",
+    status: "False",
+    reason: "LeaseExpired",
+    message: "silent",
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+  };
+  const status = { status: { phase: "Ready", reason: "Serving", port: 21000, conditions: [condition] } };
+  await kubectl([
+    ...at,
+    "patch",
+    "irep",
+    "chat-0-a",
+    "--subresource=status",
+    "--type=merge",
+    "-p",
+    JSON.stringify(status),
+  ]);
+  const [head = "", row = ""] = (await kubectl([...at, "get", "irep"])).split("\n");
+  expect(head.split(/\s+/)).toEqual(["NAME", "PHASE", "REASON", "HOST", "HOSTREACHABLE", "PORT", "AGE"]);
+  expect(row.split(/\s+/).slice(0, 6)).toEqual(["chat-0-a", "Ready", "Serving", "mac-1", "False", "21000"]);
+  expect(await kubectl([...at, "get", "metalbridge", "-o", "name"])).toContain("chat-0-a");
+});

@@ -1,0 +1,177 @@
+/** Bad Models, InferenceReplicas and Hosts: the real API server refuses each with a message that names the field. */
+import { expect, test } from "vitest";
+import { sharedCluster } from "../../../test/cluster/cluster.ts";
+import { type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+
+type Case = readonly [kind: ManifestKind, title: string, fields: Record<string, unknown>, says: RegExp];
+
+const DIGEST = "a".repeat(64);
+
+const cases: readonly Case[] = [
+  ["Model", "unknown field", { "spec.sources": "x" }, /unknown field "spec\.sources"/],
+  ["Model", "no source", { "spec.source": undefined }, /spec\.source: Required/],
+  ["Model", "empty source", { "spec.source": "" }, /spec\.source/],
+  ["Model", "source of an unknown scheme", { "spec.source": "ftp://host/x.gguf" }, /spec\.source must be/],
+  ["Model", "source with a space", { "spec.source": "https://host/a b.gguf" }, /spec\.source must be/],
+  ["Model", "relative path", { "spec.source": "../model.gguf" }, /spec\.source must be/],
+  ["Model", "checksum too short", { "spec.sha256": "abc" }, /spec\.sha256/],
+  [
+    "Model",
+    "checksum of an ollama source",
+    { "spec.source": "ollama://qwen3:4b", "spec.sha256": DIGEST },
+    /spec\.sha256 cannot be checked/,
+  ],
+  ["Model", "format that does not exist", { "spec.format": "onnx" }, /spec\.format: Unsupported value/],
+  ["Model", "ollama format from elsewhere", { "spec.format": "ollama" }, /spec\.format ollama goes with/],
+  [
+    "Model",
+    "gguf format from ollama",
+    { "spec.source": "ollama://qwen3:4b", "spec.format": "gguf" },
+    /spec\.format ollama goes with/,
+  ],
+  [
+    "Model",
+    "files of an ollama source",
+    { "spec.source": "ollama://qwen3:4b", "spec.files": ["a"] },
+    /spec\.files and spec\.mmproj/,
+  ],
+  [
+    "Model",
+    "file outside the source",
+    { "spec.files": ["a/../../etc/passwd"] },
+    /spec\.files\[0\].*no '\.\.'/,
+  ],
+  ["Model", "absolute file", { "spec.files": ["/etc/passwd"] }, /spec\.files\[0\]/],
+  ["Model", "projector outside the source", { "spec.mmproj": "../mmproj.gguf" }, /spec\.mmproj/],
+  [
+    "Model",
+    "refresh policy that does not exist",
+    { "spec.refreshPolicy": "Always" },
+    /spec\.refreshPolicy: Unsupported value/,
+  ],
+  [
+    "Model",
+    "accelerator that does not exist",
+    { "spec.hardware.accelerator": "tpu" },
+    /spec\.hardware\.accelerator: Unsupported value/,
+  ],
+  ["Model", "too many GPUs", { "spec.hardware.gpu.count": 9 }, /spec\.hardware\.gpu\.count/],
+  [
+    "Model",
+    "budget and fraction",
+    { "spec.hardware": { memoryBudget: "8Gi", memoryFraction: 0.5 } },
+    /only one of hardware\.memoryBudget/,
+  ],
+  ["Model", "fraction 0", { "spec.hardware.memoryFraction": 0 }, /spec\.hardware\.memoryFraction/],
+  ["Model", "fraction above 1", { "spec.hardware.memoryFraction": 1.1 }, /spec\.hardware\.memoryFraction/],
+  [
+    "Model",
+    "budget that is no quantity",
+    { "spec.hardware.memoryBudget": "lots" },
+    /spec\.hardware\.memoryBudget/,
+  ],
+  [
+    "Model",
+    "budget 0",
+    { "spec.hardware.memoryBudget": "0Gi" },
+    /hardware\.memoryBudget must be greater than 0/,
+  ],
+  [
+    "Model",
+    "budget 0 as a number",
+    { "spec.hardware.memoryBudget": 0 },
+    /hardware\.memoryBudget must be greater than 0/,
+  ],
+  [
+    "Model",
+    "claims and resource name",
+    {
+      "spec.hardware.gpu": { resourceName: "a.b/c", resourceClaims: [{ name: "g", resourceClaimName: "c" }] },
+    },
+    /hardware\.gpu\.resourceName/,
+  ],
+  [
+    "Model",
+    "claim without a reference",
+    { "spec.hardware.gpu.resourceClaims": [{ name: "g" }] },
+    /hardware\.gpu\.resourceClaims/,
+  ],
+  [
+    "Model",
+    "resource name without a domain",
+    { "spec.hardware.gpu.resourceName": "gpu" },
+    /spec\.hardware\.gpu\.resourceName/,
+  ],
+  [
+    "Model",
+    "layer range that is none",
+    { "spec.hardware.gpu.sharding.layerSplit": ["1..4"] },
+    /layerSplit\[0\]/,
+  ],
+  ["Model", "secret without a name", { "spec.sourceSecretRef": {} }, /spec\.sourceSecretRef\.name: Required/],
+  ["InferenceReplica", "no template", { "spec.template": undefined }, /spec\.template: Required/],
+  ["InferenceReplica", "no memory", { "spec.memory": undefined }, /spec\.memory: Required/],
+  ["InferenceReplica", "no claim", { "spec.memory": {} }, /spec\.memory\.claimBytes: Required/],
+  [
+    "InferenceReplica",
+    "no host",
+    { "spec.template.hostName": undefined },
+    /spec\.template\.hostName: Required/,
+  ],
+  ["InferenceReplica", "negative claim", { "spec.memory.claimBytes": -1 }, /spec\.memory\.claimBytes/],
+  ["InferenceReplica", "drain too long", { "spec.drainSeconds": 3601 }, /spec\.drainSeconds/],
+  ["InferenceReplica", "negative drain", { "spec.drainSeconds": -1 }, /spec\.drainSeconds/],
+  [
+    "InferenceReplica",
+    "deadline that is no time",
+    { "spec.drain": { reason: "Rollout", deadline: "soon" } },
+    /spec\.drain\.deadline/,
+  ],
+  [
+    "InferenceReplica",
+    "unknown engine setting",
+    { "spec.template.engine.ctx": 1 },
+    /unknown field "spec\.template\.engine\.ctx"/,
+  ],
+  ["InferenceReplica", "no mode", { "spec.template.engine": {} }, /spec\.template\.engine\.mode: Required/],
+  [
+    "InferenceReplica",
+    "name too long",
+    { "metadata.name": `r${"x".repeat(63)}` },
+    /metadata\.name of an InferenceReplica/,
+  ],
+  [
+    "InferenceReplica",
+    "name with a dot",
+    { "metadata.name": "chat.0" },
+    /metadata\.name of an InferenceReplica/,
+  ],
+  ["Host", "unknown field", { "spec.address": "10.0.0.1" }, /unknown field "spec\.address"/],
+  ["Host", "address that is none", { "spec.addresses": ["mac.local"] }, /spec\.addresses\[0\]/],
+  [
+    "Host",
+    "address twice",
+    { "spec.addresses": ["10.0.0.1", "10.0.0.1"] },
+    /spec\.addresses\[1\]: Duplicate/,
+  ],
+  ["Host", "address with impossible bytes", { "spec.addresses": ["10.0.0.300"] }, /spec\.addresses/],
+  ["Host", "mask that is none", { "spec.addresses": ["10.0.0.0/33"] }, /spec\.addresses/],
+  ["Host", "loopback address", { "spec.addresses": ["127.0.0.1"] }, /spec\.addresses.*loopback/],
+  [
+    "Host",
+    "reserve that is no quantity",
+    { "spec.memory.systemReserve": "8 GB" },
+    /spec\.memory\.systemReserve/,
+  ],
+  ["Host", "negative budget", { "spec.memory.gpuBudget": -1 }, /spec\.memory\.gpuBudget/],
+  ["Host", "name with a dot", { "metadata.name": "mac.local" }, /metadata\.name of a Host/],
+  ["Host", "name too long", { "metadata.name": `h${"x".repeat(63)}` }, /metadata\.name of a Host.*63/],
+];
+
+test.concurrent.for(cases)("a %s is refused: %s", async ([kind, , fields, says]) => {
+  const bad = withFields(manifest(kind, "refused", kind === "Host" ? undefined : "default"), fields);
+  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], {
+    input: JSON.stringify(bad),
+  });
+  await expect(apply).rejects.toThrow(says);
+});

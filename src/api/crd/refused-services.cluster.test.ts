@@ -1,0 +1,208 @@
+/** Bad InferenceServices: the real API server refuses each with a message that names the field. */
+import { expect, test } from "vitest";
+import { sharedCluster } from "../../../test/cluster/cluster.ts";
+import { manifest, withFields } from "../../../test/fixtures/manifests.ts";
+
+type Case = readonly [title: string, fields: Record<string, unknown>, says: RegExp];
+
+const cases: readonly Case[] = [
+  ["unknown field", { "spec.contextsize": 4096 }, /unknown field "spec\.contextsize"/],
+  ["unknown nested field", { "spec.endpoint.prot": 80 }, /unknown field "spec\.endpoint\.prot"/],
+  ["no modelRef", { "spec.modelRef": undefined }, /spec\.modelRef: Required/],
+  ["no spec", { spec: undefined }, /spec: Required/],
+  ["modelRef that is no name", { "spec.modelRef": "My Model" }, /spec\.modelRef/],
+  ["runtime that does not exist", { "spec.runtime": "exllama" }, /spec\.runtime: Unsupported value/],
+  ["mode that does not exist", { "spec.mode": "speech" }, /spec\.mode: Unsupported value/],
+  ["replicas of a wrong type", { "spec.replicas": "two" }, /spec\.replicas/],
+  ["negative replicas", { "spec.replicas": -1 }, /spec\.replicas/],
+  ["too many replicas", { "spec.replicas": 101 }, /spec\.replicas/],
+  ["priority that does not exist", { "spec.priority": "urgent" }, /spec\.priority: Unsupported value/],
+  ["context too small", { "spec.contextSize": 127 }, /spec\.contextSize/],
+  ["context too large", { "spec.contextSize": 2_097_153 }, /spec\.contextSize/],
+  [
+    "context too small for its slots",
+    { "spec.contextSize": 512, "spec.parallelSlots": 64 },
+    /spec\.contextSize.*parallelSlots/,
+  ],
+  ["no slots", { "spec.parallelSlots": 0 }, /spec\.parallelSlots/],
+  ["too many slots", { "spec.parallelSlots": 65 }, /spec\.parallelSlots/],
+  ["cache type that does not exist", { "spec.cacheTypeK": "q3_0" }, /spec\.cacheTypeK: Unsupported value/],
+  ["cache type with a space", { "spec.cacheTypeCustomV": "q8 0" }, /spec\.cacheTypeCustomV/],
+  [
+    "quantized values without flash attention",
+    { "spec.cacheTypeV": "q8_0", "spec.flashAttention": false },
+    /spec\.cacheTypeV.*flash attention/,
+  ],
+  ["flashAttention as a word", { "spec.flashAttention": "auto" }, /spec\.flashAttention/],
+  ["batch too large", { "spec.batchSize": 16_385 }, /spec\.batchSize/],
+  [
+    "micro batch above batch",
+    { "spec.batchSize": 256, "spec.uBatchSize": 512 },
+    /spec\.uBatchSize.*spec\.batchSize/,
+  ],
+  ["micro batch above the default batch", { "spec.uBatchSize": 4096 }, /spec\.uBatchSize/],
+  ["negative prompt cache", { "spec.promptCacheMiB": -1 }, /spec\.promptCacheMiB/],
+  [
+    "prompt cache for embeddings",
+    { "spec.mode": "embedding", "spec.promptCacheMiB": 64 },
+    /spec\.promptCacheMiB/,
+  ],
+  [
+    "rope scaling without a type",
+    { "spec.ropeScaling": { factor: "2" } },
+    /spec\.ropeScaling\.type: Required/,
+  ],
+  [
+    "rope factor as a number",
+    { "spec.ropeScaling": { type: "yarn", factor: 2 } },
+    /spec\.ropeScaling\.factor/,
+  ],
+  [
+    "rope factor zero",
+    { "spec.ropeScaling": { type: "yarn", factor: "0.0" } },
+    /ropeScaling\.factor must be greater than 0/,
+  ],
+  [
+    "original context with linear",
+    { "spec.ropeScaling": { type: "linear", originalContext: 4096 } },
+    /ropeScaling\.originalContext/,
+  ],
+  ["negative reasoning budget", { "spec.reasoningBudget": -1 }, /spec\.reasoningBudget/],
+  [
+    "reasoning message without budget",
+    { "spec.reasoningBudgetMessage": "enough" },
+    /spec\.reasoningBudgetMessage needs spec\.reasoningBudget/,
+  ],
+  ["oMLX bits that do not exist", { "spec.turboQuantBits": 4 }, /spec\.turboQuantBits: Unsupported value/],
+  ["extraArgs as a text", { "spec.extraArgs": "--verbose" }, /spec\.extraArgs/],
+  [
+    "draft type without draft",
+    { "spec.speculativeDecoding": { type: "draft" } },
+    /speculativeDecoding.*draftModelRef/,
+  ],
+  [
+    "draft without a draft type",
+    { "spec.speculativeDecoding": { type: "ngram-simple", draftModelRef: "d" } },
+    /speculativeDecoding\.draftModelRef/,
+  ],
+  [
+    "two drafts",
+    { "spec.speculativeDecoding": { type: "draft", draftModelRef: "d", draftModel: "d.gguf" } },
+    /only one of speculativeDecoding\.draftModelRef/,
+  ],
+  [
+    "speculative probability above 1",
+    { "spec.speculativeDecoding": { type: "mtp", pMin: 1.5 } },
+    /speculativeDecoding\.pMin/,
+  ],
+  [
+    "speculation for embeddings",
+    { "spec.mode": "embedding", "spec.speculativeDecoding": { type: "mtp" } },
+    /spec\.speculativeDecoding needs spec\.mode chat/,
+  ],
+  ["port 0", { "spec.endpoint.port": 0 }, /spec\.endpoint\.port/],
+  ["path without slash", { "spec.endpoint.path": "v1" }, /spec\.endpoint\.path/],
+  [
+    "nodePort without NodePort",
+    { "spec.endpoint.nodePort": 30080 },
+    /endpoint\.nodePort needs endpoint\.type NodePort/,
+  ],
+  [
+    "nodePort out of range",
+    { "spec.endpoint": { type: "NodePort", nodePort: 8080 } },
+    /spec\.endpoint\.nodePort/,
+  ],
+  ["endless drain", { "spec.rollout.drainSeconds": 3601 }, /spec\.rollout\.drainSeconds/],
+  [
+    "rollout that cannot move",
+    { "spec.rollout": { maxUnavailable: 0, maxSurge: 0 } },
+    /rollout\.maxUnavailable and rollout\.maxSurge/,
+  ],
+  [
+    "history limit twice",
+    { "spec.revisionHistoryLimit": 1, "spec.rollout.revisionHistoryLimit": 2 },
+    /spec\.revisionHistoryLimit/,
+  ],
+  ["hostLostSeconds 0", { "spec.hostLostSeconds": 0 }, /spec\.hostLostSeconds/],
+  ["host that is no label", { "spec.placement.hosts": ["mac.local"] }, /spec\.placement\.hosts\[0\]/],
+  ["host twice", { "spec.placement.hosts": ["a", "a"] }, /spec\.placement\.hosts\[1\]: Duplicate/],
+  [
+    "selector without values",
+    { "spec.placement.hostSelector": { matchExpressions: [{ key: "a", operator: "In" }] } },
+    /hostSelector\.matchExpressions\[0\].*values/,
+  ],
+  [
+    "spread that does not exist",
+    { "spec.placement.spread": "always" },
+    /spec\.placement\.spread: Unsupported value/,
+  ],
+  ["auth without a secret", { "spec.auth": {} }, /spec\.auth\.secretRef: Required/],
+  [
+    "autoscaling without a maximum",
+    { "spec.autoscaling": { minReplicas: 1 } },
+    /spec\.autoscaling\.maxReplicas: Required/,
+  ],
+  [
+    "autoscaling upside down",
+    { "spec.autoscaling": { minReplicas: 5, maxReplicas: 2 } },
+    /autoscaling\.minReplicas/,
+  ],
+  [
+    "partition without a profile",
+    { "spec.resources.gpuSharing": { mode: "partitioned" } },
+    /gpuSharing\.profile/,
+  ],
+  [
+    "memory limit without sharing",
+    { "spec.resources.gpuSharing": { memoryLimitGiB: 4 } },
+    /gpuSharing\.memoryLimitGiB/,
+  ],
+  ["memory that is no quantity", { "spec.resources.memory": "4 gigs" }, /spec\.resources\.memory/],
+  ["too many GPUs", { "spec.resources.gpu": 9 }, /spec\.resources\.gpu/],
+  [
+    "claim of an ephemeral cache",
+    { "spec.modelCache": { persistence: "Ephemeral", claimName: "c" } },
+    /modelCache\.claimName/,
+  ],
+  ["objective below 50", { "spec.slo": { objective: "49" } }, /spec\.slo\.objective/],
+  [
+    "latency without a threshold",
+    { "spec.slo": { objective: "99", indicator: "latency" } },
+    /slo\.latencyThreshold/,
+  ],
+  ["window without a unit", { "spec.slo": { objective: "99", window: "28" } }, /spec\.slo\.window/],
+  [
+    "GPU share above 0.99",
+    { "spec.vllmConfig": { gpuMemoryUtilization: 1 } },
+    /spec\.vllmConfig\.gpuMemoryUtilization/,
+  ],
+  [
+    "generic without image or command",
+    { "spec.runtime": "generic" },
+    /spec\.runtime generic needs spec\.image or spec\.command/,
+  ],
+  [
+    "toleration effect that does not exist",
+    { "spec.tolerations": [{ effect: "Never" }] },
+    /spec\.tolerations\[0\]\.effect: Unsupported value/,
+  ],
+  [
+    "name too long",
+    { "metadata.name": `s${"x".repeat(50)}` },
+    /metadata\.name of an InferenceService may have at most 50 characters/,
+  ],
+  ["name with a dot", { "metadata.name": "llama-3.1" }, /metadata\.name of an InferenceService.*no dots/],
+  [
+    "name that starts with a digit",
+    { "metadata.name": "3b" },
+    /metadata\.name of an InferenceService must start with a letter/,
+  ],
+];
+
+test.concurrent.for(cases)("an InferenceService is refused: %s", async ([, fields, says]) => {
+  const bad = withFields(manifest("InferenceService", "refused", "default"), fields);
+  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], {
+    input: JSON.stringify(bad),
+  });
+  await expect(apply).rejects.toThrow(says);
+});
