@@ -1,6 +1,7 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
 import { MetalbridgeError } from "../../src/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import type { Source } from "../../src/source/source.ts";
 import { publishView } from "./blobs.ts";
 import type { FetchContent } from "./fetch-content.ts";
 import { type Layout, requestKey, viewKey } from "./layout.ts";
@@ -11,7 +12,6 @@ import { plainUrl } from "./remote/failure.ts";
 import type { RemoteRules } from "./remote/request.ts";
 import { type RetryLimits, retrying } from "./remote/retrying.ts";
 import { isUnchanged } from "./remote/revalidate.ts";
-import type { Source } from "./source-stub.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
 export interface ModelFetcher {

@@ -271,12 +271,12 @@ test("files on the host are used in place, inside the allowed roots only", async
   });
   const cases: [string, string][] = [
     [outside, "SourceNotAllowed"],
-    [`${root}/../outside.gguf`, "SourceNotAllowed"],
+    [`${root}/../outside.gguf`, "SourceInvalid"],
     [`${root}/link.gguf`, "SourceNotAllowed"],
     ["/etc/passwd", "SourceNotAllowed"],
     [`${root}/none.gguf`, "SourceNotFound"],
     [`${root}/m.gguf/x.gguf`, "SourceNotFound"],
-    [`${root}/folder`, "SourceNotFound"],
+    [`${root}/folder`, "SourceIsNotAModel"],
     [`${root}/empty.gguf`, "SourceEmpty"],
     [`${root}/page.gguf`, "SourceIsNotAModel"],
   ];

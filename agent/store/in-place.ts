@@ -4,8 +4,10 @@ import { constants, createReadStream, type Stats } from "node:fs";
 import { access, readdir, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve as resolvePath, sep } from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
+import { chooseGgufFiles } from "../../src/source/choose-file.ts";
+import { splitFileNames } from "../../src/source/split-files.ts";
 import { systemCode } from "./atomic.ts";
-import { checkFileName, shardsOf } from "./names.ts";
+import { checkFileName } from "./names.ts";
 import { AttemptFailure } from "./remote/failure.ts";
 import { firstBytesCheck } from "./remote/first-bytes.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
@@ -84,22 +86,14 @@ async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions):
 }
 
 async function fileNames(path: string, isFolder: boolean, request: ModelRequest): Promise<readonly string[]> {
-  const asked = (request.files ?? []).map(checkFileName).flatMap(shardsOf);
-  if (!isFolder) return [...new Set([...shardsOf(basename(path)), ...asked])];
+  const asked = (request.files ?? []).map(checkFileName).flatMap(splitFileNames);
+  if (!isFolder) return [...new Set([...splitFileNames(basename(path)), ...asked])];
   if (asked.length > 0) return [...new Set(asked)];
   const found = (await readdir(path, { withFileTypes: true }))
     .filter((entry) => !entry.isDirectory())
     .map((entry) => entry.name);
   if ((request.format ?? "gguf") !== "gguf") return found.filter((name) => !name.startsWith(".")).sort();
-  const models = found.filter((name) => name.endsWith(".gguf") && !/mmproj/i.test(name)).sort();
-  const [first] = models;
-  if (first !== undefined && models.some((name) => !shardsOf(first).includes(name))) {
-    throw new MetalbridgeError(
-      "SourceAmbiguous",
-      `${path} holds several models: ${models.slice(0, 8).join(", ")}`,
-    );
-  }
-  return first === undefined ? [] : shardsOf(first);
+  return chooseGgufFiles({ available: found, repo: path });
 }
 
 async function findProjector(

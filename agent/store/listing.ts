@@ -1,10 +1,12 @@
 /** From a request to the remote files that make up the model. */
 import { MetalbridgeError } from "../../src/errors.ts";
-import { checkFileName, shardsOf } from "./names.ts";
+import { chooseGgufFiles } from "../../src/source/choose-file.ts";
+import type { Source } from "../../src/source/source.ts";
+import { splitFileNames } from "../../src/source/split-files.ts";
+import { checkFileName } from "./names.ts";
 import type { RemoteFile } from "./remote/download.ts";
 import { fileUrl, type Repository, readRepository } from "./remote/hugging-face.ts";
 import type { RemoteRules } from "./remote/request.ts";
-import type { Source } from "./source-stub.ts";
 import type { ModelRequest } from "./types.ts";
 
 export interface Listing {
@@ -42,7 +44,7 @@ export async function listRemoteFiles(
 
 function listWeb(url: URL, request: ModelRequest): Listing {
   const own = url.pathname.endsWith("/") ? [] : [lastSegment(url)];
-  const names = unique([...own, ...(request.files ?? [])].map(checkFileName).flatMap(shardsOf));
+  const names = unique([...own, ...(request.files ?? [])].map(checkFileName).flatMap(splitFileNames));
   const beside = (name: string): URL => {
     if (name === own[0]) return url;
     const target = new URL(name.split("/").map(encodeURIComponent).join("/"), url);
@@ -88,7 +90,7 @@ async function listRepository(
   const repository: Repository = found ?? { revision: source.revision, files: [] };
   const names =
     asked.length > 0
-      ? asked.map(checkFileName).flatMap(shardsOf)
+      ? asked.map(checkFileName).flatMap(splitFileNames)
       : chooseFiles(repository, source.repo, request);
   const known = new Map(repository.files.map((file) => [file.name, file]));
   const locate = (name: string): Omit<RemoteFile, "isGguf"> => {
@@ -114,18 +116,7 @@ function chooseFiles(repository: Repository, repo: string, request: ModelRequest
     if (wanted.length === 0) throw new MetalbridgeError("SourceNotFound", `${repo} holds no files`);
     return wanted.map(checkFileName);
   }
-  const models = names.filter((name) => name.endsWith(".gguf") && !/mmproj/i.test(name)).sort();
-  const [first] = models;
-  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${repo} holds no .gguf file`);
-  const shards = shardsOf(checkFileName(first));
-  if (models.some((name) => !shards.includes(name))) {
-    const shown = models.slice(0, 8).join(", ");
-    throw new MetalbridgeError(
-      "SourceAmbiguous",
-      `${repo} holds ${models.length} models: ${shown}${models.length > 8 ? ", …" : ""}`,
-    );
-  }
-  return shards;
+  return chooseGgufFiles({ available: names, repo }).map(checkFileName);
 }
 
 function assemble(

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { uptime } from "node:os";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
+import { parseSource } from "../../src/source/source.ts";
 import { type Admission, createAdmission } from "./admission.ts";
 import { blobPath, blobSize, removeBlob } from "./blobs.ts";
 import { readDiskSpace } from "./disk.ts";
@@ -11,7 +12,6 @@ import { fetchModel, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createLayout, type Layout, requestKey } from "./layout.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
-import { parseSource } from "./source-stub.ts";
 import type { ModelRequest, ModelStore, StoredModel, StoreLimits, StoreOptions } from "./types.ts";
 import { createUsage, describeRef } from "./usage.ts";
 

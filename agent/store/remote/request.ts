@@ -4,10 +4,10 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
-import { type AddressRules, isAddressAllowed } from "./addresses.ts";
+import { type AddressPolicy, isForbiddenAddress } from "../../../src/source/address-policy.ts";
 import { type AttemptFailure, lasting, passing, plainUrl } from "./failure.ts";
 
-export interface RemoteRules extends AddressRules {
+export interface RemoteRules extends AddressPolicy {
   /** Host names that may be asked; absent means any. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** `host:port` that the operator configured: private and loopback addresses are fine there. */
@@ -72,7 +72,7 @@ function checkUrl(url: URL, rules: RemoteRules): void {
     throw lasting("SourceNotAllowed", `host ${url.hostname} is not among the allowed remote hosts`);
   }
   const literal = url.hostname.replace(/^\[|\]$/g, "");
-  if (isIP(literal) !== 0 && !isAddressAllowed(literal, rulesFor(url, rules)))
+  if (isIP(literal) !== 0 && isForbiddenAddress(literal, rulesFor(url, rules)))
     throw addressRefused(url, literal);
 }
 
@@ -85,7 +85,7 @@ function isHostAllowed(hostname: string, allowed: readonly string[] | undefined)
   });
 }
 
-function rulesFor(url: URL, rules: RemoteRules): AddressRules {
+function rulesFor(url: URL, rules: RemoteRules): AddressPolicy {
   return url.host === rules.trustedHost ? { allowLoopback: true, allowPrivate: true } : rules;
 }
 
@@ -154,7 +154,7 @@ function guardedLookup(url: URL, rules: RemoteRules, refusal: { failure?: Attemp
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
       if (error !== null) return callback(error, []);
-      const allowed = found.filter((entry) => isAddressAllowed(entry.address, rulesFor(url, rules)));
+      const allowed = found.filter((entry) => !isForbiddenAddress(entry.address, rulesFor(url, rules)));
       const first = allowed[0];
       if (first === undefined) {
         refusal.failure = addressRefused(url, found[0]?.address ?? "no address");
