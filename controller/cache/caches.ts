@@ -1,0 +1,161 @@
+/** The controller's copies of what it reads, with the groupings that its passes ask for. */
+import {
+  LABEL_HOST,
+  LABEL_SERVICE,
+  LABEL_SERVICE_UID,
+  LABEL_SLICE_MANAGED_BY,
+  NAMESPACE_HOSTS,
+  SLICE_MANAGED_BY,
+} from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, LEASES, SERVICES } from "../../src/kube/kinds.ts";
+import type { ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
+import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { createGrouping, type Grouping } from "./grouping.ts";
+
+/** What a change touches; every handler is quick and only enqueues. */
+export interface ChangeHandlers {
+  readonly onModel: (namespace: string, name: string) => void;
+  /** `namespace/name` of an InferenceService. */
+  readonly onService: (key: string) => void;
+  readonly onReplica: (key: string, replica: InferenceReplica | undefined) => void;
+  readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
+  readonly onHostMember: (host: string) => void;
+  readonly onLease: (host: string, lease: Lease | undefined) => void;
+  readonly onLeaseTrouble: () => void;
+}
+
+export interface Caches {
+  readonly models: Reflector<Model>;
+  readonly services: Reflector<InferenceService>;
+  readonly replicas: Reflector<InferenceReplica>;
+  readonly hosts: Reflector<Host>;
+  readonly kubeServices: Reflector<Service>;
+  readonly slices: Reflector<EndpointSlice>;
+  readonly leases: Reflector<Lease>;
+  readonly revisions: Reflector<ControllerRevision>;
+  /** By `namespace/name` of the service. */
+  readonly replicasOfService: Grouping<InferenceReplica>;
+  readonly slicesOfService: Grouping<EndpointSlice>;
+  readonly kubeServicesOfService: Grouping<Service>;
+  readonly revisionsOfService: Grouping<ControllerRevision>;
+  /** By `namespace/name` of the Model. */
+  readonly servicesOfModel: Grouping<InferenceService>;
+  /** By name of the host. */
+  readonly replicasOfHost: Grouping<InferenceReplica>;
+  readonly slicesOfHost: Grouping<EndpointSlice>;
+}
+
+export interface CacheOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Starts every watch. The copies are complete once `whenSynced` has resolved. */
+export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
+  const groupings = createGroupings();
+  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof CacheOptions>) =>
+    startReflector<T>({ ...options, ...rest });
+  const owned =
+    <T extends KubeObject>(grouping: Grouping<T>) =>
+    (key: string, object: T | undefined, before: T | undefined) => {
+      for (const service of grouping.note(key, object, before)) on.onService(service);
+    };
+  return {
+    ...groupings,
+    models: start({
+      kind: MODELS,
+      onChange: (_, object, before) => {
+        const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
+        on.onModel(namespace, name);
+      },
+    }),
+    services: start({
+      kind: INFERENCE_SERVICES,
+      onChange: (key, object, before) => {
+        groupings.servicesOfModel.note(key, object, before);
+        on.onService(key);
+      },
+    }),
+    replicas: start({
+      kind: INFERENCE_REPLICAS,
+      onChange: (key, object, before) => {
+        for (const service of groupings.replicasOfService.note(key, object, before)) on.onService(service);
+        for (const host of groupings.replicasOfHost.note(key, object, before)) on.onHostMember(host);
+        on.onReplica(key, object);
+      },
+    }),
+    hosts: start({ kind: HOSTS, onChange: on.onHost }),
+    kubeServices: start({
+      kind: SERVICES,
+      labelSelector: LABEL_SERVICE_UID,
+      onChange: owned(groupings.kubeServicesOfService),
+    }),
+    revisions: start({
+      kind: CONTROLLER_REVISIONS,
+      labelSelector: LABEL_SERVICE_UID,
+      onChange: owned(groupings.revisionsOfService),
+    }),
+    slices: start({
+      kind: ENDPOINT_SLICES,
+      labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
+      onChange: (key, object, before) => {
+        owned(groupings.slicesOfService)(key, object, before);
+        for (const host of groupings.slicesOfHost.note(key, object, before)) on.onHostMember(host);
+      },
+    }),
+    leases: start({
+      kind: LEASES,
+      namespace: NAMESPACE_HOSTS,
+      onChange: (_, object, before) => on.onLease((object ?? before)?.metadata.name ?? "", object),
+      onTrouble: on.onLeaseTrouble,
+    }),
+  };
+}
+
+/** Resolves when every copy is complete: also waits for CRDs that are not installed yet. */
+export async function whenCachesSynced(caches: Caches): Promise<void> {
+  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
+  const all = [models, services, replicas, hosts, kubeServices, slices, leases, revisions];
+  await Promise.all(all.map((reflector) => reflector.whenSynced()));
+}
+
+type Groupings = Pick<
+  Caches,
+  { [K in keyof Caches]: Caches[K] extends Grouping<infer _> ? K : never }[keyof Caches]
+>;
+
+function createGroupings(): Groupings {
+  return {
+    replicasOfService: createGrouping<InferenceReplica>(({ metadata, spec }) => [
+      `${metadata.namespace}/${spec.template.serviceName}`,
+    ]),
+    slicesOfService: createGrouping<EndpointSlice>(byServiceLabel),
+    kubeServicesOfService: createGrouping<Service>(byServiceLabel),
+    revisionsOfService: createGrouping<ControllerRevision>(byServiceLabel),
+    servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
+      const draft = spec.speculativeDecoding?.draftModelRef;
+      const names = draft === undefined ? [spec.modelRef] : [spec.modelRef, draft];
+      return names.map((name) => `${metadata.namespace}/${name}`);
+    }),
+    replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),
+    slicesOfHost: createGrouping<EndpointSlice>(({ metadata }) => {
+      const host = metadata.labels?.[LABEL_HOST];
+      return host === undefined ? [] : [host];
+    }),
+  };
+}
+
+function byServiceLabel({ metadata }: KubeObject): readonly string[] {
+  const name = metadata.labels?.[LABEL_SERVICE];
+  return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+}

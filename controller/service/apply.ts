@@ -1,0 +1,193 @@
+/** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
+import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
+import type { ApiResult, JsonPatchOp, Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import type { Log } from "../../src/ports.ts";
+import { ApiCallFailed, isTerminating } from "./failure.ts";
+import { guards } from "./plan/corrections.ts";
+import type { Owned, OwnedKind, ServiceStep } from "./plan/steps.ts";
+import type { Obstacle } from "./status/facts.ts";
+
+const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
+  replica: INFERENCE_REPLICAS,
+  slice: ENDPOINT_SLICES,
+  kubeService: SERVICES,
+  revision: CONTROLLER_REVISIONS,
+};
+
+export interface Outcome {
+  readonly obstacle: Obstacle;
+  readonly created: readonly InferenceReplica[];
+  /** Somebody else wrote meanwhile, or the copy is behind: look again soon. */
+  readonly isBehind: boolean;
+}
+
+interface Run {
+  obstacle: Obstacle;
+  created: InferenceReplica[];
+  isBehind: boolean;
+}
+
+export interface StepPorts {
+  readonly client: KubeClient;
+  readonly log: Log;
+}
+
+type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
+
+/**
+ * Finalizer first, so that nothing is made that nobody would clean up. Then the Service: a slice may carry
+ * its name only once it is known to be ours. Then replicas, then the rest.
+ */
+export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
+  const run: Run = { obstacle: { at: "none" }, created: [], isBehind: false };
+  const owned = steps.filter(isOwned);
+  for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
+  if (run.isBehind) return run;
+  const parts = [
+    owned.filter(({ what }) => what === "kubeService"),
+    owned.filter((step) => step.what === "replica" && step.do === "create"),
+    owned.filter((step) => step.what !== "kubeService" && !(step.what === "replica" && step.do === "create")),
+  ];
+  for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
+  for (const step of steps)
+    if (step.do === "removeFinalizer") await removeFinalizer(ports, run, step.service);
+  return run;
+}
+
+function isOwned(step: ServiceStep): step is OwnedStep {
+  return step.do !== "addFinalizer" && step.do !== "removeFinalizer";
+}
+
+async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<void> {
+  switch (step.do) {
+    case "create":
+      return run.obstacle.at === "none" ? create(ports, run, step.what, step.object) : undefined;
+    case "patch":
+      return change(ports, run, step, step.operations);
+    case "remove":
+      return remove(ports, step);
+    default:
+      return step satisfies never;
+  }
+}
+
+async function create<K extends OwnedKind>(
+  ports: StepPorts,
+  run: Run,
+  what: K,
+  object: Owned[K],
+): Promise<void> {
+  const { client, log } = ports;
+  const kind = KINDS[what] as Kind<KubeObject>;
+  const { name, namespace } = object.metadata;
+  if (what === "slice" && isOfFailedReplica(run, object)) return;
+  const result = await client.create(kind, object as KubeObject);
+  if (result.ok) {
+    if (what === "replica") {
+      run.created.push(result.value as InferenceReplica);
+      log.info(
+        { replica: name, host: (object as InferenceReplica).spec.template.hostName },
+        "replica created",
+      );
+    }
+    return;
+  }
+  if (isTerminating(result.error)) {
+    run.obstacle = { at: "terminating" };
+    return;
+  }
+  if (result.error.kind !== "alreadyExists")
+    throw new ApiCallFailed(`create ${kind.kind} ${name}`, result.error);
+  const live = await client.get(kind, { name, namespace });
+  if (
+    live.ok &&
+    ownerOf(live.value) === ownerOf(object) &&
+    live.value.metadata.deletionTimestamp === undefined
+  ) {
+    if (what === "replica") run.created.push(live.value as InferenceReplica);
+    return;
+  }
+  run.isBehind = true;
+  if (!live.ok || what !== "kubeService" || ownerOf(live.value) === ownerOf(object)) return;
+  const message = `a Service named ${name} exists that is not of this InferenceService; delete or rename it, or choose another name`;
+  run.obstacle = { at: "nameTaken", message };
+}
+
+/** A slice must name the host of the replica that exists, so it waits for one whose create failed. */
+function isOfFailedReplica(run: Run, slice: KubeObject): boolean {
+  return slice.metadata.uid === undefined && run.obstacle.at !== "none";
+}
+
+async function change(
+  ports: StepPorts,
+  run: Run,
+  step: OwnedStep,
+  operations: readonly JsonPatchOp[],
+): Promise<void> {
+  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const result = await ports.client.jsonPatch(kind, step.object.metadata, operations);
+  settle(run, `patch ${kind.kind} ${step.object.metadata.name}`, result);
+}
+
+async function remove({ client, log }: StepPorts, step: Extract<OwnedStep, { do: "remove" }>): Promise<void> {
+  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const { name, uid } = step.object.metadata;
+  const options = uid === undefined ? {} : { uid };
+  const result = await client.remove(kind, step.object.metadata, { ...options, propagation: "Background" });
+  if (result.ok && step.what === "replica")
+    log.info({ replica: name, because: step.because }, "replica removed");
+  if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return;
+  throw new ApiCallFailed(`delete ${kind.kind} ${name}`, result.error);
+}
+
+async function addFinalizer({ client }: StepPorts, run: Run, { metadata }: InferenceService): Promise<void> {
+  const value = [...(metadata.finalizers ?? []), FINALIZER_SERVICE];
+  const operations: JsonPatchOp[] = [...guards(metadata), { op: "add", path: "/metadata/finalizers", value }];
+  const result = await client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
+  settle(run, `add the finalizer of ${metadata.name}`, result);
+  if (!result.ok) run.isBehind = true;
+}
+
+/** The copies may be behind by what was created a moment ago, so the server is asked before the last hold is given up. */
+async function removeFinalizer(ports: StepPorts, run: Run, { metadata }: InferenceService): Promise<void> {
+  if (await hasBelongings(ports.client, metadata)) {
+    run.isBehind = true;
+    return;
+  }
+  const value = (metadata.finalizers ?? []).filter((name) => name !== FINALIZER_SERVICE);
+  const operations: JsonPatchOp[] = [
+    ...guards(metadata),
+    { op: "replace", path: "/metadata/finalizers", value },
+  ];
+  const result = await ports.client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
+  settle(run, `remove the finalizer of ${metadata.name}`, result);
+  if (result.ok) ports.log.info({}, "service is gone");
+}
+
+async function hasBelongings(
+  client: KubeClient,
+  { namespace, uid }: InferenceService["metadata"],
+): Promise<boolean> {
+  const options = { namespace: namespace ?? "default", labelSelector: `${LABEL_SERVICE_UID}=${uid}` };
+  for (const kind of Object.values(KINDS) as Kind<KubeObject>[]) {
+    const result = await client.list(kind, options);
+    if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
+    if (result.value.items.length > 0) return true;
+  }
+  return false;
+}
+
+/** Gone is done; a conflict is looked at again. */
+function settle(run: Run, what: string, result: ApiResult<unknown>): void {
+  if (result.ok || result.error.kind === "notFound") return;
+  if (result.error.kind !== "conflict") throw new ApiCallFailed(what, result.error);
+  run.isBehind = true;
+}
+
+function ownerOf({ metadata }: KubeObject): string | undefined {
+  return metadata.labels?.[LABEL_SERVICE_UID];
+}

@@ -1,0 +1,185 @@
+/** One pass over one InferenceService: observe, plan, apply, tell. */
+import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import { hostFacts, replicaClaim } from "../../src/placement/host-facts.ts";
+import { planPlacement } from "../../src/placement/plan.ts";
+import type { HostClaim, PlacementPlan } from "../../src/placement/types.ts";
+import { reportOn } from "../cache/events.ts";
+import type { ControllerPorts } from "../cache/ports.ts";
+import type { PlacementLedger } from "../placement/ledger.ts";
+import { readRefusals } from "../placement/refusals.ts";
+import { applySteps, type Outcome } from "./apply.ts";
+import { ApiCallFailed } from "./failure.ts";
+import { observeService, type ServiceSeen, seeService } from "./observe.ts";
+import { draftService, planService, type ServiceDraft } from "./plan/plan.ts";
+import { planTeardown } from "./plan/teardown.ts";
+import { planStatus } from "./status/status.ts";
+
+const BEHIND_MS = 1_000;
+const OBSTACLE_MS = 15_000;
+
+export interface ServicePorts extends ControllerPorts {
+  readonly ledger: PlacementLedger;
+  /** The queue of those that wait has changed. */
+  readonly onQueueChanged: () => void;
+}
+
+/** `key` is `namespace/name`. Throws where only trying again helps. */
+export async function reconcileService(ports: ServicePorts, key: string): Promise<Recheck | undefined> {
+  const seen = seeService(ports.caches, key);
+  const { service } = seen;
+  const behind = await sweepStrays(ports, key, seen);
+  if (service === undefined) {
+    if (ports.ledger.setDemands(key, [])) ports.onQueueChanged();
+    ports.ledger.forget(key);
+    return behind;
+  }
+  if (service.metadata.deletionTimestamp === undefined) return serve(ports, key, service, seen);
+  if (ports.ledger.setDemands(key, [])) ports.onQueueChanged();
+  const steps = planTeardown(seen.own, "the InferenceService is being deleted", service);
+  const outcome = await applySteps(ports, steps);
+  return outcome.isBehind ? { recheckAfterMs: BEHIND_MS } : behind;
+}
+
+/** The demands of a service as they are now; used before the first pass too, so that the queue is whole. */
+export function draftNow(
+  ports: ServicePorts,
+  key: string,
+  service: InferenceService,
+  seen: ServiceSeen,
+): DraftNow {
+  const { clock, ledger, caches } = ports;
+  const observed = observeService(caches, service, seen.own);
+  const reading = readRefusals(ledger.book(key), observed.replicas, clock.monotonicMs());
+  ledger.setBook(key, reading.book);
+  const draft = draftService(observed, reading.displaced, reading.book.refusals);
+  const queueChanged = ledger.setDemands(key, draft.demands);
+  return { draft, queueChanged, recheckAfterMs: reading.recheckAfterMs };
+}
+
+interface DraftNow {
+  readonly draft: ServiceDraft;
+  readonly queueChanged: boolean;
+  readonly recheckAfterMs: number | undefined;
+}
+
+async function serve(
+  ports: ServicePorts,
+  key: string,
+  service: InferenceService,
+  seen: ServiceSeen,
+): Promise<Recheck | undefined> {
+  const { draft, queueChanged, recheckAfterMs } = draftNow(ports, key, service, seen);
+  const plan = place(ports, draft);
+  const placed = plan.placed.filter((one) => one.service === key);
+  const unplaced = plan.waiting.filter((one) => one.service === key);
+  const steps = planService(draft, placed);
+  const claims = claimsOf(steps, key);
+  for (const claim of claims) ports.ledger.expect(claim);
+  let outcome: Outcome;
+  try {
+    outcome = await applySteps(ports, steps);
+  } catch (error) {
+    for (const { replica } of claims) ports.ledger.settle(replica);
+    throw error;
+  }
+  settleClaims(ports, claims, outcome);
+  // Placed demands wait no longer, so the others move up.
+  const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
+  const movedUp = ports.ledger.setDemands(key, outcome.obstacle.at === "none" ? left : []);
+  if (queueChanged !== movedUp) ports.onQueueChanged();
+  const { created, obstacle } = outcome;
+  await writeStatus(ports, service, planStatus({ draft, placed, unplaced, created, obstacle }, now(ports)));
+  return soonest([
+    outcome.isBehind ? BEHIND_MS : undefined,
+    obstacle.at === "none" ? undefined : OBSTACLE_MS,
+    recheckAfterMs,
+    unplaced.length > 0 ? plan.recheckAfterMs : undefined,
+  ]);
+}
+
+/** All that wait are planned together, so that a better claim elsewhere is not taken away here. */
+function place({ caches, clock, ledger }: ServicePorts, draft: ServiceDraft): PlacementPlan {
+  if (draft.demands.length === 0) return { placed: [], waiting: [] };
+  const claims = caches.replicas.list().map(replicaClaim);
+  const seen = new Set(claims.map(({ replica }) => replica));
+  const input = {
+    hosts: caches.hosts.list().map(hostFacts),
+    claims: [...claims, ...ledger.unconfirmed().filter(({ replica }) => !seen.has(replica))],
+    demands: ledger.demands(),
+  };
+  return planPlacement(input, clock.monotonicMs());
+}
+
+function claimsOf(steps: ReturnType<typeof planService>, service: string): HostClaim[] {
+  return steps.flatMap((step) =>
+    step.do === "create" && step.what === "replica" ? [{ ...replicaClaim(step.object), service }] : [],
+  );
+}
+
+/** What was created stays expected until the watch shows it; what was not is free again. */
+function settleClaims(
+  { caches, ledger }: ServicePorts,
+  claims: readonly HostClaim[],
+  { created }: Outcome,
+): void {
+  const made = new Set(created.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  for (const { replica } of claims) {
+    if (!made.has(replica) || caches.replicas.get(replica) !== undefined) ledger.settle(replica);
+  }
+}
+
+/** What another uid of this name left behind: only after a live read has said that its owner is gone. */
+async function sweepStrays(
+  ports: ServicePorts,
+  key: string,
+  { strays }: ServiceSeen,
+): Promise<Recheck | undefined> {
+  if (strays.size === 0) return undefined;
+  const [namespace = "", name = ""] = key.split("/");
+  const live = await ports.client.get(INFERENCE_SERVICES, { namespace, name });
+  if (!live.ok && live.error.kind !== "notFound")
+    throw new ApiCallFailed(`get InferenceService ${key}`, live.error);
+  for (const [uid, belongings] of strays) {
+    if (live.ok && live.value.metadata.uid === uid) return { recheckAfterMs: BEHIND_MS };
+    await applySteps(ports, planTeardown(belongings, "its InferenceService is gone"));
+  }
+  return undefined;
+}
+
+async function writeStatus(
+  ports: ServicePorts,
+  service: InferenceService,
+  status: NonNullable<InferenceService["status"]>,
+): Promise<void> {
+  const { name, namespace = "default" } = service.metadata;
+  const object = { metadata: { name, namespace }, status } as InferenceService;
+  const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
+  const result = await ports.client.apply(INFERENCE_SERVICES, object, options);
+  if (!result.ok) {
+    if (result.error.kind === "notFound" || result.error.kind === "conflict") return;
+    throw new ApiCallFailed(`write the status of InferenceService ${name}`, result.error);
+  }
+  const { phase, reason = "Unknown", message = "" } = status;
+  const before = service.status;
+  if (!result.value.sent || (before?.phase === phase && before?.reason === reason)) return;
+  ports.log.info({ service: `${namespace}/${name}`, phase, reason }, "phase changed");
+  const type = phase === "Failed" || phase === "WaitingForCapacity" ? "Warning" : "Normal";
+  reportOn(ports.record, INFERENCE_SERVICES, service, {
+    type,
+    reason,
+    action: "Reconcile",
+    note: message.slice(0, 1000),
+  });
+}
+
+function now({ clock }: ServicePorts): string {
+  return new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+}
+
+function soonest(times: readonly (number | undefined)[]): Recheck | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : { recheckAfterMs: Math.min(...known) };
+}

@@ -1,0 +1,83 @@
+/** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
+import type { Condition, ConditionUpdate } from "../../../src/api/conditions.ts";
+import { setCondition } from "../../../src/api/conditions.ts";
+import type { StatusFacts } from "./facts.ts";
+import { readyCount } from "./facts.ts";
+import type { PhaseWord } from "./phase.ts";
+
+export function conditionsOf(facts: StatusFacts, word: PhaseWord, nowIso: string): Condition[] {
+  const { metadata, status } = facts.draft.observed.service;
+  const updates = [
+    available(facts, word),
+    progressing(word),
+    degraded(facts, word),
+    placed(facts),
+    honored(facts),
+  ];
+  return updates.flatMap((update) => {
+    const before = status?.conditions?.filter(({ type }) => type === update.type);
+    return setCondition(before, { ...update, observedGeneration: metadata.generation }, nowIso);
+  });
+}
+
+function available(facts: StatusFacts, { reason, message }: PhaseWord): ConditionUpdate {
+  const type = "Available";
+  const count = readyCount(facts);
+  if (count > 0) {
+    return {
+      type,
+      status: "True",
+      reason: "InferenceReady",
+      message: `${count} of ${facts.want} replicas answer`,
+    };
+  }
+  const isStopped =
+    reason === "Suspended" || reason === "ManuallyScaledToZero" || reason === "ServiceNameTaken";
+  return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
+}
+
+function progressing({ phase, reason, message }: PhaseWord): ConditionUpdate {
+  const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+  return { type: "Progressing", status: isMoving ? "True" : "False", reason, message };
+}
+
+function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
+  const type = "Degraded";
+  const { resolution } = facts.draft;
+  if (word.phase === "Failed") return { type, status: "True", reason: word.reason, message: word.message };
+  if (resolution.at === "blocked" && facts.want > 0) {
+    return { type, status: "True", reason: resolution.code, message: resolution.message };
+  }
+  const phase = facts.worst?.status?.phase;
+  const isTrouble = phase === "Failed" || phase === "Backoff" || phase === "Evicted";
+  const wasServing = facts.draft.observed.service.status?.conditions?.some(
+    (condition) => condition.type === "Available" && condition.status === "True",
+  );
+  if (isTrouble || (wasServing === true && readyCount(facts) < facts.want)) {
+    return { type, status: "True", reason: word.reason, message: word.message };
+  }
+  return { type, status: "False", reason: "AsExpected", message: "" };
+}
+
+function placed({ unplaced, want }: StatusFacts): ConditionUpdate {
+  const type = "Placed";
+  const [first] = unplaced;
+  if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
+  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+}
+
+function honored({ draft }: StatusFacts): ConditionUpdate {
+  const type = "SpecHonored";
+  if (draft.resolution.at === "blocked") {
+    return {
+      type,
+      status: "Unknown",
+      reason: draft.resolution.code,
+      message: "the path of this service is not known yet",
+    };
+  }
+  const { unhonored } = draft.resolution;
+  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
+  const message = `these fields have no effect on Metal hosts: ${unhonored.join(", ")}`;
+  return { type, status: "False", reason: "FieldsNotHonored", message };
+}

@@ -1,0 +1,92 @@
+/** The phase of a service, with the code and the sentence that go with it. Pure and total. */
+import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { readyCount, type StatusFacts } from "./facts.ts";
+
+export interface PhaseWord {
+  readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The first that applies: obstacles, then what was asked for, then what is missing. */
+export function phaseOf(facts: StatusFacts): PhaseWord {
+  return obstacleWord(facts) ?? stoppedWord(facts) ?? readyWord(facts) ?? missingWord(facts);
+}
+
+function obstacleWord({ obstacle, draft }: StatusFacts): PhaseWord | undefined {
+  switch (obstacle.at) {
+    case "none":
+      return undefined;
+    case "nameTaken":
+      return { phase: "Failed", reason: "ServiceNameTaken", message: obstacle.message };
+    case "terminating": {
+      const { namespace } = draft.observed.service.metadata;
+      return {
+        phase: "Pending",
+        reason: "NamespaceTerminating",
+        message: `namespace ${namespace} is being deleted`,
+      };
+    }
+    default:
+      return obstacle satisfies never;
+  }
+}
+
+function stoppedWord({ want, draft }: StatusFacts): PhaseWord | undefined {
+  if (want > 0) return undefined;
+  if (draft.observed.service.spec.suspend) {
+    return {
+      phase: "Suspended",
+      reason: "Suspended",
+      message: "spec.suspend is true; set it to false to serve again",
+    };
+  }
+  return {
+    phase: "Stopped",
+    reason: "ManuallyScaledToZero",
+    message: "spec.replicas is 0; scale it up to serve again",
+  };
+}
+
+function readyWord(facts: StatusFacts): PhaseWord | undefined {
+  const { want, live, updated, draft } = facts;
+  if (readyCount(facts) < want) return undefined;
+  const isChanging = draft.resolution.at === "resolved" && updated.length < live.length;
+  if (isChanging || draft.slotsPlan.wanted.some(({ why }) => why === "surge")) {
+    const message = `${updated.length} of ${want} replicas are of the new revision`;
+    return { phase: "Progressing", reason: "RollingOut", message };
+  }
+  return { phase: "Ready", reason: "InferenceReady", message: `${want} of ${want} replicas answer` };
+}
+
+function missingWord(facts: StatusFacts): PhaseWord {
+  const { draft, waiting, worst, want } = facts;
+  const { resolution } = draft;
+  if (resolution.at === "blocked") {
+    const { code, message, isFinal } = resolution;
+    return { phase: isFinal ? "Failed" : "Pending", reason: code, message };
+  }
+  const [first] = waiting;
+  if (first !== undefined) {
+    return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
+  }
+  const { phase: replicaPhase, reason, message } = worst?.status ?? {};
+  const count = `${readyCount(facts)} of ${want} replicas answer`;
+  if (worst === undefined || replicaPhase === undefined) {
+    return { phase: "Creating", reason: "ReplicasNotReady", message: count };
+  }
+  const host = worst.spec.template.hostName;
+  const says = message === undefined || message === "" ? replicaPhase : `${replicaPhase}: ${message}`;
+  const text = { reason: wordOf(reason), message: `${count}; ${worst.metadata.name} on ${host} is ${says}` };
+  if (replicaPhase === "Failed" && readyCount(facts) === 0) return { phase: "Failed", ...text };
+  const wasServing = draft.observed.service.status?.phase;
+  return {
+    phase: wasServing === "Ready" || wasServing === "Progressing" ? "Progressing" : "Creating",
+    ...text,
+  };
+}
+
+/** Reasons of conditions must be words; an agent's own codes are. */
+function wordOf(reason: string | undefined): string {
+  return reason !== undefined && /^[A-Za-z][A-Za-z0-9_]*$/.test(reason) ? reason : "ReplicasNotReady";
+}

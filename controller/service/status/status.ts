@@ -1,0 +1,91 @@
+/** The whole status of a service, from facts alone: what is absent here is cleared there. Pure. */
+import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import type {
+  InferenceService,
+  InferenceServiceStatus,
+  ServicePlacement,
+} from "../../../src/api/inference-service/index.ts";
+import { serviceName } from "../../../src/api/names.ts";
+import { PRIORITIES } from "../plan/plan.ts";
+import { conditionsOf } from "./conditions.ts";
+import { readyCount, type StatusFacts, type StatusInput, statusFacts } from "./facts.ts";
+import { phaseOf } from "./phase.ts";
+
+const MAX_MESSAGE = 4096;
+
+export function planStatus(input: StatusInput, nowIso: string): InferenceServiceStatus {
+  const facts = statusFacts(input);
+  const word = phaseOf(facts);
+  const { service } = input.draft.observed;
+  const [first] = facts.unplaced;
+  const ready = readyCount(facts);
+  const status: InferenceServiceStatus = {
+    phase: word.phase,
+    reason: word.reason,
+    message: word.message.slice(0, MAX_MESSAGE),
+    observedGeneration: service.metadata.generation,
+    mode: service.spec.mode ?? "chat",
+    revision: input.draft.slots.revision,
+    replicas: facts.live.length,
+    readyReplicas: ready,
+    updatedReplicas: facts.updated.length,
+    desiredReplicas: facts.want,
+    ready: `${ready}/${facts.want}`,
+    selector: `${LABEL_SERVICE}=${service.metadata.name}`,
+    endpoint: endpointOf(service),
+    placement: placementOf(facts),
+    queuePosition: first?.queuePosition,
+    waitingFor: first?.waitingFor,
+    effectivePriority: PRIORITIES[service.spec.priority],
+    conditions: conditionsOf(facts, word, nowIso),
+    ...modelOf(facts),
+  };
+  return withoutAbsent(status);
+}
+
+/** Where clients in the cluster reach it. */
+export function endpointOf({ metadata, spec }: InferenceService): string {
+  const { port, path } = spec.endpoint;
+  return `http://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
+}
+
+function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
+  const { service, model } = draft.observed;
+  const about = {
+    name: service.spec.modelRef,
+    source: model?.spec.source,
+    quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
+    sizeBytes: model?.status?.sizeBytes,
+  };
+  const runtime =
+    draft.resolution.at === "resolved" ? draft.resolution.template.runtime : service.spec.runtime;
+  return { model: withoutAbsent(about), runtime };
+}
+
+/** Scores and reasons are known only in the pass that places; later passes keep what it wrote. */
+function placementOf({ live, placed, created, unplaced, draft }: StatusFacts): ServicePlacement {
+  const kept = new Map(
+    (draft.observed.service.status?.placement?.chosen ?? []).map((one) => [one.replica, one]),
+  );
+  const chosen = live.map(({ metadata, spec }) => {
+    const host = spec.template.hostName;
+    const before = kept.get(metadata.name);
+    if (before?.host === host) return before;
+    const index = created.findIndex((one) => one.metadata.name === metadata.name);
+    const decision = index === -1 ? undefined : placed.find((one) => one.host === host);
+    return decision === undefined
+      ? { replica: metadata.name, host }
+      : { replica: metadata.name, host, score: decision.score, reason: decision.why };
+  });
+  const [first] = unplaced;
+  const placement: ServicePlacement = { chosen };
+  if (first === undefined) return placement;
+  const misses = first.misses.map(({ host, code, message, shortBytes }) =>
+    shortBytes === undefined ? { host, reason: code, message } : { host, reason: code, message, shortBytes },
+  );
+  return { ...placement, misses, reasons: { ...first.counts } };
+}
+
+function withoutAbsent<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+}
