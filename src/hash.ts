@@ -22,7 +22,9 @@ export function hash(text: string, length = 10): string {
 
 /** JSON with object keys sorted and undefined left out, so that equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) => (isRecord(inner) ? sortedKeys(inner) : inner)) ?? "null";
+  return (
+    JSON.stringify(value, (_key, inner: unknown) => (isRecord(inner) ? sortedKeys(inner) : inner)) ?? "null"
+  );
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -10,6 +10,8 @@ import { replicaErrors } from "../../src/errors/replica.ts";
 import { sourceErrors } from "../../src/errors/source.ts";
 import { errorCatalogue } from "../../src/errors.ts";
 
+const catalogue: Readonly<Record<string, ErrorEntry>> = errorCatalogue;
+
 type Section = readonly [title: string, entries: Record<string, ErrorEntry>];
 
 const sections: readonly Section[] = [
@@ -39,7 +41,9 @@ export function renderErrors(): string {
 }
 
 function sectionLines([title, entries]: Section): string[] {
-  const rows = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
+  // A code that two sections define appears once, with the entry that the catalogue holds.
+  const own = Object.entries(entries).filter(([code, entry]) => catalogue[code] === entry);
+  const rows = own.sort(([a], [b]) => (a < b ? -1 : 1));
   return [
     `## ${title}`,
     "",

@@ -153,8 +153,8 @@ export const hostStatusSchema = z.object({
 });
 
 export const hostSchema = z.object({
-  apiVersion: z.string().optional(),
-  kind: z.string().optional(),
+  apiVersion: z.string().exactOptional(),
+  kind: z.string().exactOptional(),
   metadata: metadataSchema,
   spec: hostSpecSchema.describe("What the operator decides about this host.").prefault({}),
   status: hostStatusSchema
@@ -168,7 +168,4 @@ export type HostInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;
 export type HostModel = z.output<typeof hostModelSchema>;
 export type HostMemory = z.output<typeof hostMemorySchema>;
-export interface Host extends Omit<z.output<typeof hostSchema>, "apiVersion" | "kind"> {
-  apiVersion?: string;
-  kind?: string;
-}
+export type Host = z.output<typeof hostSchema>;

@@ -213,8 +213,8 @@ export const inferenceReplicaStatusSchema = z.object({
 });
 
 export const inferenceReplicaSchema = z.object({
-  apiVersion: z.string().optional(),
-  kind: z.string().optional(),
+  apiVersion: z.string().exactOptional(),
+  kind: z.string().exactOptional(),
   metadata: metadataSchema,
   spec: inferenceReplicaSpecSchema.describe("The replica as the controller wants it."),
   status: inferenceReplicaStatusSchema.describe("The replica as its agent sees it.").optional(),
@@ -227,8 +227,4 @@ export type ReplicaProbes = z.output<typeof replicaProbesSchema>;
 export type LastExit = z.output<typeof lastExitSchema>;
 export type InferenceReplicaSpec = z.output<typeof inferenceReplicaSpecSchema>;
 export type InferenceReplicaStatus = z.output<typeof inferenceReplicaStatusSchema>;
-export interface InferenceReplica
-  extends Omit<z.output<typeof inferenceReplicaSchema>, "apiVersion" | "kind"> {
-  apiVersion?: string;
-  kind?: string;
-}
+export type InferenceReplica = z.output<typeof inferenceReplicaSchema>;

@@ -151,8 +151,8 @@ export const modelStatusSchema = z.object({
 });
 
 export const modelSchema = z.object({
-  apiVersion: z.string().optional(),
-  kind: z.string().optional(),
+  apiVersion: z.string().exactOptional(),
+  kind: z.string().exactOptional(),
   metadata: metadataSchema,
   spec: modelSpecSchema.describe("The weights and what they need."),
   status: modelStatusSchema.describe("What is known about the weights.").optional(),
@@ -160,7 +160,4 @@ export const modelSchema = z.object({
 
 export type ModelSpec = z.output<typeof modelSpecSchema>;
 export type ModelStatus = z.output<typeof modelStatusSchema>;
-export interface Model extends Omit<z.output<typeof modelSchema>, "apiVersion" | "kind"> {
-  apiVersion?: string;
-  kind?: string;
-}
+export type Model = z.output<typeof modelSchema>;

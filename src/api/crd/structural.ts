@@ -87,7 +87,10 @@ function convert(json: Json, path: string): StructuralSchema {
   if (unknown !== undefined) throw new Error(`${path || "."}: no structural form for "${unknown}"`);
   if (json["x-kubernetes-int-or-string"] === true) return intOrString(json);
   if (json.anyOf !== undefined) throw new Error(`${path || "."}: a union has no structural form`);
-  return { ...scalarWords(json), ...nested(json, path), ...copied(json) };
+  const words = { ...scalarWords(json), ...nested(json, path), ...copied(json) };
+  // The format says it; zod's pattern for it would be read by people in every message.
+  if (words.format === "date-time") delete words.pattern;
+  return words;
 }
 
 /** The string form's pattern is checked by the API server on strings only, so integers pass beside it. */

@@ -5,18 +5,14 @@ import { inferenceServiceSpecSchema } from "./spec.ts";
 import { inferenceServiceStatusSchema } from "./status.ts";
 
 export const inferenceServiceSchema = z.object({
-  apiVersion: z.string().optional(),
-  kind: z.string().optional(),
+  apiVersion: z.string().exactOptional(),
+  kind: z.string().exactOptional(),
   metadata: metadataSchema,
   spec: inferenceServiceSpecSchema.describe("What is served, and how."),
   status: inferenceServiceStatusSchema.describe("What has become of it.").optional(),
 });
 
-export interface InferenceService
-  extends Omit<z.output<typeof inferenceServiceSchema>, "apiVersion" | "kind"> {
-  apiVersion?: string;
-  kind?: string;
-}
+export type InferenceService = z.output<typeof inferenceServiceSchema>;
 
 export { type InferenceServiceSpec, inferenceServiceSpecSchema, REPLICAS_MAX } from "./spec.ts";
 export { DRAFT_TYPES } from "./speculative.ts";

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { inferenceReplicaSpecSchema, type ReplicaTemplate } from "./inference-replica.ts";
+import { revisionOf } from "./revision.ts";
+
+const template: ReplicaTemplate = {
+  hostName: "mac-1",
+  serviceName: "chat",
+  serviceUid: "uid-1",
+  revision: "",
+  runtime: "llamacpp",
+  model: { source: "hf://org/repo/a.gguf", files: [], format: "gguf", refreshPolicy: "IfNotPresent" },
+  engine: { mode: "chat", contextSize: 4096, parallelSlots: 1 },
+};
+
+test("a revision is stable across releases: this one is written down", () => {
+  expect(revisionOf(template)).toBe("aea0ec019f");
+});
+
+test("host, revision, order of keys and absent fields do not count", () => {
+  const { model, ...rest } = template;
+  const reordered = { model, ...rest, hostName: "mac-2", revision: "abc", draft: undefined };
+  expect(revisionOf(reordered)).toBe(revisionOf(template));
+});
+
+test("what was only learned about the weights does not count", () => {
+  const learned = { ...template.model, sizeBytes: 42, gguf: { architecture: "llama" } };
+  expect(revisionOf({ ...template, model: learned })).toBe(revisionOf(template));
+});
+
+test("every input counts", () => {
+  const changed: ReplicaTemplate[] = [
+    { ...template, serviceUid: "uid-2" },
+    { ...template, runtime: "ollama" },
+    { ...template, model: { ...template.model, sha256: "a".repeat(64) } },
+    { ...template, engine: { ...template.engine, contextSize: 8192 } },
+    { ...template, draft: template.model },
+    { ...template, auth: { secretName: "key", key: "apiKey" } },
+  ];
+  const revisions = new Set([template, ...changed].map(revisionOf));
+  expect(revisions.size).toBe(changed.length + 1);
+});
+
+test("the defaults of the API server change no revision", () => {
+  const { files: _files, refreshPolicy: _policy, ...model } = template.model;
+  const read = inferenceReplicaSpecSchema.parse({
+    template: { ...template, revision: "x", model },
+    memory: { claimBytes: 1 },
+  });
+  expect(revisionOf(read.template)).toBe(revisionOf(template));
+});

@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import { inferenceReplicaSpecSchema } from "./inference-replica.ts";
+import { inferenceServiceSchema } from "./inference-service/index.ts";
+import { modelSchema } from "./model.ts";
+import {
+  revisionHistoryLimit,
+  toEngineSettings,
+  toReplicaModel,
+  toReplicaProbes,
+  toReplicaTemplate,
+} from "./to-template.ts";
+
+function service(spec: Record<string, unknown> = {}) {
+  return inferenceServiceSchema.parse({
+    metadata: { name: "chat", uid: "uid-1" },
+    spec: { modelRef: "tiny", ...spec },
+  });
+}
+
+test("what sizes memory is always explicit", () => {
+  expect(toEngineSettings(service().spec)).toEqual({
+    mode: "chat",
+    contextSize: 4096,
+    parallelSlots: 1,
+    kvUnified: false,
+    promptCacheMiB: 1024,
+  });
+});
+
+test("the default context is per slot and never beyond what the model was trained for", () => {
+  const { spec } = service({ parallelSlots: 4 });
+  expect(toEngineSettings(spec).contextSize).toBe(16_384);
+  expect(toEngineSettings(spec, { gguf: { contextLength: 2048 } }).contextSize).toBe(8192);
+  expect(
+    toEngineSettings(service({ contextSize: 65_536 }).spec, { gguf: { contextLength: 2048 } }).contextSize,
+  ).toBe(65_536);
+});
+
+test("embedding and rerank keep no prompt cache", () => {
+  expect(toEngineSettings(service({ mode: "embedding" }).spec).promptCacheMiB).toBe(0);
+  expect(toEngineSettings(service({ mode: "rerank" }).spec).promptCacheMiB).toBe(0);
+});
+
+test("settings are taken over, falsy ones included, and nothing else is", () => {
+  const settings = toEngineSettings(
+    service({ flashAttention: false, reasoningBudget: 0, extraArgs: ["--verbose"], image: "x", replicas: 3 })
+      .spec,
+    { gpuLayers: -1 },
+  );
+  expect(settings).toMatchObject({
+    flashAttention: false,
+    reasoningBudget: 0,
+    extraArgs: ["--verbose"],
+    gpuLayers: -1,
+  });
+  expect(settings).not.toHaveProperty("image");
+  expect(settings).not.toHaveProperty("replicas");
+});
+
+test("speculation loses its references, and none or disabled is no speculation", () => {
+  const draft = service({ speculativeDecoding: { type: "draft", draftModelRef: "d", nDraftMax: 8 } });
+  expect(toEngineSettings(draft.spec).speculativeDecoding).toEqual({ type: "draft", nDraftMax: 8 });
+  const none = service({ speculativeDecoding: { type: "disabled" } });
+  expect(toEngineSettings(none.spec)).not.toHaveProperty("speculativeDecoding");
+});
+
+test("a template holds all that an agent needs, and is what the API server would give back", () => {
+  const model = modelSchema.parse({
+    metadata: { name: "tiny" },
+    spec: { source: "hf://org/repo/a.gguf", sha256: "A".repeat(64), sourceSecretRef: { name: "hf" } },
+    status: { sizeBytes: 10, gguf: { contextLength: 512 } },
+  });
+  const template = toReplicaTemplate({
+    service: service({ auth: { secretRef: { name: "keys" } } }),
+    runtime: "llamacpp",
+    model: toReplicaModel(model, "gguf"),
+  });
+  expect(template).toMatchObject({
+    serviceName: "chat",
+    serviceUid: "uid-1",
+    model: { sha256: "a".repeat(64), files: [], secretRef: { name: "hf" }, sizeBytes: 10 },
+    engine: { contextSize: 512 },
+    auth: { secretName: "keys", key: "apiKey" },
+  });
+  expect(template.revision).toMatch(/^[0-9a-f]{10}$/);
+  const whole = { ...template, hostName: "mac-1" };
+  const read = inferenceReplicaSpecSchema.parse({ template: whole, memory: { claimBytes: 1 } });
+  expect(read.template).toStrictEqual(whole);
+});
+
+test("probes are read from what a kubelet would do", () => {
+  expect(toReplicaProbes(service().spec)).toEqual({ timeoutSeconds: 5, failureThreshold: 3 });
+  const spec = service({
+    probeOverrides: {
+      startup: { periodSeconds: 20, failureThreshold: 90 },
+      liveness: { timeoutSeconds: 9, failureThreshold: "x" },
+    },
+  }).spec;
+  expect(toReplicaProbes(spec)).toEqual({ startSeconds: 1800, timeoutSeconds: 9, failureThreshold: 3 });
+});
+
+test("the history limit has two places and a default", () => {
+  expect(revisionHistoryLimit(service().spec)).toBe(10);
+  expect(revisionHistoryLimit(service({ revisionHistoryLimit: 0 }).spec)).toBe(0);
+  expect(revisionHistoryLimit(service({ rollout: { revisionHistoryLimit: 3 } }).spec)).toBe(3);
+});
