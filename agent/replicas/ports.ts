@@ -1,6 +1,7 @@
 /** What the replica runner needs from the rest of the agent. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { KubeClient, KubeObject, ObjectRef } from "../../src/kube/types.ts";
+import type { RecordEvent } from "../../src/kube/events.ts";
+import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { SliceState } from "../../src/replica/observed.ts";
 import type { Timings } from "../../src/replica/timings.ts";
@@ -26,28 +27,16 @@ export interface Endpoints {
   readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
 }
 
-export interface EventNote {
-  readonly type: "Normal" | "Warning";
-  readonly reason: string;
-  readonly action: string;
-  readonly note: string;
-}
-
-/** Never blocks, never throws. */
-export interface EventRecorder {
-  readonly record: (regarding: KubeObject, event: EventNote) => void;
-}
-
 export interface ReplicaRunnerPorts {
   readonly stateDir: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<ModelStore, "resolve" | "fetch" | "hold" | "release">;
-  readonly drivers: (runtime: string) => EngineDriver | undefined;
+  readonly drivers: readonly EngineDriver[];
   readonly processes: EngineProcesses;
   readonly endpoints: Endpoints;
   readonly client: KubeClient;
-  readonly recorder: EventRecorder;
+  readonly recorder: RecordEvent;
   readonly portRange: readonly [number, number];
   /** The address this host serves on now; undefined while none of its registered ones is up. */
   readonly address: () => string | undefined;

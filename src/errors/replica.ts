@@ -56,6 +56,20 @@ export const replicaErrors = {
     what: "The engine should stop, but the API server has not acknowledged the withdrawal of its endpoint.",
     do: "make the API server reachable from this host; the engine serves until then",
   },
+  SecretMissing: {
+    what: "A Secret that the service names does not exist in its namespace.",
+    do: "create it; the agent looks again by itself",
+    command: "kubectl create secret generic",
+  },
+  SecretUnreadable: {
+    what: "A Secret that the service names could not be read.",
+    do: "see whether the controller runs: it gives each host the right to read exactly the Secrets its replicas name",
+  },
+  SecretIncomplete: {
+    what: "A Secret that the service names does not hold the key that is needed.",
+    do: "add the key that the message names",
+    command: "kubectl edit secret",
+  },
   ReplicaFolderUnwritable: {
     what: "The agent could not write the replica's files.",
     do: "free disk space and check the owner of the agent's state folder",

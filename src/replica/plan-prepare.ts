@@ -32,7 +32,8 @@ function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPla
   const exit = crashes.lastExit;
   if (crashes.hopeless !== undefined && exit !== undefined) {
     const isSame = runtime.at !== "present" || runtime.version === crashes.hopeless.runtimeVersion;
-    const isDue = runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
+    const isDue =
+      runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
     if (isSame) {
       return {
         phase: "Failed",

@@ -2,7 +2,7 @@
 import { planForcedStop, planSignals } from "./ending.ts";
 import type { Desired, Observed, RunRecord } from "./observed.ts";
 import { type ForcedStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
-import { startDeadline, type Timings } from "./timings.ts";
+import { startDeadline, startProbeMs, type Timings } from "./timings.ts";
 
 interface Frame {
   readonly desired: Desired;
@@ -93,13 +93,14 @@ function force(frame: Frame, why: ForcedStop, because: string): ReplicaPlan {
 }
 
 function loading(frame: Frame): ReplicaPlan {
-  const probe = probeStep(frame, frame.timings.startProbeMs);
+  const { now, record, timings } = frame;
+  const probe = probeStep(frame, startProbeMs(timings, now - record.startedAt));
   return {
     phase: "Starting",
     reason: "LoadingModel",
     message: "the engine runs and loads its weights",
     steps: probe.steps,
-    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - frame.now)),
+    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - now)),
   };
 }
 

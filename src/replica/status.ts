@@ -11,7 +11,6 @@ const MESSAGE_MAX = 4_096;
 /** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
 export interface StatusFacts {
   readonly generation: number;
-  readonly claimBytes: number;
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
   readonly contextPerSlot?: number;
@@ -73,6 +72,23 @@ export function isTransition(
   if (before?.phase !== after.phase) return true;
   const isTrouble = after.phase === "Waiting" || after.phase === "Backoff" || after.phase === "Failed";
   return isTrouble && before.reason !== after.reason;
+}
+
+/** True when `current` already says all that `next` says; conditions of other writers do not count. */
+export function isSameStatus(
+  next: InferenceReplicaStatus,
+  current: InferenceReplicaStatus | undefined,
+): boolean {
+  const own = current?.conditions?.filter((condition) => condition.type === "Ready");
+  return stableText(next) === stableText({ ...current, conditions: own });
+}
+
+function stableText(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === "object" && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  );
 }
 
 /** Progress moves at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */

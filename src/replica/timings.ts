@@ -7,6 +7,7 @@ const GIB = 1024 ** 3;
 export interface Timings {
   /** Between health probes while the engine starts, and once it serves; sooner after a failed one. */
   readonly startProbeMs: number;
+  readonly firstProbeMs: number;
   readonly liveProbeMs: number;
   readonly failedProbeMs: number;
   /** Failed probes in a row, on fresh connections, that make a live process a hung one. */
@@ -39,6 +40,7 @@ export interface Timings {
 
 export const defaultTimings: Timings = {
   startProbeMs: 250,
+  firstProbeMs: 25,
   liveProbeMs: 5 * SECOND,
   failedProbeMs: SECOND,
   failuresUntilHung: 3,
@@ -77,6 +79,11 @@ export function startDeadline(
   const extended = start.progressAt === undefined ? 0 : start.progressAt + allowed / 2;
   const latest = start.startedAt + allowed * timings.startMaxFactor;
   return Math.min(latest, Math.max(start.startedAt + allowed, extended));
+}
+
+/** Between probes of a starting engine: often while it is young, so that a small model is ready when it is, then calmly. */
+export function startProbeMs(timings: Timings, ranForMs: number): number {
+  return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
 }
 
 /** How long to hold a crashed engine back: doubling, capped, and never shorter than that for its jitter (`random` in 0..1). */

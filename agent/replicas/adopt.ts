@@ -1,0 +1,106 @@
+/** The first look of a fresh agent: what the last one wanted, what it reserved, and what still runs. */
+import { mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { RunnerContext } from "./context.ts";
+import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
+import { readHistory } from "./files/history.ts";
+import { createJobs } from "./jobs.ts";
+import { freshRun, type ReplicaState } from "./state.ts";
+import { readopt } from "./work/launch.ts";
+import { readKeyFile } from "./work/secrets.ts";
+
+/** The state of one replica, with what its directory remembers; nothing is started or signalled. */
+export function openState(uid: string, context: RunnerContext): ReplicaState {
+  const dir = join(context.ports.stateDir, "engines", uid);
+  const history = readHistory(dir);
+  const { wallMs, monotonicMs } = context.moment();
+  const left = history.backoffUntilMs === undefined ? 0 : history.backoffUntilMs - wallMs;
+  const state: ReplicaState = {
+    uid,
+    dir,
+    jobs: createJobs({
+      clock: context.ports.clock,
+      log: context.log.child({ uid }),
+      signal: context.signal,
+      onDone: () => context.enqueue(uid),
+      onRetry: (delayMs) => void context.ports.clock.after(delayMs, () => context.enqueue(uid)),
+    }),
+    desired: undefined,
+    isSeen: false,
+    isGone: false,
+    file: undefined,
+    history,
+    // A wall clock that was set must not hold an engine back for longer than the longest backoff.
+    backoffUntil: left <= 0 ? undefined : monotonicMs + Math.min(left, context.timings.backoffMaxMs * 1.2),
+    process: undefined,
+    adoptionError: undefined,
+    model: { at: "unknown" },
+    stored: undefined,
+    fetchFailures: 0,
+    launch: { at: "untried" },
+    launchFailures: 0,
+    run: freshRun(),
+    plan: undefined,
+    observed: undefined,
+    told: undefined,
+    progressWrittenAt: undefined,
+  };
+  if (history.port !== undefined) context.admission.keepPort(uid, history.port);
+  context.states.set(uid, state);
+  return state;
+}
+
+/** Every claim is counted before anything may be admitted, then all engines are taken up side by side. */
+export async function adoptAll(context: RunnerContext): Promise<void> {
+  const folder = join(context.ports.stateDir, "engines");
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const desired = context.desiredFiles.readAll();
+  const uids = new Set([...readdirSync(folder), ...desired.keys()]);
+  const states = [...uids].map((uid) => {
+    const state = openState(uid, context);
+    state.desired = desired.get(uid);
+    takeRecord(state, context);
+    return state;
+  });
+  await Promise.all(states.map((state) => adoptOne(state, context)));
+}
+
+async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<void> {
+  await readopt(state, context);
+  if (state.process === undefined) return;
+  state.file ??= strangeRecord(state, context);
+  const apiKey = readKeyFile(state.dir);
+  if (apiKey !== undefined) state.run.apiKey = apiKey;
+  const { uid, file } = state;
+  context.log.info({ uid, name: file.name, state: state.process.state() }, "engine adopted");
+}
+
+function takeRecord(state: ReplicaState, context: RunnerContext): void {
+  const file = readEngineFile(state.dir);
+  if (file === undefined || file === "unreadable") return;
+  state.file = file;
+  context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
+}
+
+/** An engine of ours whose record is lost: of no known revision, so it is drained and replaced, never doubled. */
+function strangeRecord(state: ReplicaState, context: RunnerContext): EngineFile {
+  const { desired } = state;
+  context.log.warn({ uid: state.uid }, "an engine runs without a readable record; it will be replaced");
+  return {
+    version: 1,
+    runId: `unknown-${state.uid}`,
+    uid: state.uid,
+    namespace: desired?.metadata.namespace ?? "",
+    name: desired?.metadata.name ?? "",
+    service: desired?.spec.template.serviceName ?? "",
+    runtime: desired?.spec.template.runtime ?? "",
+    mode: desired?.spec.template.engine.mode ?? "chat",
+    revision: "",
+    port: state.history.port ?? 0,
+    claimBytes: desired?.spec.memory.claimBytes ?? 0,
+    drainSeconds: desired?.spec.drainSeconds ?? 0,
+    argv: [],
+    startedAtMs: context.ports.clock.nowMs(),
+    readyAtMs: context.ports.clock.nowMs(),
+  };
+}

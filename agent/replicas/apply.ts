@@ -1,0 +1,154 @@
+/** Carries out the steps of a plan. Local ones at once, questions and writes to others as jobs. */
+import type { Step, StopReason } from "../../src/replica/step.ts";
+import type { RunnerContext } from "./context.ts";
+import { writeEngineFile } from "./files/engine-record.ts";
+import { removeFinalizer } from "./report/finalizer.ts";
+import type { ReplicaState } from "./state.ts";
+import { announce, withdraw } from "./work/endpoint.ts";
+import { forgetReplica, forgetRun, recordExit } from "./work/exits.ts";
+import { fetchModel } from "./work/fetch.ts";
+import { reserve, start } from "./work/launch.ts";
+import { pollQuiet, probeHealth, probeRequest } from "./work/probes.ts";
+
+/** What a step leaves: nothing new yet, facts that want a new plan at once, or a reason not to take the later steps. */
+type Outcome = "later" | "changed" | "replan";
+
+/** True when the replica should be planned again at once. */
+export async function applySteps(
+  steps: readonly Step[],
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<boolean> {
+  let isChanged = false;
+  for (const step of steps) {
+    const outcome = await applyStep(step, state, context);
+    if (outcome === "replan") return true;
+    if (outcome === "changed") isChanged = true;
+  }
+  return isChanged;
+}
+
+async function applyStep(step: Step, state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+  switch (step.do) {
+    case "detectRuntime":
+      return detect(state, context);
+    case "fetch":
+      return fetchModel(state, context) ? "changed" : "later";
+    case "cancelFetch":
+      state.jobs.cancel("fetch");
+      return "later";
+    case "reserve":
+      return (await reserve(state, context, step.claimBytes)) ? "later" : "replan";
+    case "start":
+      await start(state, context);
+      return "changed";
+    case "probeHealth":
+      probeHealth(state, context);
+      return "later";
+    case "probeRequest":
+      probeRequest(state, context);
+      return "later";
+    case "setEndpoint":
+      announce(state, context, step.port);
+      return "later";
+    case "withdraw":
+      withdraw(state, context);
+      return "later";
+    case "pollQuiet":
+      pollQuiet(state, context);
+      return "later";
+    case "removeFinalizer":
+      removeFinalizer(state, context);
+      return "later";
+    default:
+      return applyToRun(step, state, context);
+  }
+}
+
+type RunStep = Extract<
+  Step,
+  {
+    do:
+      | "markReady"
+      | "beginStop"
+      | "cancelStop"
+      | "signal"
+      | "killGroup"
+      | "recordExit"
+      | "forgetRun"
+      | "forgetReplica";
+  }
+>;
+
+async function applyToRun(step: RunStep, state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+  switch (step.do) {
+    case "markReady":
+      return rewrite(state, { readyAtMs: context.ports.clock.nowMs() });
+    case "beginStop":
+      return beginStop(state, context, step.why, step.deadlineAt);
+    case "cancelStop":
+      return rewrite(state, { stop: undefined });
+    case "signal":
+      return signal(state, context, step.signal, step.because);
+    case "killGroup":
+      state.run.signals = { ...state.run.signals, groupKillAt: context.ports.clock.monotonicMs() };
+      state.process?.killGroup();
+      return "later";
+    case "recordExit":
+      await recordExit(state, context);
+      return "changed";
+    case "forgetRun":
+      forgetRun(state, context);
+      return "changed";
+    case "forgetReplica":
+      forgetReplica(state, context);
+      return "later";
+    default:
+      return step satisfies never;
+  }
+}
+
+function detect(state: ReplicaState, context: RunnerContext): Outcome {
+  const runtime = state.desired?.spec.template.runtime;
+  if (runtime === undefined) return "later";
+  state.jobs.run("detect", async () => {
+    await context.runtimes.detect(runtime);
+    return true;
+  });
+  return "later";
+}
+
+function beginStop(
+  state: ReplicaState,
+  context: RunnerContext,
+  why: StopReason,
+  deadlineAt: number,
+): Outcome {
+  const { wallMs, monotonicMs } = context.moment();
+  const startedAtMs = state.file?.stop?.startedAtMs ?? wallMs;
+  context.log.info({ uid: state.uid, name: state.file?.name, why }, "engine is to end");
+  return rewrite(state, { stop: { why, startedAtMs, deadlineMs: wallMs + deadlineAt - monotonicMs } });
+}
+
+function rewrite(state: ReplicaState, change: object): Outcome {
+  if (state.file === undefined) return "later";
+  state.file = { ...state.file, ...change };
+  writeEngineFile(state.dir, state.file);
+  return "changed";
+}
+
+function signal(
+  state: ReplicaState,
+  context: RunnerContext,
+  name: "TERM" | "KILL",
+  because: string,
+): Outcome {
+  const now = context.ports.clock.monotonicMs();
+  const { signals } = state.run;
+  if (name === "KILL") state.run.signals = { ...signals, killAt: now };
+  else if (signals.termAt === undefined) state.run.signals = { ...signals, termAt: now };
+  else state.run.signals = { ...signals, secondTermAt: now };
+  const result = state.process?.signal(name);
+  context.log.info({ uid: state.uid, signal: name, because, result }, "signal sent");
+  return "later";
+}

@@ -1,0 +1,47 @@
+/** history.json: what a replica keeps from run to run: its port, its crashes, how it last ended. */
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { type ErrorCode, errorCatalogue } from "../../../src/errors.ts";
+
+const exitSchema = z.object({
+  code: z.number().optional(),
+  signal: z.string().optional(),
+  killedByUs: z.boolean(),
+  reason: z.custom<ErrorCode>((value) => typeof value === "string" && Object.hasOwn(errorCatalogue, value)),
+  message: z.string(),
+  at: z.string(),
+  logTail: z.string(),
+});
+
+const historySchema = z.object({
+  version: z.literal(1),
+  port: z.number().int().optional(),
+  restarts: z.number().int().min(0).default(0),
+  crashesInARow: z.number().int().min(0).default(0),
+  backoffUntilMs: z.number().optional(),
+  recordedRunId: z.string().optional(),
+  hopelessWith: z.string().optional(),
+  lastExit: exitSchema.optional(),
+});
+
+export type History = z.output<typeof historySchema>;
+export type HistoryExit = z.output<typeof exitSchema>;
+
+const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0 };
+
+/** Nothing here is needed for safety, so what cannot be read counts as empty. */
+export function readHistory(dir: string): History {
+  try {
+    const parsed = historySchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
+    return parsed.success ? parsed.data : EMPTY;
+  } catch {
+    return EMPTY;
+  }
+}
+
+export function writeHistory(dir: string, history: History): void {
+  const path = join(dir, "history.json");
+  writeFileSync(`${path}.tmp`, JSON.stringify(history), { mode: 0o600 });
+  renameSync(`${path}.tmp`, path);
+}

@@ -1,0 +1,99 @@
+/** From a replica's state and the host to the one value that the planner reads. */
+import { desiredOf } from "../../src/replica/desired.ts";
+import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
+import type { RunnerContext } from "./context.ts";
+import { recordOf } from "./files/engine-record.ts";
+import { type ReplicaState, refOf } from "./state.ts";
+import { resolveModel } from "./work/fetch.ts";
+
+/** What the API server wants of it, as far as this process can know. */
+export function wantedOf(state: ReplicaState, context: RunnerContext): Wanted {
+  if (state.isGone) return "absent";
+  if (state.desired !== undefined) return desiredOf(state.desired, context.moment());
+  return context.wasListed() ? "absent" : "unknown";
+}
+
+/** Looks once. Only where nothing runs does it touch the disk; a running engine's facts come from its jobs. */
+export async function observe(state: ReplicaState, context: RunnerContext): Promise<Observed> {
+  const runtime = state.desired?.spec.template.runtime ?? state.file?.runtime ?? "";
+  if (runOf(state).at === "none" && state.desired !== undefined && !state.isGone) {
+    const isUnknown = context.runtimes.state(runtime).at === "unknown";
+    await Promise.all([
+      resolveModel(state, context),
+      isUnknown ? context.runtimes.detect(runtime) : undefined,
+    ]);
+  }
+  const moment = context.moment();
+  const budget = context.ports.memoryBudget();
+  return {
+    run: runOf(state),
+    ...(state.file === undefined ? {} : { record: recordOf(state.file, moment) }),
+    model: state.model,
+    memory: { budgetBytes: budget ?? "unknown", othersBytes: context.admission.othersBytes(state.uid) },
+    launch: state.launch,
+    runtime: context.runtimes.state(runtime),
+    hasAddress: context.ports.address() !== undefined,
+    slice: observeSlice(state, context, moment.monotonicMs),
+    health: state.run.health,
+    request: state.run.request,
+    quiet: state.run.quiet,
+    signals: state.run.signals,
+    crashes: crashesOf(state),
+    wasListed: context.wasListed(),
+  };
+}
+
+function runOf(state: ReplicaState): Run {
+  if (state.adoptionError !== undefined) return { at: "unreadable", why: state.adoptionError };
+  const seen = state.process?.state();
+  if (seen === undefined) return { at: "none" };
+  return seen.at === "running" ? { at: "running", pid: seen.pid } : seen;
+}
+
+function observeSlice(state: ReplicaState, context: RunnerContext, now: number): Slice {
+  const ref = refOf(state);
+  const address = context.ports.address();
+  const port = state.file?.port;
+  const wanted = address === undefined || port === undefined ? undefined : { address, port };
+  const current =
+    ref === undefined || isSuperseded(state, context)
+      ? "missing"
+      : context.ports.endpoints.state(ref, wanted);
+  const { slice } = state.run;
+  const isOut = current === "withdrawn" || current === "missing";
+  const wasExposed =
+    slice.wasExposed || current === "ready" || current === "stale" || state.file?.readyAtMs !== undefined;
+  const { withdrawnAt: before, ...rest } = slice;
+  const withdrawnAt = isOut && wasExposed ? (before ?? now) : undefined;
+  state.run.slice = { ...rest, wasExposed, ...(withdrawnAt === undefined ? {} : { withdrawnAt }) };
+  return { ...state.run.slice, state: current };
+}
+
+/** A new replica of the same name owns the slice now; the old one has no business with it any more. */
+function isSuperseded(state: ReplicaState, context: RunnerContext): boolean {
+  if (!state.isGone) return false;
+  const ref = refOf(state);
+  for (const other of context.states.values()) {
+    if (other === state || other.isGone) continue;
+    const { metadata } = other.desired ?? {};
+    if (metadata?.name === ref?.name && metadata?.namespace === ref?.namespace) return true;
+  }
+  return false;
+}
+
+function crashesOf({ history, backoffUntil }: ReplicaState): Crashes {
+  const { recordedRunId, hopelessWith, lastExit } = history;
+  return {
+    restarts: history.restarts,
+    inARow: history.crashesInARow,
+    ...(recordedRunId === undefined ? {} : { recordedRunId }),
+    ...(backoffUntil === undefined ? {} : { backoffUntil }),
+    ...(lastExit === undefined ? {} : { lastExit: exitOf(lastExit) }),
+    ...(hopelessWith === undefined ? {} : { hopeless: { runtimeVersion: hopelessWith } }),
+  };
+}
+
+function exitOf(exit: NonNullable<ReplicaState["history"]["lastExit"]>): NonNullable<Crashes["lastExit"]> {
+  const { code, signal, ...rest } = exit;
+  return { ...rest, ...(code === undefined ? {} : { code }), ...(signal === undefined ? {} : { signal }) };
+}

@@ -1,0 +1,106 @@
+/** Tells the API server how a replica is: status when it differs, an Event when its phase changes. */
+import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
+import type {
+  InferenceReplica,
+  InferenceReplicaStatus,
+  ReplicaPhase,
+} from "../../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { Observed } from "../../../src/replica/observed.ts";
+import { isSameStatus, isTransition, replicaStatus } from "../../../src/replica/status.ts";
+import type { ReplicaPlan } from "../../../src/replica/step.ts";
+import type { RunnerContext } from "../context.ts";
+import { type ReplicaState, refOf } from "../state.ts";
+import { newerOf } from "./newest.ts";
+
+/** Steps that pass within milliseconds are no news. */
+const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
+const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
+
+/** Writes what has changed; nothing is waited for. */
+export function report(
+  state: ReplicaState,
+  plan: ReplicaPlan,
+  observed: Observed,
+  context: RunnerContext,
+): void {
+  if (state.desired === undefined || state.isGone || !state.isSeen) return;
+  tell(state, plan, context);
+  if (isSameStatus(wantedStatus(state, plan, observed, context), state.desired.status)) return;
+  state.jobs.run("status", () => writeStatus(state, observed, context), { isSilent: true });
+}
+
+/** Writes the newest status, and again when it has moved on meanwhile. */
+async function writeStatus(
+  state: ReplicaState,
+  observed: Observed,
+  context: RunnerContext,
+): Promise<boolean> {
+  const { desired, plan } = state;
+  if (desired === undefined || plan === undefined || state.isGone) return true;
+  const { name, namespace = "" } = desired.metadata;
+  const status = wantedStatus(state, plan, state.observed ?? observed, context);
+  const object = {
+    apiVersion: API_VERSION,
+    kind: INFERENCE_REPLICAS.kind,
+    metadata: { name, namespace },
+    status,
+  } as InferenceReplica;
+  const options = { manager: MANAGER_AGENT, subresource: "status", current: desired } as const;
+  const answer = await context.ports.client.apply(INFERENCE_REPLICAS, object, options);
+  if (!answer.ok) {
+    if (answer.error.kind === "notFound" || answer.error.kind === "conflict") return true;
+    context.log.warn({ uid: state.uid, error: answer.error }, "status not written");
+    return false;
+  }
+  if (status.progress !== desired.status?.progress)
+    state.progressWrittenAt = context.ports.clock.monotonicMs();
+  state.desired = newerOf(state.desired, answer.value.object);
+  if (state.plan !== plan) context.enqueue(state.uid);
+  return true;
+}
+
+function wantedStatus(
+  state: ReplicaState,
+  plan: ReplicaPlan,
+  observed: Observed,
+  context: RunnerContext,
+): InferenceReplicaStatus {
+  const { file, desired, progressWrittenAt } = state;
+  const iso = (wallMs: number): string => new Date(wallMs).toISOString().replace(/\.\d+Z$/, "Z");
+  return replicaStatus(
+    plan,
+    observed,
+    desired?.status,
+    {
+      generation: desired?.metadata.generation ?? 0,
+      ...(file === undefined ? {} : { startedAtIso: iso(file.startedAtMs) }),
+      ...(file?.readyAtMs === undefined ? {} : { readyAtIso: iso(file.readyAtMs) }),
+      ...(file?.contextPerSlot === undefined ? {} : { contextPerSlot: file.contextPerSlot }),
+      ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }),
+    },
+    { now: context.ports.clock.monotonicMs(), iso: iso(context.ports.clock.nowMs()) },
+  );
+}
+
+function tell(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): void {
+  if (SILENT.has(plan.phase)) return;
+  const before = state.told ?? state.desired?.status;
+  state.told = { phase: plan.phase, reason: plan.reason };
+  if (!isTransition(before, plan) || state.desired === undefined) return;
+  const { uid } = state;
+  context.log.info(
+    { uid, ...refOf(state), phase: plan.phase, reason: plan.reason, message: plan.message },
+    "replica",
+  );
+  const { name, namespace = "" } = state.desired.metadata;
+  context.ports.recorder(
+    { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, name, namespace, uid },
+    {
+      type: TROUBLE.has(plan.phase) ? "Warning" : "Normal",
+      reason: plan.reason,
+      action: plan.phase,
+      note: plan.message,
+    },
+  );
+}

@@ -1,0 +1,65 @@
+/** Which engines are installed: asked once, remembered, asked again on request. */
+import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { RuntimeState } from "../../src/replica/observed.ts";
+import type { EngineDriver } from "../engines/engine.ts";
+
+export interface Runtimes {
+  readonly driver: (runtime: string) => EngineDriver | undefined;
+  readonly state: (runtime: string) => RuntimeState;
+  /** One question at a time per runtime; the answer is in `state` afterwards. */
+  readonly detect: (runtime: string) => Promise<void>;
+}
+
+/** Asks nothing yet. */
+export function createRuntimes(ports: {
+  readonly drivers: readonly EngineDriver[];
+  readonly clock: Clock;
+  readonly log: Log;
+}): Runtimes {
+  const drivers = new Map<string, EngineDriver>(ports.drivers.map((driver) => [driver.runtime, driver]));
+  const states = new Map<string, RuntimeState>();
+  const asking = new Map<string, Promise<void>>();
+
+  const ask = async (runtime: string, driver: EngineDriver): Promise<void> => {
+    const next = await detectOnce(driver, ports.clock);
+    const before = states.get(runtime);
+    if (before?.at !== next.at) ports.log.info({ runtime, state: next }, "runtime looked for");
+    states.set(runtime, next);
+  };
+  return {
+    driver: (runtime) => drivers.get(runtime),
+    state: (runtime) =>
+      drivers.has(runtime)
+        ? (states.get(runtime) ?? { at: "unknown" })
+        : { at: "unsupported", message: `this agent cannot run ${runtime}; choose another spec.runtime` },
+    detect: (runtime) => {
+      const driver = drivers.get(runtime);
+      if (driver === undefined) return Promise.resolve();
+      const current = asking.get(runtime) ?? ask(runtime, driver).finally(() => asking.delete(runtime));
+      asking.set(runtime, current);
+      return current;
+    },
+  };
+}
+
+async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeState> {
+  const checked = (code: ErrorCode, message: string): RuntimeState => ({
+    at: "missing",
+    code,
+    message,
+    checkedAt: clock.monotonicMs(),
+  });
+  try {
+    const found = await driver.detect();
+    if (found !== undefined) return { at: "present", version: found.version, checkedAt: clock.monotonicMs() };
+    const error = new MetalbridgeError(
+      "RuntimeNotInstalled",
+      `${driver.runtime} is not installed on this host, or not where the agent looks`,
+    );
+    return checked(error.code, describeError(error));
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return checked(error.code, describeError(error));
+    return checked("RuntimeBroken", `${driver.runtime} could not be looked for: ${String(error)}`);
+  }
+}

@@ -1,0 +1,77 @@
+/** All that is known about one replica in this process. Only the key's own queue run and its jobs change it. */
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { ObjectRef } from "../../src/kube/types.ts";
+import type {
+  Health,
+  Launch,
+  ModelState,
+  Observed,
+  Quiet,
+  RequestProof,
+  Signals,
+  Slice,
+} from "../../src/replica/observed.ts";
+import type { ReplicaPlan } from "../../src/replica/step.ts";
+import type { EngineProcess } from "../process/engine-process.ts";
+import type { StoredModel } from "../store/types.ts";
+import type { EngineFile } from "./files/engine-record.ts";
+import type { History } from "./files/history.ts";
+import type { Jobs } from "./jobs.ts";
+
+/** Facts that belong to one run and are void with its end. */
+export interface RunFacts {
+  health: Health;
+  request: RequestProof;
+  quiet: Quiet;
+  signals: Signals;
+  slice: Omit<Slice, "state">;
+  logBytes: number;
+  apiKey?: string;
+}
+
+export interface ReplicaState {
+  readonly uid: string;
+  readonly dir: string;
+  readonly jobs: Jobs;
+  /** The newest the API server showed, or what was on disk. */
+  desired: InferenceReplica | undefined;
+  /** False while `desired` comes from disk: then its status is not known and none is written. */
+  isSeen: boolean;
+  /** The API server has no such replica any more. */
+  isGone: boolean;
+  file: EngineFile | undefined;
+  history: History;
+  /** `history.backoffUntilMs` on this process's clock. */
+  backoffUntil: number | undefined;
+  process: EngineProcess | undefined;
+  /** Why it is not known whether an engine runs. */
+  adoptionError: string | undefined;
+  model: ModelState;
+  stored: { readonly model: StoredModel; readonly draft?: StoredModel } | undefined;
+  fetchFailures: number;
+  launch: Launch;
+  launchFailures: number;
+  run: RunFacts;
+  plan: ReplicaPlan | undefined;
+  observed: Observed | undefined;
+  /** Phase and reason that the last Event or the object's own status told. */
+  told: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined;
+  progressWrittenAt: number | undefined;
+}
+
+export function freshRun(): RunFacts {
+  return {
+    health: { failuresInARow: 0 },
+    request: { at: "none" },
+    quiet: {},
+    signals: {},
+    slice: { wasExposed: false },
+    logBytes: 0,
+  };
+}
+
+/** Namespace and name, from the object or from what was written down at the start; undefined if neither is there. */
+export function refOf(state: ReplicaState): (ObjectRef & { readonly namespace: string }) | undefined {
+  const { namespace = "", name } = state.desired?.metadata ?? { name: "", ...state.file };
+  return name === "" ? undefined : { namespace, name };
+}

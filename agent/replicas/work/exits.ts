@@ -1,0 +1,102 @@
+/** The end of a run: classified, written down, and given back. */
+import { rmSync } from "node:fs";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/errors.ts";
+import { isForced } from "../../../src/replica/step.ts";
+import { backoffMs } from "../../../src/replica/timings.ts";
+import { isHopeless } from "../../../src/replica/verdicts.ts";
+import type { ExitRecord } from "../../process/engine-process.ts";
+import type { RunnerContext } from "../context.ts";
+import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
+import { type HistoryExit, writeHistory } from "../files/history.ts";
+import { freshRun, type ReplicaState } from "../state.ts";
+
+const TAIL_BYTES = 4_000;
+const MESSAGE_MAX = 2_000;
+const FORCED_CODE = {
+  hung: "EngineHung",
+  neverHealthy: "EngineNeverHealthy",
+  requestFailed: "EngineRequestFailed",
+} as const satisfies Record<string, ErrorCode>;
+
+/** Writes down how the run ended and how long the next start is held back. Once per run. */
+export async function recordExit(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const { file, process } = state;
+  const seen = process?.state();
+  if (file === undefined || process === undefined || (seen?.at !== "ended" && seen?.at !== "gone")) return;
+  if (state.history.recordedRunId === file.runId) return;
+  const logTail = await process.logTail(TAIL_BYTES).catch(() => "");
+  const lastExit = exitOf(file, seen.exit, logTail, context);
+  const { clock } = context.ports;
+  const wasSteady =
+    file.readyAtMs !== undefined && clock.nowMs() - file.readyAtMs >= context.timings.backoffResetMs;
+  const crashesInARow = wasSteady ? 1 : state.history.crashesInARow + 1;
+  const delayMs = backoffMs(context.timings, crashesInARow, context.random());
+  const runtime = context.runtimes.state(file.runtime);
+  const hopelessWith = isHopeless(lastExit.reason) && runtime.at === "present" ? runtime.version : undefined;
+  const { port, hopelessWith: _, ...kept } = state.history;
+  state.backoffUntil = clock.monotonicMs() + delayMs;
+  state.history = {
+    ...kept,
+    // A port that a stranger took is not asked for again.
+    ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
+    ...(hopelessWith === undefined ? {} : { hopelessWith }),
+    restarts: kept.restarts + 1,
+    crashesInARow,
+    recordedRunId: file.runId,
+    backoffUntilMs: clock.nowMs() + delayMs,
+    lastExit,
+  };
+  writeHistory(state.dir, state.history);
+  context.log.warn(
+    { uid: state.uid, name: file.name, exit: seen.exit, reason: lastExit.reason, delayMs },
+    "engine ended",
+  );
+}
+
+function exitOf(
+  file: EngineFile,
+  exit: ExitRecord | "unknown",
+  logTail: string,
+  context: RunnerContext,
+): HistoryExit {
+  const why = file.stop?.why;
+  const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
+  const found =
+    forced === undefined
+      ? (context.runtimes.driver(file.runtime)?.classifyExit(exit, logTail) ?? {
+          code: "EngineEndUnknown" as const,
+          message: "the engine ended",
+        })
+      : { code: forced, message: "the agent ended the engine because it did not answer" };
+  return {
+    ...(exit === "unknown" ? {} : exit),
+    killedByUs: forced !== undefined,
+    reason: found.code,
+    message: describeError(new MetalbridgeError(found.code, found.message)).slice(0, MESSAGE_MAX),
+    at: new Date(context.ports.clock.nowMs()).toISOString(),
+    logTail,
+  };
+}
+
+/** Nothing of the run is left: its record goes, and its memory with it. */
+export function forgetRun(state: ReplicaState, context: RunnerContext): void {
+  state.process?.close();
+  state.process = undefined;
+  removeEngineFile(state.dir);
+  state.file = undefined;
+  state.run = freshRun();
+  state.model = { at: "unknown" };
+  state.launch = { at: "untried" };
+  context.admission.release(state.uid);
+}
+
+/** Nothing of the replica is left: its files go too. */
+export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
+  state.process?.close();
+  rmSync(state.dir, { recursive: true, force: true });
+  context.desiredFiles.remove(state.uid);
+  context.ports.store.release(state.uid);
+  context.admission.forget(state.uid);
+  context.states.delete(state.uid);
+  context.log.info({ uid: state.uid, name: state.desired?.metadata.name }, "replica let go");
+}

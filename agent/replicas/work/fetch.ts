@@ -1,0 +1,143 @@
+/** The replica's weights: looked for on disk, fetched in the background, their failures turned into states. */
+import type { ReplicaModel } from "../../../src/api/inference-replica.ts";
+import { describeError, MetalbridgeError } from "../../../src/errors.ts";
+import type { ModelState } from "../../../src/replica/observed.ts";
+import { fetchRetryMs } from "../../../src/replica/timings.ts";
+import { isHopeless } from "../../../src/replica/verdicts.ts";
+import type { FetchProgress, ModelRequest, StoredModel } from "../../store/types.ts";
+import type { RunnerContext } from "../context.ts";
+import type { ReplicaState } from "../state.ts";
+import { readSourceSecret } from "./secrets.ts";
+
+const PROGRESS_MS = 1_000;
+
+/** Sets `state.model` from the disk, once; without network. */
+export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const template = state.desired?.spec.template;
+  if (template === undefined || state.model.at !== "unknown") return;
+  // A source that may have changed is looked at again before each start; the store answers quickly if it has not.
+  if (template.model.refreshPolicy === "OnChange") {
+    state.model = { at: "absent" };
+    return;
+  }
+  try {
+    const [model, draft] = await Promise.all([
+      context.ports.store.resolve(requestFor(template.model)),
+      template.draft === undefined ? undefined : context.ports.store.resolve(requestFor(template.draft)),
+    ]);
+    if (model === undefined || (template.draft !== undefined && draft === undefined))
+      state.model = { at: "absent" };
+    else keep(state, context, model, draft);
+  } catch (error) {
+    state.model = failed(state, error, context);
+  }
+}
+
+/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one still ends. */
+export function fetchModel(state: ReplicaState, context: RunnerContext): boolean {
+  if (state.jobs.isRunning("fetch")) return false;
+  state.model = { at: "fetching", bytes: 0 };
+  state.jobs.run("fetch", async (signal) => {
+    try {
+      await fetchAll(state, context, signal);
+      state.fetchFailures = 0;
+    } catch (error) {
+      if (signal.aborted) state.model = { at: "unknown" };
+      else state.model = await fallBack(state, error, context);
+    }
+    return true;
+  });
+  return true;
+}
+
+async function fetchAll(state: ReplicaState, context: RunnerContext, signal: AbortSignal): Promise<void> {
+  const { desired } = state;
+  if (desired === undefined) return;
+  const { model, draft } = desired.spec.template;
+  const namespace = desired.metadata.namespace ?? "";
+  const onProgress = watchProgress(state, context);
+  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
+    const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
+    return context.ports.store.fetch({ ...requestFor(wanted), ...secret }, { signal, onProgress });
+  };
+  const stored = await fetchOne(model);
+  keep(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
+}
+
+function requestFor(model: ReplicaModel): ModelRequest {
+  return {
+    source: model.source,
+    files: model.files,
+    mmproj: model.mmproj,
+    sha256: model.sha256,
+    format: model.format,
+    refreshPolicy: model.refreshPolicy,
+  };
+}
+
+function keep(
+  state: ReplicaState,
+  context: RunnerContext,
+  model: StoredModel,
+  draft: StoredModel | undefined,
+): void {
+  state.stored = draft === undefined ? { model } : { model, draft };
+  context.ports.store.hold(state.uid, model);
+  if (draft !== undefined) context.ports.store.hold(state.uid, draft);
+  const { sizeBytes, sha256 } = model;
+  state.model = { at: "stored", sizeBytes, ...(sha256 === undefined ? {} : { sha256 }) };
+}
+
+/** Weights that are there serve on when only the question for newer ones failed. */
+async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<ModelState> {
+  const model = state.desired?.spec.template.model;
+  const draft = state.desired?.spec.template.draft;
+  if (model?.refreshPolicy === "OnChange" && draft === undefined) {
+    const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
+    if (stored !== undefined) {
+      context.log.warn(
+        { err: error, uid: state.uid },
+        "could not look for newer weights; using those on disk",
+      );
+      keep(state, context, stored, undefined);
+      return state.model;
+    }
+  }
+  return failed(state, error, context);
+}
+
+function failed(state: ReplicaState, error: unknown, context: RunnerContext): ModelState {
+  state.fetchFailures += 1;
+  const retryAt =
+    context.ports.clock.monotonicMs() + fetchRetryMs(context.timings, state.fetchFailures, context.random());
+  if (error instanceof MetalbridgeError) {
+    const { code } = error;
+    context.log.warn({ code, uid: state.uid, message: error.message }, "weights not available");
+    return { at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt };
+  }
+  context.log.error({ err: error, uid: state.uid }, "fetching failed unexpectedly");
+  const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
+  return { at: "failed", code: "ReplicaStepFailed", message, transient: true, retryAt };
+}
+
+function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {
+  const { clock } = context.ports;
+  let from = { at: clock.monotonicMs(), bytes: undefined as number | undefined };
+  return ({ bytes, totalBytes }) => {
+    const now = clock.monotonicMs();
+    const before = state.model.at === "fetching" ? state.model : undefined;
+    const isDue = now - from.at >= PROGRESS_MS || from.bytes === undefined;
+    const moved = bytes - (from.bytes ?? bytes);
+    const speed =
+      isDue && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
+    state.model = {
+      at: "fetching",
+      bytes,
+      ...(totalBytes === undefined ? {} : { totalBytes }),
+      ...(speed === undefined ? {} : { bytesPerSecond: speed }),
+    };
+    if (!isDue) return;
+    from = { at: now, bytes };
+    context.enqueue(state.uid);
+  };
+}
