@@ -1,0 +1,66 @@
+/** One bounded HTTP request on a fresh connection: a probe must not be answered by a connection that lived before. */
+import { request } from "node:http";
+
+const LARGEST_ANSWER = 4 * 1024 * 1024;
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface Ask {
+  readonly host: string;
+  readonly port: number;
+  readonly path: string;
+  readonly timeoutMs: number;
+  readonly apiKey?: string | undefined;
+  /** Sent as JSON by POST; absent for GET. */
+  readonly body?: object;
+}
+
+/** The answer, or one sentence on why there is none. The timeout covers everything, the body included. */
+export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
+  return new Promise((resolve) => {
+    const body = what.body === undefined ? undefined : JSON.stringify(what.body);
+    const call = request(
+      {
+        host: what.host,
+        port: what.port,
+        path: what.path,
+        method: body === undefined ? "GET" : "POST",
+        agent: false,
+        signal: AbortSignal.timeout(what.timeoutMs),
+        headers: {
+          connection: "close",
+          ...(what.apiKey === undefined ? {} : { authorization: `Bearer ${what.apiKey}` }),
+          ...(body === undefined
+            ? {}
+            : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
+        },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        let size = 0;
+        response.on("data", (chunk: Buffer) => {
+          size += chunk.length;
+          if (size > LARGEST_ANSWER) response.destroy(new Error("the answer is too large"));
+          else chunks.push(chunk);
+        });
+        response.on("end", () =>
+          resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
+        );
+        response.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
+      },
+    );
+    call.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
+    call.end(body);
+  });
+}
+
+function sentence(error: Error, timeoutMs: number): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (error.name === "TimeoutError" || code === "ABORT_ERR") return `no answer within ${timeoutMs} ms`;
+  if (code === "ECONNREFUSED") return "nobody listens on the port";
+  if (code === "ECONNRESET") return "the connection was closed without an answer";
+  return error.message;
+}

@@ -1,0 +1,117 @@
+/** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
+import { z } from "zod";
+import { type Gauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
+import type { EngineTarget, Health, RequestResult } from "../engine.ts";
+import { type Answer, ask } from "../http.ts";
+
+const PROBE_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+type Reply = Answer | { readonly failed: string };
+
+export async function probeHealth(target: EngineTarget): Promise<Health> {
+  const reply = await get(target, "/health");
+  if ("failed" in reply) return { unhealthy: reply.failed };
+  if (reply.status === 200) return "healthy";
+  if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
+  return { unhealthy: describe(reply) };
+}
+
+/** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */
+export async function probeRequest(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<RequestResult> {
+  const stranger = await findStranger(target);
+  if (stranger !== undefined) return { failed: stranger };
+  const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
+  const post = (path: string, body: object) => ask({ ...address(target), path, body, timeoutMs });
+  const model = target.modelAlias ?? "default";
+  switch (target.mode) {
+    case "chat": {
+      const chat = await post("/v1/chat/completions", {
+        model,
+        max_tokens: 1,
+        messages: [{ role: "user", content: "Hi" }],
+      });
+      if ("failed" in chat || chat.status < 400 || chat.status >= 500) return judge(chat, '"choices"');
+      return judge(await post("/completion", { prompt: "Hi", n_predict: 1 }), '"content"');
+    }
+    case "embedding":
+      return judge(await post("/v1/embeddings", { model, input: "Hi" }), '"embedding"');
+    case "rerank":
+      return judge(await post("/v1/rerank", { model, query: "Hi", documents: ["Hi", "Ho"] }), '"results"');
+    default:
+      return target.mode satisfies never;
+  }
+}
+
+export async function readGauges(target: EngineTarget): Promise<Gauges | "unknown"> {
+  const reply = await get(target, "/metrics");
+  if ("failed" in reply || reply.status !== 200) return "unknown";
+  return parseGauges(reply.body) ?? "unknown";
+}
+
+const propsSchema = z.object({ default_generation_settings: z.object({ n_ctx: z.int().positive() }) });
+const modelsSchema = z.object({
+  data: z.array(
+    z.object({
+      id: z.string(),
+      aliases: z.array(z.string()).optional(),
+      meta: z.object({ n_ctx: z.int().positive().optional() }).nullish(),
+    }),
+  ),
+});
+
+/** Tokens that one request may use, as the engine really set them up. */
+export async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
+  const props = propsSchema.safeParse(await getJson(target, "/props"));
+  if (props.success) return props.data.default_generation_settings.n_ctx;
+  const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));
+  return models.success ? models.data.data[0]?.meta?.n_ctx : undefined;
+}
+
+/** Whoever answers under another name is not our engine, even if it is healthy. */
+async function findStranger(target: EngineTarget): Promise<string | undefined> {
+  if (target.modelAlias === undefined) return undefined;
+  const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));
+  if (!models.success) return undefined;
+  const names = models.data.data.flatMap((model) => [model.id, ...(model.aliases ?? [])]);
+  if (names.includes(target.modelAlias)) return undefined;
+  return `port ${target.port} is answered by a server of ${names.join(", ") || "no model"}, not of ${target.modelAlias}`;
+}
+
+function judge(reply: Reply, wanted: string): RequestResult {
+  if ("failed" in reply) return { failed: reply.failed };
+  if (reply.status === 200 && reply.body.includes(wanted)) return "ok";
+  return { failed: describe(reply) };
+}
+
+const errorSchema = z.object({ error: z.object({ message: z.string() }) });
+
+function describe(reply: Answer): string {
+  const parsed = errorSchema.safeParse(parseJson(reply.body));
+  const text = parsed.success ? parsed.data.error.message : reply.body;
+  return `HTTP ${reply.status}: ${text.trim().slice(0, 300)}`;
+}
+
+function get(target: EngineTarget, path: string): Promise<Reply> {
+  return ask({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
+}
+
+async function getJson(target: EngineTarget, path: string): Promise<unknown> {
+  const reply = await get(target, path);
+  return "failed" in reply || reply.status !== 200 ? undefined : parseJson(reply.body);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function address(target: EngineTarget) {
+  return { host: target.host, port: target.port, apiKey: target.apiKey };
+}

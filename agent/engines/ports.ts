@@ -1,0 +1,69 @@
+/** Choosing the port of an engine: its previous one if it is free, else the first that nobody listens on. */
+import { connect, createServer } from "node:net";
+import { MetalbridgeError } from "../../src/errors.ts";
+
+const CONNECT_TIMEOUT_MS = 500;
+
+export interface PortChoice {
+  /** First and last port, both included. */
+  readonly range: readonly [number, number];
+  /** Ports that other replicas of this agent hold, running or reserved. */
+  readonly taken: ReadonlySet<number>;
+  readonly previous?: number;
+  /** The registered address beside loopback. */
+  readonly address?: string;
+}
+
+/** Throws `PortsExhausted`, or `HostAddressMissing` when the address is not up on this machine. */
+export async function choosePort({ range, taken, previous, address }: PortChoice): Promise<number> {
+  const [first, last] = range;
+  const hosts = address === undefined || isLoopback(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
+  const isWanted = (port: number) => port >= first && port <= last && !taken.has(port);
+  if (previous !== undefined && isWanted(previous) && (await isFree(previous, hosts))) return previous;
+  for (let port = first; port <= last; port += 1) {
+    if (port !== previous && isWanted(port) && (await isFree(port, hosts))) return port;
+  }
+  throw new MetalbridgeError("PortsExhausted", `no port from ${first} to ${last} is free`);
+}
+
+export function isLoopback(address: string): boolean {
+  return address === "::1" || address === "localhost" || /^127\.\d+\.\d+\.\d+$/.test(address);
+}
+
+/**
+ * Whether nobody listens: a connection is tried before a bind, because BSD systems let a bind to one address succeed
+ * while a stranger holds the port for all of them.
+ */
+export async function isFree(port: number, hosts: readonly string[]): Promise<boolean> {
+  for (const host of hosts) {
+    if (await answers(port, host)) return false;
+    if (!(await canBind(port, host))) return false;
+  }
+  return true;
+}
+
+function answers(port: number, host: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host });
+    const done = (answer: boolean) => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.setTimeout(CONNECT_TIMEOUT_MS, () => done(false));
+    socket.once("connect", () => done(true));
+    socket.once("error", () => done(false));
+  });
+}
+
+function canBind(port: number, host: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE" || error.code === "EACCES") resolve(false);
+      else if (error.code === "EADDRNOTAVAIL")
+        reject(new MetalbridgeError("HostAddressMissing", `the address ${host} is not up`));
+      else reject(error);
+    });
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}

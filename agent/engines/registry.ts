@@ -1,0 +1,35 @@
+/** The engines this agent can drive: one line each. */
+import type { Runtime } from "../../src/api/engine-settings.ts";
+import type { EngineDriver } from "./engine.ts";
+import { createLlamaServerDriver } from "./llama-server/driver.ts";
+
+export interface EngineOptions {
+  /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Configured program paths by runtime. */
+  readonly paths: Readonly<Partial<Record<Runtime, readonly string[]>>>;
+}
+
+const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
+  llamacpp: ({ env, paths }) => createLlamaServerDriver({ env, paths: paths.llamacpp ?? [] }),
+};
+
+export function createEngineDrivers(options: EngineOptions): ReadonlyMap<Runtime, EngineDriver> {
+  return new Map(
+    Object.values(DRIVERS)
+      .map((create) => create(options))
+      .map((driver) => [driver.runtime, driver]),
+  );
+}
+
+const PASSED_ON = ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GGML_BACKEND_PATH"];
+
+/** What of the agent's environment an engine gets. */
+export function engineEnvironment(all: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  return Object.fromEntries(
+    PASSED_ON.flatMap((name) => {
+      const value = all[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
