@@ -40,10 +40,16 @@ function contentOf(body: ApplyBody): Record<string, unknown> {
 
 function valueDiffers(wanted: unknown, current: unknown, owned: OwnedFields | undefined): boolean {
   if (owned === undefined) return true;
-  if (isOneValue(owned)) return !isEqual(wanted, current);
+  // The server drops what is empty, and says that we own it all the same.
+  if (isOneValue(owned)) return !isEqual(wanted, current) && !(isEmpty(wanted) && isEmpty(current));
   if (Array.isArray(wanted)) return !Array.isArray(current) || listDiffers(wanted, current, owned);
   if (isRecord(wanted)) return recordDiffers(wanted, current, owned);
   return true;
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return value === undefined || value === null || (isRecord(value) && Object.keys(value).length === 0);
 }
 
 function recordDiffers(wanted: Record<string, unknown>, current: unknown, owned: OwnedFields): boolean {

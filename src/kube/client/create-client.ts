@@ -89,7 +89,8 @@ class Client {
       contentType: "application/apply-patch+yaml",
       body: JSON.stringify(body),
     });
-    return result.ok ? { ok: true, value: { object: result.value, sent: true } } : result;
+    if (result.ok) return { ok: true, value: { object: result.value, sent: true } };
+    return isOtherUid(result.error) ? failed({ ...result.error, kind: "conflict" }) : result;
   }
 
   async jsonPatch<T extends KubeObject>(
@@ -151,6 +152,11 @@ function typed<T extends KubeObject>(kind: Kind<T>, object: T): string {
 
 function failed(error: ApiFailure): { readonly ok: false; readonly error: ApiFailure } {
   return { ok: false, error };
+}
+
+// Another object has taken the name of the one we meant; the server finds the uid "immutable".
+function isOtherUid(error: ApiFailure): boolean {
+  return error.status === 422 && error.message.includes("metadata.uid");
 }
 
 // A `test` that does not hold comes back as 422 with this sentence and no field; it means: changed since it was read.
