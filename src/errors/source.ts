@@ -2,6 +2,42 @@
 import type { ErrorEntry } from "./entry.ts";
 
 export const sourceErrors = {
+  SourceInvalid: {
+    what: "The text of the source cannot be read.",
+    do: "write it as hf://org/repo[/file][@revision], https://…, file:///…, pvc://claim/path, s3://bucket/key or ollama://name:tag",
+  },
+  SourceNoRange: {
+    what: "The server ignores ranges, and the header does not end within what may be read without them.",
+    do: "use a server that answers range requests, or host the file elsewhere",
+  },
+  SourceChanged: {
+    what: "The file changed at its source while it was being read.",
+    do: "nothing, it is read again by itself",
+  },
+  GgufBadMagic: {
+    what: "The file does not begin like a GGUF file.",
+    do: "use the address of a .gguf file; for other formats set spec.format",
+  },
+  GgufBigEndian: {
+    what: "The GGUF file is written for big-endian machines.",
+    do: "use the little-endian file of the model",
+  },
+  GgufVersion: {
+    what: "The GGUF file has a version that is not known.",
+    do: "convert the model again with a current llama.cpp (versions 2 and 3 are read)",
+  },
+  GgufTruncated: {
+    what: "The file ends inside the GGUF header.",
+    do: "upload the file again; it was cut off",
+  },
+  GgufTooLarge: {
+    what: "The GGUF header claims counts or lengths that no real model has.",
+    do: "use another file of the model; this one is damaged or hostile",
+  },
+  GgufMalformed: {
+    what: "The GGUF header contradicts itself or holds a type that is not known.",
+    do: "use another file of the model, or convert it again with a current llama.cpp",
+  },
   SourceNotAllowed: {
     what: "The source names an address, a remote host or a path that this host may not read.",
     do: "use a source inside the agent's allowed roots or hosts, or allow it in the agent's configuration",
