@@ -13,7 +13,7 @@ export function generatedFiles(): Map<string, string> {
     const plural = crd.metadata.name.split(".")[0];
     files.set(
       `charts/crds/${plural}.yaml`,
-      HEADER + stringify(crd, { lineWidth: 0, aliasDuplicateObjects: false }),
+      HEADER + stringify(crd, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
     );
   }
   for (const definition of definitions) {

@@ -62,6 +62,20 @@ test("a runtime without an engine on hosts honours no engine setting there", () 
   expect(unhonoredFields(spec({ contextSize: 4096 }), "metal", "vllm")).toEqual(["spec.contextSize"]);
 });
 
+test("of probes, a Mac takes periods, timeouts and thresholds, and says what it leaves", () => {
+  const asked = spec({
+    probeOverrides: {
+      startup: { periodSeconds: 5, failureThreshold: 60, httpGet: { path: "/ready" } },
+      readiness: { periodSeconds: 1 },
+    },
+  });
+  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual([
+    "spec.probeOverrides.readiness.periodSeconds",
+    "spec.probeOverrides.startup.httpGet",
+  ]);
+  expect(unhonoredFields(asked, "linux", "llamacpp")).toEqual([]);
+});
+
 test("on Linux the choice of hosts is named", () => {
   expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "linux", "vllm")).toEqual([
     "spec.placement",

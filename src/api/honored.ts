@@ -21,6 +21,14 @@ const METAL_ENGINE_FIELDS: Readonly<Partial<Record<Runtime, readonly string[]>>>
   generic: [],
 };
 
+/** What toReplicaProbes reads. */
+const METAL_PROBE_SETTINGS = [
+  "startup.periodSeconds",
+  "startup.failureThreshold",
+  "liveness.timeoutSeconds",
+  "liveness.failureThreshold",
+];
+
 const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOverrides");
 
 /** Paths of the fields that are set and not honoured, sorted. Defaults that the API server filled in do not count. */
@@ -38,8 +46,17 @@ function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   return [
     ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
-    ...(spec.probeOverrides?.readiness === undefined ? [] : ["probeOverrides.readiness"]),
+    ...foreignProbes(spec.probeOverrides),
   ].map((field) => `spec.${field}`);
+}
+
+/** Settings of probes that mean nothing without a kubelet: where and how is the engine driver's business. */
+function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"]): string[] {
+  return Object.entries(overrides ?? {}).flatMap(([probe, settings]) =>
+    Object.keys(settings ?? {})
+      .filter((setting) => !METAL_PROBE_SETTINGS.includes(`${probe}.${setting}`))
+      .map((setting) => `probeOverrides.${probe}.${setting}`),
+  );
 }
 
 function onLinux(spec: InferenceServiceSpec): string[] {

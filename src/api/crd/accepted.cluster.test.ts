@@ -2,6 +2,10 @@
 import { expect, test } from "vitest";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+import { hostSchema } from "../host.ts";
+import { inferenceReplicaSchema } from "../inference-replica.ts";
+import { inferenceServiceSchema } from "../inference-service/index.ts";
+import { modelSchema } from "../model.ts";
 
 const kubectl = (args: readonly string[], input?: unknown): Promise<string> =>
   sharedCluster().kubectl(args, input === undefined ? {} : { input: JSON.stringify(input) });
@@ -45,6 +49,13 @@ test("a Model, a Host and a replica get theirs", async () => {
     template: { model: { files: [], refreshPolicy: "IfNotPresent" } },
   });
 });
+
+const schemas = {
+  Model: modelSchema,
+  InferenceService: inferenceServiceSchema,
+  InferenceReplica: inferenceReplicaSchema,
+  Host: hostSchema,
+};
 
 type Good = readonly [kind: ManifestKind, title: string, fields: Record<string, unknown>];
 
@@ -102,7 +113,9 @@ const good: readonly Good[] = [
 
 test.concurrent.for(good)("a %s is accepted: %s", async ([kind, , fields]) => {
   const object = withFields(manifest(kind, "good", kind === "Host" ? undefined : "default"), fields);
-  await expect(accepted(object)).resolves.toBeDefined();
+  const { spec } = await accepted(object);
+  // The schemas that agent and controller read with must say the same as the API server.
+  expect(schemas[kind].parse(object).spec).toEqual(spec);
 });
 
 test("kubectl explain teaches", async () => {
