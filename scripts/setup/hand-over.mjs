@@ -1,0 +1,22 @@
+/** Runs a program with the Node that setup chose, tied to this process so that it never outlives it. */
+import { spawn } from "node:child_process";
+import { constants } from "node:os";
+
+/**
+ * Resolves with the exit code. The program follows a pipe on descriptor 3 (see cli/metalbridge.mjs): when this process
+ * is killed the pipe ends, and the program stops in good order.
+ */
+export function handOver(node, args, { env = process.env, cwd } = {}) {
+  const child = spawn(node, args, {
+    cwd,
+    stdio: ["inherit", "inherit", "inherit", "pipe"],
+    env: { ...env, METALBRIDGE_LIFELINE: "3" },
+  });
+  // From a terminal these reach the child as well; it decides when to end, and we wait for it.
+  process.on("SIGINT", () => {});
+  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code, signal) => resolve(code ?? 128 + (constants.signals[signal] ?? 0)));
+  });
+}
