@@ -88,6 +88,30 @@ test("a template holds all that an agent needs, and is what the API server would
   expect(read.template).toStrictEqual(whole);
 });
 
+test("learning the model's limits changes the default context of new replicas, but no revision", () => {
+  const model = {
+    source: "file:///a.gguf",
+    files: [],
+    format: "gguf",
+    refreshPolicy: "IfNotPresent",
+  } as const;
+  const before = toReplicaTemplate({
+    service: service(),
+    runtime: "llamacpp",
+    model: { ...model, files: [] },
+  });
+  const learned = { ...model, files: [], gguf: { contextLength: 512 } };
+  const after = toReplicaTemplate({ service: service(), runtime: "llamacpp", model: learned });
+  expect([before.engine.contextSize, after.engine.contextSize]).toEqual([4096, 512]);
+  expect(after.revision).toBe(before.revision);
+  const asked = toReplicaTemplate({
+    service: service({ contextSize: 512 }),
+    runtime: "llamacpp",
+    model: learned,
+  });
+  expect(asked.revision).not.toBe(before.revision);
+});
+
 test("probes are read from what a kubelet would do", () => {
   expect(toReplicaProbes(service().spec)).toEqual({ timeoutSeconds: 5, failureThreshold: 3 });
   const spec = service({

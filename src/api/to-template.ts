@@ -102,7 +102,9 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
     engine: toEngineSettings(service.spec, { gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
   });
-  return { ...template, revision: revisionOf(template) };
+  // The default context may depend on the header, and reading a header later must not restart an engine.
+  const asAsked = { ...template, engine: toEngineSettings(service.spec, { gpuLayers }) };
+  return { ...template, revision: revisionOf(asAsked) };
 }
 
 /** Health probes of a replica, from the parts of probeOverrides that mean something without a kubelet. */
