@@ -147,7 +147,7 @@ class ByteWriter {
     this.u64(count);
   }
   padded(alignment: number): Uint8Array {
-    const bytes = Buffer.alloc(Math.ceil(this.#length / alignment) * alignment);
+    const bytes = new Uint8Array(Math.ceil(this.#length / alignment) * alignment);
     let at = 0;
     for (const chunk of this.#chunks) {
       bytes.set(chunk, at);

@@ -1,0 +1,30 @@
+/** What the parser makes of a GGUF header: the few values that matter, never the whole vocabulary. */
+
+/** Arrays keep their count always, and their items only when they are short and numeric. */
+export interface GgufArray {
+  readonly count: number;
+  readonly items?: readonly (number | boolean)[];
+}
+
+export type GgufValue = number | boolean | string | GgufArray;
+
+export interface GgufHeader {
+  readonly version: number;
+  readonly tensorCount: number;
+  /** Keys of `general.`, `split.`, `clip.` and of the architecture; of `tokenizer.` only counts and short values. */
+  readonly metadata: ReadonlyMap<string, GgufValue>;
+  /** Where the tensor data begins. */
+  readonly dataOffset: number;
+  /** Bytes that the tensors reach behind `dataOffset`: a shorter file is cut off. */
+  readonly dataBytes: number;
+  /** Sum of the tensors' sizes; undefined when a tensor's type is not known. */
+  readonly weightsBytes: number | undefined;
+  readonly parameterCount: number;
+  /** Rows of the token embedding. */
+  readonly vocabularySize: number | undefined;
+}
+
+export type GgufProgress =
+  | { readonly done: true; readonly header: GgufHeader }
+  /** At least so many bytes more are needed. */
+  | { readonly done: false; readonly needBytes: number };
