@@ -1,0 +1,127 @@
+/** Reads the agent's configuration once, at start: file, flags, environment and this machine's defaults. */
+import { readFileSync } from "node:fs";
+import { homedir, hostname } from "node:os";
+import { join, resolve } from "node:path";
+import { parse as parseYaml } from "yaml";
+import type * as z from "zod";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
+
+export interface ConfigInput {
+  /** YAML or JSON. */
+  readonly file?: string | undefined;
+  /** They win over the file. */
+  readonly flags?: AgentSettings;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** Throws MetalbridgeError that names the key. */
+export function loadAgentConfig({ file, flags = {}, env = process.env }: ConfigInput): AgentConfig {
+  const said = merge(file === undefined ? {} : readConfigFile(file), withoutAbsent(flags));
+  const platform = said.platform ?? (process.platform === "darwin" ? "darwin" : "linux");
+  const huggingFace = merge({ token: env.HF_TOKEN, endpoint: env.HF_ENDPOINT }, said.huggingFace ?? {});
+  const defaults = {
+    platform,
+    hostName: hostNameFrom(hostname()),
+    stateDir: defaultStateDir(platform, env),
+    kubeconfig: env.KUBECONFIG === "" ? undefined : env.KUBECONFIG,
+  };
+  const parsed = agentConfigSchema.safeParse(
+    withoutAbsent({ ...defaults, ...said, huggingFace: withoutAbsent(huggingFace) }),
+  );
+  if (!parsed.success) throw invalid(parsed.error, file);
+  const config = parsed.data;
+  return deepFreeze({
+    ...config,
+    stateDir: resolve(config.stateDir),
+    huggingFace: withToken(config.huggingFace),
+  });
+}
+
+/** A machine's name as a DNS label. */
+export function hostNameFrom(name: string): string {
+  const label = (name.split(".")[0] ?? "")
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "");
+  return label === "" ? "host" : label;
+}
+
+function defaultStateDir(platform: string, env: Readonly<Record<string, string | undefined>>): string {
+  if (platform === "darwin") return join(homedir(), "Library", "Application Support", "metalbridge");
+  if (process.getuid?.() === 0) return "/var/lib/metalbridge";
+  return join(env.XDG_STATE_HOME ?? join(homedir(), ".local", "state"), "metalbridge");
+}
+
+function readConfigFile(path: string): AgentSettings {
+  const content = readText(path, "the configuration file");
+  let parsed: unknown;
+  try {
+    parsed = parseYaml(content);
+  } catch (error) {
+    const where = error instanceof Error ? error.message.split("\n")[0] : String(error);
+    throw new MetalbridgeError("AgentConfigUnreadable", `${path}: ${where}`, undefined, { cause: error });
+  }
+  if (parsed === null || parsed === undefined) return {};
+  if (typeof parsed !== "object" || Array.isArray(parsed)) {
+    throw new MetalbridgeError("AgentConfigInvalid", `${path} must hold keys and values`);
+  }
+  return parsed as AgentSettings;
+}
+
+function readText(path: string, what: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError("AgentConfigUnreadable", `${what} cannot be read: ${why}`, undefined, {
+      cause: error,
+    });
+  }
+}
+
+function withToken(settings: AgentConfig["huggingFace"]): AgentConfig["huggingFace"] {
+  if (settings.tokenFile === undefined || settings.token !== undefined) return settings;
+  const token = readText(settings.tokenFile, "huggingFace.tokenFile").trim();
+  if (token === "")
+    throw new MetalbridgeError("AgentConfigInvalid", "huggingFace.tokenFile: the file is empty");
+  return { ...settings, token };
+}
+
+/** Groups are merged key by key, everything else is replaced. */
+function merge<T extends object>(under: T, over: T): T {
+  const entries = Object.entries(over).map(([key, value]) => {
+    const below: unknown = Reflect.get(under, key);
+    return [key, isGroup(below) && isGroup(value) ? { ...below, ...withoutAbsent(value) } : value];
+  });
+  return { ...under, ...Object.fromEntries(entries) };
+}
+
+function isGroup(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function withoutAbsent<T extends object>(settings: T): T {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as T;
+}
+
+function invalid(error: z.ZodError, file: string | undefined): MetalbridgeError {
+  const problems = error.issues.slice(0, 5).map((issue) => {
+    const at = issue.path.join(".");
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => `${at === "" ? key : `${at}.${key}`}: unknown key`).join("; ");
+    }
+    return `${at === "" ? "configuration" : at}: ${issue.message}`;
+  });
+  return new MetalbridgeError(
+    "AgentConfigInvalid",
+    `${file === undefined ? "" : `${file}: `}${problems.join("; ")}`,
+  );
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const inner of Object.values(value))
+    if (typeof inner === "object" && inner !== null) deepFreeze(inner);
+  return Object.freeze(value);
+}

@@ -1,0 +1,107 @@
+/** One agent per state folder: whoever listens on its socket owns it. */
+import { createHash } from "node:crypto";
+import { chmod, mkdir, rm } from "node:fs/promises";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { join } from "node:path";
+import { MetalbridgeError } from "../src/errors.ts";
+
+/** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
+const MOST_PATH_BYTES = 103;
+const ANSWER_MS = 2_000;
+
+export interface StateDirLock {
+  readonly socketPath: string;
+  readonly release: () => Promise<void>;
+}
+
+/** Throws StateDirInUse with the pid of the living agent; takes over the socket of a dead one. */
+export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
+  await makePrivate(stateDir);
+  const socketPath = await socketPathFor(stateDir, tempDir);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const server = await listen(socketPath);
+    if (server !== undefined) {
+      await chmod(socketPath, 0o600);
+      return { socketPath, release: () => closeServer(server) };
+    }
+    const pid = await askPid(socketPath);
+    if (pid !== undefined) {
+      throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
+    }
+    // Nobody answers: the socket is what a killed agent left.
+    await rm(socketPath, { force: true });
+  }
+  throw new MetalbridgeError("StateDirInUse", `${socketPath} is taken again and again by another process`);
+}
+
+async function makePrivate(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError("StateDirUnusable", `${folder} cannot be created: ${why}`, undefined, {
+      cause: error,
+    });
+  }
+}
+
+/** Beside the state where that is short enough, else under the temporary folder by the hash of the state's path. */
+async function socketPathFor(stateDir: string, tempDir: string): Promise<string> {
+  const beside = join(stateDir, "agent.sock");
+  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return beside;
+  const digest = createHash("sha256").update(stateDir).digest("hex").slice(0, 24);
+  const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
+  const short = join(folder, `${digest}.sock`);
+  if (Buffer.byteLength(short) > MOST_PATH_BYTES) {
+    throw new MetalbridgeError(
+      "StateDirUnusable",
+      `${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`,
+    );
+  }
+  await makePrivate(folder);
+  return short;
+}
+
+/** Undefined when the path is taken. */
+function listen(path: string): Promise<Server | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.end(`${process.pid}\n`);
+    });
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") return resolve(undefined);
+      reject(
+        new MetalbridgeError("StateDirUnusable", `cannot listen on ${path}: ${error.message}`, undefined, {
+          cause: error,
+        }),
+      );
+    });
+    server.listen(path, () => {
+      server.unref();
+      resolve(server);
+    });
+  });
+}
+
+/** The pid that the listener tells, "unknown" when it lives but says nothing, undefined when nobody listens. */
+function askPid(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket: Socket = connect(path);
+    let answer = "";
+    const finish = (result: string | undefined): void => {
+      socket.destroy();
+      resolve(result);
+    };
+    socket.setTimeout(ANSWER_MS, () => finish("unknown (it does not answer)"));
+    socket.on("data", (chunk) => {
+      answer += chunk.toString();
+    });
+    socket.once("end", () => finish(answer.trim() || "unknown"));
+    socket.once("error", () => finish(undefined));
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
