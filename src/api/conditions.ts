@@ -1,7 +1,7 @@
 /** Conditions as metav1 has them: one entry per type, one writer per type. */
 import { z } from "zod";
 
-export const conditionSchema = z.object({
+const conditionSchema = z.object({
   type: z
     .string()
     .max(316)

@@ -17,7 +17,7 @@ export type Runtime = z.output<typeof runtimeSchema>;
 export const modeSchema = z.enum(["chat", "embedding", "rerank"]);
 export type Mode = z.output<typeof modeSchema>;
 
-export const CACHE_TYPES = ["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"] as const;
+const CACHE_TYPES = ["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"] as const;
 const cacheType = z.enum(CACHE_TYPES);
 const customCacheType = z
   .string()
@@ -28,7 +28,7 @@ const override = z.string().min(1).max(1024);
 const toggle = z.boolean();
 const argument = z.string().max(4096);
 
-export const SPECULATIVE_TYPES = [
+const SPECULATIVE_TYPES = [
   "none",
   "disabled",
   "mtp",

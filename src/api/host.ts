@@ -26,7 +26,7 @@ const addressSchema = z
     ],
   });
 
-export const hostSpecSchema = z.object({
+const hostSpecSchema = z.object({
   addresses: z
     .array(addressSchema)
     .max(16)
@@ -69,7 +69,7 @@ export const hostSpecSchema = z.object({
 const text = (description: string) => z.string().max(1024).describe(description).optional();
 const number = (description: string) => z.int().min(0).describe(description).optional();
 
-export const hostInfoSchema = z.object({
+const hostInfoSchema = z.object({
   machineId: text("Stable id of the machine."),
   os: text("Operating system: darwin or linux."),
   osVersion: text("Its version, for example 26.1."),
@@ -89,13 +89,13 @@ export const hostInfoSchema = z.object({
   bootTime: text("When the machine last started."),
 });
 
-export const hostRuntimeSchema = z.object({
+const hostRuntimeSchema = z.object({
   name: z.string().max(63).describe("Runtime, as InferenceService.spec.runtime names it."),
   version: z.string().max(253).describe("Its version or build.").optional(),
   path: z.string().max(4096).describe("Where its program is.").optional(),
 });
 
-export const hostModelSchema = z.object({
+const hostModelSchema = z.object({
   source: z.string().max(2048).describe("Where it came from."),
   sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
   sizeBytes: bytes("Bytes on disk.").optional(),
@@ -103,7 +103,7 @@ export const hostModelSchema = z.object({
   inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
 });
 
-export const hostMemorySchema = z.object({
+const hostMemorySchema = z.object({
   totalBytes: number("Installed memory."),
   availableBytes: number(
     "Memory that could be given to programs now; rounded, so that noise is not written.",
@@ -119,7 +119,7 @@ export const hostMemorySchema = z.object({
     .optional(),
 });
 
-export const hostStatusSchema = z.object({
+const hostStatusSchema = z.object({
   conditions: conditionsSchema.optional(),
   addresses: z
     .array(z.string().max(49))

@@ -17,7 +17,7 @@ import {
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
-export const replicaModelSchema = z.object({
+const replicaModelSchema = z.object({
   source: z.string().min(1).max(2048).describe("Where the weights come from, as Model.spec.source."),
   files: z
     .array(relativeFile("A file of the source, relative to it."))
@@ -40,7 +40,7 @@ export const replicaModelSchema = z.object({
     .default("IfNotPresent"),
 });
 
-export const replicaTemplateSchema = z.object({
+const replicaTemplateSchema = z.object({
   hostName: hostName("The Host that runs this replica."),
   serviceName: objectName("The InferenceService it belongs to, in the same namespace."),
   serviceUid: z
@@ -68,7 +68,7 @@ export const replicaTemplateSchema = z.object({
     .optional(),
 });
 
-export const replicaMemorySchema = z.object({
+const replicaMemorySchema = z.object({
   claimBytes: bytes("Memory reserved for this replica: the sum of the parts below."),
   weightsBytes: bytes("Weights, always in full: on Metal they are wired.").default(0),
   kvBytes: bytes("KV cache for the engine's whole context.").default(0),
@@ -80,7 +80,7 @@ export const replicaMemorySchema = z.object({
   overheadBytes: bytes("The process itself, and a margin.").default(0),
 });
 
-export const replicaProbesSchema = z.object({
+const replicaProbesSchema = z.object({
   startSeconds: z
     .int32()
     .min(1)
@@ -143,7 +143,7 @@ export const inferenceReplicaSpecSchema = z.object({
     .optional(),
 });
 
-export const REPLICA_PHASES = [
+const REPLICA_PHASES = [
   "Pending",
   "Fetching",
   "Admitting",
@@ -156,7 +156,7 @@ export const REPLICA_PHASES = [
   "Evicted",
   "Failed",
 ] as const;
-export const replicaPhaseSchema = z.enum(REPLICA_PHASES);
+const replicaPhaseSchema = z.enum(REPLICA_PHASES);
 export type ReplicaPhase = z.output<typeof replicaPhaseSchema>;
 
 const lastExitSchema = z.object({
@@ -168,7 +168,7 @@ const lastExitSchema = z.object({
   logTail: z.string().max(8192).describe("The last lines of its log.").optional(),
 });
 
-export const inferenceReplicaStatusSchema = z.object({
+const inferenceReplicaStatusSchema = z.object({
   phase: replicaPhaseSchema
     .describe("Where the engine is on its way; readiness is Ready here and HostReachable=True.")
     .optional(),

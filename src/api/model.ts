@@ -19,7 +19,7 @@ import { metadataSchema } from "./metadata.ts";
 const SOURCE =
   "^((https?|file|pvc|hf|s3|oss|gs|modelscope|ollama)://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$";
 
-export const modelSourceSchema = z
+const modelSourceSchema = z
   .string()
   .min(1)
   .max(2048)
@@ -35,7 +35,7 @@ export const modelSourceSchema = z
     ],
   });
 
-export const modelSpecSchema = z
+const modelSpecSchema = z
   .object({
     source: modelSourceSchema,
     sha256: sha256Schema
@@ -103,9 +103,9 @@ export const modelSpecSchema = z
     ],
   });
 
-export const MODEL_PHASES = ["Pending", "Downloading", "Ready", "Failed"] as const;
+const MODEL_PHASES = ["Pending", "Downloading", "Ready", "Failed"] as const;
 
-export const modelStatusSchema = z.object({
+const modelStatusSchema = z.object({
   phase: z
     .enum(MODEL_PHASES)
     .describe(

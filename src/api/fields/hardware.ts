@@ -4,7 +4,7 @@ import { quantity } from "./quantity.ts";
 
 const QUALIFIED = /^[a-z0-9.-]+\/[a-z0-9._-]+$/;
 
-export const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
+const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
 export type Accelerator = z.output<typeof acceleratorSchema>;
 
 const resourceClaimSchema = z
@@ -45,7 +45,7 @@ const shardingSchema = z.object({
     .optional(),
 });
 
-export const gpuSchema = z
+const gpuSchema = z
   .object({
     enabled: z
       .boolean()
@@ -128,5 +128,3 @@ export const hardwareSchema = z
       },
     ],
   });
-
-export type Hardware = z.output<typeof hardwareSchema>;

@@ -18,12 +18,11 @@ export function localReference(description: string, nameDescription: string) {
   return z.object({ name: objectName(nameDescription) }).describe(description);
 }
 
-export const FORMATS = ["gguf", "mlx", "safetensors", "ollama", "pytorch", "custom"] as const;
+const FORMATS = ["gguf", "mlx", "safetensors", "ollama", "pytorch", "custom"] as const;
 export const formatSchema = z.enum(FORMATS);
 export type ModelFormat = z.output<typeof formatSchema>;
 
 export const refreshPolicySchema = z.enum(["IfNotPresent", "OnChange"]);
-export type RefreshPolicy = z.output<typeof refreshPolicySchema>;
 
 export const prioritySchema = z.enum(["critical", "high", "normal", "low", "batch"]);
 export type Priority = z.output<typeof prioritySchema>;

@@ -14,11 +14,5 @@ export const inferenceServiceSchema = z.object({
 
 export type InferenceService = z.output<typeof inferenceServiceSchema>;
 
-export { type InferenceServiceSpec, inferenceServiceSpecSchema, REPLICAS_MAX } from "./spec.ts";
-export { DRAFT_TYPES } from "./speculative.ts";
-export {
-  type InferenceServiceStatus,
-  inferenceServiceStatusSchema,
-  SERVICE_PHASES,
-  type ServicePlacement,
-} from "./status.ts";
+export { type InferenceServiceSpec, inferenceServiceSpecSchema } from "./spec.ts";
+export type { InferenceServiceStatus, ServicePlacement } from "./status.ts";

@@ -14,7 +14,7 @@ import {
 const argumentList = (description: string) =>
   z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
 
-export const probeOverridesSchema = z.object({
+const probeOverridesSchema = z.object({
   startup: passThrough(
     "Startup probe (a Kubernetes Probe). On Macs periodSeconds × failureThreshold bounds the start.",
   ).optional(),

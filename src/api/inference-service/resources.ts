@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { quantity } from "../fields/quantity.ts";
 
-export const gpuSharingSchema = z
+const gpuSharingSchema = z
   .object({
     mode: z
       .enum(["exclusive", "shared", "partitioned"])

@@ -9,7 +9,7 @@ import { placementSchema, rolloutSchema } from "./rollout.ts";
 import { ropeScalingRules, serviceRules } from "./rules.ts";
 import { speculativeDecodingSchema } from "./speculative.ts";
 
-export const REPLICAS_MAX = 100;
+const REPLICAS_MAX = 100;
 
 export const inferenceServiceSpecSchema = z
   .object({

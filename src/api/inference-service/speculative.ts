@@ -4,7 +4,7 @@ import { speculativeTuning, speculativeType } from "../engine-settings.ts";
 import { objectName } from "../fields/shared.ts";
 
 /** Types that need a draft model. */
-export const DRAFT_TYPES = [
+const DRAFT_TYPES = [
   "draft",
   "draft-simple",
   "draft-eagle3",

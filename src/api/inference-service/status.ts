@@ -4,7 +4,7 @@ import { conditionsSchema } from "../conditions.ts";
 import { modeSchema, runtimeSchema } from "../engine-settings.ts";
 import { bytes, hostName } from "../fields/shared.ts";
 
-export const SERVICE_PHASES = [
+const SERVICE_PHASES = [
   "Pending",
   "Creating",
   "Progressing",
