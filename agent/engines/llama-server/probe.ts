@@ -78,7 +78,8 @@ async function findStranger(target: EngineTarget): Promise<string | undefined> {
   if (!models.success) return undefined;
   const names = models.data.data.flatMap((model) => [model.id, ...(model.aliases ?? [])]);
   if (names.includes(target.modelAlias)) return undefined;
-  return `port ${target.port} is answered by a server of ${names.join(", ") || "no model"}, not of ${target.modelAlias}`;
+  const found = [...new Set(names)].join(", ") || "no model";
+  return `port ${target.port} is answered by a server of ${found}, not of ${target.modelAlias}`;
 }
 
 function judge(reply: Reply, wanted: string): RequestResult {

@@ -18,13 +18,21 @@ export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capab
   for (let index = 0; index < extraArgs.length; index += 1) {
     const name = normalise(extraArgs[index] ?? "");
     const flag = findFlag(capabilities, name);
-    const value = flag?.value === undefined ? undefined : extraArgs[index + 1];
+    const value = takesValue(capabilities.flags.get(name), extraArgs[index + 1])
+      ? extraArgs[index + 1]
+      : undefined;
     const why = refusal(name, flag, value, capabilities);
     if (why === undefined) argv.push(name, ...(value === undefined ? [] : [value]));
     else problems.push({ field: "extraArgs", why, code: "ExtraArgRefused" });
     if (value !== undefined) index += 1;
   }
   return { argv, problems };
+}
+
+/** Of a flag the build does not know, a word that follows is taken for its value: it is refused together with it. */
+function takesValue(flag: Flag | undefined, next: string | undefined): boolean {
+  if (flag !== undefined) return flag.value !== undefined;
+  return next !== undefined && !next.startsWith("-");
 }
 
 /** llama-server reads `_` in long flags as `-`. */
@@ -38,7 +46,7 @@ function refusal(
   value: string | undefined,
   capabilities: Capabilities,
 ): string | undefined {
-  if (!name.startsWith("-")) return `"${name}" is not a flag`;
+  if (!/^-{1,2}[A-Za-z]/.test(name)) return `"${name}" is not a flag`;
   if (/^--[^=]*=/.test(name)) return `${name}: write flag and value as two entries`;
   if (flag === undefined) {
     const instead = REPLACED_FLAGS[name] ?? "";

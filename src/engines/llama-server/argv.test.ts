@@ -1,0 +1,299 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { buildArgv, type LlamaServerInput } from "./argv.ts";
+import { findFlag, parseCapabilities } from "./capabilities.ts";
+
+const read = (name: string) => readFileSync(new URL(`./fixtures/${name}.txt`, import.meta.url), "utf8");
+const current = parseCapabilities(
+  read("help-b11669"),
+  "version: 0.7.0 (build 11669, commit Debian)\nbuilt with GNU",
+);
+const older = parseCapabilities(read("help-b5000-style"), "version: 5000 (ed7adbfef)\nbuilt with cc");
+
+function build(
+  settings: Partial<EngineSettings>,
+  changes: Partial<LlamaServerInput> = {},
+  capabilities = current,
+) {
+  const input = { modelPath: "/m.gguf", hosts: ["127.0.0.1"], port: 21000, aliases: ["chat"], ...changes };
+  return buildArgv({ ...input, settings: { mode: "chat", ...settings } }, capabilities);
+}
+
+/** One line per flag, as the golden texts below have it. */
+function text(
+  settings: Partial<EngineSettings>,
+  changes: Partial<LlamaServerInput> = {},
+  capabilities = current,
+): string {
+  const { argv, problems } = build(settings, changes, capabilities);
+  const lines = argv.join(" ").split(/ (?=-{1,2}[a-z])/);
+  return [...lines, ...problems.map(({ field, why, code }) => `! ${code} ${field}: ${why}`)].join("\n");
+}
+
+describe("capabilities", () => {
+  it("reads names, values, choices and removals of the current build", () => {
+    expect(current.version).toBe("b11669");
+    expect(findFlag(current, "-fa")).toMatchObject({
+      names: ["-fa", "--flash-attn"],
+      choices: ["on", "off", "auto"],
+    });
+    expect(findFlag(current, "--no-kv-unified")?.names).toEqual([
+      "-kvu",
+      "--kv-unified",
+      "-no-kvu",
+      "--no-kv-unified",
+    ]);
+    expect(findFlag(current, "-ctk")?.choices).toContain("iq4_nl");
+    expect(findFlag(current, "--spec-type")?.choices).toContain("ngram-cache");
+    expect(findFlag(current, "--n-gpu-layers")).toMatchObject({ value: "N" });
+    expect(findFlag(current, "--metrics")?.value).toBeUndefined();
+    expect(findFlag(current, "--mlock")).toBeUndefined();
+    expect(findFlag(current, "--draft-max")).toBeUndefined();
+  });
+
+  it("reads an older build", () => {
+    expect(older).toMatchObject({ version: "b5000", build: 5000 });
+    expect(findFlag(older, "--flash-attn")?.value).toBeUndefined();
+    expect(findFlag(older, "--cache-ram")).toBeUndefined();
+  });
+
+  it("of any other text are empty", () => {
+    expect(parseCapabilities("usage: none\n", "hello")).toMatchObject({
+      version: "unknown",
+      flags: new Map(),
+    });
+  });
+});
+
+describe("the command line", () => {
+  it("of a chat service without settings is explicit about all that the claim counts", () => {
+    expect(text({})).toBe(
+      `--model /m.gguf
+--host 127.0.0.1
+--port 21000
+--alias chat
+--metrics
+--no-ui
+--offline
+--ctx-size 4096
+--parallel 1
+--no-kv-unified
+--fit off
+--cache-ram 1024
+--flash-attn auto
+--n-gpu-layers all`,
+    );
+  });
+
+  it("of a service with every setting", () => {
+    const settings: EngineSettings = {
+      mode: "chat",
+      contextSize: 8192,
+      parallelSlots: 4,
+      kvUnified: true,
+      ropeScaling: { type: "yarn", factor: "4.0", originalContext: 32768 },
+      flashAttention: true,
+      jinja: true,
+      cacheTypeK: "q8_0",
+      cacheTypeCustomV: "bf16",
+      batchSize: 1024,
+      uBatchSize: 256,
+      promptCacheMiB: 0,
+      gpuLayers: 0,
+      moeCPUOffload: true,
+      moeCPULayers: 3,
+      noKvOffload: true,
+      noWarmup: true,
+      reasoningBudget: 0,
+      reasoningBudgetMessage: "enough",
+      metadataOverrides: ["a=bool:false", "b=int:1"],
+      tensorOverrides: ["exps=CPU", "ffn=CPU"],
+      speculativeDecoding: { type: "draft", nDraftMax: 5, pMin: 0.5 },
+      extraArgs: ["--temp", "0", "--no_context_shift", "-v"],
+    };
+    const changes = {
+      mmprojPath: "/p.gguf",
+      draftPath: "/d.gguf",
+      hosts: ["127.0.0.1", "10.0.0.5"],
+      apiKeyFile: "/k",
+      gguf: { keyLength: 128, valueLength: 128 },
+    };
+    expect(text(settings, changes)).toMatchInlineSnapshot(`
+      "--model /m.gguf
+      --mmproj /p.gguf
+      --host 127.0.0.1,10.0.0.5
+      --port 21000
+      --alias chat
+      --metrics
+      --no-ui
+      --offline
+      --api-key-file /k
+      --ctx-size 8192
+      --parallel 4
+      --kv-unified
+      --fit off
+      --cache-ram 0
+      --batch-size 1024
+      --ubatch-size 256
+      --rope-scaling yarn
+      --rope-scale 4.0
+      --yarn-orig-ctx 32768
+      --cache-type-k q8_0
+      --cache-type-v bf16
+      --flash-attn on
+      --no-kv-offload
+      --n-gpu-layers 0
+      --cpu-moe
+      --n-cpu-moe 3
+      --override-tensor exps=CPU,ffn=CPU
+      --override-kv a=bool:false,b=int:1
+      --no-warmup
+      --jinja
+      --reasoning-budget 0
+      --reasoning-budget-message enough
+      --spec-type draft-simple
+      --spec-draft-model /d.gguf
+      --spec-draft-ngl 999
+      --spec-draft-n-max 5
+      --spec-draft-p-min 0.5
+      --temp 0
+      --no-context-shift
+      -v"
+    `);
+  });
+
+  it("of an embedding and a rerank service has all flags of the mode and no prompt cache", () => {
+    expect(text({ mode: "embedding", promptCacheMiB: 512 })).toMatch(/--cache-ram 0\n(.*\n)*--embedding$/);
+    expect(text({ mode: "rerank" })).toMatch(/--cache-ram 0\n(.*\n)*--embedding\n--pooling rank\n--rerank$/);
+  });
+
+  it("for an older build leaves out what the build does not have", () => {
+    expect(text({}, {}, older)).toMatchInlineSnapshot(`
+      "--model /m.gguf
+      --host 127.0.0.1
+      --port 21000
+      --alias chat
+      --metrics
+      --no-webui
+      --ctx-size 4096
+      --parallel 1
+      --n-gpu-layers 999"
+    `);
+  });
+
+  it("keeps a context within what the model was trained for, times the slots", () => {
+    expect(text({ parallelSlots: 2 }, { gguf: { contextLength: 2048 } })).toContain(
+      "--ctx-size 4096\n--parallel 2",
+    );
+    expect(text({ contextSize: 9000 }, { gguf: { contextLength: 2048 } })).toContain("--ctx-size 9000");
+  });
+
+  it.each<[string, Partial<EngineSettings>, string]>([
+    ["unified cache", { kvUnified: true }, "kvUnified: llama-server b5000 has no --kv-unified"],
+    ["prompt cache", { promptCacheMiB: 10 }, "promptCacheMiB: llama-server b5000 has no --cache-ram"],
+    ["reasoning budget", { reasoningBudget: 5 }, "reasoningBudget: llama-server b5000 takes no budget but 0"],
+    ["experts", { moeCPUOffload: true }, "moeCPUOffload: llama-server b5000 has no --cpu-moe"],
+    [
+      "own heads",
+      { speculativeDecoding: { type: "mtp" } },
+      "speculativeDecoding.type: llama-server b5000 has no --spec-type",
+    ],
+  ])("names a setting the older build cannot honour: %s", (_name, settings, problem) => {
+    expect(text(settings, {}, older)).toContain(`! SettingNotSupported ${problem}`);
+  });
+
+  it.each<[string, Partial<EngineSettings>, Partial<LlamaServerInput>, string]>([
+    [
+      "longrope",
+      { ropeScaling: { type: "longrope" } },
+      {},
+      "SettingNotSupported ropeScaling.type: llama-server b11669 does not know longrope; it takes none, linear, yarn",
+    ],
+    [
+      "an unknown cache type",
+      { cacheTypeCustomK: "q3_9" },
+      {},
+      "SettingNotSupported cacheTypeK: llama-server b11669 does not know q3_9",
+    ],
+    [
+      "blocks that do not fit the head",
+      { cacheTypeK: "q8_0" },
+      { gguf: { keyLength: 16 } },
+      "CacheTypeMismatch cacheTypeK: q8_0 has blocks of 32, which do not divide this model's head length 16",
+    ],
+    [
+      "quantised values without flash attention",
+      { cacheTypeV: "q8_0", flashAttention: false },
+      {},
+      "CacheTypeMismatch cacheTypeV",
+    ],
+    [
+      "a draft without a model",
+      { speculativeDecoding: { type: "draft" } },
+      {},
+      "SettingNotSupported speculativeDecoding.draftModelRef: draft-simple needs a draft model",
+    ],
+    [
+      "a message without a budget",
+      { reasoningBudgetMessage: "x" },
+      {},
+      "SettingNotSupported reasoningBudgetMessage: it needs reasoningBudget",
+    ],
+    ["a setting of oMLX", { turboQuantBits: 3 }, {}, "SettingNotSupported turboQuantBits"],
+  ])("refuses %s", (_name, settings, changes, problem) => {
+    expect(text(settings, changes)).toContain(`! ${problem}`);
+  });
+});
+
+describe("extraArgs", () => {
+  it.each([
+    [["--temp", "0.1", "-s", "-1"], "--temp 0.1 -s -1"],
+    [["--chat_template", "chatml"], "--chat-template chatml"],
+    [["--load-mode", "mlock"], "--load-mode mlock"],
+    [["--grammar", "--model"], "--grammar --model"],
+  ])("%j pass", (extraArgs, tail) => {
+    const { argv, problems } = build({ extraArgs });
+    expect(problems).toEqual([]);
+    expect(argv.join(" ").endsWith(tail)).toBe(true);
+  });
+
+  it.each([
+    [["--log-file", "/etc/passwd"], "--log-file is not allowed"],
+    [["--slot-save-path", "/"], "--slot-save-path is not allowed"],
+    [["--path", "/"], "--path is not allowed"],
+    [["--media-path", "/"], "--media-path is not allowed"],
+    [["--lora", "/x"], "--lora is not allowed"],
+    [["--rpc", "1.2.3.4:5"], "--rpc is not allowed"],
+    [["--grammar-file", "/x"], "--grammar-file is not allowed"],
+    [["-jf", "/x"], "-jf is not allowed"],
+    [["--chat-template-file", "/x"], "--chat-template-file is not allowed"],
+    [["--models-dir", "/x"], "--models-dir is not allowed"],
+    [["--swa-full"], "--swa-full is not allowed"],
+    [["-hfd", "a/b"], "-hfd is not allowed"],
+    [["--agent"], "--agent is not allowed"],
+    [["-m", "/x"], "-m is set by modelRef"],
+    [["--hf_repo", "a/b"], "--hf-repo is set by modelRef"],
+    [["--port", "1"], "--port is set by Metalbridge"],
+    [["--host", "0.0.0.0"], "--host is set by Metalbridge"],
+    [["-c", "9"], "-c is set by contextSize"],
+    [["-np", "9"], "-np is set by parallelSlots"],
+    [["-nkvo"], "-nkvo is set by noKvOffload"],
+    [["-no-kvu"], "-no-kvu is set by kvUnified"],
+    [["--api-key", "x"], "--api-key is set by auth"],
+    [["--mlock"], "llama-server b11669 has no --mlock; use --load-mode mlock"],
+    [["--draft-max", "3"], "llama-server b11669 has no --draft-max"],
+    [["--nonsense"], "llama-server b11669 has no --nonsense"],
+    [["--temp=1"], "--temp=1: write flag and value as two entries"],
+    [["--temp"], "--temp needs a value"],
+    [["word"], '"word" is not a flag'],
+    [[""], '"" is not a flag'],
+    [["--pooling", "most"], "--pooling does not take most"],
+  ])("%j are refused by name", (extraArgs, why) => {
+    const { argv, problems } = build({ extraArgs });
+    expect(problems).toEqual([
+      { field: "extraArgs", code: "ExtraArgRefused", why: expect.stringContaining(why) },
+    ]);
+    expect(argv).toEqual(build({}).argv);
+  });
+});

@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { RUNTIMES } from "../api/engine-settings.ts";
+import { chooseRuntime, isRuntimeFor, RUNTIMES_IN_ORDER } from "./registry.ts";
+
+describe("the runtime", () => {
+  it.each([
+    ["gguf", "metal", "llamacpp"],
+    ["gguf", "cpu", "llamacpp"],
+    ["mlx", "metal", "omlx"],
+    ["mlx", "cuda", undefined],
+    ["ollama", "metal", "ollama"],
+    ["safetensors", "cuda", "vllm"],
+    ["safetensors", "metal", undefined],
+    ["custom", "metal", undefined],
+  ] as const)("of %s on %s is %s", (format, accelerator, runtime) => {
+    expect(chooseRuntime(format, accelerator)).toBe(runtime);
+  });
+
+  it("has an entry for every value of the enum but generic, which serves anything", () => {
+    const names = [...RUNTIMES_IN_ORDER.map((entry) => entry.runtime), "generic"];
+    expect(names.toSorted()).toEqual([...RUNTIMES].toSorted());
+    expect(isRuntimeFor("generic", "custom", "metal")).toBe(true);
+    expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
+  });
+});
