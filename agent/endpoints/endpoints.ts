@@ -1,0 +1,128 @@
+/** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
+import { LABEL_HOST, MANAGER_AGENT } from "../../src/api/group.ts";
+import { backoffMs } from "../../src/kube/backoff.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { ApiFailure, ApiResult, KubeClient, ObjectRef } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
+import { createIntents, type Turn } from "./intents.ts";
+import { createNewestSlices } from "./newest-slices.ts";
+import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
+import { type Attempt, createSliceWriter, keyOf } from "./slice-writer.ts";
+
+export interface EndpointsOptions {
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly hostName: string;
+  /** A slice of a replica changed, by the watch: `namespace/name` of the replica. */
+  readonly onChange: (key: string) => void;
+  /** False while the host name is not ours: then nothing is written. */
+  readonly mayWrite?: () => boolean;
+}
+
+export interface SliceEndpoints extends Endpoints {
+  readonly isSynced: () => boolean;
+}
+
+const RETRY = { firstMs: 50, capMs: 2_000 };
+/** Then the caller hears of it; it plans again, with newer facts. */
+const MOST_ATTEMPTS = 8;
+
+/** Starts the watch of this host's slices at once; it ends with the signal. */
+export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
+  const { client, clock, log, signal, hostName, onChange } = options;
+  const slices = createNewestSlices();
+  const intents = createIntents();
+  const reflector = startReflector<EndpointSlice>({
+    ...options,
+    kind: ENDPOINT_SLICES,
+    labelSelector: `${LABEL_HOST}=${hostName}`,
+    onChange: (key, slice) => {
+      slices.seen(key, slice);
+      onChange(key);
+    },
+    onSynced: () => log.debug({}, "endpoint slices are known"),
+  });
+
+  const writer = createSliceWriter(client, slices);
+  const persist = async (turn: Turn, attempt: () => Promise<Attempt>): Promise<Attempt> => {
+    for (let failures = 1; ; failures += 1) {
+      if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "a newer state is wanted" };
+      const outcome = await attempt();
+      if (outcome.at !== "failed" || failures >= MOST_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
+      await waitMs(clock, backoffMs(failures, RETRY), signal);
+    }
+  };
+  const mayWrite = (): boolean => options.mayWrite?.() ?? true;
+
+  return {
+    isSynced: reflector.isSynced,
+    state: (replica, wanted) => {
+      const slice = slices.get(keyOf(replica));
+      if (slice !== undefined) return stateOfSlice(slice, wanted);
+      return reflector.isSynced() ? "missing" : "unknown";
+    },
+    announce: (replica, endpoint) =>
+      intents.take(keyOf(replica), async (turn) => {
+        if (!mayWrite()) return notOurs();
+        const outcome = await persist(turn, () =>
+          writer.write(
+            replica,
+            (slice) => addressRefusal(slice, endpoint.address) ?? readyBody(slice, endpoint),
+          ),
+        );
+        return resultOf(
+          outcome,
+          outcome.at === "written" ? stateOfSlice(outcome.slice, endpoint) : "missing",
+          false,
+        );
+      }),
+    withdraw: (replica) =>
+      intents.take(keyOf(replica), async (turn) => {
+        if (!mayWrite()) return notOurs();
+        const outcome = await persist(turn, () => writer.write(replica, withdrawnBody));
+        return resultOf(
+          outcome,
+          outcome.at === "written" ? stateOfSlice(outcome.slice, undefined) : "missing",
+          true,
+        );
+      }),
+  };
+}
+
+function resultOf(
+  outcome: Attempt,
+  state: ReturnType<Endpoints["state"]>,
+  isMissingFine: boolean,
+): EndpointResult {
+  switch (outcome.at) {
+    case "written":
+      return { ok: true, state };
+    case "missing":
+      return isMissingFine
+        ? { ok: true, state: "missing" }
+        : { ok: false, message: "the EndpointSlice is not there yet" };
+    case "refused":
+      return { ok: false, message: outcome.why };
+    case "failed":
+      return { ok: false, message: outcome.failure.message };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function notOurs(): EndpointResult {
+  return { ok: false, message: "another agent holds this host's name" };
+}
+
+/** Refusals stay refusals; everything else is worth a quick repetition. */
+function mayPass({ kind }: ApiFailure): boolean {
+  return kind !== "invalid" && kind !== "forbidden" && kind !== "notFound";
+}

@@ -1,0 +1,68 @@
+/** What the agent writes into a replica's EndpointSlice, and what it reads back from one. Pure. */
+import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { SliceState } from "../../src/replica/observed.ts";
+import { isAddressWithin, unusableBecause } from "../config/address.ts";
+import type { EndpointAddress } from "../replicas/ports.ts";
+
+/** New connections go there. */
+export function readyBody(slice: EndpointSlice, { address, port }: EndpointAddress): EndpointSlice {
+  return {
+    ...identityOf(slice),
+    endpoints: [{ addresses: [address], conditions: { ready: true, serving: true, terminating: false } }],
+    ports: [{ name: PORT_NAME, port, protocol: "TCP" }],
+  };
+}
+
+/** No new connection goes there: with serving true, kube-proxy would still send them when nothing else is ready. */
+export function withdrawnBody(slice: EndpointSlice): EndpointSlice {
+  const conditions = { ready: false, serving: false, terminating: true };
+  return {
+    ...identityOf(slice),
+    endpoints: (slice.endpoints ?? []).map(({ addresses }) => ({ addresses, conditions })),
+    ports: slice.ports ?? [],
+  };
+}
+
+/** What the slice says about the replica. */
+export function stateOfSlice(slice: EndpointSlice, wanted: EndpointAddress | undefined): SliceState {
+  const endpoint = slice.endpoints?.[0];
+  if (endpoint === undefined) return "unwritten";
+  // Absent means ready to every reader of slices.
+  if (endpoint.conditions?.ready === false) return "withdrawn";
+  const isAsWanted =
+    wanted !== undefined &&
+    slice.endpoints?.length === 1 &&
+    endpoint.addresses.length === 1 &&
+    endpoint.addresses[0] === wanted.address &&
+    slice.ports?.length === 1 &&
+    slice.ports[0]?.port === wanted.port &&
+    slice.ports[0]?.name === PORT_NAME;
+  return isAsWanted ? "ready" : "stale";
+}
+
+/** Why the slice may not hold the address; undefined when it may. */
+export function addressRefusal(slice: EndpointSlice, address: string): string | undefined {
+  const why = unusableBecause(address);
+  if (why !== undefined) return `${address} is ${why}: an EndpointSlice may not hold it`;
+  const family = address.includes(":") ? "IPv6" : "IPv4";
+  if (slice.addressType !== family)
+    return `${address} is ${family}, the EndpointSlice is for ${slice.addressType}`;
+  const allowed = slice.metadata.annotations?.[ANNOTATION_ADDRESSES];
+  if (allowed === undefined) return undefined;
+  return isAddressWithin(address, allowed.split(","))
+    ? undefined
+    : `${address} is not among the addresses that the Host allows (${allowed === "" ? "none" : allowed})`;
+}
+
+function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "addressType"> {
+  const { name, namespace, uid } = slice.metadata;
+  return {
+    metadata: {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(uid === undefined ? {} : { uid }),
+    },
+    addressType: slice.addressType,
+  };
+}
