@@ -1,0 +1,266 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import type { Clock, Log } from "../../ports.ts";
+import { connect } from "../client/connect.ts";
+import { createClient } from "../client/create-client.ts";
+import { createEventRecorder } from "../events.ts";
+import { EVENTS, LEASES } from "../kinds.ts";
+import { runLeaderElection } from "../leader.ts";
+import { type KeepLeaseOptions, keepLease } from "../lease.ts";
+import type { KubeEvent } from "../objects.ts";
+import { systemClock } from "../system-clock.ts";
+import type { KubeClient } from "../types.ts";
+
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+const within = { timeout: 30_000, interval: 20 };
+
+async function open(kubeconfigPath: string) {
+  const connection = await connect({ kubeconfigPath });
+  return { connection, client: createClient(connection), [Symbol.dispose]: () => connection.close() };
+}
+
+function keep(client: KubeClient, namespace: string, holder: string, more: Partial<KeepLeaseOptions> = {}) {
+  const ending = new AbortController();
+  const taken: string[] = [];
+  let renewals = 0;
+  const lease = keepLease({
+    client,
+    clock: systemClock,
+    log: silent,
+    signal: ending.signal,
+    name: "mac-1",
+    namespace,
+    holder,
+    durationSeconds: 2,
+    renewMs: 200,
+    onTaken: (other) => taken.push(other),
+    onRenewed: () => {
+      renewals += 1;
+    },
+    ...more,
+  });
+  return {
+    lease,
+    taken,
+    renewals: () => renewals,
+    end: () => ending.abort(),
+    [Symbol.dispose]: () => ending.abort(),
+  };
+}
+
+describe("the Lease of a host", () => {
+  it("is created, renewed with MicroTime, and goes on after someone deletes it", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    using opened = await open(cluster.kubeconfig);
+    using kept = keep(opened.client, namespace.name, "mac-1_a");
+    await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(2), within);
+    const ref = { namespace: namespace.name, name: "mac-1" };
+    const found = await opened.client.get(LEASES, ref);
+    expect(found).toMatchObject({ value: { spec: { holderIdentity: "mac-1_a", leaseDurationSeconds: 2 } } });
+    if (found.ok) expect(found.value.spec?.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+    await opened.client.remove(LEASES, ref);
+    const before = kept.renewals();
+    await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(before + 2), within);
+    expect(kept.taken).toEqual([]);
+  });
+
+  it("held by another live agent is noticed once, left alone, and taken when the other goes quiet", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    using opened = await open(cluster.kubeconfig);
+    using first = keep(opened.client, namespace.name, "mac-1_a");
+    await vi.waitFor(() => expect(first.renewals()).toBeGreaterThan(0), within);
+    using second = keep(opened.client, namespace.name, "mac-1_b");
+    await vi.waitFor(() => expect(second.taken).toEqual(["mac-1_a"]), within);
+    const before = first.renewals();
+    await vi.waitFor(() => expect(first.renewals()).toBeGreaterThan(before + 12), within);
+    expect(second.lease.isHeld()).toBe(false);
+    expect(second.taken).toEqual(["mac-1_a"]);
+    first.end();
+    await vi.waitFor(() => expect(second.lease.isHeld()).toBe(true), within);
+  });
+
+  it("taken away by force is noticed by the one who had it", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    using opened = await open(cluster.kubeconfig);
+    using kept = keep(opened.client, namespace.name, "mac-1_a");
+    await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(0), within);
+    const ref = { namespace: namespace.name, name: "mac-1" };
+    const steal = [{ op: "replace" as const, path: "/spec/holderIdentity", value: "mac-1_thief" }];
+    await opened.client.jsonPatch(LEASES, ref, steal);
+    await vi.waitFor(() => expect(kept.taken).toEqual(["mac-1_thief"]), within);
+    await vi.waitFor(() => expect(kept.lease.isHeld()).toBe(true), within);
+  });
+
+  it("is renewed again after the API server was killed", async () => {
+    await using cluster = await startCluster({ crds: false });
+    using opened = await open(cluster.kubeconfig);
+    const troubles: string[] = [];
+    const onTrouble: KeepLeaseOptions["onTrouble"] = ({ kind }) => void troubles.push(kind);
+    using kept = keep(opened.client, "default", "mac-1_a", { onTrouble });
+    await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(0), within);
+    cluster.killApiServer();
+    await vi.waitFor(() => expect(troubles.length).toBeGreaterThan(0), within);
+    const before = kept.renewals();
+    await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(before + 2), within);
+    expect(kept.taken).toEqual([]);
+  });
+});
+
+describe("leader election", () => {
+  it("has one leader; it fails over when the leader is cut off, and at once when it steps down", async () => {
+    await using cluster = await startCluster({ crds: false });
+    using first = await open(cluster.kubeconfig);
+    using second = await open(cluster.kubeconfig);
+    const leaders = new Set<string>();
+    const log: string[] = [];
+    const run = (client: KubeClient, identity: string, signal: AbortSignal) =>
+      runLeaderElection({
+        client,
+        clock: systemClock,
+        log: silent,
+        signal,
+        name: "controller",
+        namespace: "default",
+        identity,
+        durationSeconds: 3,
+        renewDeadlineMs: 2_000,
+        retryMs: 200,
+        onLead: (leading) => {
+          expect(leaders.size).toBe(0);
+          leaders.add(identity);
+          log.push(identity);
+          leading.addEventListener("abort", () => leaders.delete(identity), { once: true });
+        },
+      });
+    const [a, b, c] = [new AbortController(), new AbortController(), new AbortController()];
+    // A leader whose requests hang until long after its deadline.
+    let isCutOff = false;
+    const hanging = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 4_000));
+      const failure = { kind: "unreachable", status: 0, reason: "Timeout", message: "no answer" } as const;
+      return { ok: false, error: failure } as const;
+    };
+    const failing: KubeClient = {
+      ...first.client,
+      update: (kind, object) => (isCutOff ? hanging() : first.client.update(kind, object)),
+    };
+    const runA = run(failing, "a", a.signal);
+    await vi.waitFor(() => expect(log).toEqual(["a"]), within);
+    const runB = run(second.client, "b", b.signal);
+    isCutOff = true;
+    await vi.waitFor(() => expect(log).toEqual(["a", "b"]), within);
+    a.abort();
+    const runC = run(second.client, "c", c.signal);
+    b.abort();
+    await runB;
+    await vi.waitFor(() => expect(log).toEqual(["a", "b", "c"]), { timeout: 1_500, interval: 20 });
+    c.abort();
+    await Promise.all([runA, runC]);
+  });
+});
+
+describe("events", () => {
+  const jumping = (): { clock: Clock; fire: () => void } => {
+    const waiting = new Set<() => void>();
+    const after: Clock["after"] = (_delay, callback) => {
+      waiting.add(callback);
+      return () => waiting.delete(callback);
+    };
+    const fire = () => {
+      for (const callback of [...waiting]) {
+        waiting.delete(callback);
+        callback();
+      }
+    };
+    return { clock: { ...systemClock, after }, fire };
+  };
+
+  it("are written once and counted when repeated", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    using opened = await open(cluster.kubeconfig);
+    const { clock, fire } = jumping();
+    const reporter = { reportingController: "metalbridge.dev/agent", reportingInstance: "mac-1" };
+    const record = createEventRecorder({ client: opened.client, clock, ...reporter });
+    const regarding = { apiVersion: "v1", kind: "ConfigMap", namespace: namespace.name, name: "a", uid: "u" };
+    const say = (note: string) =>
+      record(regarding, { type: "Warning", reason: "Crashed", action: "Start", note });
+    for (let times = 0; times < 5; times += 1) say(`it ended ${"ü".repeat(900)}`);
+    const events = async (): Promise<KubeEvent[]> => {
+      const listed = await opened.client.list(EVENTS, { namespace: namespace.name });
+      return listed.ok ? listed.value.items : [];
+    };
+    await vi.waitFor(async () => expect(await events()).toHaveLength(1), within);
+    await vi.waitFor(async () => {
+      fire();
+      expect((await events())[0]?.series?.count).toBe(5);
+    }, within);
+    expect(await cluster.kubectl(["get", "events", "-n", namespace.name])).toContain("Crashed");
+    const [event] = await events();
+    await opened.client.remove(EVENTS, { namespace: namespace.name, name: event?.metadata.name ?? "" });
+    say(`it ended ${"ü".repeat(900)}`);
+    await vi.waitFor(async () => {
+      fire();
+      expect((await events())[0]?.series?.count).toBe(6);
+    }, within);
+  });
+});
+
+describe("credentials", () => {
+  it("that are revoked give 401; a new token in the file is picked up without a restart", async () => {
+    await using cluster = await startCluster({ crds: false });
+    const { kubectl } = cluster;
+    const token = async () => {
+      await kubectl(["create", "serviceaccount", "host", "-n", "default"]);
+      return (await kubectl(["create", "token", "host", "-n", "default"])).trim();
+    };
+    const tokenFile = path.join(cluster.dir, "token");
+    await writeFile(tokenFile, await token());
+    await kubectl([
+      "create",
+      "clusterrolebinding",
+      "h",
+      "--clusterrole=cluster-admin",
+      "--serviceaccount=default:host",
+    ]);
+    const admin = await readFile(cluster.kubeconfig, "utf8");
+    const caLine = admin
+      .split("\n")
+      .find((line) => line.includes("certificate-authority"))
+      ?.trim();
+    const kubeconfig = path.join(cluster.dir, "host.kubeconfig");
+    await writeFile(
+      kubeconfig,
+      `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+users: [{name: u, user: {tokenFile: token}}]
+clusters:
+- name: k
+  cluster:
+    server: ${cluster.url}
+    ${caLine}
+`,
+    );
+    using opened = await open(kubeconfig);
+    const { client } = opened;
+    expect((await client.get(LEASES, { name: "x", namespace: "default" })).ok).toBe(false);
+    expect(await client.list(LEASES)).toMatchObject({ ok: true });
+    await kubectl(["delete", "serviceaccount", "host", "-n", "default"]);
+    await vi.waitFor(
+      async () =>
+        expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } }),
+      within,
+    );
+    const renewed = await token();
+    expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized" } });
+    await writeFile(tokenFile, renewed);
+    await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+  });
+});
