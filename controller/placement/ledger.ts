@@ -22,10 +22,10 @@ export function createPlacementLedger(): PlacementLedger {
   const books = new Map<string, RefusalBook>();
   return {
     setDemands: (service, wanted) => {
-      const before = JSON.stringify(demands.get(service) ?? []);
+      const before = turnsOf(demands.get(service) ?? []);
       if (wanted.length === 0) demands.delete(service);
       else demands.set(service, wanted);
-      return before !== JSON.stringify(wanted);
+      return before !== turnsOf(wanted);
     },
     demands: () => [...demands.values()].flat(),
     waiters: () => [...demands.keys()],
@@ -42,4 +42,9 @@ export function createPlacementLedger(): PlacementLedger {
       books.delete(service);
     },
   };
+}
+
+/** What of demands decides on the order of the queue. */
+function turnsOf(demands: readonly Demand[]): string {
+  return demands.map(({ ordinal, priority, since }) => `${ordinal} ${priority} ${since}`).join(",");
 }

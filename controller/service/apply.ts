@@ -1,5 +1,5 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
-import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import { FINALIZER_SERVICE, LABEL_HOST, LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -26,6 +26,8 @@ export interface Outcome {
 }
 
 interface Run {
+  /** Names of the replicas that this pass makes. */
+  readonly planned: ReadonlySet<string>;
   obstacle: Obstacle;
   created: InferenceReplica[];
   isBehind: boolean;
@@ -43,14 +45,15 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
  * its name only once it is known to be ours. Then replicas, then the rest.
  */
 export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
-  const run: Run = { obstacle: { at: "none" }, created: [], isBehind: false };
   const owned = steps.filter(isOwned);
+  const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
+  const run: Run = { planned, obstacle: { at: "none" }, created: [], isBehind: false };
   for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
   if (run.isBehind) return run;
   const parts = [
     owned.filter(({ what }) => what === "kubeService"),
-    owned.filter((step) => step.what === "replica" && step.do === "create"),
-    owned.filter((step) => step.what !== "kubeService" && !(step.what === "replica" && step.do === "create")),
+    owned.filter(isReplicaCreate),
+    owned.filter((step) => step.what !== "kubeService" && !isReplicaCreate(step)),
   ];
   for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
   for (const step of steps)
@@ -60,6 +63,10 @@ export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]
 
 function isOwned(step: ServiceStep): step is OwnedStep {
   return step.do !== "addFinalizer" && step.do !== "removeFinalizer";
+}
+
+function isReplicaCreate(step: OwnedStep): boolean {
+  return step.what === "replica" && step.do === "create";
 }
 
 async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<void> {
@@ -84,7 +91,7 @@ async function create<K extends OwnedKind>(
   const { client, log } = ports;
   const kind = KINDS[what] as Kind<KubeObject>;
   const { name, namespace } = object.metadata;
-  if (what === "slice" && isOfFailedReplica(run, object)) return;
+  if (what === "slice" && isOfMissingReplica(run, object)) return;
   const result = await client.create(kind, object as KubeObject);
   if (result.ok) {
     if (what === "replica") {
@@ -117,9 +124,11 @@ async function create<K extends OwnedKind>(
   run.obstacle = { at: "nameTaken", message };
 }
 
-/** A slice must name the host of the replica that exists, so it waits for one whose create failed. */
-function isOfFailedReplica(run: Run, slice: KubeObject): boolean {
-  return slice.metadata.uid === undefined && run.obstacle.at !== "none";
+/** A slice names the host of the replica that exists, so it waits for one that was not made here and now. */
+function isOfMissingReplica({ planned, created }: Run, { metadata }: KubeObject): boolean {
+  if (!planned.has(metadata.name)) return false;
+  const replica = created.find((one) => one.metadata.name === metadata.name);
+  return replica?.spec.template.hostName !== metadata.labels?.[LABEL_HOST];
 }
 
 async function change(

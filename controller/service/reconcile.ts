@@ -86,6 +86,7 @@ async function serve(
     throw error;
   }
   settleClaims(ports, claims, outcome);
+  if (outcome.obstacle.at === "nameTaken") await leaveForeignService(ports, seen);
   // Placed demands wait no longer, so the others move up.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
   const movedUp = ports.ledger.setDemands(key, outcome.obstacle.at === "none" ? left : []);
@@ -116,6 +117,15 @@ function place({ caches, clock, ledger }: ServicePorts, draft: ServiceDraft): Pl
 function claimsOf(steps: ReturnType<typeof planService>, service: string): HostClaim[] {
   return steps.flatMap((step) =>
     step.do === "create" && step.what === "replica" ? [{ ...replicaClaim(step.object), service }] : [],
+  );
+}
+
+/** A slice that carries the name of somebody else's Service would send its traffic to us. */
+async function leaveForeignService(ports: ServicePorts, { own }: ServiceSeen): Promise<void> {
+  const because = "the Service of this name is not ours";
+  await applySteps(
+    ports,
+    own.slices.map((object) => ({ do: "remove", what: "slice", object, because })),
   );
 }
 

@@ -2,6 +2,11 @@
 import type { ErrorEntry } from "./entry.ts";
 
 export const placementErrors = {
+  ControllerConfigInvalid: {
+    what: "A setting of the controller is unknown or has a value that it cannot have; the message names it.",
+    do: "correct the setting",
+    command: "metalbridge controller --help",
+  },
   NoHosts: {
     what: "No host is registered, so nothing can run.",
     do: "start an agent on a Mac and register it",

@@ -6,7 +6,7 @@ import type { Model } from "../../../src/api/model.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { toReplicaModel, toReplicaTemplate } from "../../../src/api/to-template.ts";
 import { type ErrorCode, MetalbridgeError } from "../../../src/errors.ts";
-import { chooseFormat, chooseRuntime } from "./choose.ts";
+import { formatOf, runtimeFor } from "./choose.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import type { ServiceObserved } from "./observed.ts";
 
@@ -61,9 +61,9 @@ export function resolveService(
 }
 
 function resolve(service: InferenceService, model: Model, draftModel: Model | undefined): Resolution {
-  const format = chooseFormat(model);
-  const runtime = chooseRuntime(service.spec.runtime, format);
-  const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, chooseFormat(draftModel));
+  const format = formatOf(model);
+  const runtime = runtimeFor(service.spec.runtime, format);
+  const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
   const template = toReplicaTemplate({
     service,

@@ -11,7 +11,7 @@ export function conditionsOf(facts: StatusFacts, word: PhaseWord, nowIso: string
     available(facts, word),
     progressing(word),
     degraded(facts, word),
-    placed(facts),
+    placed(facts, word),
     honored(facts),
   ];
   return updates.flatMap((update) => {
@@ -59,8 +59,11 @@ function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
   return { type, status: "False", reason: "AsExpected", message: "" };
 }
 
-function placed({ unplaced, want }: StatusFacts): ConditionUpdate {
+function placed({ unplaced, want, live, obstacle, draft }: StatusFacts, word: PhaseWord): ConditionUpdate {
   const type = "Placed";
+  const isKept = obstacle.at !== "none" || draft.resolution.at === "blocked";
+  if (isKept && live.length < want)
+    return { type, status: "Unknown", reason: word.reason, message: word.message };
   const [first] = unplaced;
   if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
   return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };

@@ -1,0 +1,59 @@
+/** The controller's flags: checked once, at the start, and read-only from then on. */
+import { hostname } from "node:os";
+import { z } from "zod";
+import { MetalbridgeError } from "../src/errors.ts";
+
+const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
+
+export const controllerConfigSchema = z
+  .strictObject({
+    kubeconfig: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        "File with the cluster and its credential. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+      ),
+    context: z.string().min(1).optional().describe("Context of that file."),
+    identity: z
+      .string()
+      .min(1)
+      .max(253)
+      .optional()
+      .describe("Name in the leader election. Absent: host name and process id."),
+    healthAddress: z
+      .string()
+      .min(1)
+      .default("127.0.0.1")
+      .describe("Where /healthz, /readyz and /metrics listen."),
+    healthPort: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(65535)
+      .default(9464)
+      .describe("Their port; 0 for any free one."),
+    leaseDurationSeconds: seconds("How long leadership lasts without a renewal.").default(15),
+    leaseRenewDeadlineSeconds: seconds("When a leader that cannot renew stops leading.").default(10),
+    leaseRetrySeconds: seconds("How often the Lease is renewed, or tried for.").default(2),
+  })
+  .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
+    path: ["leaseRenewDeadlineSeconds"],
+    message: "must be less than leaseDurationSeconds",
+  });
+
+export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>;
+
+/** Throws MetalbridgeError that names the key. */
+export function parseControllerConfig(input: unknown): ControllerConfig {
+  const parsed = controllerConfigSchema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
+  throw new MetalbridgeError("ControllerConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+}
+
+/** Unique to this process: two controllers on one machine are two. */
+export function defaultIdentity(): string {
+  return `${hostname()}_${process.pid}`;
+}

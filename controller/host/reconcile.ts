@@ -1,0 +1,171 @@
+/** One pass over one host: its conditions, its replicas' reachability, its slices, and what is given up. */
+import { FINALIZER_ENGINE, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import type { ApiResult } from "../../src/kube/types.ts";
+import { reportOn } from "../cache/events.ts";
+import type { ControllerPorts } from "../cache/ports.ts";
+import { ApiCallFailed } from "../service/failure.ts";
+import { guards } from "../service/plan/corrections.ts";
+import { type Fleet, markOf } from "./fleet.ts";
+import type { Verdict } from "./liveness.ts";
+import { type HostStep, planHost } from "./plan.ts";
+import type { LeaseSigns } from "./signs.ts";
+
+const UNPROVEN_MS = 5_000;
+const WITHDRAWN = { ready: false, serving: false, terminating: true };
+
+export interface HostPorts extends ControllerPorts {
+  readonly fleet: Fleet;
+  readonly signs: LeaseSigns;
+}
+
+export async function reconcileHost(ports: HostPorts, name: string): Promise<Recheck | undefined> {
+  const { caches, clock, fleet } = ports;
+  const host = caches.hosts.get(name);
+  const replicas = caches.replicasOfHost.of(name);
+  const slices = caches.slicesOfHost.of(name);
+  if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
+  const verdict = fleet.verdictOf(name);
+  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const { steps, needsProof } = planHost({ name, host, verdict, replicas, slices }, nowIso);
+  if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
+  let isBehind = false;
+  for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
+  return isBehind ? { recheckAfterMs: 1_000 } : nextLimit(verdict, replicas);
+}
+
+/** Before anything is withdrawn the Lease itself is read: the watch may be behind, or cut off. */
+async function isSilent({ client, signs, log }: HostPorts, name: string): Promise<boolean> {
+  const result = await client.get(LEASES, { name, namespace: NAMESPACE_HOSTS });
+  if (!result.ok) return result.error.kind === "notFound";
+  const hasRenewed = signs.note(name, markOf(result.value), false);
+  if (hasRenewed) log.info({ host: name }, "the watch was behind: the host has renewed its Lease");
+  return !hasRenewed;
+}
+
+async function isDeleted({ client }: HostPorts, name: string): Promise<boolean> {
+  const result = await client.get(HOSTS, { name });
+  return !result.ok && result.error.kind === "notFound";
+}
+
+/** False where another writer was first. */
+function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<boolean> {
+  switch (step.do) {
+    case "setHostConditions":
+      return setHostConditions(ports, step, verdict);
+    case "setReplicaReachable":
+      return setReplicaReachable(ports, step);
+    case "withdrawSlice":
+      return withdrawSlice(ports, step.slice, step.because);
+    case "giveUpReplica":
+      return giveUpReplica(ports, step.replica, step.because);
+    default:
+      return step satisfies never;
+  }
+}
+
+async function setHostConditions(
+  { client, log, record }: HostPorts,
+  { host, conditions }: Extract<HostStep, { do: "setHostConditions" }>,
+  verdict: Verdict,
+): Promise<boolean> {
+  const { name } = host.metadata;
+  const object = { metadata: { name }, status: { conditions } } as Host;
+  const result = await client.apply(HOSTS, object, {
+    manager: MANAGER_CONTROLLER,
+    subresource: "status",
+    current: host,
+  });
+  if (result.ok && result.value.sent) {
+    const reachable = conditions.find(({ type }) => type === "Reachable");
+    const type = reachable?.status === "True" ? "Normal" : "Warning";
+    log.info({ host: name, verdict: verdict.at }, "host judged");
+    const { reason = "Unknown", message: note = "" } = reachable ?? {};
+    reportOn(record, HOSTS, host, { type, reason, action: "Judge", note });
+  }
+  return settled(`write the conditions of Host ${name}`, result);
+}
+
+async function setReplicaReachable(
+  { client }: HostPorts,
+  { replica, conditions }: Extract<HostStep, { do: "setReplicaReachable" }>,
+): Promise<boolean> {
+  const { name, namespace = "default" } = replica.metadata;
+  const object = { metadata: { name, namespace }, status: { conditions } } as unknown as InferenceReplica;
+  const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: replica } as const;
+  return settled(`write HostReachable of ${name}`, await client.apply(INFERENCE_REPLICAS, object, options));
+}
+
+/** All three conditions at once: with `serving` left true kube-proxy would go on sending new connections. */
+async function withdrawSlice(
+  { client, log }: HostPorts,
+  slice: EndpointSlice,
+  because: string,
+): Promise<boolean> {
+  const operations = (slice.endpoints ?? []).map((_, index) => ({
+    op: "add" as const,
+    path: `/endpoints/${index}/conditions`,
+    value: WITHDRAWN,
+  }));
+  const result = await client.jsonPatch(ENDPOINT_SLICES, slice.metadata, [
+    ...guards(slice.metadata),
+    ...operations,
+  ]);
+  if (result.ok) log.info({ slice: slice.metadata.name, because }, "slice withdrawn");
+  return settled(`withdraw slice ${slice.metadata.name}`, result);
+}
+
+/** Its agent cannot say that the engine is gone, so the controller lets go in its place; the agent stops it on return. */
+async function giveUpReplica(
+  { client, log, record }: HostPorts,
+  replica: InferenceReplica,
+  because: string,
+): Promise<boolean> {
+  const { name, namespace, uid, deletionTimestamp } = replica.metadata;
+  if (deletionTimestamp === undefined) {
+    const removed = await client.remove(
+      INFERENCE_REPLICAS,
+      { name, namespace },
+      uid === undefined ? {} : { uid },
+    );
+    if (!removed.ok) return settled(`delete replica ${name}`, removed);
+    log.info({ replica: name, because }, "replica given up");
+    reportOn(record, INFERENCE_REPLICAS, replica, {
+      type: "Warning",
+      reason: "HostLost",
+      action: "GiveUp",
+      note: because,
+    });
+  }
+  const live = await client.get(INFERENCE_REPLICAS, { name, namespace });
+  if (!live.ok) return settled(`get replica ${name}`, live);
+  const finalizers = live.value.metadata.finalizers ?? [];
+  if (live.value.metadata.uid !== uid || !finalizers.includes(FINALIZER_ENGINE)) return true;
+  const value = finalizers.filter((finalizer) => finalizer !== FINALIZER_ENGINE);
+  const operations = [
+    ...guards(live.value.metadata),
+    { op: "replace" as const, path: "/metadata/finalizers", value },
+  ];
+  const result = await client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, operations);
+  return settled(`release replica ${name}`, result);
+}
+
+/** Each replica has its own limit of silence. */
+function nextLimit(verdict: Verdict, replicas: readonly InferenceReplica[]): Recheck | undefined {
+  if (verdict.at !== "lost" && verdict.at !== "unreachable") return undefined;
+  const left = replicas
+    .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs)
+    .filter((ms) => ms > 0);
+  return left.length === 0 ? undefined : { recheckAfterMs: Math.min(...left) + 1 };
+}
+
+function settled(what: string, result: ApiResult<unknown>): boolean {
+  if (result.ok || result.error.kind === "notFound") return true;
+  if (result.error.kind === "conflict") return false;
+  throw new ApiCallFailed(what, result.error);
+}

@@ -1,0 +1,184 @@
+/** The work of the leader: copies, queues, reconcilers. Everything hangs on one signal. */
+import type { Host } from "../src/api/host.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import type { RecordEvent } from "../src/kube/events.ts";
+import { createQueue, type Queue, type Recheck } from "../src/kube/queue.ts";
+import type { KubeClient } from "../src/kube/types.ts";
+import type { Clock, Log } from "../src/ports.ts";
+import { type Caches, type ChangeHandlers, startCaches, whenCachesSynced } from "./cache/caches.ts";
+import type { ControllerPorts } from "./cache/ports.ts";
+import { createFleet, type Fleet, markOf } from "./host/fleet.ts";
+import { reconcileHost } from "./host/reconcile.ts";
+import { createLeaseSigns, type LeaseSigns } from "./host/signs.ts";
+import type { ControllerMetrics } from "./metrics.ts";
+import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
+import { seeService } from "./service/observe.ts";
+import { draftNow, reconcileService, type ServicePorts } from "./service/reconcile.ts";
+
+export interface LeadOptions {
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly record: RecordEvent;
+  readonly metrics: ControllerMetrics;
+  readonly signal: AbortSignal;
+  /** Passes over Models; absent where somebody else does them. */
+  readonly createModelPass?: ((ports: ControllerPorts) => ModelPass) | undefined;
+  /** Every copy is complete and the queues run. */
+  readonly onWorking: () => void;
+}
+
+export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
+
+interface Queues {
+  readonly services: Queue<string>;
+  readonly hosts: Queue<string>;
+  readonly fleet: Queue<"all">;
+  readonly models: Queue<string> | undefined;
+}
+
+/** What handlers reach once everything is there; before that, a first list is on its way and nothing is missed. */
+interface Working {
+  readonly queues: Queues;
+  readonly ledger: PlacementLedger;
+  readonly caches: Caches;
+}
+
+/** Runs until `signal` is aborted. */
+export async function lead(options: LeadOptions): Promise<void> {
+  const { clock, signal, metrics } = options;
+  const signs = createLeaseSigns(clock);
+  const state: { working?: Working } = {};
+  const caches = startCaches(options, createHandlers(state, signs));
+  try {
+    await whenCachesSynced(caches);
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
+  // Silence is counted from here: what was listed may be of any age.
+  signs.countAfresh();
+  const ledger = createPlacementLedger();
+  const fleet = createFleet(caches, signs, clock);
+  const ports: ControllerPorts = { ...options, caches };
+  const servicePorts: ServicePorts = { ...ports, ledger, onQueueChanged: () => enqueueWaiters(state) };
+  const queues = createQueues(options, servicePorts, { fleet, signs });
+  state.working = { queues, ledger, caches };
+  metrics.watch(caches);
+  // The queue for capacity must be whole before the first is served from it.
+  for (const [key, service] of liveServices(caches))
+    draftNow(servicePorts, key, service, seeService(caches, key));
+  enqueueAll(caches, queues);
+  options.onWorking();
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  metrics.watch(undefined);
+}
+
+function createQueues(
+  options: LeadOptions,
+  ports: ServicePorts,
+  { fleet, signs }: { readonly fleet: Fleet; readonly signs: LeaseSigns },
+): Queues {
+  const { clock, log, signal, metrics } = options;
+  const counted = (queue: string, pass: (key: string, stop: AbortSignal) => Promise<Recheck | undefined>) =>
+    createQueue<string>({
+      clock,
+      log: log.child({ queue }),
+      signal,
+      reconcile: async (key, stop) => {
+        try {
+          const recheck = await pass(key, stop);
+          metrics.countPass(queue, "done");
+          return recheck;
+        } catch (error) {
+          metrics.countPass(queue, "failed");
+          throw error;
+        }
+      },
+    });
+  const hosts = counted("hosts", (name) => reconcileHost({ ...ports, fleet, signs }, name));
+  const modelPass = options.createModelPass?.(ports);
+  return {
+    hosts,
+    services: counted("services", (key) => reconcileService(ports, key)),
+    models: modelPass === undefined ? undefined : counted("models", modelPass),
+    fleet: counted("fleet", async () => {
+      const { changed, recheckAfterMs } = fleet.judge();
+      for (const host of changed) hosts.enqueue(host);
+      return { recheckAfterMs };
+    }),
+  };
+}
+
+function createHandlers(state: { working?: Working }, signs: LeaseSigns): ChangeHandlers {
+  return {
+    onService: (key) => state.working?.queues.services.enqueue(key),
+    onModel: (namespace, name) => {
+      const { queues, caches } = state.working ?? {};
+      queues?.models?.enqueue(`${namespace}/${name}`);
+      for (const { metadata } of caches?.servicesOfModel.of(`${namespace}/${name}`) ?? []) {
+        queues?.services.enqueue(`${metadata.namespace}/${metadata.name}`);
+      }
+    },
+    onReplica: (key, replica) => {
+      state.working?.ledger.settle(key);
+      if (replica === undefined) enqueueWaiters(state);
+    },
+    onHost: (name, host, before) => {
+      state.working?.queues.hosts.enqueue(name);
+      state.working?.queues.fleet.enqueue("all");
+      enqueueWaiters(state);
+      if (addressesOf(host) !== addressesOf(before)) enqueueServicesOn(state, name);
+    },
+    onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
+    onLease: (host, lease) => {
+      if (lease === undefined) return;
+      const hasChanged = signs.note(host, markOf(lease), state.working === undefined);
+      if (hasChanged && !isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
+    },
+    onLeaseTrouble: () => signs.countAfresh(),
+  };
+}
+
+/** A renewal of a host that is known to be well changes nothing, and comes every ten seconds from each. */
+function isReachable({ working }: { working?: Working }, host: string): boolean {
+  const conditions = working?.caches.hosts.get(host)?.status?.conditions;
+  return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
+}
+
+function enqueueWaiters({ working }: { working?: Working }): void {
+  for (const key of working?.ledger.waiters() ?? []) working?.queues.services.enqueue(key);
+}
+
+function enqueueServicesOn({ working }: { working?: Working }, host: string): void {
+  for (const { metadata, spec } of working?.caches.replicasOfHost.of(host) ?? []) {
+    working?.queues.services.enqueue(`${metadata.namespace}/${spec.template.serviceName}`);
+  }
+}
+
+function addressesOf(host: Host | undefined): string {
+  return JSON.stringify([host?.spec.addresses, host?.status?.addresses]);
+}
+
+function* liveServices(caches: Caches) {
+  for (const service of caches.services.list()) {
+    const { namespace, name, deletionTimestamp } = service.metadata;
+    if (deletionTimestamp === undefined) yield [`${namespace}/${name}`, service] as const;
+  }
+}
+
+/** Every key that anything exists for: also what a vanished service or Host left behind. */
+function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues): void {
+  const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = caches;
+  const keys = [replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService].flatMap(
+    (grouping) => grouping.groups(),
+  );
+  for (const { metadata } of caches.models.list()) models?.enqueue(`${metadata.namespace}/${metadata.name}`);
+  for (const { metadata } of caches.services.list()) keys.push(`${metadata.namespace}/${metadata.name}`);
+  for (const key of keys) services.enqueue(key);
+  for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
+  for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])
+    hosts.enqueue(host);
+  fleet.enqueue("all");
+}
