@@ -1,0 +1,78 @@
+/** One cluster with a controller and one agent, on an address that an EndpointSlice may hold. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { type Kubectl, kubectlFor } from "../cluster/kubectl.ts";
+import { killEngines } from "./engines.ts";
+import { type Part, startPart } from "./part.ts";
+
+export interface FarmOptions {
+  readonly kubeconfig: string;
+  /** The agent's address: this machine's side of a test network. */
+  readonly address: string;
+  readonly hostName?: string;
+  readonly agentArgs?: readonly string[];
+  readonly controllerArgs?: readonly string[];
+}
+
+export interface Farm extends AsyncDisposable {
+  readonly dir: string;
+  readonly stateDir: string;
+  /** Where file sources may lie. */
+  readonly modelsDir: string;
+  readonly hostName: string;
+  readonly kubectl: Kubectl;
+  readonly controller: () => Part;
+  readonly agent: () => Part;
+  /** Another agent on the same state folder, after the first was killed. */
+  readonly restartAgent: (extraArgs?: readonly string[]) => Part;
+  readonly restartController: () => Part;
+}
+
+/** Starts both parts at once; nothing is waited for. Disposal also ends engines that the agent left running. */
+export async function startFarm(options: FarmOptions): Promise<Farm> {
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-farm-"));
+  const stateDir = path.join(dir, "agent");
+  const modelsDir = path.join(dir, "models");
+  const hostName = options.hostName ?? "mac-under-test";
+  const shared = ["--kubeconfig", options.kubeconfig];
+  const startAgent = (extra: readonly string[] = []) =>
+    startPart(
+      [
+        "agent",
+        ...shared,
+        "--register",
+        ...["--host-name", hostName, "--address", options.address],
+        ...["--state-dir", stateDir, "--model-root", modelsDir],
+        ...(options.agentArgs ?? []),
+        ...extra,
+      ],
+      path.join(dir, "agent.log"),
+    );
+  const startController = () =>
+    startPart(["controller", ...shared, ...(options.controllerArgs ?? [])], path.join(dir, "controller.log"));
+  let controller = startController();
+  let agent = startAgent();
+  return {
+    dir,
+    stateDir,
+    modelsDir,
+    hostName,
+    kubectl: kubectlFor(options.kubeconfig),
+    controller: () => controller,
+    agent: () => agent,
+    restartAgent: (extra) => {
+      agent = startAgent(extra);
+      return agent;
+    },
+    restartController: () => {
+      controller = startController();
+      return controller;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([agent.kill("SIGTERM"), controller.kill("SIGTERM")]);
+      killEngines(stateDir);
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,52 @@
+/** Controller and agent as the processes that users run: the bundle, by its command line. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { packageRoot } from "../../cli/package-root.ts";
+
+export interface Part extends AsyncDisposable {
+  readonly pid: number;
+  readonly logFile: string;
+  /** Lines of its JSON log so far. */
+  readonly log: () => string;
+  readonly isRunning: () => boolean;
+  /** Resolves when it has ended. */
+  readonly kill: (signal: NodeJS.Signals) => Promise<void>;
+}
+
+/** `metalbridge <verb> <args>` with its log in `logFile`; disposal ends it, engines it started run on. */
+export function startPart(args: readonly string[], logFile: string): Part {
+  mkdirSync(path.dirname(logFile), { recursive: true });
+  const log = openSync(logFile, "a");
+  const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
+  const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", log, log], detached: true });
+  closeSync(log);
+  if (child.pid === undefined) throw new Error(`metalbridge ${args.join(" ")} could not be started`);
+  const kill = (signal: NodeJS.Signals) => end(child, signal);
+  return {
+    pid: child.pid,
+    logFile,
+    log: () => readFileSync(logFile, "utf8"),
+    isRunning: () => isRunning(child),
+    kill,
+    [Symbol.asyncDispose]: async () => {
+      await kill("SIGTERM");
+    },
+  };
+}
+
+const GRACE_MS = 10_000;
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (!isRunning(child)) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  const late = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
+  await ended;
+  clearTimeout(late);
+}
+
+function isRunning(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null;
+}
