@@ -203,3 +203,78 @@ test("kubectl get tells the story of a replica", async () => {
   expect(row.split(/\s+/).slice(0, 6)).toEqual(["chat-0-a", "Ready", "Serving", "mac-1", "False", "21000"]);
   expect(await kubectl([...at, "get", "metalbridge", "-o", "name"])).toContain("chat-0-a");
 });
+
+test("kubectl get tells the story of a service", async () => {
+  await using namespace = await sharedCluster().namespace();
+  const at = ["-n", namespace.name];
+  await kubectl([...at, "create", "-f", "-"], manifest("InferenceService", "chat"));
+  const status = {
+    phase: "WaitingForCapacity",
+    reason: "InsufficientMemory",
+    ready: "0/1",
+    runtime: "llamacpp",
+    endpoint: "http://chat:8080/v1/chat/completions",
+    queuePosition: 1,
+    waitingFor: "memory: 4.0 GiB",
+  };
+  const patch = JSON.stringify({ status });
+  await kubectl([...at, "patch", "isvc", "chat", "--subresource=status", "--type=merge", "-p", patch]);
+  const [head = "", row = ""] = (await kubectl([...at, "get", "isvc", "-o", "wide"])).split("\n");
+  expect(head.split(/\s{2,}|\s+$/)).toEqual(
+    expect.arrayContaining(["PHASE", "READY", "MODEL", "RUNTIME", "ENDPOINT"]),
+  );
+  expect(row).toMatch(
+    /chat\s+WaitingForCapacity\s+0\/1\s+tiny\s+llamacpp\s+http:\/\/chat:8080\S+\s+InsufficientMemory\s+1/,
+  );
+});
+
+test("agent and controller keep their own conditions on one object", async () => {
+  await using namespace = await sharedCluster().namespace();
+  const at = ["-n", namespace.name];
+  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
+  const apply = (manager: string, type: string, status: string) => {
+    const condition = {
+      type,
+      status,
+      reason: "Test",
+      message: "",
+      lastTransitionTime: "2026-01-01T00:00:00Z",
+    };
+    const { spec: _spec, ...object } = manifest("InferenceReplica", "chat-0-a");
+    const args = ["apply", "--server-side", "--force-conflicts", "--validate=false", "--subresource=status"];
+    return kubectl([...at, ...args, `--field-manager=${manager}`, "-f", "-"], {
+      ...object,
+      status: { conditions: [condition] },
+    });
+  };
+  await apply("agent", "Ready", "True");
+  await apply("controller", "HostReachable", "True");
+  await apply("agent", "Ready", "False");
+  const path = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}";
+  expect((await kubectl([...at, "get", "irep", "chat-0-a", "-o", path])).trim().split(" ").sort()).toEqual([
+    "HostReachable=True",
+    "Ready=False",
+  ]);
+});
+
+test("kubectl get tells the story of a host", async () => {
+  const name = "story-of-a-host";
+  await kubectl(["create", "-f", "-"], manifest("Host", name));
+  try {
+    const status = { info: { chip: "Apple M4 Max" }, memory: { total: "128 GiB", claimed: "37.2 GiB" } };
+    await kubectl([
+      "patch",
+      "mbhost",
+      name,
+      "--subresource=status",
+      "--type=merge",
+      "-p",
+      JSON.stringify({ status }),
+    ]);
+    const [head = "", row = ""] = (await kubectl(["get", "mbhost", name])).split("\n");
+    expect(head).toMatch(/NAME\s+READY\s+REACHABLE\s+CHIP\s+MEMORY\s+CLAIMED\s+CORDONED\s+AGE/);
+    expect(row).toMatch(/Apple M4 Max\s+128 GiB\s+37\.2 GiB\s+false/);
+  } finally {
+    await kubectl(["delete", "mbhost", name]);
+  }
+});
