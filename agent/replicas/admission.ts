@@ -26,6 +26,7 @@ export interface Admission {
 /** `onFreed` is called when something was given back. */
 export function createAdmission(ports: {
   readonly budget: () => number | undefined;
+  readonly address: () => string | undefined;
   readonly portRange: readonly [number, number];
   readonly onFreed: () => void;
 }): Admission {
@@ -47,7 +48,9 @@ export function createAdmission(ports: {
   const admit: Admission["reserve"] = async (uid, { claimBytes, previousPort }) => {
     const budget = ports.budget();
     if (budget === undefined || sum(uid) + claimBytes > budget) return "refused";
+    const address = ports.address();
     const port = await choosePort({
+      ...(address === undefined ? {} : { address }),
       range: ports.portRange,
       taken: takenBy(uid),
       ...(previousPort === undefined ? {} : { previous: previousPort }),

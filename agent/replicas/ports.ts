@@ -32,7 +32,7 @@ export interface ReplicaRunnerPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<ModelStore, "resolve" | "fetch" | "hold" | "release">;
-  readonly drivers: readonly EngineDriver[];
+  readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly processes: EngineProcesses;
   readonly endpoints: Endpoints;
   readonly client: KubeClient;

@@ -45,6 +45,7 @@ class Runner implements ReplicaRunner {
       timings: { ...defaultTimings, ...ports.timings },
       admission: createAdmission({
         budget: ports.memoryBudget,
+        address: ports.address,
         portRange: ports.portRange,
         onFreed: () => this.#enqueueWaiting(),
       }),
@@ -60,7 +61,7 @@ class Runner implements ReplicaRunner {
 
   async adopt(): Promise<void> {
     // Asked beside the adoption, so that the first start does not wait for it.
-    for (const driver of this.#context.ports.drivers) void this.#context.runtimes.detect(driver.runtime);
+    for (const runtime of this.#context.ports.drivers.keys()) void this.#context.runtimes.detect(runtime);
     await adoptAll(this.#context);
     this.enqueueAll();
   }

@@ -13,11 +13,11 @@ export interface Runtimes {
 
 /** Asks nothing yet. */
 export function createRuntimes(ports: {
-  readonly drivers: readonly EngineDriver[];
+  readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly clock: Clock;
   readonly log: Log;
 }): Runtimes {
-  const drivers = new Map<string, EngineDriver>(ports.drivers.map((driver) => [driver.runtime, driver]));
+  const { drivers } = ports;
   const states = new Map<string, RuntimeState>();
   const asking = new Map<string, Promise<void>>();
 

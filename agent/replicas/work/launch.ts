@@ -35,8 +35,7 @@ export async function start(state: ReplicaState, context: RunnerContext): Promis
   } catch (error) {
     // Something may have been started all the same: look before anything else is tried.
     await readopt(state, context);
-    if (state.process === undefined && state.adoptionError === undefined)
-      context.admission.release(state.uid);
+    if (state.process === undefined && state.adoptionError === undefined) giveBack(state, context);
     launchFailed(state, context, error);
   }
 }

@@ -1,0 +1,180 @@
+/** No sequence of observations may break the promises of the state machine; the world itself throws when one is broken. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { SERVE } from "./testing/facts.ts";
+import { World } from "./testing/world.ts";
+
+type Action = (world: World) => void;
+
+const actions: Record<string, Action> = {
+  crash: (world) => world.crash(),
+  crashWithChildren: (world) => {
+    if (world.engine !== undefined) world.engine.leavesChildren = true;
+    world.crash();
+  },
+  hang: (world) => {
+    if (world.engine !== undefined) world.engine.isHung = true;
+  },
+  unhang: (world) => {
+    if (world.engine !== undefined) world.engine.isHung = false;
+  },
+  restartAgent: (world) => world.restartAgent(),
+  apiDown: (world) => {
+    world.isApiUp = false;
+  },
+  apiUp: (world) => {
+    world.isApiUp = true;
+    world.isSliceRead = true;
+  },
+  list: (world) => {
+    if (world.isApiUp) world.isListed = true;
+  },
+  sliceGone: (world) => {
+    world.slice = "missing";
+  },
+  sliceMade: (world) => {
+    if (world.slice === "missing") world.slice = "unwritten";
+  },
+  withdrawnByController: (world) => {
+    if (world.slice === "ready") world.slice = "withdrawn";
+  },
+  addressLost: (world) => {
+    world.hasAddress = false;
+  },
+  addressBack: (world) => {
+    world.hasAddress = true;
+  },
+  memoryGone: (world) => {
+    world.budget = 10;
+  },
+  memoryUnknown: (world) => {
+    world.budget = "unknown";
+  },
+  memoryBack: (world) => {
+    world.budget = 1_000;
+  },
+  modelMissing: (world) => {
+    world.model = "missing";
+  },
+  modelBroken: (world) => {
+    world.model = "broken";
+  },
+  modelBack: (world) => {
+    world.model = "there";
+  },
+  runtimeMissing: (world) => {
+    world.runtime = "missing";
+  },
+  runtimeBack: (world) => {
+    world.runtime = "present";
+  },
+  busy: (world) => {
+    world.isBusy = true;
+  },
+  idle: (world) => {
+    world.isBusy = false;
+  },
+  stubborn: (world) => {
+    world.nextEngine = { ignoresTerm: true };
+  },
+  neverHealthy: (world) => {
+    world.nextEngine = { loadsUntil: Number.POSITIVE_INFINITY };
+  },
+  leavesChildren: (world) => {
+    world.nextEngine = { leavesChildren: true };
+  },
+  ordinary: (world) => {
+    world.nextEngine = {};
+  },
+  drain: (world) => {
+    if (isServe(world)) world.wanted = { ...SERVE, drain: { reason: "Rollout" } };
+  },
+  drainWithDeadline: (world) => {
+    if (isServe(world))
+      world.wanted = { ...SERVE, drain: { reason: "Rollout", deadlineAt: world.now + 3_000 } };
+  },
+  longerDrain: (world) => {
+    if (typeof world.wanted !== "string") world.wanted = { ...world.wanted, drainSeconds: 3_600 };
+  },
+  undrain: (world) => {
+    if (typeof world.wanted !== "string" && !world.wanted.isDeleting) world.wanted = SERVE;
+  },
+  delete: (world) => {
+    if (typeof world.wanted !== "string") world.wanted = { ...world.wanted, isDeleting: true };
+  },
+};
+
+function isServe(world: World): boolean {
+  return typeof world.wanted !== "string" && !world.wanted.isDeleting;
+}
+
+const step = fc.tuple(
+  fc.constantFrom(...Object.keys(actions)),
+  fc.constantFrom(0, 1, 30, 250, 300, 1_000, 5_000, 30_000, 70_000, 400_000, 700_000),
+);
+
+/** Lets time pass the way the queue does: no longer than the plan asked for, and with looks in between as events bring them. */
+function pass(world: World, forMs: number): void {
+  const until = world.now + forMs;
+  for (let looks = 0; looks < 20_000; looks++) {
+    const { recheckAfterMs } = world.settle();
+    const share = looks % 3 === 0 ? 0.4 : 1;
+    const next = recheckAfterMs === undefined ? until : world.now + recheckAfterMs * share;
+    if (next >= until) break;
+    world.now = next;
+  }
+  world.now = until;
+  world.settle();
+}
+
+function heal(world: World): void {
+  Object.assign(world, {
+    isApiUp: true,
+    isListed: true,
+    isSliceRead: true,
+    hasAddress: true,
+    budget: 1_000,
+    model: "there",
+    runtime: "present",
+    isBusy: false,
+    nextEngine: {},
+  });
+  if (world.slice === "missing") world.slice = "unwritten";
+  if (world.engine !== undefined) world.engine.isHung = false;
+}
+
+describe("the state machine of a replica", () => {
+  it("keeps its promises under any sequence of faults and wishes, and recovers", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
+        const world = new World();
+        for (const [name, ms] of steps) {
+          actions[name]?.(world);
+          pass(world, ms);
+        }
+        heal(world);
+        if (isServe(world)) {
+          world.wanted = SERVE;
+          pass(world, 1_000_000);
+          expect(world.settle().phase).toBe("Ready");
+          world.wanted = { ...SERVE, isDeleting: true };
+        }
+        pass(world, 1_000_000);
+        expect(world.settle()).toMatchObject({ phase: "Stopped", reason: "Deleted", steps: [] });
+        expect(world.engine).toBeUndefined();
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("ends an engine that nobody wants once a list says so, and not before", () => {
+    const world = new World();
+    pass(world, 10_000);
+    world.wanted = "unknown";
+    pass(world, 1_000_000);
+    expect(world.engine?.hasEnded).toBe(false);
+    world.wanted = "absent";
+    pass(world, 100_000);
+    expect(world.engine).toBeUndefined();
+  });
+});

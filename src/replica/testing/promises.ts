@@ -1,0 +1,49 @@
+/** What no plan may ever do; each check throws with the promise that was broken. */
+import type { Observed, SliceState } from "../observed.ts";
+import { isForced, type ReplicaPlan } from "../step.ts";
+import { defaultTimings } from "../timings.ts";
+
+/** Every plan says why, and when to look again. */
+export function checkPlan(plan: ReplicaPlan): void {
+  if (plan.message === "" || plan.reason.length === 0) throw new Error("a plan without a reason");
+  if (plan.phase === "Stopped") return;
+  if (plan.recheckAfterMs === undefined || !(plan.recheckAfterMs > 0)) {
+    throw new Error(`${plan.phase} without a wake-up time: ${plan.message}`);
+  }
+}
+
+/** No signal before the engine is out of its Service, and none in the middle of work while there is time. */
+export function checkSignal(
+  name: "TERM" | "KILL",
+  facts: Observed,
+  slice: SliceState,
+  world: { readonly now: number; readonly isBusy: boolean; readonly wasWithdrawAsked: boolean },
+): void {
+  const { record, signals } = facts;
+  const stop = record?.stop;
+  if (stop === undefined) throw new Error("a signal without a stop on record");
+  if (isForced(stop.why)) {
+    if (slice === "ready" && !world.wasWithdrawAsked) {
+      throw new Error("a useless engine was killed before its withdrawal was asked for");
+    }
+    return;
+  }
+  if (slice === "ready") throw new Error("stopped while its endpoint was announced");
+  if (name === "KILL" && signals.secondTermAt === undefined) throw new Error("killed without two TERMs");
+  if (name === "KILL" || signals.termAt !== undefined || !facts.slice.wasExposed) return;
+  const { withdrawnAt } = facts.slice;
+  if (withdrawnAt === undefined || world.now - withdrawnAt < defaultTimings.propagationMs) {
+    throw new Error("told to end before every node could see the withdrawal");
+  }
+  if (world.isBusy && world.now < stop.deadlineAt)
+    throw new Error("told to end with requests in flight and time left");
+}
+
+/** A drain ends when its time is over, whatever the engine is doing. */
+export function checkDeadline({ record, slice, signals, run }: Observed, now: number): void {
+  const stop = record?.stop;
+  if (stop === undefined || isForced(stop.why) || run.at !== "running" || signals.termAt !== undefined)
+    return;
+  const settledAt = (slice.withdrawnAt ?? Number.POSITIVE_INFINITY) + defaultTimings.propagationMs;
+  if (now > Math.max(stop.deadlineAt, settledAt) + 1_000) throw new Error("drained past its deadline");
+}

@@ -1,0 +1,318 @@
+/** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
+import type { Observed, Run, SliceState, Stop, Wanted } from "../observed.ts";
+import { planReplica } from "../plan.ts";
+import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.ts";
+import { backoffMs, defaultTimings } from "../timings.ts";
+import { nothingKnown, SERVE } from "./facts.ts";
+import { checkDeadline, checkPlan, checkSignal } from "./promises.ts";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+export interface Engine {
+  isHealthy: boolean;
+  isHung: boolean;
+  ignoresTerm: boolean;
+  loadsUntil: number;
+  hasEnded: boolean;
+  leavesChildren: boolean;
+}
+
+/** Throws with a sentence when a plan breaks a promise. */
+export class World {
+  now = 1_000_000;
+  wanted: Wanted = SERVE;
+  engine: Engine | undefined;
+  nextEngine: Partial<Engine> = {};
+  isApiUp = true;
+  isListed = true;
+  isSliceRead = true;
+  hasAddress = true;
+  budget: number | "unknown" = 1_000;
+  model: "there" | "missing" | "broken" = "there";
+  runtime: "present" | "missing" = "present";
+  isBusy = false;
+  slice: SliceState = "unwritten";
+  starts = 0;
+  #notBefore = 0;
+  #facts: Mutable<Observed>;
+  #wasWithdrawAsked = false;
+
+  constructor() {
+    this.#facts = nothingKnown();
+  }
+
+  /** The agent dies and a new one adopts: only what is on disk or visible is left. */
+  restartAgent(): void {
+    const { record, crashes } = this.#facts;
+    this.#facts = { ...nothingKnown(), crashes, ...(record === undefined ? {} : { record }) };
+    this.isListed = false;
+    this.isSliceRead = this.isApiUp;
+    this.#wasWithdrawAsked = false;
+  }
+
+  /** Plans and acts until nothing changes at this moment; the answer is when to look again. */
+  settle(): ReplicaPlan {
+    for (let round = 0; round < 30; round++) {
+      const plan = planReplica(this.wanted, this.#observe(), this.now);
+      checkPlan(plan);
+      if (plan.phase === "Ready" && this.engine?.hasEnded !== false)
+        throw new Error("Ready without a living engine");
+      let isChanged = false;
+      for (const step of plan.steps) if (this.#apply(step)) isChanged = true;
+      if (!isChanged) {
+        checkDeadline(this.#facts, this.now);
+        return plan;
+      }
+    }
+    throw new Error("the plan never settles: a step is asked for again and again without time passing");
+  }
+
+  crash(): void {
+    if (this.engine !== undefined) this.engine.hasEnded = true;
+  }
+
+  #observe(): Observed {
+    const { slice, record } = this.#facts;
+    const state: SliceState = this.isSliceRead ? this.slice : "unknown";
+    const wasExposed = slice.wasExposed || state === "ready" || record?.readyAt !== undefined;
+    const isOut = state === "withdrawn" || state === "missing";
+    const { withdrawnAt: before, ...rest } = slice;
+    const withdrawnAt = isOut && wasExposed ? (before ?? this.now) : undefined;
+    this.#facts.slice = { ...rest, state, wasExposed, ...(withdrawnAt === undefined ? {} : { withdrawnAt }) };
+    this.#facts.run = this.#run();
+    this.#facts.model = this.#model();
+    this.#facts.memory = { budgetBytes: this.budget, othersBytes: 0 };
+    this.#facts.runtime =
+      this.runtime === "present"
+        ? { at: "present", version: "1", checkedAt: this.now }
+        : { at: "missing", code: "RuntimeNotInstalled", message: "not installed", checkedAt: this.now };
+    this.#facts.hasAddress = this.hasAddress;
+    this.#facts.wasListed = this.isListed;
+    return this.#facts;
+  }
+
+  #run(): Run {
+    const { engine } = this;
+    if (engine === undefined) return { at: "none" };
+    if (!engine.hasEnded) return { at: "running", pid: 42 };
+    return engine.leavesChildren ? { at: "ended", exit: { code: 1 } } : { at: "gone", exit: { code: 1 } };
+  }
+
+  #model(): Observed["model"] {
+    const { model } = this.#facts;
+    if (this.model === "there") return { at: "stored", sizeBytes: 50 };
+    if (this.model === "broken") {
+      return { at: "failed", code: "ChecksumMismatch", message: "wrong", transient: false, retryAt: 0 };
+    }
+    return model.at === "stored" || (model.at === "failed" && !model.transient) ? { at: "absent" } : model;
+  }
+
+  #apply(step: Step): boolean {
+    const facts = this.#facts;
+    switch (step.do) {
+      case "fetch":
+        facts.model = {
+          at: "failed",
+          code: "SourceUnreachable",
+          message: "unreachable",
+          transient: true,
+          retryAt: this.now + 5_000,
+        };
+        return true;
+      case "start":
+        return this.#start();
+      case "probeHealth":
+        return this.#probe();
+      case "probeRequest":
+        facts.request =
+          this.engine?.isHealthy === true && !this.engine.isHung
+            ? { at: "ok" }
+            : {
+                at: "failed",
+                tries: facts.request.at === "failed" ? facts.request.tries + 1 : 1,
+                lastAt: this.now,
+                message: "500",
+              };
+        return true;
+      case "setEndpoint":
+        return this.#announce();
+      case "withdraw":
+        return this.#withdraw();
+      case "pollQuiet":
+        facts.quiet = this.isBusy
+          ? { lastPollAt: this.now }
+          : { lastPollAt: this.now, since: facts.quiet.since ?? this.now };
+        return true;
+      case "signal":
+        return this.#signal(step.signal);
+      case "killGroup":
+        facts.signals = { ...facts.signals, groupKillAt: this.now };
+        if (this.engine !== undefined) this.engine.leavesChildren = false;
+        return true;
+      default:
+        return this.#applyToRecord(step);
+    }
+  }
+
+  #applyToRecord(step: Step): boolean {
+    const facts = this.#facts;
+    const { record } = facts;
+    switch (step.do) {
+      case "markReady":
+        if (record !== undefined) facts.record = { ...record, readyAt: this.now };
+        return true;
+      case "beginStop":
+        return this.#beginStop(step.why, step.deadlineAt);
+      case "cancelStop":
+        return this.#cancelStop();
+      case "recordExit":
+        return this.#recordExit();
+      case "forgetRun":
+        return this.#forgetRun();
+      case "removeFinalizer":
+        return this.#removeFinalizer();
+      default:
+        return false;
+    }
+  }
+
+  #beginStop(why: StopReason, deadlineAt: number): boolean {
+    const { record } = this.#facts;
+    if (record === undefined) return false;
+    const stop: Stop = { why, startedAt: record.stop?.startedAt ?? this.now, deadlineAt };
+    if (record.stop !== undefined && deadlineAt > record.stop.deadlineAt && !isForced(why)) {
+      throw new Error("a second request to stop lengthened the drain");
+    }
+    this.#facts.record = { ...record, stop };
+    return true;
+  }
+
+  #cancelStop(): boolean {
+    const { record } = this.#facts;
+    if (record === undefined) return false;
+    const { stop: _, ...kept } = record;
+    this.#facts.record = kept;
+    return true;
+  }
+
+  #forgetRun(): boolean {
+    if (this.engine !== undefined && !(this.engine.hasEnded && !this.engine.leavesChildren)) {
+      throw new Error("a run was forgotten while something of it lives");
+    }
+    this.engine = undefined;
+    this.#resetRun();
+    return true;
+  }
+
+  #removeFinalizer(): boolean {
+    if (this.engine !== undefined) throw new Error("the finalizer was removed while the engine lives");
+    if (this.slice === "ready") throw new Error("the finalizer was removed while the endpoint is announced");
+    if (!this.isApiUp) return false;
+    if (typeof this.wanted !== "string") this.wanted = { ...this.wanted, hasFinalizer: false };
+    return true;
+  }
+
+  #start(): boolean {
+    if (this.engine !== undefined) throw new Error("two engines for one replica");
+    if (this.now < this.#notBefore) throw new Error("restarted before its backoff was over");
+    this.starts += 1;
+    this.engine = {
+      isHealthy: false,
+      isHung: false,
+      ignoresTerm: false,
+      loadsUntil: this.now + 700,
+      hasEnded: false,
+      leavesChildren: false,
+      ...this.nextEngine,
+    };
+    this.#resetRun();
+    this.#facts.record = {
+      runId: `run-${this.starts}`,
+      revision: "r1",
+      port: 21_000,
+      claimBytes: 100,
+      startedAt: this.now,
+      drainSeconds: 30,
+    };
+    return true;
+  }
+
+  #probe(): boolean {
+    const { health, record } = this.#facts;
+    const { engine } = this;
+    const wasHealthy = health.healthyAt !== undefined || record?.readyAt !== undefined;
+    const isHealthy = engine !== undefined && !engine.isHung && this.now >= engine.loadsUntil;
+    if (engine !== undefined && isHealthy) engine.isHealthy = true;
+    this.#facts.health = isHealthy
+      ? { lastProbeAt: this.now, failuresInARow: 0, healthyAt: health.healthyAt ?? this.now }
+      : {
+          ...health,
+          lastProbeAt: this.now,
+          failuresInARow: wasHealthy ? health.failuresInARow + 1 : 0,
+        };
+    return true;
+  }
+
+  #announce(): boolean {
+    const before = this.#facts.slice;
+    this.#facts.slice = { ...before, wasExposed: true };
+    if (!this.isListed) throw new Error("announced before the first list");
+    if (this.engine?.isHealthy !== true) throw new Error("announced an engine that was never healthy");
+    if (!this.isApiUp || this.slice === "missing") return false;
+    this.slice = "ready";
+    this.#wasWithdrawAsked = false;
+    return true;
+  }
+
+  #withdraw(): boolean {
+    this.#wasWithdrawAsked = true;
+    if (!this.isApiUp || this.slice === "missing" || this.slice === "withdrawn") return false;
+    this.slice = "withdrawn";
+    return true;
+  }
+
+  #signal(name: "TERM" | "KILL"): boolean {
+    const { engine } = this;
+    const { signals } = this.#facts;
+    checkSignal(name, this.#facts, this.slice, {
+      now: this.now,
+      isBusy: this.isBusy,
+      wasWithdrawAsked: this.#wasWithdrawAsked,
+    });
+    const isFirst = signals.termAt === undefined;
+    if (name === "KILL") this.#facts.signals = { ...signals, killAt: this.now };
+    else if (isFirst) this.#facts.signals = { ...signals, termAt: this.now };
+    else this.#facts.signals = { ...signals, secondTermAt: this.now };
+    const obeys = engine !== undefined && !engine.ignoresTerm && !(isFirst && this.isBusy);
+    if (engine !== undefined && (name === "KILL" || obeys)) engine.hasEnded = true;
+    return true;
+  }
+
+  #recordExit(): boolean {
+    const { record, crashes } = this.#facts;
+    if (record === undefined || crashes.recordedRunId === record.runId) return false;
+    const inARow = crashes.inARow + 1;
+    const backoffUntil = this.now + backoffMs(defaultTimings, inARow, 0);
+    this.#notBefore = this.now + Math.min(300_000, 1_000 * 2 ** (inARow - 1));
+    this.#facts.crashes = {
+      restarts: crashes.restarts + 1,
+      inARow,
+      recordedRunId: record.runId,
+      backoffUntil,
+      lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it ended", at: "", logTail: "" },
+    };
+    return true;
+  }
+
+  #resetRun(): void {
+    const { record: _, ...rest } = this.#facts;
+    this.#facts = {
+      ...rest,
+      health: { failuresInARow: 0 },
+      request: { at: "none" },
+      quiet: {},
+      signals: {},
+      slice: { state: this.slice, wasExposed: false },
+    };
+  }
+}
