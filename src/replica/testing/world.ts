@@ -3,19 +3,11 @@ import type { Observed, Run, SliceState, Stop, Wanted } from "../observed.ts";
 import { planReplica } from "../plan.ts";
 import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.ts";
 import { backoffMs, defaultTimings } from "../timings.ts";
+import { askEngine, type Engine, newEngine, probeEngine } from "./engine.ts";
 import { nothingKnown, SERVE } from "./facts.ts";
 import { checkDeadline, checkPlan, checkSignal } from "./promises.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-export interface Engine {
-  isHealthy: boolean;
-  isHung: boolean;
-  ignoresTerm: boolean;
-  loadsUntil: number;
-  hasEnded: boolean;
-  leavesChildren: boolean;
-}
 
 /** Throws with a sentence when a plan breaks a promise. */
 export class World {
@@ -124,15 +116,7 @@ export class World {
       case "probeHealth":
         return this.#probe();
       case "probeRequest":
-        facts.request =
-          this.engine?.isHealthy === true && !this.engine.isHung
-            ? { at: "ok" }
-            : {
-                at: "failed",
-                tries: facts.request.at === "failed" ? facts.request.tries + 1 : 1,
-                lastAt: this.now,
-                message: "500",
-              };
+        facts.request = askEngine(this.engine, facts.request, this.now);
         return true;
       case "setEndpoint":
         return this.#announce();
@@ -216,15 +200,7 @@ export class World {
     if (this.engine !== undefined) throw new Error("two engines for one replica");
     if (this.now < this.#notBefore) throw new Error("restarted before its backoff was over");
     this.starts += 1;
-    this.engine = {
-      isHealthy: false,
-      isHung: false,
-      ignoresTerm: false,
-      loadsUntil: this.now + 700,
-      hasEnded: false,
-      leavesChildren: false,
-      ...this.nextEngine,
-    };
+    this.engine = { ...newEngine(this.now), ...this.nextEngine };
     this.#resetRun();
     this.#facts.record = {
       runId: `run-${this.starts}`,
@@ -239,17 +215,7 @@ export class World {
 
   #probe(): boolean {
     const { health, record } = this.#facts;
-    const { engine } = this;
-    const wasHealthy = health.healthyAt !== undefined || record?.readyAt !== undefined;
-    const isHealthy = engine !== undefined && !engine.isHung && this.now >= engine.loadsUntil;
-    if (engine !== undefined && isHealthy) engine.isHealthy = true;
-    this.#facts.health = isHealthy
-      ? { lastProbeAt: this.now, failuresInARow: 0, healthyAt: health.healthyAt ?? this.now }
-      : {
-          ...health,
-          lastProbeAt: this.now,
-          failuresInARow: wasHealthy ? health.failuresInARow + 1 : 0,
-        };
+    this.#facts.health = probeEngine(this.engine, health, record?.readyAt !== undefined, this.now);
     return true;
   }
 
