@@ -34,6 +34,10 @@ export const sourceErrors = {
     what: "The GGUF header claims counts or lengths that no real model has.",
     do: "use another file of the model; this one is damaged or hostile",
   },
+  ClaimUnknown: {
+    what: "The header does not tell enough to know how much memory the model needs.",
+    do: "use a GGUF file with complete metadata (convert the model again with a current llama.cpp)",
+  },
   GgufMalformed: {
     what: "The GGUF header contradicts itself or holds a type that is not known.",
     do: "use another file of the model, or convert it again with a current llama.cpp",

@@ -1,0 +1,136 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { GgufSummary } from "../gguf/summary.ts";
+import { type ClaimSettings, estimateClaim } from "./claim.ts";
+
+const MIB = 1 << 20;
+
+/** The model of the measured buffers: width 1024, 8 layers, 16 heads of which 4 for keys and values, vocabulary 32,000. */
+const measured: GgufSummary = {
+  layerCount: 8,
+  embeddingSize: 1024,
+  headCount: 16,
+  headCountKV: 4,
+  keyLength: 64,
+  valueLength: 64,
+  feedForwardLength: 2816,
+  vocabularySize: 32_000,
+  weightsBytes: 297 * MIB,
+};
+
+const llama8b: GgufSummary = {
+  layerCount: 32,
+  embeddingSize: 4096,
+  headCount: 32,
+  headCountKV: 8,
+  keyLength: 128,
+  valueLength: 128,
+  weightsBytes: 4_920_000_000,
+};
+
+test.each<[string, ClaimSettings, number]>([
+  ["8,192 tokens in 4 slots", { contextSize: 8192, parallelSlots: 4 }, 64],
+  ["the same, unified", { contextSize: 8192, parallelSlots: 4, kvUnified: true }, 64],
+  ["65,536 tokens, q8_0", { contextSize: 65_536, cacheTypeK: "q8_0", cacheTypeV: "q8_0" }, 272],
+  ["8,192 tokens, q4_0 and q8_0", { contextSize: 8192, cacheTypeK: "q4_0", cacheTypeV: "q8_0" }, 9 + 17],
+])("KV cache of %s", (_name, settings, mib) => {
+  expect(estimateClaim(measured, settings).kvBytes / MIB).toBe(mib);
+});
+
+test("grouped heads divide the cache: Llama-3.1-8B with 131,072 tokens takes 16 GiB", () => {
+  expect(estimateClaim(llama8b, { contextSize: 131_072 }).kvBytes).toBe(16 * 1024 * MIB);
+});
+
+test.each<[ClaimSettings, number]>([
+  [{ contextSize: 8192, parallelSlots: 4 }, 28.52],
+  [{ contextSize: 8192, parallelSlots: 4, kvUnified: true }, 34.52],
+  [{ contextSize: 65_536 }, 90.55],
+  [{ contextSize: 8192, uBatchSize: 2048 }, 138.07],
+  [{ contextSize: 8192, parallelSlots: 4, flashAttention: false }, 81.01],
+  [{ contextSize: 65_536, flashAttention: false }, 2189.01],
+])("compute buffers for %j are %f MiB, as the engine printed", (settings, mib) => {
+  const { computeBytes } = estimateClaim(measured, settings);
+  expect(Math.abs(computeBytes / MIB / mib - 1)).toBeLessThan(0.01);
+});
+
+test("the output buffer has one row of logits per slot", () => {
+  expect(estimateClaim(measured, { parallelSlots: 4 }).outputBytes / MIB).toBeCloseTo(0.49, 2);
+});
+
+test("windowed layers keep their window and one batch, the others everything", () => {
+  const windowed = {
+    ...measured,
+    slidingWindow: 1024,
+    slidingLayers: [true, true, true, true, true, true, true, false],
+  };
+  const perCell = 4 * 128 * 2;
+  expect(estimateClaim(windowed, { contextSize: 65_536 }).kvBytes).toBe(perCell * (7 * 1536 + 65_536));
+  expect(estimateClaim(windowed, { contextSize: 65_536, parallelSlots: 4, kvUnified: true }).kvBytes).toBe(
+    perCell * (7 * 4608 + 65_536),
+  );
+});
+
+test("layers without attention cost their state only", () => {
+  const hybrid = {
+    ...measured,
+    headCountKVByLayer: [0, 0, 0, 16, 0, 0, 0, 16],
+    recurrent: { elements: 100_000, layers: 6 },
+  };
+  expect(estimateClaim(hybrid, { contextSize: 4096, parallelSlots: 2 }).kvBytes).toBe(
+    2 * 4096 * 16 * 128 * 2 + 6 * 100_000 * 4 * 2,
+  );
+});
+
+test("the prompt cache counts for chat, and not for embedding and rerank", () => {
+  expect(estimateClaim(measured, {}).promptCacheBytes).toBe(1024 * MIB);
+  expect(estimateClaim(measured, { promptCacheMiB: 0 }).promptCacheBytes).toBe(0);
+  expect(estimateClaim(measured, { mode: "embedding" }).promptCacheBytes).toBe(0);
+});
+
+test("projector and draft model are part of the sum", () => {
+  const alone = estimateClaim(measured, { contextSize: 4096 });
+  const all = estimateClaim(measured, { contextSize: 4096, projectorSizeBytes: 800, draft: measured });
+  expect(all.projectorBytes).toBe(1000);
+  expect(all.draftBytes).toBe(alone.weightsBytes + alone.kvBytes + alone.computeBytes + alone.outputBytes);
+  const { totalBytes, ...parts } = all;
+  expect(totalBytes).toBe(Object.values(parts).reduce((sum, part) => sum + part, 0));
+});
+
+test("what the header does not tell is never guessed to be nothing", () => {
+  expect(() => estimateClaim({ ...measured, layerCount: undefined }, {})).toThrow(/layers/);
+  expect(() => estimateClaim({ ...measured, weightsBytes: undefined }, {})).toThrow(/size of the weights/);
+});
+
+test("a coarse summary from status claims at least as much as the exact one", () => {
+  const { feedForwardLength: _, vocabularySize: __, ...coarse } = measured;
+  expect(estimateClaim(coarse, {}).totalBytes).toBeGreaterThanOrEqual(estimateClaim(measured, {}).totalBytes);
+});
+
+test("every claim is a safe whole number, grows with the context, and never wraps", () => {
+  const size = fc.oneof(fc.nat(), fc.maxSafeNat());
+  const summary = fc.record({
+    layerCount: fc.nat(4096),
+    embeddingSize: size,
+    headCount: size,
+    headCountKV: size,
+    keyLength: size,
+    valueLength: size,
+    weightsBytes: size,
+    feedForwardLength: size,
+  });
+  fc.assert(
+    fc.property(
+      summary,
+      fc.integer({ min: 128, max: 2_097_152 }),
+      fc.integer({ min: 1, max: 64 }),
+      (model, contextSize, parallelSlots) => {
+        const claim = estimateClaim(model, { contextSize, parallelSlots });
+        for (const bytes of Object.values(claim))
+          expect(Number.isSafeInteger(bytes) && bytes >= 0).toBe(true);
+        const more = estimateClaim(model, { contextSize: contextSize * 2, parallelSlots });
+        expect(more.totalBytes).toBeGreaterThanOrEqual(claim.totalBytes);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

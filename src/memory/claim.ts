@@ -1,0 +1,138 @@
+/** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
+import type { EngineSettings } from "../api/engine-settings.ts";
+import { MetalbridgeError } from "../errors.ts";
+import type { GgufSummary } from "../gguf/summary.ts";
+import { computeBytes, outputBytes } from "./compute.ts";
+import { kvCacheBytes, kvShape } from "./kv-cache.ts";
+
+export interface MemoryClaim {
+  readonly totalBytes: number;
+  readonly weightsBytes: number;
+  readonly kvBytes: number;
+  readonly computeBytes: number;
+  readonly outputBytes: number;
+  readonly promptCacheBytes: number;
+  readonly projectorBytes: number;
+  readonly draftBytes: number;
+  readonly overheadBytes: number;
+}
+
+type Sizing =
+  | "mode"
+  | "contextSize"
+  | "parallelSlots"
+  | "kvUnified"
+  | "flashAttention"
+  | "cacheTypeK"
+  | "cacheTypeV"
+  | "cacheTypeCustomK"
+  | "cacheTypeCustomV"
+  | "batchSize"
+  | "uBatchSize"
+  | "promptCacheMiB";
+
+/** The engine settings that size memory, under their own names, and the files beside the model. */
+export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>> {
+  /** Size of the projector's file. */
+  readonly projectorSizeBytes?: number | undefined;
+  readonly draft?: GgufSummary | undefined;
+}
+
+const MIB = 1 << 20;
+const DEFAULT_CONTEXT = 4096;
+const DEFAULT_MICRO_BATCH = 512;
+const DEFAULT_BATCH = 2048;
+const DEFAULT_PROMPT_CACHE_MIB = 1024;
+/** A llama-server process without its buffers: code, tokenizer, threads, HTTP. */
+const PROCESS_BYTES = 96 * MIB;
+/** A projector's compute buffers, in parts of its weights. */
+const PROJECTOR_COMPUTE_PART = 4;
+
+/**
+ * The claim of one engine. Never a guess from nothing: throws `ClaimUnknown` when the header does not tell enough.
+ * Sums that no machine has end at the largest safe integer, so that they are refused and do not wrap.
+ */
+export function estimateClaim(summary: GgufSummary, settings: ClaimSettings): MemoryClaim {
+  const model = engineBytes(summary, settings, cacheTypes(settings));
+  const draft = settings.draft === undefined ? undefined : engineBytes(settings.draft, settings, F16);
+  const projector = settings.projectorSizeBytes ?? 0;
+  const parts = {
+    weightsBytes: model.weights,
+    kvBytes: model.kv,
+    computeBytes: model.compute,
+    outputBytes: model.output,
+    promptCacheBytes: promptCacheMiB(settings) * MIB,
+    projectorBytes: projector + projector / PROJECTOR_COMPUTE_PART,
+    draftBytes: draft === undefined ? 0 : draft.weights + draft.kv + draft.compute + draft.output,
+    overheadBytes: PROCESS_BYTES,
+  };
+  const totalBytes = Object.values(parts).reduce((sum, part) => sum + part, 0);
+  return { totalBytes: whole(totalBytes), ...mapValues(parts, whole) };
+}
+
+interface CacheTypes {
+  readonly k: string;
+  readonly v: string;
+}
+const F16: CacheTypes = { k: "f16", v: "f16" };
+
+function cacheTypes(settings: ClaimSettings): CacheTypes {
+  return {
+    k: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
+    v: settings.cacheTypeCustomV ?? settings.cacheTypeV ?? "f16",
+  };
+}
+
+function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: CacheTypes) {
+  const slots = Math.max(1, settings.parallelSlots ?? 1);
+  const batch = settings.batchSize ?? DEFAULT_BATCH;
+  const isPooled = settings.mode === "embedding" || settings.mode === "rerank";
+  const uBatch = Math.min(settings.uBatchSize ?? DEFAULT_MICRO_BATCH, batch);
+  const kvSettings = {
+    contextSize: settings.contextSize ?? DEFAULT_CONTEXT * slots,
+    slots,
+    isUnified: settings.kvUnified ?? false,
+    typeK: types.k,
+    typeV: types.v,
+    uBatch,
+  };
+  const kv = kvCacheBytes(summary, kvSettings);
+  if (kv === undefined) throw unknown("layers, key-value heads or head sizes");
+  if (summary.weightsBytes === undefined) throw unknown("the size of the weights");
+  const { cellsPerStream } = kvShape(kvSettings);
+  const hasFlashAttention = settings.flashAttention ?? true;
+  return {
+    weights: summary.weightsBytes,
+    kv,
+    compute: computeBytes(summary, { uBatch, slots, cellsPerStream, hasFlashAttention }),
+    output: outputBytes(summary, slots, isPooled),
+  };
+}
+
+function promptCacheMiB(settings: ClaimSettings): number {
+  return (
+    settings.promptCacheMiB ??
+    (settings.mode === "chat" || settings.mode === undefined ? DEFAULT_PROMPT_CACHE_MIB : 0)
+  );
+}
+
+function unknown(what: string): MetalbridgeError {
+  return new MetalbridgeError(
+    "ClaimUnknown",
+    `the memory need cannot be told: the model's header lacks ${what}`,
+  );
+}
+
+/** Whole bytes, at most the largest safe integer; what is no number counts as that. */
+function whole(bytes: number): number {
+  return bytes < Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(bytes)) : Number.MAX_SAFE_INTEGER;
+}
+
+function mapValues<K extends string>(
+  values: Record<K, number>,
+  change: (value: number) => number,
+): Record<K, number> {
+  return Object.fromEntries(
+    Object.entries<number>(values).map(([key, value]) => [key, change(value)]),
+  ) as Record<K, number>;
+}
