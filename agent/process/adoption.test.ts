@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
@@ -201,6 +201,20 @@ describe("a run directory that was left half done", () => {
       expect(`gone ${typeof state.exit === "string" ? state.exit : JSON.stringify(state.exit)}`).toBe(is);
     else expect(state?.at ?? "never started").toBe(is);
   });
+});
+
+describe("a run directory that cannot be read", () => {
+  it.each(["pid", "session", "exit", "main"])(
+    "because of %s is an error, not an engine that never was",
+    async (name) => {
+      await using folder = runFolder();
+      const dir = makeFolder(folder.dir());
+      symlinkSync(name, join(dir, name));
+      const { startEngine, adoptEngine } = open();
+      await expect(adoptEngine(dir, () => {})).rejects.toMatchObject({ code: "ELOOP" });
+      await expect(startEngine(dir, shell("true"), () => {})).rejects.toMatchObject({ code: "ELOOP" });
+    },
+  );
 });
 
 describe("many engines", () => {

@@ -22,7 +22,7 @@ export interface HeldFifo {
   readonly close: () => void;
 }
 
-/** Reads once, then watches; `onNews` tells of a message or of the end. A FIFO that is not there is not held. */
+/** Reads once, then watches; `onNews` tells of a message or of the end. A FIFO that is not there is not held; throws when it cannot be opened. */
 export function holdFifo(dir: string, name: string, onNews: () => void): HeldFifo {
   const path = join(dir, name);
   const fd = openReader(path);
@@ -57,11 +57,13 @@ function listen(fd: number, onData: () => void, onEnd: () => void): Socket {
   return socket;
 }
 
+/** Without waiting for a writer. */
 function openReader(path: string): number | undefined {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch {
-    return undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
   }
 }
 

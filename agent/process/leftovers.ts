@@ -48,7 +48,8 @@ export function killIfSame(
   target: { readonly pid: number; readonly startTime: string },
   signal: NodeJS.Signals = "SIGKILL",
 ): "sent" | "not running" {
-  if (identity.startTimeNow(target.pid) !== target.startTime) return "not running";
+  if (target.pid === process.pid || identity.startTimeNow(target.pid) !== target.startTime)
+    return "not running";
   try {
     process.kill(target.pid, signal);
     return "sent";

@@ -26,6 +26,7 @@ export function engineMark(dir: string): string {
   return `${MARK_VARIABLE}=${dir}`;
 }
 
+/** Throws when a file is there and cannot be read. */
 export function readRunFiles(dir: string): RunFiles {
   const session = parseMark(readText(join(dir, "session")));
   const main = parseMark(readText(join(dir, "pid")));
@@ -37,7 +38,7 @@ export function readRunFiles(dir: string): RunFiles {
   };
 }
 
-/** What `engine.json` holds, or undefined where there is none or it cannot be read as JSON. */
+/** What `engine.json` holds, or undefined where there is none or it is not JSON. */
 export function readEngineRecord(dir: string): unknown {
   const text = readText(join(dir, "engine.json"));
   if (text === undefined) return undefined;
@@ -90,10 +91,12 @@ function parseExit(text: string | undefined): ExitRecord | undefined {
   return signal === undefined ? { code } : { signal };
 }
 
+/** Only "there is none" is an answer; a file that cannot be read must not look like an engine that never was. */
 function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
-  } catch {
-    return undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
   }
 }

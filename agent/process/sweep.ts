@@ -42,7 +42,14 @@ export function createSweep(ports: {
     const engines = [...all];
     const living = await ports.identity.observe(engines.flatMap((engine) => engine.pids()));
     if (living === "unknown") return;
-    for (const engine of engines) if (all.has(engine)) engine.check(living);
+    for (const engine of engines) if (all.has(engine)) checkOne(engine, living);
+  };
+  const checkOne = (engine: Swept, living: ReadonlyMap<number, LivingProcess>) => {
+    try {
+      engine.check(living);
+    } catch (error) {
+      ports.log.error({ err: error }, "comparing an engine's process failed");
+    }
   };
   return {
     add: (swept) => {

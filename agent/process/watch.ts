@@ -15,14 +15,19 @@ export interface WatchPorts extends ProcessPorts {
   readonly sweep: Sweep;
 }
 
-/** Answers undefined where no engine was ever started. */
+/** Answers undefined where no engine was ever started; throws where that cannot be read, and is then not to be started. */
 export async function watchEngine(
   dir: string,
   ports: WatchPorts,
   onChange: OnChange,
 ): Promise<EngineProcess | undefined> {
   const engine = new WatchedEngine(dir, ports, onChange);
-  return (await engine.open()) ? engine : undefined;
+  try {
+    return (await engine.open()) ? engine : undefined;
+  } catch (error) {
+    engine.close();
+    throw error;
+  }
 }
 
 class WatchedEngine implements EngineProcess {
@@ -32,17 +37,17 @@ class WatchedEngine implements EngineProcess {
   readonly #main: HeldFifo;
   readonly #alive: HeldFifo;
   readonly #swept = { pids: () => this.#pids(), check: (living: Living) => this.#check(living) };
-  #files: RunFiles;
+  #files: RunFiles = {};
   #state: ProcessState = { at: "starting" };
   #isSessionEmpty = false;
   /** This process has seen the keeper alive, so the session's number cannot have gone to a stranger since. */
   readonly #isWatched: boolean;
   #isKilling = false;
+  #isUnread = false;
   #isClosed = false;
   #recheckMs = FIRST_RECHECK_MS;
   #cancelRecheck: (() => void) | undefined;
 
-  /** The FIFOs are asked before the files are read: an end in between is then seen as an end, not as a missing file. */
   constructor(dir: string, ports: WatchPorts, onChange: OnChange) {
     this.dir = dir;
     this.#ports = ports;
@@ -50,10 +55,11 @@ class WatchedEngine implements EngineProcess {
     this.#main = holdFifo(dir, "main", () => this.#settle());
     this.#alive = holdFifo(dir, "alive", () => this.#settle());
     this.#isWatched = this.#main.isHeld();
-    this.#files = readRunFiles(dir);
   }
 
+  /** The FIFOs were asked before the files are read: an end in between is then seen as an end, not as a missing file. */
   async open(): Promise<boolean> {
+    this.#files = readRunFiles(this.dir);
     if (!this.#main.isHeld()) await this.#lookForSession();
     this.#files = readRunFiles(this.dir);
     const first = this.#classify();
@@ -99,12 +105,18 @@ class WatchedEngine implements EngineProcess {
   #settle(): void {
     if (this.#isClosed) return;
     this.#recheckMs = FIRST_RECHECK_MS;
-    this.#read();
+    try {
+      this.#read();
+    } catch (error) {
+      this.#ports.log.error({ err: error, dir: this.dir }, "the run directory of an engine cannot be read");
+      this.#isUnread = true;
+    }
     this.#scheduleRecheck();
   }
 
   #read(): void {
     this.#files = readRunFiles(this.dir);
+    this.#isUnread = false;
     const seen = this.#classify();
     const next: ProcessState = seen === "never started" ? { at: "gone", exit: "unknown" } : seen;
     if (isSameState(this.#state, next)) return;
@@ -135,7 +147,7 @@ class WatchedEngine implements EngineProcess {
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;
     if (this.#isClosed) return;
-    if (!this.#isKilling && (this.#main.isHeld() || this.#alive.isHeld())) return;
+    if (!this.#isKilling && !this.#isUnread && (this.#main.isHeld() || this.#alive.isHeld())) return;
     this.#cancelRecheck = this.#ports.clock.after(this.#recheckMs, () => this.#recheckSafely());
     this.#recheckMs = Math.min(this.#recheckMs * 2, LONGEST_RECHECK_MS);
   }
