@@ -1,13 +1,17 @@
 import { defineConfig } from "vitest/config";
 
-/** unit: beside the source, no cluster. cluster: needs the real control plane. e2e: whole system, one at a time. */
+/**
+ * unit: beside the source, no cluster. cluster: needs the real control plane. integration: the whole system, one at a time.
+ * The groups run one after the other, so that measured times are not those of a machine busy with something else.
+ */
 export default defineConfig({
   test: {
     projects: [
       {
         test: {
           name: "unit",
-          include: ["{src,agent,controller,launchd,cli,scripts}/**/*.test.ts"],
+          sequence: { groupOrder: 0 },
+          include: ["{src,agent,controller,launchd,cli,scripts}/**/*.test.ts", "test/fixtures/**/*.test.ts"],
           exclude: ["**/*.cluster.test.ts"],
           testTimeout: 20_000,
         },
@@ -15,6 +19,7 @@ export default defineConfig({
       {
         test: {
           name: "cluster",
+          sequence: { groupOrder: 1 },
           include: ["{src,agent,controller,launchd,cli}/**/*.cluster.test.ts", "test/cluster/**/*.test.ts"],
           globalSetup: ["test/cluster/global-setup.ts"],
           testTimeout: 60_000,
@@ -25,6 +30,7 @@ export default defineConfig({
       {
         test: {
           name: "integration",
+          sequence: { groupOrder: 2 },
           include: ["test/integration/**/*.test.ts"],
           testTimeout: 180_000,
           hookTimeout: 180_000,

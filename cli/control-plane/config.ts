@@ -1,6 +1,6 @@
 /** The environment that decides where the control plane's programs are looked for, read once. */
 import { homedir } from "node:os";
-import path from "node:path";
+import path, { delimiter } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/errors.ts";
 
@@ -12,13 +12,19 @@ const absolute = z
 
 const environment = z.object({
   KUBEBUILDER_ASSETS: absolute,
+  METALBRIDGE_LLAMA_SERVER: absolute,
   METALBRIDGE_CACHE: absolute,
   XDG_CACHE_HOME: absolute,
+  PATH: z.string().default(""),
 });
 
 export interface PartsConfig {
   readonly cacheDir: string;
   readonly assetsDir?: string;
+  /** A llama-server that the user names. */
+  readonly llamaServer?: string;
+  /** Folders of PATH. */
+  readonly programFolders: readonly string[];
   readonly platform: string;
   readonly arch: string;
 }
@@ -42,10 +48,16 @@ export function readPartsConfig(
       `${issue?.path.join(".") ?? "environment"} ${issue?.message ?? ""}`,
     );
   }
-  const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_CACHE, XDG_CACHE_HOME } = parsed.data;
-  const cacheDir = METALBRIDGE_CACHE ?? defaultCacheDir(machine, XDG_CACHE_HOME);
+  const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_LLAMA_SERVER: llamaServer } = parsed.data;
   const { platform, arch } = machine;
-  return assetsDir === undefined ? { cacheDir, platform, arch } : { cacheDir, assetsDir, platform, arch };
+  return {
+    cacheDir: parsed.data.METALBRIDGE_CACHE ?? defaultCacheDir(machine, parsed.data.XDG_CACHE_HOME),
+    programFolders: parsed.data.PATH.split(delimiter).filter((folder) => folder !== ""),
+    platform,
+    arch,
+    ...(assetsDir === undefined ? {} : { assetsDir }),
+    ...(llamaServer === undefined ? {} : { llamaServer }),
+  };
 }
 
 function defaultCacheDir(machine: Machine, xdg: string | undefined): string {

@@ -48,7 +48,8 @@ export function partFolders(config: PartsConfig): readonly string[] {
   return config.assetsDir === undefined ? [cached] : [config.assetsDir, cached];
 }
 
-function isExecutable(file: string): boolean {
+/** A file that this user may run. */
+export function isExecutable(file: string): boolean {
   try {
     accessSync(file, constants.X_OK);
     return true;

@@ -9,6 +9,8 @@ export interface PortWish {
   readonly asked?: number | undefined;
   readonly previous?: number | undefined;
   readonly address: string;
+  /** How long a previous port may take to become free. */
+  readonly previousWaitMs?: number;
 }
 
 /** A port asked for must be free; the previous one is only preferred. */
@@ -27,15 +29,15 @@ export async function choosePort(wish: PortWish): Promise<number> {
       taken,
     );
   }
-  if (previous !== undefined && (await becomesFree(address, previous))) return previous;
+  if (previous !== undefined && (await becomesFree(wish, previous))) return previous;
   return await bindOnce(address, 0);
 }
 
 /** A run that was killed may hold the port for as long as its parts take to end. */
-async function becomesFree(address: string, port: number): Promise<boolean> {
-  const deadline = performance.now() + PREVIOUS_PORT_WAIT_MS;
+async function becomesFree(wish: PortWish, port: number): Promise<boolean> {
+  const deadline = performance.now() + (wish.previousWaitMs ?? PREVIOUS_PORT_WAIT_MS);
   for (;;) {
-    if (await isFree(address, port)) return true;
+    if (await isFree(wish.address, port)) return true;
     if (performance.now() > deadline) return false;
     await pause(100);
   }
