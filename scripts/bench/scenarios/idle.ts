@@ -1,0 +1,71 @@
+/** What an agent costs when nothing happens: CPU, memory, requests to the API server. */
+import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import type { Bed } from "../bed.ts";
+import type { Measurement } from "../measurement.ts";
+
+/** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */
+const TICKS_PER_SECOND = 100;
+
+/** Requests are the API server's own count of our kinds, with the controller stopped; Lease renewals are of another group. */
+export async function measureIdle(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
+  await bed.farm.controller().kill("SIGTERM");
+  const { pid } = bed.farm.agent();
+  const before = { cpu: cpuSeconds(pid), requests: await ourRequests(bed), at: performance.now() };
+  await pause(minutes * 60_000);
+  const seconds = (performance.now() - before.at) / 1_000;
+  const cpu = ((cpuSeconds(pid) - before.cpu) / seconds) * 100;
+  const requests = ((await ourRequests(bed)) - before.requests) / (seconds / 60);
+  const memory = readFileSync(`/proc/${pid}/status`, "utf8");
+  const engines = bed.replicas.list().length;
+  const after = `idle agent, ${engines} engines, ${minutes} min`;
+  return [
+    {
+      name: `${after}: CPU of one core`,
+      unit: "%",
+      samples: [cpu],
+      targets: [{ statistic: "max", limit: 0.3 }],
+    },
+    {
+      name: `${after}: resident`,
+      unit: "MB",
+      samples: [kib(memory, "VmRSS") / 1e3],
+      targets: [{ statistic: "max", limit: 100 }],
+    },
+    {
+      name: `${after}: anonymous`,
+      unit: "MB",
+      samples: [kib(memory, "RssAnon") / 1e3],
+      targets: [{ statistic: "max", limit: 50 }],
+    },
+    {
+      name: `${after}: API requests`,
+      unit: "1/min",
+      samples: [requests],
+      targets: [{ statistic: "max", limit: 10 }],
+    },
+  ];
+}
+
+function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+function kib(status: string, key: string): number {
+  return (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1_024) / 1_000;
+}
+
+async function ourRequests(bed: Bed): Promise<number> {
+  const result = await bed.connection.request({ method: "GET", path: "/metrics", timeoutMs: 30_000 });
+  if (!result.ok) throw new Error(result.error.message);
+  return result.value
+    .split("\n")
+    .filter(
+      (line) =>
+        line.startsWith("apiserver_request_total{") &&
+        /group="(metalbridge\.dev|events\.k8s\.io)"/.test(line),
+    )
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}

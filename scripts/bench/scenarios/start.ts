@@ -1,0 +1,87 @@
+/** From an accepted InferenceService to a running engine, and from a healthy engine to a ready endpoint. */
+import { statSync } from "node:fs";
+import { request } from "node:http";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { readEngineRecord } from "../../../agent/process/run-directory.ts";
+import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../../src/api/group.ts";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import type { Bed } from "../bed.ts";
+import type { Measurement } from "../measurement.ts";
+
+const HEALTH_POLL_MS = 3;
+
+/** Creates `count` services one after the other; they are left running. */
+export async function measureStarts(bed: Bed, count: number): Promise<readonly Measurement[]> {
+  const started: number[] = [];
+  const announced: number[] = [];
+  for (let index = 0; index < count; index++) {
+    const name = `bench-${index}`;
+    const acceptedAt = await bed.createService(name);
+    const healthy = healthyAt(bed, name);
+    const readyAt = bed.changed.until(`a ready slice of ${name}`, () =>
+      bed.slices.list().some((slice) => isReadySliceOf(slice, name)) ? Date.now() : undefined,
+    );
+    const [healthyMs, readyMs] = await Promise.all([healthy, readyAt]);
+    // The keeper writes this file right after it has started the engine.
+    started.push(statSync(path.join(runDirectory(bed, name) ?? "", "pid")).mtimeMs - acceptedAt);
+    announced.push(Math.max(0, readyMs - healthyMs));
+  }
+  return [
+    {
+      name: "service accepted → engine started",
+      unit: "ms",
+      samples: started,
+      targets: [
+        { statistic: "p50", limit: 60 },
+        { statistic: "p99", limit: 150 },
+      ],
+    },
+    {
+      name: "engine healthy → slice ready",
+      unit: "ms",
+      samples: announced,
+      targets: [{ statistic: "p99", limit: 100 }],
+    },
+  ];
+}
+
+/** Wall time at which the engine's own /health first said 200, asked from outside the agent. */
+async function healthyAt(bed: Bed, name: string): Promise<number> {
+  const dir = await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name));
+  for (;;) {
+    const record = readEngineRecord(dir);
+    const port = typeof record === "object" && record !== null ? Reflect.get(record, "port") : undefined;
+    if (typeof port === "number" && (await isHealthy(port))) return Date.now();
+    await pause(HEALTH_POLL_MS);
+  }
+}
+
+function isHealthy(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const call = request(
+      { host: "127.0.0.1", port, path: "/health", agent: false, timeout: 1_000 },
+      (response) => {
+        response.resume();
+        resolve(response.statusCode === 200);
+      },
+    );
+    call.once("error", () => resolve(false));
+    call.end();
+  });
+}
+
+function runDirectory(bed: Bed, service: string): string | undefined {
+  const replica = bed.replicas.list().find(({ metadata }) => metadata.labels?.[LABEL_SERVICE] === service);
+  return replica?.metadata.uid === undefined
+    ? undefined
+    : path.join(bed.farm.stateDir, "engines", replica.metadata.uid);
+}
+
+export function isReadySliceOf(slice: EndpointSlice, service: string): boolean {
+  return slice.metadata.labels?.[LABEL_SERVICE_NAME] === service && isReady(slice);
+}
+
+export function isReady(slice: EndpointSlice): boolean {
+  return slice.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
+}
