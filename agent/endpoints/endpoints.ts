@@ -1,10 +1,10 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
-import { LABEL_HOST, MANAGER_AGENT } from "../../src/api/group.ts";
+import { LABEL_HOST } from "../../src/api/group.ts";
 import { backoffMs } from "../../src/kube/backoff.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import type { ApiFailure, ApiResult, KubeClient, ObjectRef } from "../../src/kube/types.ts";
+import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";

@@ -1,0 +1,77 @@
+/** The address this host serves on: configured or that of the route to the API server, allowed by the Host, and up. */
+import { createSocket } from "node:dgram";
+import { networkInterfaces } from "node:os";
+import { isAddressWithin, unusableBecause } from "../config/address.ts";
+
+export interface AddressQuestion {
+  /** In order of preference; empty means: the route's. */
+  readonly configured: readonly string[];
+  /** `Host.spec.addresses`; empty allows any. */
+  readonly allowed: readonly string[];
+  readonly routed: string | undefined;
+}
+
+export type AddressAnswer =
+  | { readonly at: "up"; readonly address: string }
+  | { readonly at: "none"; readonly code: "AddressUnknown" | "AddressNotRegistered"; readonly why: string };
+
+/** Decides from what is up now. */
+export function chooseAddress(
+  question: AddressQuestion,
+  up: ReadonlySet<string> = addressesUp(),
+): AddressAnswer {
+  const candidates =
+    question.configured.length > 0
+      ? question.configured
+      : question.routed === undefined
+        ? []
+        : [question.routed];
+  if (candidates.length === 0) {
+    return {
+      at: "none",
+      code: "AddressUnknown",
+      why: "no address is configured and none leads to the API server",
+    };
+  }
+  const permitted = candidates.filter(
+    (address) => question.allowed.length === 0 || isAddressWithin(address, question.allowed),
+  );
+  if (permitted.length === 0) {
+    const why = `${candidates.join(", ")} is not among spec.addresses of the Host (${question.allowed.join(", ")})`;
+    return { at: "none", code: "AddressNotRegistered", why };
+  }
+  const address = permitted.find((candidate) => up.has(candidate));
+  if (address === undefined)
+    return { at: "none", code: "AddressUnknown", why: `${permitted.join(", ")} is not up on this machine` };
+  return { at: "up", address };
+}
+
+/** Every address that an interface of this machine has now. */
+export function addressesUp(): ReadonlySet<string> {
+  return new Set(
+    Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map((each) => each.address)),
+  );
+}
+
+/** The local address of the route to a server, or of the default route where the server is this machine. */
+export async function routedAddress(server: string): Promise<string | undefined> {
+  const host = new URL(server).hostname.replace(/^\[|\]$/g, "");
+  for (const target of [host, "192.0.2.1", "2001:db8::1"]) {
+    const address = await localAddressTo(target);
+    if (address !== undefined && unusableBecause(address) === undefined) return address;
+  }
+  return undefined;
+}
+
+/** Connecting a datagram socket sends nothing; it only asks the routing table. */
+function localAddressTo(target: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = createSocket(target.includes(":") ? "udp6" : "udp4");
+    const finish = (address: string | undefined): void => {
+      socket.close();
+      resolve(address);
+    };
+    socket.once("error", () => finish(undefined));
+    socket.connect(443, target, () => finish(socket.address().address));
+  });
+}

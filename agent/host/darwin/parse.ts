@@ -1,0 +1,73 @@
+/** Reads the output of macOS tools. Unknown rows are ignored, missing ones are absent. Pure. */
+
+/** `key: value` lines of sysctl without -n, or `key = value`. */
+export function parseSysctl(text: string): ReadonlyMap<string, string> {
+  const values = new Map<string, string>();
+  for (const line of text.split("\n")) {
+    const match = /^([A-Za-z0-9_.]+)(?::| =)\s?(.*)$/.exec(line);
+    if (match?.[1] !== undefined) values.set(match[1], (match[2] ?? "").trim());
+  }
+  return values;
+}
+
+/** A whole number, or undefined. */
+export function parseCount(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
+export interface VmStat {
+  readonly pageBytes: number;
+  readonly pages: ReadonlyMap<string, number>;
+}
+
+/** vm_stat: the page size comes from the header only; new chips add rows. */
+export function parseVmStat(text: string): VmStat | undefined {
+  const header = /page size of (\d+) bytes/.exec(text)?.[1];
+  if (header === undefined) return undefined;
+  const pages = new Map<string, number>();
+  for (const line of text.split("\n")) {
+    const match = /^"?([^":]+)"?:\s+(\d+)\.?\s*$/.exec(line);
+    if (match?.[1] !== undefined) pages.set(match[1], Number(match[2]));
+  }
+  return { pageBytes: Number(header), pages };
+}
+
+/** What programs could be given: everything but anonymous memory that is not purgeable, wired and compressed pages. */
+export function availableBytes({ pageBytes, pages }: VmStat): number | undefined {
+  const free = pages.get("Pages free");
+  // File-backed pages include the speculative ones.
+  const files = pages.get("File-backed pages");
+  if (free === undefined || files === undefined) return undefined;
+  return (free + files + (pages.get("Pages purgeable") ?? 0)) * pageBytes;
+}
+
+/** `vm.swapusage`: used, in bytes; some locales write a comma. */
+export function parseSwapUsed(text: string | undefined): number | undefined {
+  const match = /used = (\d+)[.,](\d+)([KMG])/.exec(text ?? "");
+  if (match === null) return undefined;
+  const unit = { K: 2 ** 10, M: 2 ** 20, G: 2 ** 30 }[match[3] ?? "M"] ?? 2 ** 20;
+  return Math.round(Number(`${match[1]}.${match[2]}`) * unit);
+}
+
+/** `kern.boottime: { sec = 1763600000, usec = 0 } Thu …`. */
+export function parseBootTime(text: string | undefined): string | undefined {
+  const seconds = /sec = (\d+)/.exec(text ?? "")?.[1];
+  return seconds === undefined ? undefined : new Date(Number(seconds) * 1000).toISOString();
+}
+
+/** `sw_vers`: ProductVersion with its extra, such as `15.6.1 (a)`. */
+export function parseSwVers(text: string | undefined): string | undefined {
+  const version = /^ProductVersion:\s*(\S+)/m.exec(text ?? "")?.[1];
+  const extra = /^ProductVersionExtra:\s*(\S+)/m.exec(text ?? "")?.[1];
+  return version === undefined || extra === undefined ? version : `${version} ${extra}`;
+}
+
+/** GPU cores from `ioreg -c IOAccelerator`. */
+export function parseGpuCores(text: string | undefined): number | undefined {
+  return parseCount(/"gpu-core-count"\s*=\s*(\d+)/.exec(text ?? "")?.[1]);
+}
+
+/** The platform's UUID from `ioreg -c IOPlatformExpertDevice`. */
+export function parsePlatformUuid(text: string | undefined): string | undefined {
+  return /"IOPlatformUUID"\s*=\s*"([0-9A-Fa-f-]{36})"/.exec(text ?? "")?.[1];
+}

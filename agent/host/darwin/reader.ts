@@ -1,0 +1,103 @@
+/** Reads a Mac by its own tools: one sysctl child for all keys, vm_stat beside it. */
+import { hostname } from "node:os";
+import type { RunCommand } from "../command.ts";
+import type { HostReader, MemoryReading, Pressure } from "../reader.ts";
+import { gpuBudgetFor } from "./gpu-budget.ts";
+import {
+  availableBytes,
+  parseBootTime,
+  parseCount,
+  parseGpuCores,
+  parsePlatformUuid,
+  parseSwapUsed,
+  parseSwVers,
+  parseSysctl,
+  parseVmStat,
+} from "./parse.ts";
+
+const INFO_KEYS = [
+  "machdep.cpu.brand_string",
+  "hw.model",
+  "hw.memsize",
+  "hw.physicalcpu",
+  "hw.nperflevels",
+  "hw.perflevel0.physicalcpu",
+  "hw.perflevel1.physicalcpu",
+  "kern.boottime",
+];
+const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage"];
+
+export function createDarwinReader(run: RunCommand): HostReader {
+  return {
+    info: () => readInfo(run),
+    memory: () => readMemory(run),
+    gpuBudgetBytes: async () => {
+      const values = parseSysctl((await run("sysctl", ["hw.memsize", "iogpu.wired_limit_mb"])) ?? "");
+      return gpuBudgetFor(
+        parseCount(values.get("hw.memsize")),
+        parseCount(values.get("iogpu.wired_limit_mb")),
+      );
+    },
+  };
+}
+
+async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
+  const [sysctl, swVers, accelerator, platform] = await Promise.all([
+    run("sysctl", INFO_KEYS),
+    run("sw_vers", []),
+    run("ioreg", ["-r", "-d", "1", "-w", "0", "-c", "IOAccelerator"]),
+    run("ioreg", ["-r", "-d", "1", "-w", "0", "-c", "IOPlatformExpertDevice"]),
+  ]);
+  const values = parseSysctl(sysctl ?? "");
+  const performanceCores =
+    parseCount(values.get("hw.perflevel0.physicalcpu")) ?? parseCount(values.get("hw.physicalcpu"));
+  return withoutAbsent({
+    machineId: parsePlatformUuid(platform) ?? hostname(),
+    os: "darwin",
+    osVersion: parseSwVers(swVers),
+    // Metalbridge runs on Apple silicon only.
+    arch: "arm64",
+    chip: values.get("machdep.cpu.brand_string"),
+    hardwareModel: values.get("hw.model"),
+    performanceCores,
+    efficiencyCores: parseCount(values.get("hw.perflevel1.physicalcpu")),
+    gpuCores: parseGpuCores(accelerator),
+    memoryBytes: parseCount(values.get("hw.memsize")),
+    bootTime: parseBootTime(values.get("kern.boottime")),
+  });
+}
+
+async function readMemory(run: RunCommand): Promise<MemoryReading> {
+  const [sysctl, vmStat] = await Promise.all([run("sysctl", MEMORY_KEYS), run("vm_stat", [])]);
+  const values = parseSysctl(sysctl ?? "");
+  const pages = parseVmStat(vmStat ?? "");
+  const wired = pages?.pages.get("Pages wired down");
+  return {
+    ...withoutAbsent({
+      totalBytes: parseCount(values.get("hw.memsize")),
+      availableBytes: pages === undefined ? undefined : availableBytes(pages),
+      wiredBytes: pages === undefined || wired === undefined ? undefined : wired * pages.pageBytes,
+      swapUsedBytes: parseSwapUsed(values.get("vm.swapusage")),
+    }),
+    pressure: pressureOf(values.get("kern.memorystatus_vm_pressure_level")),
+  };
+}
+
+function pressureOf(level: string | undefined): Pressure {
+  switch (level) {
+    case "1":
+      return "Normal";
+    case "2":
+      return "Warning";
+    case "4":
+      return "Critical";
+    default:
+      return "Unknown";
+  }
+}
+
+type Present<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
+
+function withoutAbsent<T extends object>(values: T): Present<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Present<T>;
+}

@@ -1,0 +1,46 @@
+/** Reads a Linux machine from /proc, without children. */
+import { readFile } from "node:fs/promises";
+import { arch, cpus, hostname, totalmem } from "node:os";
+import type { HostReader, MemoryReading } from "../reader.ts";
+import { parseMeminfo, parseOsRelease, pressureFromPsi } from "./parse.ts";
+
+export function createLinuxReader(): HostReader {
+  return { info: readInfo, memory: readMemory, gpuBudgetBytes: async () => undefined };
+}
+
+async function readInfo(): ReturnType<HostReader["info"]> {
+  const [machineId, release, product, stat] = await Promise.all(
+    ["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name", "/proc/stat"].map(readText),
+  );
+  const chip = cpus()[0]?.model.trim();
+  const osVersion = parseOsRelease(release);
+  const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
+  return {
+    machineId: machineId?.trim() || hostname(),
+    os: "linux",
+    arch: arch(),
+    ...(osVersion === undefined ? {} : { osVersion }),
+    ...(chip === undefined || chip === "" ? {} : { chip }),
+    ...(product === undefined ? {} : { hardwareModel: product.trim() }),
+    performanceCores: cpus().length,
+    memoryBytes: totalmem(),
+    ...(bootSeconds === undefined ? {} : { bootTime: new Date(Number(bootSeconds) * 1000).toISOString() }),
+  };
+}
+
+async function readMemory(): Promise<MemoryReading> {
+  const [meminfo, psi] = await Promise.all([readText("/proc/meminfo"), readText("/proc/pressure/memory")]);
+  const values = parseMeminfo(meminfo ?? "");
+  const [total, available] = [values.get("MemTotal"), values.get("MemAvailable")];
+  const [swapTotal, swapFree] = [values.get("SwapTotal"), values.get("SwapFree")];
+  return {
+    ...(total === undefined ? {} : { totalBytes: total }),
+    ...(available === undefined ? {} : { availableBytes: available }),
+    ...(swapTotal === undefined || swapFree === undefined ? {} : { swapUsedBytes: swapTotal - swapFree }),
+    pressure: pressureFromPsi(psi),
+  };
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  return readFile(path, "utf8").catch(() => undefined);
+}
