@@ -135,6 +135,7 @@ function startKubeProxy(
     cwd: input.dir,
     logFile: path.join(input.dir, "kube-proxy.log"),
     graceMs: 2_000,
+    orphanGraceMs: 1_000,
   });
 }
 

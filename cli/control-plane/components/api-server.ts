@@ -41,5 +41,7 @@ export function describeApiServer(parts: ClusterParts, layout: Layout, options: 
     cwd: layout.run,
     logFile: layout.log("kube-apiserver"),
     graceMs: 5_000,
+    // Its graceful stop hangs without etcd, which ends at the same moment.
+    orphanGraceMs: 600,
   };
 }

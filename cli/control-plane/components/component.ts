@@ -9,4 +9,6 @@ export interface Component {
   readonly logFile: string;
   /** How long it may take to end after TERM before it is killed. */
   readonly graceMs: number;
+  /** The same when we were killed ourselves: nobody waits for its answers any more. */
+  readonly orphanGraceMs: number;
 }

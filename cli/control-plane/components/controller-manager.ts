@@ -27,5 +27,6 @@ export function describeControllerManager(
     cwd: layout.run,
     logFile: layout.log("kube-controller-manager"),
     graceMs: 3_000,
+    orphanGraceMs: 600,
   };
 }

@@ -35,5 +35,6 @@ export function describeEtcd(
     cwd: layout.run,
     logFile: layout.log("etcd"),
     graceMs: 5_000,
+    orphanGraceMs: 5_000,
   };
 }

@@ -13,7 +13,16 @@ import { startWatched } from "./watched-child.ts";
 
 function component(dir: string, script: string, graceMs = 500): Component {
   const logFile = path.join(dir, "log");
-  return { name: "part", program: "/bin/sh", args: ["-c", script], env: {}, cwd: dir, logFile, graceMs };
+  return {
+    name: "part",
+    program: "/bin/sh",
+    args: ["-c", script],
+    env: {},
+    cwd: dir,
+    logFile,
+    graceMs,
+    orphanGraceMs: 300,
+  };
 }
 
 function isAlive(pid: number): boolean {
@@ -66,7 +75,7 @@ test("stop asks first, and kills what does not listen", async () => {
 test("a parent that is killed takes its programs with it, even one that ignores TERM", async () => {
   await using folder = await temporaryFolder();
   const module = pathToFileURL(path.join(import.meta.dirname, "watched-child.ts")).href;
-  const input = JSON.stringify(component(folder.path, ignoresTerm, 300));
+  const input = JSON.stringify(component(folder.path, ignoresTerm));
   const script = `import { startWatched } from ${JSON.stringify(module)}; startWatched(${input}); setInterval(() => {}, 1e6);`;
   const parent = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
   const pid = await pidIn(path.join(folder.path, "pid"));

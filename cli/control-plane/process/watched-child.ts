@@ -24,12 +24,16 @@ export interface WatchedChild {
 export function startWatched(component: Component): WatchedChild {
   const startedAt = performance.now();
   const log = openSync(component.logFile, "a", 0o600);
-  const child = spawn("/bin/sh", [...watchdogArgv(component.program, component.args, component.graceMs)], {
-    cwd: component.cwd,
-    env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: component.cwd, ...component.env },
-    stdio: ["ignore", log, log, "pipe"],
-    detached: true,
-  });
+  const child = spawn(
+    "/bin/sh",
+    [...watchdogArgv(component.program, component.args, component.orphanGraceMs)],
+    {
+      cwd: component.cwd,
+      env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: component.cwd, ...component.env },
+      stdio: ["ignore", log, log, "pipe"],
+      detached: true,
+    },
+  );
   closeSync(log);
   const orders = child.stdio[3] as Writable;
   // The shell may be gone before an order is written: that is what was wanted.
