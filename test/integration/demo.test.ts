@@ -1,0 +1,159 @@
+/** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { machineAddress } from "../../cli/demo/address.ts";
+import { packageRoot } from "../../cli/package-root.ts";
+import { createNamespacePair, type NamespacePair } from "../cluster/network-namespace.ts";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { processesNaming } from "../system/leftovers.ts";
+
+const can = process.platform === "linux" && canRunNodeNetwork().ok;
+const why = can ? "" : " (skipped: needs Linux, root and the network tools)";
+const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
+
+interface Run {
+  readonly child: ChildProcess;
+  readonly output: () => string;
+  readonly ended: Promise<readonly [number | null, NodeJS.Signals | null]>;
+}
+
+describe.skipIf(!can)(`the demo${why}`, () => {
+  let pair: NamespacePair;
+  let dir: string;
+
+  beforeAll(async () => {
+    pair = await createNamespacePair();
+    dir = await mkdtemp(path.join(tmpdir(), "metalbridge-demo-"));
+  });
+
+  afterAll(async () => {
+    await rm(dir, { recursive: true, force: true });
+    await pair.remove();
+  });
+
+  it("ends with one line of JSON, and leaves nothing running", async () => {
+    const run = demo(["--once", "--output", "json"]);
+    const [code] = await run.ended;
+    expect(code, run.output()).toBe(0);
+    const line = run.output().trimEnd().split("\n").at(-1) ?? "";
+    const result = JSON.parse(line);
+    expect(result).toMatchObject({ ready: true, endpoint: expect.stringContaining(pair.hostAddress) });
+    expect(result.reply).not.toBe("");
+    for (const name of ["controlPlaneMs", "readyMs", "answerMs", "totalMs"])
+      expect(result.timings[name]).toBeGreaterThan(0);
+    await untilNothingIsLeft();
+  });
+
+  it("brings its service back from the folder, tells what to try next, and stops on Ctrl-C", async () => {
+    const run = demo([]);
+    await untilPrinted(run, "Try next");
+    expect(run.output()).toContain(`export KUBECONFIG=${dir}`);
+    run.child.kill("SIGINT");
+    expect(await run.ended).toEqual([130, null]);
+    await untilNothingIsLeft();
+  });
+
+  it("stops on a closed terminal, also when told again and again", async () => {
+    const run = demo([]);
+    await untilPrinted(run, "Try next");
+    for (const signal of ["SIGHUP", "SIGINT", "SIGINT", "SIGTERM"] as const) run.child.kill(signal);
+    await run.ended;
+    await untilNothingIsLeft();
+  });
+
+  it("stops while it is still starting", async () => {
+    const run = demo([]);
+    await untilPrinted(run, "control plane");
+    run.child.kill("SIGINT");
+    expect((await run.ended)[0]).toBe(130);
+    await untilNothingIsLeft();
+  });
+
+  it("leaves nothing running when it is killed itself", async () => {
+    const run = demo([]);
+    await untilPrinted(run, "Try next");
+    run.child.kill("SIGKILL");
+    await run.ended;
+    await untilNothingIsLeft();
+  });
+
+  it("refuses a second demo on the same folder, and names what to do", async () => {
+    const first = demo([]);
+    await untilPrinted(first, "Try next");
+    const second = demo(["--once"]);
+    expect((await second.ended)[0]).toBe(1);
+    expect(second.output()).toContain("ControlPlaneRunning");
+    first.child.kill("SIGINT");
+    await first.ended;
+    await untilNothingIsLeft();
+  });
+
+  it("says what stands in the way of a model that cannot work", async () => {
+    const other = `${dir}-bad`;
+    const run = demo([
+      "--once",
+      "--dir",
+      other,
+      "--model",
+      path.join(dir, "no-such.gguf"),
+      "--timeout-seconds",
+      "8",
+    ]);
+    expect((await run.ended)[0]).toBe(1);
+    expect(run.output()).toContain("DemoNotReady");
+    expect(run.output()).toContain("no-such.gguf");
+    await untilNothingIsLeft();
+    await rm(other, { recursive: true, force: true });
+  });
+
+  function demo(args: readonly string[]): Run {
+    const all = ["demo", "--dir", dir, "--address", pair.hostAddress, ...args];
+    const child = spawn(process.execPath, [program, ...all], {
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on("data", (chunk) => {
+        output += String(chunk);
+      });
+    }
+    const ended = once(child, "close") as Promise<readonly [number | null, NodeJS.Signals | null]>;
+    return { child, output: () => output, ended };
+  }
+
+  async function untilPrinted(run: Run, text: string): Promise<void> {
+    await vi.waitFor(
+      () => {
+        if (run.child.exitCode !== null) throw new Error(`ended early:\n${run.output()}`);
+        expect(run.output()).toContain(text);
+      },
+      { timeout: 90_000, interval: 50 },
+    );
+  }
+
+  async function untilNothingIsLeft(): Promise<void> {
+    await vi.waitFor(() => expect(processesNaming(dir)).toEqual([]), { timeout: 20_000, interval: 100 });
+  }
+});
+
+describe("the demo's address", () => {
+  it("is never one that an EndpointSlice refuses", () => {
+    const entry = (address: string, family: "IPv4" | "IPv6", internal = false) =>
+      ({ address, family, internal, netmask: "", mac: "", cidr: null, scopeid: 0 }) as never;
+    expect(
+      machineAddress({
+        lo: [entry("127.0.0.1", "IPv4", true)],
+        en0: [entry("fe80::1", "IPv6"), entry("fd00::7", "IPv6")],
+      }),
+    ).toBe("fd00::7");
+    expect(machineAddress({ en0: [entry("169.254.3.4", "IPv4")], en1: [entry("192.0.2.9", "IPv4")] })).toBe(
+      "192.0.2.9",
+    );
+    expect(() => machineAddress({ lo: [entry("127.0.0.1", "IPv4", true)] })).toThrow(/only loopback/);
+  });
+});

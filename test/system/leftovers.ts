@@ -1,0 +1,18 @@
+/** Processes that still mention a folder, on Linux: what a demo or an agent must not leave behind. */
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Command lines of living processes that name `folder`, this one excepted. */
+export function processesNaming(folder: string): readonly string[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
+    .map(commandLine)
+    .filter((line) => line.includes(folder));
+}
+
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return ""; // ended while we looked
+  }
+}
