@@ -1,4 +1,5 @@
 /** The body of a server-side apply: what a manager wants, without anything that is the server's. */
+import { GROUP } from "../../api/group.ts";
 import { apiVersionOf } from "../client/paths.ts";
 import type { Kind, KubeObject } from "../types.ts";
 
@@ -10,7 +11,11 @@ export interface BodyOptions {
   readonly uid?: string | undefined;
 }
 
-/** Main resource: everything but status. Status: nothing but status. Absent and null fields are left out. */
+/**
+ * Main resource: everything but status. Status: nothing but status. Absent and null fields are left out; in our own
+ * kinds, empty records and lists too: to empty one that has entries, the server makes it null, and then refuses it
+ * ("must be of type object: null") or drops all that is around it.
+ */
 export function bodyOfApply<T extends KubeObject>(
   kind: Kind<T>,
   object: T,
@@ -33,27 +38,37 @@ export function bodyOfApply<T extends KubeObject>(
       ...optional("uid", uid ?? metadata.uid),
       ...(isStatus ? {} : ownMetadata(metadata)),
     },
-    ...withoutAbsent(isStatus ? { status } : rest),
+    ...withoutAbsent(isStatus ? { status } : rest, isOurs(kind)),
   };
 }
 
 function ownMetadata({ labels, annotations, finalizers, ownerReferences }: KubeObject["metadata"]): object {
-  return withoutAbsent({ labels, annotations, finalizers, ownerReferences });
+  return withoutAbsent({ labels, annotations, finalizers, ownerReferences }, true);
 }
 
-function withoutAbsent(fields: Record<string, unknown>): Record<string, unknown> {
+function isOurs({ group }: Kind<KubeObject>): boolean {
+  return group === GROUP || group.endsWith(`.${GROUP}`);
+}
+
+function withoutAbsent(fields: Record<string, unknown>, isEmptyAbsent: boolean): Record<string, unknown> {
   const kept: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
-    if (value !== undefined && value !== null) kept[name] = pruned(value);
+    // Null means "no value" to the server, which then does not own the field: absent says the same and compares equal.
+    if (value === undefined || value === null) continue;
+    const part = pruned(value, isEmptyAbsent);
+    if (!isEmptyAbsent || !isEmpty(part)) kept[name] = part;
   }
   return kept;
 }
 
-// Null means "no value" to the server, which then does not own the field: absent says the same and compares equal.
-function pruned(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(pruned);
+function pruned(value: unknown, isEmptyAbsent: boolean): unknown {
+  if (Array.isArray(value)) return value.map((part) => pruned(part, isEmptyAbsent));
   if (typeof value !== "object" || value === null) return value;
-  return withoutAbsent(value as Record<string, unknown>);
+  return withoutAbsent(value as Record<string, unknown>, isEmptyAbsent);
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }
 
 function optional(name: string, value: unknown): Record<string, unknown> {

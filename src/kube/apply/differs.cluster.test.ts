@@ -11,7 +11,7 @@ interface Widget extends KubeObject {
 }
 
 const WIDGETS: Kind<Widget> = {
-  group: "differs.example.com",
+  group: "differs.metalbridge.dev",
   version: "v1",
   plural: "widgets",
   kind: "Widget",
@@ -51,9 +51,9 @@ const fields = {
 const crd = {
   apiVersion: "apiextensions.k8s.io/v1",
   kind: "CustomResourceDefinition",
-  metadata: { name: "widgets.differs.example.com" },
+  metadata: { name: "widgets.differs.metalbridge.dev" },
   spec: {
-    group: "differs.example.com",
+    group: "differs.metalbridge.dev",
     names: { plural: "widgets", singular: "widget", kind: "Widget", listKind: "WidgetList" },
     scope: "Namespaced",
     versions: [
@@ -105,7 +105,7 @@ describe("whether an apply would change anything, against what the API server re
     await vi.waitFor(async () => value(await client.list(WIDGETS)), { timeout: 20_000, interval: 50 });
     return async () => {
       connection.close();
-      await cluster.kubectl(["delete", "crd", "widgets.differs.example.com", "--wait=false"]);
+      await cluster.kubectl(["delete", "crd", "widgets.differs.metalbridge.dev", "--wait=false"]);
     };
   }, 60_000);
 
@@ -133,8 +133,6 @@ describe("whether an apply would change anything, against what the API server re
             }
             const again = await apply("mine", next, forced.object);
             expect({ again: again.sent }).toEqual({ again: false });
-            const same = await apply("mine", structuredClone(next), again.object);
-            expect(same.sent).toBe(false);
           } finally {
             await client.remove(WIDGETS, ref);
           }
