@@ -13,8 +13,7 @@ if (major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])) await run(
 else handOver();
 
 async function run() {
-  const lifeline = process.env.METALBRIDGE_LIFELINE;
-  if (lifeline !== undefined) await followLifeline(Number(lifeline));
+  await followLifeline();
   process.setSourceMapsEnabled(true);
   const { main } = await import(pathToFileURL(entry()).href);
   process.exitCode = await main(process.argv.slice(2));
@@ -44,7 +43,7 @@ function newestSourceMs() {
 /** This Node is too old: use the one that setup installed, tied to us by a pipe so that it never outlives us. */
 function handOver() {
   const node = join(root, "node_modules", "node", "bin", "node");
-  if (!existsSync(node) || process.env.METALBRIDGE_LIFELINE !== undefined) {
+  if (!existsSync(node)) {
     console.error(`metalbridge needs Node ${OLDEST.join(".")} or newer; this is ${process.versions.node}`);
     console.error("  install a newer Node, or let setup provide one:");
     console.error("    npm run setup");
@@ -52,7 +51,7 @@ function handOver() {
   }
   const child = spawn(node, process.argv.slice(1), {
     stdio: ["inherit", "inherit", "inherit", "pipe"],
-    env: { ...process.env, METALBRIDGE_LIFELINE: "3" },
+    env: { ...process.env, METALBRIDGE_LIFELINE: `3:${process.pid}` },
   });
   // Interrupt and hang-up reach the child from the terminal as well; it decides when to end.
   for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
@@ -60,10 +59,12 @@ function handOver() {
   child.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 1 : 128 + 15)));
 }
 
-/** Ends us in good order when the process that holds the other end is gone. */
-async function followLifeline(descriptor) {
-  const { Socket } = await import("node:net");
+/** Ends us in good order when the process that holds the other end of the pipe is gone. */
+async function followLifeline() {
+  const [descriptor, holder] = (process.env.METALBRIDGE_LIFELINE ?? "").split(":").map(Number);
   delete process.env.METALBRIDGE_LIFELINE;
+  if (holder !== process.ppid) return;
+  const { Socket } = await import("node:net");
   const lifeline = new Socket({ fd: descriptor, readable: true, writable: false });
   lifeline.on("error", () => {});
   lifeline.on("close", () => process.kill(process.pid, "SIGTERM"));

@@ -36,6 +36,8 @@ const cases: readonly Case[] = [
   { file: "agent/deep/c.ts", text: use("../../controller/x.ts"), rule: "noRestrictedImports" },
   { file: "agent/d.ts", text: "export const y = process.env.HOME;\n", rule: "noProcessEnv" },
   { file: "agent/e.ts", text: 'console.log("x");\n', rule: "noConsole" },
+  { file: "agent/f.ts", text: use("./testing/x.ts"), rule: "noRestrictedImports" },
+  { file: "agent/testing/ok.ts", text: use("../../controller/x.ts") },
   { file: "agent/ok.ts", text: use("../src/pure/ok.ts") },
   { file: "controller/a.ts", text: use("../agent/x.ts"), rule: "noRestrictedImports" },
   { file: "controller/b.ts", text: use("../launchd/x.ts"), rule: "noRestrictedImports" },

@@ -10,7 +10,8 @@ export function handOver(node, args, { env = process.env, cwd } = {}) {
   const child = spawn(node, args, {
     cwd,
     stdio: ["inherit", "inherit", "inherit", "pipe"],
-    env: { ...env, METALBRIDGE_LIFELINE: "3" },
+    // With our pid, because programs further down inherit the variable but not the pipe.
+    env: { ...env, METALBRIDGE_LIFELINE: `3:${process.pid}` },
   });
   // From a terminal these reach the child as well; it decides when to end, and we wait for it.
   process.on("SIGINT", () => {});
