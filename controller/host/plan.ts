@@ -1,7 +1,7 @@
 /** What the controller does about one host: its conditions, those of its replicas, its slices, and what was lost with it. Pure. */
 
 import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
-import { getCondition, setCondition } from "../../src/api/conditions.ts";
+import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -40,18 +40,17 @@ export interface HostPlan {
 /** Level-triggered: says what differs now, whatever happened before. */
 export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const { host, verdict } = observed;
-  const steps: HostStep[] = [];
+  const isGone = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
+  const steps: HostStep[] = isGone ? withdrawals(observed) : [];
   if (host !== undefined) {
     const conditions = hostConditions(host, verdict, nowIso);
     if (conditions !== undefined) steps.push({ do: "setHostConditions", host, conditions });
   }
-  const replicaCondition = replicaUpdate(observed);
   for (const replica of observed.replicas) {
-    const conditions = withUpdates(replica.status?.conditions, [replicaCondition], nowIso);
+    const conditions = withUpdates(replica.status?.conditions, [replicaUpdate(observed, replica)], nowIso);
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
-  const isGone = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
-  if (isGone) steps.push(...takeAway(observed));
+  if (isGone) steps.push(...lossesOf(observed));
   return { steps, needsProof: isGone && host !== undefined && steps.length > 0 };
 }
 
@@ -63,20 +62,26 @@ export function isServing({ endpoints }: EndpointSlice): boolean {
   });
 }
 
-function takeAway({ name, host, verdict, replicas, slices }: HostObserved): HostStep[] {
-  const steps: HostStep[] = [];
-  const because = host === undefined ? `host ${name} was deleted` : `host ${name} is silent`;
-  for (const slice of slices) if (isServing(slice)) steps.push({ do: "withdrawSlice", slice, because });
+function withdrawals({ name, host, slices }: HostObserved): HostStep[] {
+  const because = becauseOf(name, host);
+  return slices.filter(isServing).map((slice) => ({ do: "withdrawSlice", slice, because }));
+}
+
+/** Last of all, so that Lost=True stands before anything is let go. */
+function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
+  const because = becauseOf(name, host);
   const silentMs = "silentMs" in verdict ? verdict.silentMs : 0;
-  for (const replica of replicas) {
-    const isLost =
-      host === undefined || (verdict.at === "lost" && silentMs >= replica.spec.hostLostSeconds * 1000);
-    const isHeld = replica.metadata.finalizers?.includes(FINALIZER_ENGINE) === true;
-    if (isLost && (isHeld || replica.metadata.deletionTimestamp === undefined)) {
-      steps.push({ do: "giveUpReplica", replica, because });
-    }
-  }
-  return steps;
+  return replicas
+    .filter(({ metadata, spec }) => {
+      const isLost = host === undefined || (verdict.at === "lost" && silentMs >= spec.hostLostSeconds * 1000);
+      const isHeld = metadata.finalizers?.includes(FINALIZER_ENGINE) === true;
+      return isLost && (isHeld || metadata.deletionTimestamp === undefined);
+    })
+    .map((replica) => ({ do: "giveUpReplica", replica, because }));
+}
+
+function becauseOf(name: string, host: Host | undefined): string {
+  return host === undefined ? `host ${name} was deleted` : `host ${name} is silent`;
 }
 
 function hostConditions(host: Host, verdict: Verdict, nowIso: string): Condition[] | undefined {
@@ -121,8 +126,11 @@ function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
   }
 }
 
-/** A host in mass expiry or still counting leaves its replicas as they are. */
-function replicaUpdate({ name, host, verdict }: HostObserved): ConditionUpdate | undefined {
+/** A host in mass expiry or still counting leaves its replicas as they are; a new one takes over what its Host says. */
+function replicaUpdate(
+  { name, host, verdict }: HostObserved,
+  replica: InferenceReplica,
+): ConditionUpdate | undefined {
   const type = HOST_REACHABLE;
   if (host === undefined) {
     return { type, status: "False", reason: "HostDeleted", message: `host ${name} was deleted` };
@@ -140,12 +148,22 @@ function replicaUpdate({ name, host, verdict }: HostObserved): ConditionUpdate |
     case "lost":
       return { type, status: "False", reason: "HostLost", message: `host ${name} is lost` };
     case "counting":
+      return isNewcomer(host, replica)
+        ? { type, status: "True", reason: "HostReachable", message: "" }
+        : undefined;
     case "massExpiry":
     case "neverSeen":
       return undefined;
     default:
       return verdict satisfies never;
   }
+}
+
+function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
+  return (
+    isConditionTrue(host.status?.conditions, REACHABLE) &&
+    getCondition(status?.conditions, HOST_REACHABLE) === undefined
+  );
 }
 
 /** The controller's own conditions with the updates, or undefined where they say so already. */

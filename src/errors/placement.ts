@@ -17,7 +17,7 @@ export const placementErrors = {
     do: "read status.placement for the nearest misses and change what they name",
     command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
   },
-  InsufficientMemory: {
+  NoHostWithMemory: {
     what: "The replica fits on no host beside what is claimed there already.",
     do: "use a smaller context, fewer slots or a quantised cache, free memory, or add a host",
     command: "kubectl get irep -A",

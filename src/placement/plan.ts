@@ -137,7 +137,7 @@ function wants(
   switch (nearest.code) {
     case "HostMemoryShort":
       return {
-        code: "InsufficientMemory",
+        code: "NoHostWithMemory",
         waitingFor: memory.known ? `${formatBytes(memory.bytes)} of memory` : "memory",
       };
     case "HostRuntimeMissing":

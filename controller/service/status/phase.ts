@@ -1,4 +1,6 @@
 /** The phase of a service, with the code and the sentence that go with it. Pure and total. */
+import { getCondition } from "../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { readyCount, type StatusFacts } from "./facts.ts";
 
@@ -70,7 +72,7 @@ function missingWord(facts: StatusFacts): PhaseWord {
   if (first !== undefined) {
     return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
   }
-  const { phase: replicaPhase, reason, message } = worst?.status ?? {};
+  const { phase: replicaPhase, reason, message } = storyOf(worst);
   const count = `${readyCount(facts)} of ${want} replicas answer`;
   if (worst === undefined || replicaPhase === undefined) {
     return { phase: "Creating", reason: "ReplicasNotReady", message: count };
@@ -83,6 +85,18 @@ function missingWord(facts: StatusFacts): PhaseWord {
   return {
     phase: wasServing === "Ready" || wasServing === "Progressing" ? "Progressing" : "Creating",
     ...text,
+  };
+}
+
+/** A replica that calls itself Ready and is not counted has a host that nobody hears from. */
+function storyOf(replica: InferenceReplica | undefined): NonNullable<InferenceReplica["status"]> {
+  const status = replica?.status ?? {};
+  if (status.phase !== "Ready") return status;
+  const { reason, message } = getCondition(status.conditions, "HostReachable") ?? {};
+  return {
+    phase: "Waiting",
+    reason: reason ?? "ReplicasNotReady",
+    message: message ?? "whether its host is reachable is not known yet",
   };
 }
 

@@ -1,0 +1,162 @@
+/** What an agent would write, written through the real API server: the controller's input in tests. */
+import {
+  FINALIZER_ENGINE,
+  LABEL_HOST,
+  MANAGER_AGENT,
+  NAMESPACE_HOSTS,
+  PORT_NAME,
+} from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
+import type { EndpointSlice, Lease } from "../../src/kube/objects.ts";
+import { createQueue } from "../../src/kube/queue.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
+
+const GIB = 1024 ** 3;
+
+export interface AgentSideOptions {
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly host: string;
+  readonly address?: string;
+  readonly budgetGib?: number;
+  readonly labels?: Record<string, string>;
+  readonly runtimes?: readonly string[];
+}
+
+export interface AgentSide extends AsyncDisposable {
+  /** Renews the Lease once; tests decide when. */
+  readonly renew: () => Promise<void>;
+  /** Acts no more, like an agent whose machine is off. */
+  readonly fallSilent: () => void;
+}
+
+/** Registers a host and makes every replica on it Ready, and lets go of every replica that is being deleted. */
+export async function startAgentSide(options: AgentSideOptions): Promise<AgentSide> {
+  const { client, connection, host } = options;
+  const stop = new AbortController();
+  await registerHost(options);
+  const queue = createQueue<string>({
+    clock: systemClock,
+    log: quietLog,
+    signal: stop.signal,
+    reconcile: async (key) => act(options, replicas.get(key)),
+  });
+  const replicas = startReflector<InferenceReplica>({
+    connection,
+    clock: systemClock,
+    log: quietLog,
+    signal: stop.signal,
+    kind: INFERENCE_REPLICAS,
+    fieldSelector: `spec.template.hostName=${host}`,
+    onChange: (key) => queue.enqueue(key),
+  });
+  const slices = startReflector<EndpointSlice>({
+    connection,
+    clock: systemClock,
+    log: quietLog,
+    signal: stop.signal,
+    kind: ENDPOINT_SLICES,
+    labelSelector: `${LABEL_HOST}=${host}`,
+    onChange: (key) => queue.enqueue(key),
+  });
+  await Promise.all([replicas.whenSynced(), slices.whenSynced()]);
+  await renewLease(client, host);
+  return {
+    renew: () => renewLease(client, host),
+    fallSilent: () => stop.abort(),
+    [Symbol.asyncDispose]: async () => stop.abort(),
+  };
+}
+
+export async function renewLease(client: KubeClient, host: string): Promise<void> {
+  const spec = {
+    holderIdentity: `${host}_test`,
+    leaseDurationSeconds: 40,
+    renewTime: new Date().toISOString().replace("Z", "000Z"),
+  };
+  const found = await client.get(LEASES, { name: host, namespace: NAMESPACE_HOSTS });
+  const lease: Lease = found.ok
+    ? { ...found.value, spec }
+    : { metadata: { name: host, namespace: NAMESPACE_HOSTS }, spec };
+  must(found.ok ? await client.update(LEASES, lease) : await client.create(LEASES, lease));
+}
+
+async function registerHost(options: AgentSideOptions): Promise<void> {
+  const {
+    client,
+    host,
+    address = "192.168.7.20",
+    budgetGib = 64,
+    labels = {},
+    runtimes = ["llamacpp"],
+  } = options;
+  const object = { metadata: { name: host, labels }, spec: { addresses: [address] } } as unknown as Host;
+  const created = await client.create(HOSTS, object);
+  if (!created.ok && created.error.kind !== "alreadyExists") must(created);
+  const status: Host["status"] = {
+    conditions: [
+      {
+        type: "Ready",
+        status: "True",
+        reason: "AgentReady",
+        message: "",
+        lastTransitionTime: "2026-01-01T00:00:00Z",
+      },
+    ],
+    addresses: [address],
+    runtimes: runtimes.map((name) => ({ name, version: "11669" })),
+    memory: { totalBytes: 96 * GIB, gpuBudgetBytes: budgetGib * GIB, pressure: "Normal" },
+  };
+  const body = { metadata: { name: host }, status } as unknown as Host;
+  must(await client.apply(HOSTS, body, { manager: MANAGER_AGENT, subresource: "status" }));
+}
+
+async function act(options: AgentSideOptions, replica: InferenceReplica | undefined): Promise<void> {
+  if (replica === undefined) return;
+  const { name, namespace = "default", finalizers = [], uid, resourceVersion } = replica.metadata;
+  if (replica.metadata.deletionTimestamp !== undefined) {
+    if (!finalizers.includes(FINALIZER_ENGINE)) return;
+    await options.client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, [
+      { op: "test", path: "/metadata/uid", value: uid },
+      { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+      {
+        op: "replace",
+        path: "/metadata/finalizers",
+        value: finalizers.filter((one) => one !== FINALIZER_ENGINE),
+      },
+    ]);
+    return;
+  }
+  const slice = await options.client.get(ENDPOINT_SLICES, { name, namespace });
+  if (!slice.ok) return;
+  const filled = {
+    metadata: { name, namespace },
+    addressType: slice.value.addressType,
+    endpoints: [
+      {
+        addresses: [options.address ?? "192.168.7.20"],
+        conditions: { ready: true, serving: true, terminating: false },
+      },
+    ],
+    ports: [{ name: PORT_NAME, port: 21000, protocol: "TCP" }],
+  } as EndpointSlice;
+  await options.client.apply(ENDPOINT_SLICES, filled, { manager: MANAGER_AGENT, current: slice.value });
+  const status = { phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 };
+  const body = { metadata: { name, namespace }, status } as unknown as InferenceReplica;
+  await options.client.apply(INFERENCE_REPLICAS, body, {
+    manager: MANAGER_AGENT,
+    subresource: "status",
+    current: replica,
+  });
+}
+
+function must(result: ApiResult<unknown>): void {
+  if (!result.ok) throw new Error(result.error.message);
+}

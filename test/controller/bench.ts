@@ -1,0 +1,173 @@
+/** A private cluster with a controller, and short words for what its tests do and look at. */
+import { vi } from "vitest";
+import { parseControllerConfig } from "../../controller/config.ts";
+import { runController } from "../../controller/main.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
+
+const GIB = 1024 ** 3;
+const WAIT = { timeout: 20_000, interval: 50 };
+
+export interface Bench extends AsyncDisposable {
+  readonly cluster: PrivateCluster;
+  readonly client: KubeClient;
+  readonly connection: KubeConnection;
+  readonly agent: (host: string, options?: Partial<AgentSideOptions>) => Promise<AgentSide>;
+  readonly restartController: () => Promise<void>;
+  readonly stopController: () => Promise<void>;
+  readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
+  readonly apply: (object: object) => Promise<void>;
+  readonly service: (namespace: string, name: string) => Promise<InferenceService>;
+  readonly replicas: (namespace: string) => Promise<InferenceReplica[]>;
+  /** Until the service is as `check` wants it; `check` may throw. */
+  readonly serviceUntil: (
+    namespace: string,
+    name: string,
+    check: (service: InferenceService) => void,
+  ) => Promise<InferenceService>;
+}
+
+export interface ModelOptions {
+  readonly gib?: number;
+  readonly source?: string;
+  readonly accelerator?: string;
+}
+
+export interface BenchOptions {
+  readonly clock?: Clock;
+  readonly log?: Log;
+}
+
+export async function startBench({
+  clock = systemClock,
+  log = silentLog,
+}: BenchOptions = {}): Promise<Bench> {
+  const cluster = await startCluster({ controllerManager: true });
+  const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const client = createClient(connection);
+  let controller = await startOne(cluster.kubeconfig, clock, log);
+  const apply = async (object: object) => {
+    await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
+  };
+  const service = async (namespace: string, name: string) => {
+    const result = await client.get(INFERENCE_SERVICES, { namespace, name });
+    if (!result.ok) throw new Error(result.error.message);
+    return result.value;
+  };
+  return {
+    cluster,
+    client,
+    connection,
+    apply,
+    service,
+    agent: (host, options = {}) => startAgentSide({ connection, client, host, ...options }),
+    restartController: async () => {
+      await controller.stop();
+      controller = await startOne(cluster.kubeconfig, clock, log);
+    },
+    stopController: () => controller.stop(),
+    model: (namespace, name, options) => makeModel(client, apply, namespace, name, options),
+    replicas: async (namespace) => {
+      const result = await client.list(INFERENCE_REPLICAS, { namespace });
+      if (!result.ok) throw new Error(result.error.message);
+      return result.value.items;
+    },
+    serviceUntil: (namespace, name, check) =>
+      vi.waitFor(async () => {
+        const found = await service(namespace, name);
+        check(found);
+        return found;
+      }, WAIT),
+    [Symbol.asyncDispose]: async () => {
+      await controller.stop();
+      connection.close();
+      await cluster[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** An InferenceService as a user writes it. */
+export function inferenceService(namespace: string, name: string, spec: object = {}): object {
+  return {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "InferenceService",
+    metadata: { name, namespace },
+    spec: { modelRef: "tiny", ...spec },
+  };
+}
+
+async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ stop: () => Promise<void> }> {
+  const stop = new AbortController();
+  let working: () => void = () => {};
+  const isWorking = new Promise<void>((resolve) => {
+    working = resolve;
+  });
+  const config = parseControllerConfig({
+    kubeconfig,
+    healthPort: 0,
+    // Tests set the clock forward; that must not look like a leader that cannot renew.
+    leaseDurationSeconds: 3_600,
+    leaseRenewDeadlineSeconds: 3_599,
+    leaseRetrySeconds: 1,
+  });
+  const running = runController({ config, clock, log, signal: stop.signal, onWorking: working });
+  await Promise.race([isWorking, running]);
+  return {
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+async function makeModel(
+  client: KubeClient,
+  apply: Bench["apply"],
+  namespace: string,
+  name: string,
+  { gib = 4, source = "https://models.example/tiny.gguf", accelerator = "metal" }: ModelOptions = {},
+): Promise<void> {
+  const spec = { source, hardware: { accelerator } };
+  await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name, namespace }, spec });
+  const size = gib * GIB;
+  const status = {
+    phase: "Ready",
+    reason: "FetchedByHost",
+    sizeBytes: size,
+    weightsBytes: size,
+    format: "gguf",
+  };
+  const body = { metadata: { name, namespace }, status } as unknown as Model;
+  const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });
+  if (!result.ok) throw new Error(result.error.message);
+}
+
+export const silentLog: Log = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  child: () => silentLog,
+};
+
+/** For looking at a failing test. */
+export const loudLog: Log = {
+  debug: () => {},
+  info: (data, message) => process.stderr.write(`info ${message} ${JSON.stringify(data)}\n`),
+  warn: (data, message) => process.stderr.write(`warn ${message} ${JSON.stringify(data, errors)}\n`),
+  error: (data, message) => process.stderr.write(`error ${message} ${JSON.stringify(data, errors)}\n`),
+  child: () => loudLog,
+};
+
+function errors(_: string, value: unknown): unknown {
+  return value instanceof Error ? `${value.stack}` : value;
+}
