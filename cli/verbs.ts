@@ -26,4 +26,24 @@ export const verbs: readonly Verb[] = [
     summary: "print the custom resource definitions",
     load: async () => (await import("./crds.ts")).configureCrds,
   },
+  {
+    name: "controller",
+    summary: "run the controller",
+    load: async () => (await import("./controller.ts")).configureController,
+  },
+  {
+    name: "agent",
+    summary: "run the agent of this machine",
+    load: async () => (await import("./agent.ts")).configureAgent,
+  },
+  {
+    name: "demo",
+    summary: "the whole system on this machine, to an answer from a model",
+    load: async () => (await import("./demo.ts")).configureDemo,
+  },
+  {
+    name: "status",
+    summary: "hosts, services and replicas on one screen",
+    load: async () => (await import("./status.ts")).configureStatus,
+  },
 ];

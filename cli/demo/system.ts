@@ -93,7 +93,7 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   agent.push("--address", options.address, "--state-dir", join(options.dir, "agent"));
   for (const root of options.modelRoots) agent.push("--model-root", root);
   return [
-    startChild("controller", ["controller", ...shared], join(logs, "controller.log")),
+    startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
     startChild("agent", agent, join(logs, "agent.log")),
   ];
 }

@@ -50,7 +50,10 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
       path.join(dir, "agent.log"),
     );
   const startController = () =>
-    startPart(["controller", ...shared, ...(options.controllerArgs ?? [])], path.join(dir, "controller.log"));
+    startPart(
+      ["controller", ...shared, "--health-port", "0", ...(options.controllerArgs ?? [])],
+      path.join(dir, "controller.log"),
+    );
   let controller = startController();
   let agent = startAgent();
   return {
