@@ -1,0 +1,141 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MetalbridgeError } from "../../errors.ts";
+import { explainFailure } from "../errors.ts";
+import { CONFIG_MAPS } from "../kinds.ts";
+import { connect } from "./connect.ts";
+import { createClient } from "./create-client.ts";
+import { openCredentials } from "./credentials.ts";
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(path.join(tmpdir(), "kubeconfig-"));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+interface Parts {
+  server?: string;
+  user?: object;
+  current?: string;
+  cluster?: string;
+  userName?: string;
+}
+
+async function kubeconfig({
+  server = "https://127.0.0.1:1",
+  user = {},
+  current = "c",
+  cluster = "k",
+  userName = "u",
+}: Parts) {
+  const file = path.join(dir, "config");
+  const content = {
+    "current-context": current,
+    contexts: [{ name: "c", context: { cluster, user: userName } }],
+    clusters: [{ name: "k", cluster: { server } }],
+    users: [{ name: "u", user }],
+  };
+  await writeFile(file, JSON.stringify(content));
+  return file;
+}
+
+async function codeOf(kubeconfigPath: string, context?: string): Promise<string> {
+  try {
+    const connection = await connect({ kubeconfigPath, context });
+    connection.close();
+    return "none";
+  } catch (error) {
+    return error instanceof MetalbridgeError ? `${error.code} ${error.message}` : `not ours: ${error}`;
+  }
+}
+
+describe("a kubeconfig that cannot work", () => {
+  it("is refused with a code and a sentence", async () => {
+    expect(await codeOf(path.join(dir, "missing"))).toMatch(/^KubeconfigUnreadable .*missing.*ENOENT/);
+    expect(await codeOf(dir)).toMatch(/^KubeconfigUnreadable .*EISDIR/);
+    for (const text of ["", "just words", "a: [", "[]", "\0\0", "clusters: 5\nusers: x\ncontexts: {}"]) {
+      const file = path.join(dir, "bad");
+      await writeFile(file, text);
+      expect(await codeOf(file), JSON.stringify(text)).toMatch(/^KubeconfigInvalid /);
+    }
+    expect(await codeOf(await kubeconfig({ current: "" }))).toContain("no current-context");
+    expect(await codeOf(await kubeconfig({}), "other")).toContain('no context named "other"');
+    expect(await codeOf(await kubeconfig({ cluster: "nope" }))).toContain('the cluster "nope"');
+    expect(await codeOf(await kubeconfig({ userName: "nope" }))).toContain('the user "nope"');
+    expect(await codeOf(await kubeconfig({ server: "not an address" }))).toMatch(
+      /^KubeconfigInvalid .*server address/,
+    );
+    expect(await codeOf(await kubeconfig({ server: "http://127.0.0.1:1" }))).toContain("https://");
+    expect(await codeOf(await kubeconfig({}))).toBe("none");
+  });
+
+  it("that points nowhere gives results, not exceptions", async () => {
+    const connection = await connect({ kubeconfigPath: await kubeconfig({ user: { token: "t" } }) });
+    const result = await createClient(connection).get(CONFIG_MAPS, { name: "a" });
+    expect(result).toMatchObject({ ok: false, error: { kind: "unreachable", reason: "ECONNREFUSED" } });
+    connection.close();
+  });
+});
+
+describe("credentials", () => {
+  it("of a token file are read relative to the kubeconfig, trimmed, and anew on reload", async () => {
+    await writeFile(path.join(dir, "token"), "first\n");
+    const credentials = openCredentials({
+      kubeconfigPath: await kubeconfig({ user: { tokenFile: "token", token: "old" } }),
+    });
+    expect((await credentials.current()).headers).toMatchObject({ Authorization: "Bearer first" });
+  });
+
+  it("of an exec plugin are its token; one that fails is a result with the plugin's words", async () => {
+    const plugin = path.join(dir, "plugin");
+    const credential = {
+      apiVersion: "client.authentication.k8s.io/v1",
+      kind: "ExecCredential",
+      status: { token: "t" },
+    };
+    await writeFile(plugin, `#!/bin/sh\necho '${JSON.stringify(credential)}'\n`);
+    await chmod(plugin, 0o755);
+    const exec = { apiVersion: "client.authentication.k8s.io/v1", command: plugin };
+    const good = openCredentials({ kubeconfigPath: await kubeconfig({ user: { exec } }) });
+    expect((await good.current()).headers).toMatchObject({ Authorization: "Bearer t" });
+    for (const [body, words] of [
+      ["echo 'please log in' >&2; exit 3", "please log in"],
+      ["echo 'no json'", "JSON"],
+      ["echo '{}'", ""],
+    ]) {
+      await writeFile(plugin, `#!/bin/sh\n${body}\n`);
+      const connection = await connect({ kubeconfigPath: await kubeconfig({ user: { exec } }) });
+      const result = await createClient(connection).get(CONFIG_MAPS, { name: "a" });
+      connection.close();
+      expect(result).toMatchObject({ error: { kind: "unauthorized", reason: "CredentialUnavailable" } });
+      if (result.ok) continue;
+      expect(result.error.message).toContain(words);
+      expect(explainFailure(result.error).code).toBe("ApiCredentialUnavailable");
+    }
+    await rm(plugin);
+    const connection = await connect({ kubeconfigPath: await kubeconfig({ user: { exec } }) });
+    expect(await createClient(connection).get(CONFIG_MAPS, { name: "a" })).toMatchObject({
+      error: { kind: "unauthorized" },
+    });
+    connection.close();
+  });
+
+  it("whose certificate file is missing are a result", async () => {
+    const user = { "client-certificate": "nope.crt", "client-key": "nope.key" };
+    const connection = await connect({ kubeconfigPath: await kubeconfig({ user }) });
+    const result = await createClient(connection).get(CONFIG_MAPS, { name: "a" });
+    expect(result).toMatchObject({
+      error: { kind: "unauthorized", message: expect.stringContaining("nope.crt") },
+    });
+    connection.close();
+  });
+
+  it("with garbage as certificate are a result", async () => {
+    const user = { "client-certificate-data": "Z2FyYmFnZQ==", "client-key-data": "Z2FyYmFnZQ==" };
+    const connection = await connect({ kubeconfigPath: await kubeconfig({ user }) });
+    expect(await createClient(connection).get(CONFIG_MAPS, { name: "a" })).toMatchObject({ ok: false });
+    connection.close();
+  });
+});

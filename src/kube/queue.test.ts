@@ -1,0 +1,165 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import type { Clock, Log } from "../ports.ts";
+import { createQueue } from "./queue.ts";
+
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+
+/** Time moves only when told to. */
+function steppedClock() {
+  let nowMs = 0;
+  const waiting = new Set<{ atMs: number; fire: () => void }>();
+  const clock: Clock = {
+    nowMs: () => nowMs,
+    monotonicMs: () => nowMs,
+    after: (delayMs, fire) => {
+      const entry = { atMs: nowMs + delayMs, fire };
+      waiting.add(entry);
+      return () => waiting.delete(entry);
+    },
+  };
+  const step = async (byMs: number) => {
+    nowMs += byMs;
+    for (const entry of [...waiting].sort((a, b) => a.atMs - b.atMs)) {
+      if (entry.atMs > nowMs || !waiting.delete(entry)) continue;
+      entry.fire();
+    }
+    for (let turns = 0; turns < 5; turns += 1) await turn();
+  };
+  return { clock, step, waiting: () => waiting.size };
+}
+
+function setUp(
+  reconcile: (key: string) => Promise<{ recheckAfterMs?: number } | undefined>,
+  concurrency?: number,
+) {
+  const time = steppedClock();
+  const ending = new AbortController();
+  const runs: string[] = [];
+  const queue = createQueue<string>({
+    clock: time.clock,
+    log: silent,
+    signal: ending.signal,
+    reconcile: (key) => {
+      runs.push(key);
+      return reconcile(key);
+    },
+    ...(concurrency === undefined ? {} : { concurrency }),
+  });
+  return { ...time, queue, runs, end: () => ending.abort() };
+}
+
+describe("the work queue", () => {
+  it("makes one run of a burst, never inside the caller", async () => {
+    const { queue, runs, step } = setUp(async () => undefined);
+    queue.enqueue("a");
+    queue.enqueue("a");
+    queue.enqueue("b");
+    expect(runs).toEqual([]);
+    await step(0);
+    expect(runs).toEqual(["a", "b"]);
+    expect(queue.size()).toBe(0);
+  });
+
+  it("runs a key once at a time, and once more for all that came meanwhile; others are not held up", async () => {
+    let finish: () => void = () => {};
+    const { queue, runs, step } = setUp(async (key) => {
+      if (key === "slow") await new Promise<void>((resolve) => (finish = resolve));
+      return undefined;
+    });
+    queue.enqueue("slow");
+    await step(0);
+    queue.enqueue("slow");
+    queue.enqueue("slow");
+    queue.enqueueAfter("slow", 5);
+    queue.enqueue("b");
+    await step(10);
+    expect(runs).toEqual(["slow", "b"]);
+    finish();
+    await step(0);
+    expect(runs).toEqual(["slow", "b", "slow"]);
+    finish();
+    await step(60_000);
+    expect(runs).toHaveLength(3);
+  });
+
+  it("looks again when asked to; the soonest wins", async () => {
+    const answers = [{ recheckAfterMs: 1_000 }];
+    const { queue, runs, step, waiting } = setUp(async () => answers.shift());
+    queue.enqueue("a");
+    await step(0);
+    queue.enqueueAfter("a", 5_000);
+    await step(999);
+    expect(runs).toHaveLength(1);
+    await step(1);
+    expect(runs).toHaveLength(2);
+    await step(10_000);
+    expect(runs).toHaveLength(2);
+    queue.enqueueAfter("a", 5_000);
+    queue.enqueueAfter("a", 100);
+    await step(100);
+    expect(runs).toHaveLength(3);
+    expect([waiting(), queue.size()]).toEqual([0, 0]);
+  });
+
+  it("backs off a failing key between 0.5 s and 60 s, and forgets that after a success", async () => {
+    let isFailing = true;
+    const { queue, runs, step } = setUp(async () => {
+      if (isFailing) throw new Error("no");
+      return undefined;
+    });
+    queue.enqueue("a");
+    await step(0);
+    await step(499);
+    expect(runs).toHaveLength(1);
+    await step(501);
+    expect(runs).toHaveLength(2);
+    for (let round = 0; round < 20; round += 1) await step(60_000);
+    expect(runs.length).toBeGreaterThanOrEqual(22);
+    isFailing = false;
+    await step(60_000);
+    const before = runs.length;
+    await step(600_000);
+    expect(runs).toHaveLength(before);
+    expect(queue.size()).toBe(0);
+  });
+
+  it("that fails while it was asked again does not run in a circle", async () => {
+    const holder: { enqueue?: (key: string) => void } = {};
+    const { queue, runs, step } = setUp(async (key) => {
+      holder.enqueue?.(key);
+      throw new Error("no");
+    });
+    holder.enqueue = queue.enqueue;
+    queue.enqueue("a");
+    await step(0);
+    await step(0);
+    expect(runs).toHaveLength(1);
+  });
+
+  it("keeps to its limit, in order of arrival", async () => {
+    const finishes: (() => void)[] = [];
+    const { queue, runs, step } = setUp(async () => {
+      await new Promise<void>((resolve) => finishes.push(resolve));
+      return undefined;
+    }, 2);
+    for (const key of ["a", "b", "c", "d"]) queue.enqueue(key);
+    await step(0);
+    expect(runs).toEqual(["a", "b"]);
+    finishes[0]?.();
+    await step(0);
+    expect(runs).toEqual(["a", "b", "c"]);
+  });
+
+  it("ends with its signal and leaves no timer", async () => {
+    const { queue, runs, step, end, waiting } = setUp(async () => ({ recheckAfterMs: 1_000 }));
+    queue.enqueue("a");
+    await step(0);
+    queue.enqueue("b");
+    end();
+    queue.enqueue("c");
+    await step(10_000);
+    expect(runs).toEqual(["a"]);
+    expect([waiting(), queue.size()]).toEqual([0, 0]);
+  });
+});
