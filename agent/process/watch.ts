@@ -125,11 +125,14 @@ class WatchedEngine implements EngineProcess {
     this.#onChange(next);
   }
 
+  /** The main process is asked for only where its answer counts: on macOS each question is a child process. */
   #classify(): ProcessState | "never started" {
+    const isMainHeld = this.#main.isHeld();
+    const isDoubtful = !isMainHeld && this.#files.exit === undefined;
     return classify({
       files: this.#files,
-      isMainHeld: this.#main.isHeld(),
-      isMainAlive: this.#isMainAlive(),
+      isMainHeld,
+      isMainAlive: isDoubtful && this.#isMainAlive(),
       hasLeftovers: this.#alive.isHeld() || !this.#isSessionEmpty,
     });
   }
