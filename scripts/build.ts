@@ -4,6 +4,7 @@ import { rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { leanClientNode } from "./lean-client-node.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const started = performance.now();
@@ -25,6 +26,7 @@ const result = await build({
   legalComments: "none",
   logLevel: "warning",
   metafile: true,
+  plugins: [leanClientNode],
   // Some dependencies are CommonJS and call require() for Node's own modules.
   banner: {
     js: 'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);',
