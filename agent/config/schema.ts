@@ -28,55 +28,109 @@ const address = z.string().superRefine((text, context) => {
 const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https address" });
 
 export const agentConfigSchema = z.strictObject({
-  kubeconfig: path.optional(),
-  context: z.string().min(1).optional(),
+  kubeconfig: path
+    .describe("How to reach the cluster. Absent: the variable KUBECONFIG, then ~/.kube/config.")
+    .optional(),
+  context: z.string().min(1).describe("Context of that file. Absent: its current one.").optional(),
   hostName: z
     .string()
     .regex(
       /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
       "must be a DNS label: at most 63 of a-z, 0-9 and -, no - at an end",
-    ),
-  /** In order of preference; empty: the address of the route to the API server. */
-  addresses: z.array(address).max(16).default([]),
-  stateDir: path,
-  platform: z.enum(["darwin", "linux"]),
-  /** Create the Host object if it is not there. */
-  register: z.boolean().default(false),
-  /** End the engines with the agent: for demos, never for a service. */
-  stopEngines: z.boolean().default(false),
-  dryRun: z.boolean().default(false),
+    )
+    .describe("Name of this machine's Host object. Absent: the machine's name, as a DNS label."),
+  addresses: z
+    .array(address)
+    .max(16)
+    .describe(
+      "Addresses that engines serve on, in order of preference. Empty: that of the route to the API server.",
+    )
+    .default([]),
+  stateDir: path.describe(
+    "Where models, engines and desired state live. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
+  ),
+  platform: z.enum(["darwin", "linux"]).describe("How this machine is read. Absent: what it is."),
+  register: z.boolean().describe("Create the Host object if it is not there.").default(false),
+  stopEngines: z
+    .boolean()
+    .describe("End the engines with the agent: for demos, never for a service.")
+    .default(false),
+  dryRun: z.boolean().describe("Print what would be done, and stop.").default(false),
   portRange: z
     .tuple([port, port])
+    .describe("First and last port that engines may get.")
     .default([21_000, 21_999])
     .refine(([first, last]) => first <= last, "the first port must not be above the last"),
-  /** Programs to try, in order, before PATH. */
-  llamaServer: z.array(path).default([]),
-  modelRoots: z.array(path.refine((text) => text.startsWith("/"), "must be an absolute path")).default([]),
+  llamaServer: z
+    .array(path)
+    .describe("llama-server programs to try, in order, before those on PATH.")
+    .default([]),
+  modelRoots: z
+    .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
+    .describe("Folders in which file:// sources may lie. Empty: none may.")
+    .default([]),
   huggingFace: z
     .strictObject({
-      endpoint: endpoint.default("https://huggingface.co"),
-      token: z.string().min(1).optional(),
-      tokenFile: path.optional(),
+      endpoint: endpoint
+        .describe("The hub, or a mirror of it. The variable HF_ENDPOINT sets it too.")
+        .default("https://huggingface.co"),
+      token: z
+        .string()
+        .min(1)
+        .describe("Sent where a Model names no Secret. The variable HF_TOKEN sets it too.")
+        .optional(),
+      tokenFile: path.describe("File with that token; read once, at start.").optional(),
     })
     .prefault({}),
   sources: z
     .strictObject({
-      allowPrivateAddresses: z.boolean().default(false),
-      allowLoopback: z.boolean().default(false),
-      allowedHosts: z.array(z.string().min(1)).optional(),
+      allowPrivateAddresses: z
+        .boolean()
+        .describe("Whether models may come from addresses of private networks.")
+        .default(false),
+      allowLoopback: z
+        .boolean()
+        .describe("Whether models may come from this machine's loopback.")
+        .default(false),
+      allowedHosts: z
+        .array(z.string().min(1))
+        .describe("The only remote hosts that models may come from. Absent: every public one.")
+        .optional(),
     })
     .prefault({}),
-  disk: z.strictObject({ quota: bytes.optional(), reserve: bytes.default(5 * 1024 ** 3) }).prefault({}),
-  memory: z.strictObject({ budget: bytes.optional() }).prefault({}),
+  disk: z
+    .strictObject({
+      quota: bytes.describe("Most space for stored models. Absent: no limit.").optional(),
+      reserve: bytes.describe("Free space that downloads leave on the volume.").default(5 * 1024 ** 3),
+    })
+    .prefault({}),
+  memory: z
+    .strictObject({
+      budget: bytes
+        .describe("Memory that engines may claim together, in place of what the machine reports.")
+        .optional(),
+    })
+    .prefault({}),
   drain: z
     .strictObject({
-      propagationMs: milliseconds(600_000).default(2_000),
-      quietMs: milliseconds(60_000).default(250),
+      propagationMs: milliseconds(600_000)
+        .describe("Time for kube-proxy to follow a withdrawn endpoint.")
+        .default(2_000),
+      quietMs: milliseconds(60_000)
+        .describe("How long an engine must be without requests before it is stopped.")
+        .default(250),
     })
     .prefault({}),
-  /** Loopback port of /healthz, /readyz and /metrics; 0 takes a free one. */
-  metricsPort: z.int().min(0).max(65_535).default(0),
-  logLevel: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
+  metricsPort: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .describe("Loopback port of /healthz, /readyz and /metrics; 0 takes a free one.")
+    .default(0),
+  logLevel: z
+    .enum(["trace", "debug", "info", "warn", "error", "silent"])
+    .describe("The least severe log line that is written.")
+    .default("info"),
 });
 
 export type AgentConfig = Readonly<z.output<typeof agentConfigSchema>>;
