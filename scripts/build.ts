@@ -10,6 +10,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const started = performance.now();
 const fresh = path.join(root, `dist.${process.pid}.new`);
 
+// esbuild has printed what is wrong; its stack would say nothing more.
 const result = await build({
   absWorkingDir: root,
   entryPoints: { metalbridge: "cli/main.ts" },
@@ -31,7 +32,7 @@ const result = await build({
   banner: {
     js: 'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);',
   },
-});
+}).catch(() => process.exit(1));
 
 await replaceFolder(fresh, path.join(root, "dist"));
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0);
