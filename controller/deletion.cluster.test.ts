@@ -5,6 +5,7 @@ import { type Bench, inferenceService, startBench } from "../test/controller/ben
 
 const WAIT = { timeout: 30_000, interval: 50 };
 const OURS = "metalbridge.dev/service-uid";
+const OUR_SLICES = "endpointslice.kubernetes.io/managed-by=agent.metalbridge.dev";
 let bench: Bench;
 beforeAll(async () => {
   bench = await startBench();
@@ -78,7 +79,9 @@ test("replicas keep the Service until the last engine is gone", async () => {
     expect(replica?.metadata.deletionTimestamp).toBeDefined();
   }, WAIT);
   expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toMatchObject({ ok: true });
-  expect(await bench.client.list(ENDPOINT_SLICES, { namespace: ns, labelSelector: OURS })).toMatchObject({
+  expect(
+    await bench.client.list(ENDPOINT_SLICES, { namespace: ns, labelSelector: OUR_SLICES }),
+  ).toMatchObject({
     value: { items: [{}] },
   });
   await using _ = await bench.agent("mac-slow", { labels: { slow: "yes" }, address: "192.168.7.30" });

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, SERVICES } from "../src/kube/kinds.ts";
-import { type Bench, inferenceService, loudLog, startBench } from "../test/controller/bench.ts";
+import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
 const WAIT = { timeout: 20_000, interval: 50 };
 let bench: Bench;
 beforeAll(async () => {
-  bench = await startBench({ log: loudLog });
+  bench = await startBench();
   await bench.agent("mac-1");
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
@@ -186,6 +186,8 @@ test("what cannot be placed says which host lacks what, and takes its turn when 
   });
   await using _ = await bench.agent("mac-large", { budgetGib: 400, address: "192.168.7.21" });
   await bench.serviceUntil(ns, "large", ({ status }) => expect(status?.phase).toBe("Ready"));
+  await bench.cluster.kubectl(["delete", "isvc", "large", "-n", ns]);
+  await bench.cluster.kubectl(["delete", "host", "mac-large"]);
 });
 
 test("a Linux accelerator and fields without effect are named", async () => {

@@ -1,5 +1,11 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
-import { FINALIZER_SERVICE, LABEL_HOST, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import {
+  FINALIZER_SERVICE,
+  LABEL_HOST,
+  LABEL_SERVICE_UID,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -181,9 +187,11 @@ async function hasBelongings(
   client: KubeClient,
   { namespace, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
-  const options = { namespace: namespace ?? "default", labelSelector: `${LABEL_SERVICE_UID}=${uid}` };
   for (const kind of Object.values(KINDS) as Kind<KubeObject>[]) {
-    const result = await client.list(kind, options);
+    // The cluster's own slices copy the labels of their Service, and go with it.
+    const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
+    const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
+    const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
     if (result.value.items.length > 0) return true;
   }

@@ -1,0 +1,129 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type HostSign, planLiveness, SILENCE_MS } from "./liveness.ts";
+
+const host = (name: string, sign: Partial<HostSign> = {}): HostSign => ({
+  name,
+  reachable: "True",
+  isLost: false,
+  lastChangeMs: 0,
+  ...sign,
+});
+
+const at = (hosts: readonly HostSign[], now: number, countedFromMs = 0) => {
+  const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
+  return Object.fromEntries([...verdicts].map(([name, verdict]) => [name, verdict.at]));
+};
+
+describe("one host", () => {
+  test("is reachable within 40 s of its last observed change, and unreachable after", () => {
+    expect(at([host("a")], SILENCE_MS - 1)).toEqual({ a: "reachable" });
+    expect(at([host("a")], SILENCE_MS)).toEqual({ a: "unreachable" });
+  });
+
+  test("that was reachable before a start is counted from the start", () => {
+    const unseen = host("a", { lastChangeMs: undefined });
+    expect(at([unseen], SILENCE_MS + 4_999, 5_000)).toEqual({ a: "counting" });
+    expect(at([unseen], SILENCE_MS + 5_000, 5_000)).toEqual({ a: "unreachable" });
+  });
+
+  test("gets a fresh count after an interruption of the watch", () => {
+    expect(at([host("a")], SILENCE_MS + 10, 30_000)).toEqual({ a: "counting" });
+  });
+
+  test("without any sign or verdict was never seen", () => {
+    const unseen = host("a", { lastChangeMs: undefined, reachable: undefined });
+    expect(at([unseen], 10 * SILENCE_MS)).toEqual({ a: "neverSeen" });
+  });
+
+  test("is lost after the shortest limit of its replicas, and stays lost until it is seen", () => {
+    const silent = host("a", { reachable: "False", lostAfterMs: 60_000 });
+    expect(at([silent], 59_999)).toEqual({ a: "unreachable" });
+    expect(at([silent], 60_000)).toEqual({ a: "lost" });
+    expect(at([{ ...silent, isLost: true, lostAfterMs: undefined }], 60_001)).toEqual({ a: "lost" });
+    expect(at([{ ...silent, isLost: true, lastChangeMs: 60_000 }], 60_001)).toEqual({ a: "reachable" });
+  });
+});
+
+describe("mass expiry", () => {
+  test("holds when more than half, and more than two, fall silent within one window", () => {
+    const alive = [host("d", { lastChangeMs: 45_000 }), host("e", { lastChangeMs: 45_000 })];
+    expect(at([host("a"), host("b"), host("c"), ...alive], 50_000)).toEqual({
+      a: "massExpiry",
+      b: "massExpiry",
+      c: "massExpiry",
+      d: "reachable",
+      e: "reachable",
+    });
+  });
+
+  test("two of two hosts are no mass", () => {
+    expect(at([host("a"), host("b")], SILENCE_MS)).toEqual({ a: "unreachable", b: "unreachable" });
+  });
+
+  test("counts hosts that were written off a moment ago", () => {
+    const gone = [host("a", { reachable: "False" }), host("b", { reachable: "False", lastChangeMs: 5_000 })];
+    const hosts = [...gone, host("c", { lastChangeMs: 10_000 }), host("d", { lastChangeMs: 50_000 })];
+    expect(at(hosts, 51_000)).toMatchObject({ c: "massExpiry" });
+  });
+
+  test("does not shield a single host that dies later", () => {
+    const held = ["a", "b", "c"].map((name) => host(name, { reachable: "Unknown" }));
+    const hosts = [...held, host("d", { lastChangeMs: 200_000 }), host("e", { lastChangeMs: 299_000 })];
+    expect(at(hosts, 300_000)).toMatchObject({ a: "massExpiry", d: "unreachable", e: "reachable" });
+  });
+
+  test("ignores hosts that have been off for long", () => {
+    const off = ["a", "b", "c", "d"].map((name) => host(name, { reachable: "False" }));
+    const hosts = [...off, host("e", { lastChangeMs: 500_000 }), host("f", { lastChangeMs: 560_000 })];
+    expect(at(hosts, 561_000)).toMatchObject({ e: "unreachable", f: "reachable" });
+  });
+});
+
+const times = fc.integer({ min: 0, max: 400_000 });
+const anyHost = fc.record({
+  lastChangeMs: fc.option(times, { nil: undefined }),
+  reachable: fc.constantFrom("True" as const, "False" as const, "Unknown" as const, undefined),
+  isLost: fc.boolean(),
+  lostAfterMs: fc.option(fc.integer({ min: 1_000, max: 300_000 }), { nil: undefined }),
+});
+const fleets = fc
+  .array(anyHost, { maxLength: 12 })
+  .map((signs) => signs.map((sign, i) => host(`h${i}`, sign)));
+
+describe("of any fleet", () => {
+  test("nothing that was reachable is withdrawn within 40 s of a change, a start or an interruption", () => {
+    fc.assert(
+      fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
+        const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
+        for (const { name, lastChangeMs, reachable } of hosts) {
+          const quietMs = now - Math.max(lastChangeMs ?? 0, countedFromMs);
+          const verdict = verdicts.get(name)?.at;
+          if (reachable === "True" && quietMs < SILENCE_MS)
+            expect(["reachable", "counting"]).toContain(verdict);
+        }
+      }),
+    );
+  });
+
+  test("never are more than two, and more than half of those that count, withdrawn in one judgement", () => {
+    fc.assert(
+      fc.property(fleets, times, (hosts, now) => {
+        const seen = hosts.map((one) => ({ ...one, reachable: "True" as const, isLost: false }));
+        const { verdicts } = planLiveness({ hosts: seen, countedFromMs: now - SILENCE_MS }, now);
+        const withdrawn = [...verdicts.values()].filter(({ at: word }) => word === "unreachable").length;
+        expect(withdrawn <= 2 || withdrawn * 2 <= seen.length).toBe(true);
+      }),
+    );
+  });
+
+  test("every verdict that time alone can change names when", () => {
+    fc.assert(
+      fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
+        const { verdicts, recheckAfterMs } = planLiveness({ hosts, countedFromMs }, now);
+        const moves = [...verdicts.values()].some(({ at: word }) => word !== "lost" && word !== "neverSeen");
+        if (moves) expect(recheckAfterMs).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
