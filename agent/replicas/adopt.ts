@@ -6,6 +6,7 @@ import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
 import { freshRun, type ReplicaState } from "./state.ts";
+import { claimModel } from "./work/fetch.ts";
 import { readopt } from "./work/launch.ts";
 import { readKeyFile } from "./work/secrets.ts";
 
@@ -71,6 +72,7 @@ async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<vo
   state.file ??= strangeRecord(state, context);
   const apiKey = readKeyFile(state.dir);
   if (apiKey !== undefined) state.run.apiKey = apiKey;
+  claimModel(state, context);
   const { uid, file } = state;
   context.log.info({ uid, name: file.name, state: state.process.state() }, "engine adopted");
 }

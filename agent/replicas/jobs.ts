@@ -5,8 +5,6 @@ const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
 
 export interface JobOptions {
-  /** Failures under this name delay only jobs of this name; default is the job's own. */
-  readonly retryAs?: string;
   /** Nothing new for the planner comes of it. */
   readonly isSilent?: boolean;
 }
@@ -42,27 +40,25 @@ export function createJobs(ports: {
   };
   const settle = async (
     name: string,
-    retryAs: string,
     work: (signal: AbortSignal) => Promise<boolean>,
     signal: AbortSignal,
   ): Promise<void> => {
     try {
-      if (await work(signal)) failures.delete(retryAs);
-      else fail(retryAs);
+      if (await work(signal)) failures.delete(name);
+      else fail(name);
     } catch (err) {
       if (!signal.aborted) ports.log.warn({ err, job: name }, "a step failed unexpectedly");
-      fail(retryAs);
+      fail(name);
     }
   };
   return {
     run: (name, work, options = {}) => {
-      const retryAs = options.retryAs ?? name;
-      const failure = failures.get(retryAs);
+      const failure = failures.get(name);
       if (ports.signal.aborted || running.has(name)) return;
       if (failure !== undefined && ports.clock.monotonicMs() < failure.notBefore) return;
       const own = new AbortController();
       running.set(name, own);
-      void settle(name, retryAs, work, AbortSignal.any([ports.signal, own.signal])).then(() => {
+      void settle(name, work, AbortSignal.any([ports.signal, own.signal])).then(() => {
         running.delete(name);
         if (options.isSilent !== true) ports.onDone();
       });

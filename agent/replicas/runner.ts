@@ -131,8 +131,9 @@ class Runner implements ReplicaRunner {
       state.plan = plan;
       state.observed = observed;
       const isChanged = await applySteps(plan.steps, state, this.#context);
+      if (isChanged) continue;
       report(state, plan, observed, this.#context);
-      if (!isChanged) return { recheckAfterMs: plan.recheckAfterMs };
+      return { recheckAfterMs: plan.recheckAfterMs };
     }
     return { recheckAfterMs: SOON_MS };
   }

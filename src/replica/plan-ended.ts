@@ -18,7 +18,7 @@ export function planEnded(observed: Observed, now: number, timings: Timings): Re
   const exit = isRecorded ? crashes.lastExit : undefined;
   return {
     phase: "Backoff",
-    reason: isGone ? (exit?.reason ?? "EngineEndUnknown") : "EndingLeftovers",
+    reason: exit?.reason ?? (isGone ? "EngineEndUnknown" : "EndingLeftovers"),
     message: exit?.message ?? "the engine ended",
     steps,
     recheckAfterMs: isGone ? timings.keeperMs : timings.killRepeatMs,

@@ -56,10 +56,7 @@ export function replicaStatus(
     ...defined("contextPerSlot", isLive ? facts.contextPerSlot : undefined),
     ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
     ...defined("memory", record === undefined ? undefined : memoryOf(record.claimBytes, facts)),
-    ...defined(
-      "model",
-      model.at === "stored" ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256) } : undefined,
-    ),
+    ...defined("model", modelOf(model, previous)),
     conditions,
   };
 }
@@ -114,6 +111,17 @@ function progressOf(
   const isFarEnough = total === undefined || total === 0 || moved < 0 || moved >= total * PROGRESS_SHARE;
   const isLateEnough = now - facts.progressWrittenAt >= PROGRESS_EVERY_MS;
   return isFarEnough && isLateEnough ? next : before;
+}
+
+/** A fresh agent that has not looked yet does not take back what is known. */
+function modelOf(
+  model: Observed["model"],
+  previous: InferenceReplicaStatus | undefined,
+): InferenceReplicaStatus["model"] {
+  if (model.at === "unknown") return previous?.model;
+  return model.at === "stored"
+    ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256) }
+    : undefined;
 }
 
 function exitOf({

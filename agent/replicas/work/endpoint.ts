@@ -1,5 +1,4 @@
 /** The replica's place in its Service: announced when it answers, withdrawn on the first evidence that it will not. */
-
 import type { RunnerContext } from "../context.ts";
 import type { EndpointResult } from "../ports.ts";
 import { type ReplicaState, refOf } from "../state.ts";
@@ -9,30 +8,28 @@ export function announce(state: ReplicaState, context: RunnerContext, port: numb
   const ref = refOf(state);
   const address = context.ports.address();
   if (ref === undefined || address === undefined) return;
-  state.jobs.run(
-    "endpoint",
-    () => {
-      state.run.slice = { ...state.run.slice, wasExposed: true };
-      return note(state, context, context.ports.endpoints.announce(ref, { address, port }));
-    },
-    { retryAs: "announce" },
-  );
+  state.jobs.run("announce", async () => {
+    state.run.slice = { ...state.run.slice, wasExposed: true };
+    const result = await context.ports.endpoints.announce(ref, { address, port });
+    return state.jobs.isRunning("withdraw") || note(state, context, result);
+  });
 }
 
-/** Writes the endpoint as not ready, not serving, terminating. */
+/** Writes the endpoint as not ready, not serving, terminating. Overtakes an announcement on its way. */
 export function withdraw(state: ReplicaState, context: RunnerContext): void {
   const ref = refOf(state);
   if (ref === undefined) return;
-  const work = (): Promise<boolean> => note(state, context, context.ports.endpoints.withdraw(ref));
-  state.jobs.run("endpoint", work, { retryAs: "withdraw" });
+  state.jobs.run("withdraw", async () => {
+    const result = await context.ports.endpoints.withdraw(ref);
+    if (state.jobs.isRunning("announce")) return true;
+    // Acknowledged as empty: what was attempted has not arrived and cannot any more.
+    if (result.ok && result.state === "unwritten")
+      state.run.slice = { ...state.run.slice, wasExposed: false };
+    return note(state, context, result);
+  });
 }
 
-async function note(
-  state: ReplicaState,
-  context: RunnerContext,
-  answer: Promise<EndpointResult>,
-): Promise<boolean> {
-  const result = await answer;
+function note(state: ReplicaState, context: RunnerContext, result: EndpointResult): boolean {
   const { lastError: _, ...slice } = state.run.slice;
   if (result.ok) {
     state.run.slice = slice;

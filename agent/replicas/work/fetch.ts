@@ -20,6 +20,20 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
     state.model = { at: "absent" };
     return;
   }
+  await lookOnDisk(state, context);
+}
+
+/** The weights of an engine that already runs: they are in use, and status names them. */
+export function claimModel(state: ReplicaState, context: RunnerContext): void {
+  state.jobs.run("claim", async () => {
+    await lookOnDisk(state, context);
+    return true;
+  });
+}
+
+async function lookOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const template = state.desired?.spec.template;
+  if (template === undefined) return;
   try {
     const [model, draft] = await Promise.all([
       context.ports.store.resolve(requestFor(template.model)),

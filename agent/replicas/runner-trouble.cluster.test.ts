@@ -1,0 +1,166 @@
+/** What goes wrong on a host, with real processes: each gives a reason that says what to do, and none ends the agent. */
+import { createServer } from "node:net";
+import { expect, test, vi } from "vitest";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { type Bench, createBench } from "../../test/replicas/bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const quick = { startBaseMs: 400, startPerGiBMs: 0, startMaxFactor: 1, outsideMs: 300 };
+
+function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
+  return async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    await run(bench);
+  };
+}
+
+it(
+  "waits for a runtime that is not installed, and starts once it is",
+  withBench(async (bench) => {
+    const path = `${bench.place.root}/not-there`;
+    const agent = await bench.startAgent({
+      llamaServer: path,
+      timings: quick,
+      drivers: bench.drivers(path, ""),
+    });
+    await bench.createReplica("chat-0-a");
+    const waiting = await bench.untilPhase("chat-0-a", "Waiting");
+    expect(waiting.status).toMatchObject({ reason: "RuntimeNotInstalled" });
+    expect(waiting.status?.message).toContain("brew install llama.cpp");
+    bench.program('exec "$REAL" "$@"', path);
+    await bench.untilPhase("chat-0-a", "Ready");
+    expect(agent.runner.snapshot()).toHaveLength(1);
+  }),
+);
+
+it(
+  "ends an engine that never becomes healthy, and tries again later each time",
+  withBench(async (bench) => {
+    const llamaServer = bench.program("exec sleep 1000");
+    await bench.startAgent({ llamaServer, timings: quick });
+    await bench.createReplica("chat-0-b");
+    const held = await bench.untilExit("chat-0-b", "EngineNeverHealthy");
+    expect(held.status?.lastExit).toMatchObject({ killedByUs: true, signal: "SIGKILL" });
+    await vi.waitFor(
+      async () => expect((await bench.replica("chat-0-b"))?.status?.restarts).toBeGreaterThan(1),
+      { timeout: 10_000, interval: 50 },
+    );
+    expect((await bench.slice("chat-0-b"))?.endpoints ?? []).toEqual([]);
+  }),
+);
+
+it(
+  "holds back an engine that crashes at once, twice as long each time, with its last words in status",
+  withBench(async (bench) => {
+    const llamaServer = bench.program(
+      `date +%s%N >>${bench.place.root}/starts; echo "these are my last words" >&2; exit 3`,
+    );
+    await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 } });
+    await bench.createReplica("chat-0-c");
+    const held = await bench.untilExit("chat-0-c", "EngineCrashed");
+    expect(held.status).toMatchObject({ phase: "Backoff", lastExit: { code: 3, killedByUs: false } });
+    expect(held.status?.lastExit?.logTail).toContain("these are my last words");
+    const starts = await bench.lines("starts", 4);
+    const gaps = starts.slice(1).map((at, index) => (at - (starts[index] ?? 0)) / 1e6);
+    expect(gaps[0]).toBeGreaterThanOrEqual(300);
+    expect(gaps[1]).toBeGreaterThanOrEqual(600);
+    expect(gaps[2]).toBeGreaterThanOrEqual(1_200);
+  }),
+);
+
+it(
+  "fails for good on a flag that the engine refuses, and does not try it again",
+  withBench(async (bench) => {
+    const llamaServer = bench.program(
+      `echo x >>${bench.place.root}/starts; echo "error: invalid argument: --no-such-flag" >&2; exit 1`,
+    );
+    await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 50 } });
+    await bench.createReplica("chat-0-d");
+    const failed = await bench.untilPhase("chat-0-d", "Failed");
+    expect(failed.status).toMatchObject({ reason: "EngineFlagRefused", restarts: 1 });
+    expect(failed.status?.message).toContain("--no-such-flag");
+    expect(await bench.lines("starts", 1)).toHaveLength(1);
+  }),
+);
+
+it(
+  "takes another port when a stranger has its own, and never signals the stranger",
+  withBench(async (bench) => {
+    const first = await bench.startAgent();
+    await bench.createReplica("chat-0-e");
+    const before = await bench.untilPhase("chat-0-e", "Ready");
+    const port = before.status?.port ?? 0;
+    await first.end();
+    process.kill(before.status?.pid ?? 0, "SIGKILL");
+    const stranger = createServer();
+    await vi.waitFor(
+      () =>
+        new Promise<void>((resolve, reject) => {
+          stranger.once("error", reject);
+          stranger.listen(port, "127.0.0.1", () => resolve());
+        }),
+    );
+    await bench.startAgent();
+    await vi.waitFor(
+      async () => {
+        const { status } = (await bench.replica("chat-0-e")) ?? {};
+        expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
+        expect(status?.port).not.toBe(port);
+      },
+      { timeout: 15_000, interval: 50 },
+    );
+    expect(stranger.listening).toBe(true);
+    stranger.close();
+  }),
+);
+
+it(
+  "withdraws and replaces an engine that lives and does not answer",
+  withBench(async (bench) => {
+    const agent = await bench.startAgent({ timings: { liveProbeMs: 200, failedProbeMs: 50 } });
+    await bench.createReplica("chat-0-f", (spec) => {
+      Object.assign(spec, { probes: { timeoutSeconds: 1, failureThreshold: 3 } });
+    });
+    const before = await bench.untilPhase("chat-0-f", "Ready");
+    const pid = before.status?.pid ?? 0;
+    process.kill(pid, "SIGSTOP");
+    const held = await bench.untilExit("chat-0-f", "EngineHung");
+    expect(held.status?.lastExit).toMatchObject({ killedByUs: true });
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+    const after = await bench.untilPhase("chat-0-f", "Ready");
+    expect(after.status?.pid).not.toBe(pid);
+    expect(agent.runner.snapshot()).toHaveLength(1);
+  }),
+);
+
+it(
+  "waits for memory with the figures, and starts when another engine gives some back",
+  withBench(async (bench) => {
+    await bench.startAgent({ memoryBudget: () => 100 * 1024 ** 2 });
+    await bench.createReplica("chat-0-g");
+    await bench.untilPhase("chat-0-g", "Ready");
+    await bench.createReplica("chat-1-g");
+    const waiting = await bench.untilPhase("chat-1-g", "Waiting");
+    expect(waiting.status).toMatchObject({ reason: "InsufficientMemory" });
+    expect(waiting.status?.message).toContain("64 MiB and 36 MiB of 100 MiB are free");
+    await bench.deleteReplica("chat-0-g");
+    await bench.untilPhase("chat-1-g", "Ready");
+  }),
+);
+
+it(
+  "starts nothing while the memory budget cannot be read",
+  withBench(async (bench) => {
+    let budget: number | undefined;
+    const agent = await bench.startAgent({ memoryBudget: () => budget });
+    await bench.createReplica("chat-0-h");
+    const waiting = await bench.untilPhase("chat-0-h", "Waiting");
+    expect(waiting.status).toMatchObject({ reason: "MemoryUnknown" });
+    budget = 1024 ** 4;
+    agent.runner.enqueueAll();
+    await bench.untilPhase("chat-0-h", "Ready");
+  }),
+);

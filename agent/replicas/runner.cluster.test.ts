@@ -1,0 +1,94 @@
+/** The runner on a real API server with the real llama-server: start, crash, adoption, deletion. */
+import { expect, test, vi } from "vitest";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { createBench } from "../../test/replicas/bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+
+it("starts an engine, announces it, and takes it out within 100 ms of its death", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  await bench.startAgent();
+  await bench.createReplica("chat-0-a");
+  const ready = await bench.untilPhase("chat-0-a", "Ready");
+  expect(ready.status).toMatchObject({
+    reason: "Serving",
+    restarts: 0,
+    contextPerSlot: 512,
+    observedGeneration: 1,
+  });
+  const slice = await bench.slice("chat-0-a");
+  expect(slice?.endpoints).toMatchObject([{ addresses: [bench.address], conditions: { ready: true } }]);
+  expect(slice?.ports).toMatchObject([{ name: "http", port: ready.status?.port }]);
+  const models = await fetch(`http://${bench.address}:${ready.status?.port}/v1/models`);
+  expect(models.status).toBe(200);
+
+  const pid = ready.status?.pid ?? 0;
+  process.kill(pid, "SIGKILL");
+  const killedAt = performance.now();
+  await vi.waitFor(
+    async () => {
+      const now = await bench.slice("chat-0-a");
+      expect(now?.endpoints).toMatchObject([
+        { conditions: { ready: false, serving: false, terminating: true } },
+      ]);
+    },
+    { timeout: 2_000, interval: 5 },
+  );
+  expect(performance.now() - killedAt).toBeLessThan(500);
+  const held = await bench.untilPhase("chat-0-a", "Backoff");
+  expect(held.status?.lastExit).toMatchObject({
+    signal: "SIGKILL",
+    killedByUs: false,
+    reason: "EngineKilled",
+  });
+  const again = await bench.untilPhase("chat-0-a", "Ready");
+  expect(again.status).toMatchObject({ restarts: 1, port: ready.status?.port });
+  expect(again.status?.pid).not.toBe(pid);
+});
+
+it("is taken over by the next agent with the same process, announced all the time", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const first = await bench.startAgent();
+  await bench.createReplica("chat-0-b");
+  await bench.untilPhase("chat-0-b", "Ready");
+  const before = await vi.waitFor(async () => {
+    const found = await bench.replica("chat-0-b");
+    expect(found?.status).toMatchObject({ contextPerSlot: 512 });
+    return found;
+  });
+  const sliceBefore = await bench.slice("chat-0-b");
+  await first.end();
+  const second = await bench.startAgent();
+  expect(second.runner.snapshot()).toMatchObject([{ pid: before?.status?.pid }]);
+  await vi.waitFor(() => expect(second.runner.snapshot()).toMatchObject([{ phase: "Ready" }]));
+  const after = await bench.replica("chat-0-b");
+  expect(after?.status).toEqual(before?.status);
+  expect((await bench.slice("chat-0-b"))?.metadata.resourceVersion).toBe(
+    sliceBefore?.metadata.resourceVersion,
+  );
+
+  process.kill(before?.status?.pid ?? 0, "SIGKILL");
+  await vi.waitFor(
+    async () => expect((await bench.slice("chat-0-b"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
+    { timeout: 2_000, interval: 5 },
+  );
+});
+
+it("drains on deletion and lets the object go when nothing is left", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const agent = await bench.startAgent();
+  const { status } = await bench.createReplica("chat-0-c").then(() => bench.untilPhase("chat-0-c", "Ready"));
+  await bench.deleteReplica("chat-0-c");
+  await bench.untilPhase("chat-0-c", "Draining");
+  await vi.waitFor(async () => expect(await bench.replica("chat-0-c")).toBeUndefined(), { timeout: 15_000 });
+  expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
+  await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]));
+  expect((await bench.slice("chat-0-c"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });
+});

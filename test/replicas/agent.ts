@@ -1,0 +1,118 @@
+/** A replica runner on real parts, wired as the agent wires it, for tests and for a child process that tests may kill. */
+import { join } from "node:path";
+import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
+import { createEngineDrivers, engineEnvironment } from "../../agent/engines/registry.ts";
+import { createIdentity } from "../../agent/process/identity/identity.ts";
+import { createEngineProcesses } from "../../agent/process/processes.ts";
+import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
+import { createReplicaRunner } from "../../agent/replicas/runner.ts";
+import { openStore } from "../../agent/store/store.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { createEventRecorder } from "../../src/kube/events.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Log } from "../../src/ports.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
+
+export interface Agent {
+  readonly runner: ReplicaRunner;
+  /** Ends supervision as a crash would: nothing is stopped in order. */
+  readonly end: () => Promise<void>;
+}
+
+/** Where an agent lives; two agents at one place follow one another. */
+export interface AgentPlace {
+  readonly root: string;
+  readonly kubeconfig: string;
+  readonly hostName: string;
+  readonly address: string;
+}
+
+export type AgentChanges = Partial<ReplicaRunnerPorts> & { readonly llamaServer?: string };
+
+export async function startAgentAt(
+  place: AgentPlace,
+  { llamaServer, ...changes }: AgentChanges = {},
+): Promise<Agent> {
+  const { root, kubeconfig, hostName, address } = place;
+  const connection = await connect({ kubeconfigPath: kubeconfig });
+  const client = createClient(connection);
+  const end = new AbortController();
+  const { signal } = end;
+  const log = quiet;
+  const base = { connection, client, clock: systemClock, log, signal };
+  const runners: ReplicaRunner[] = [];
+  const endpoints = createEndpoints({
+    ...base,
+    hostName,
+    onChange: () => runners[0]?.enqueueAll(),
+  });
+  const store = await openStore({
+    dir: join(root, "store"),
+    clock: systemClock,
+    log,
+    allowedRoots: [root],
+    hfEndpoint: "http://127.0.0.1:9",
+    reserveBytes: 0,
+  });
+  const paths = { llamacpp: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
+  const runner = createReplicaRunner({
+    stateDir: join(root, "state"),
+    clock: systemClock,
+    log,
+    store,
+    drivers: createEngineDrivers({ env: engineEnvironment(process.env), paths }),
+    processes: createEngineProcesses({
+      clock: systemClock,
+      log,
+      identity: createIdentity(process.platform),
+    }),
+    endpoints,
+    client,
+    recorder: createEventRecorder({
+      client,
+      clock: systemClock,
+      signal,
+      reportingController: "test",
+      reportingInstance: "test",
+    }),
+    portRange: [21_500, 21_599],
+    address: () => address,
+    memoryBudget: () => 1024 ** 4,
+    ...changes,
+  });
+  runners.push(runner);
+  await runner.adopt();
+  const reflector = startReflector<InferenceReplica>({
+    ...base,
+    kind: INFERENCE_REPLICAS,
+    fieldSelector: `spec.template.hostName=${hostName}`,
+    onChange: (_key, object, before) => {
+      const uid = (object ?? before)?.metadata.uid ?? "";
+      runner.setDesired(uid, object);
+    },
+    onSynced: () => runner.listed(reflector.list().map(({ metadata }) => metadata.uid ?? "")),
+  });
+  const agent: Agent = {
+    runner,
+    end: async () => {
+      end.abort();
+      await runner.stop();
+    },
+  };
+  return agent;
+}
+
+const quiet: Log = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: (data, message) => {
+    // A failing test should show what the runner found unexpected.
+    process.stderr.write(`${message} ${JSON.stringify(data, undefined, 1)}\n`);
+  },
+  child: () => quiet,
+};

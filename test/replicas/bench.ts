@@ -1,0 +1,219 @@
+/** A runner on real parts for tests: the shared API server, the real llama-server or a tiny faulty program, a store in a folder. */
+import { chmodSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { networkInterfaces, tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, vi } from "vitest";
+import { createEngineDrivers } from "../../agent/engines/registry.ts";
+import {
+  FINALIZER_ENGINE,
+  LABEL_HOST,
+  LABEL_SERVICE_NAME,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { type Agent, type AgentChanges, type AgentPlace, startAgentAt } from "./agent.ts";
+
+export interface Bench extends AsyncDisposable {
+  readonly stateDir: string;
+  readonly modelPath: string;
+  readonly address: string;
+  readonly client: KubeClient;
+  readonly place: AgentPlace;
+  readonly startAgent: (changes?: AgentChanges) => Promise<Agent>;
+  readonly createReplica: (
+    name: string,
+    change?: (spec: InferenceReplica["spec"]) => void,
+  ) => Promise<InferenceReplica>;
+  readonly replica: (name: string) => Promise<InferenceReplica | undefined>;
+  readonly slice: (name: string) => Promise<EndpointSlice | undefined>;
+  readonly deleteReplica: (name: string) => Promise<void>;
+  /** Waits until status has the phase; the answer is the replica. */
+  readonly untilPhase: (name: string, phase: string, timeoutMs?: number) => Promise<InferenceReplica>;
+  /** Waits until status names the reason of an engine's end. */
+  readonly untilExit: (name: string, reason: string) => Promise<InferenceReplica>;
+  /** An executable that answers --help and --version like the real one and otherwise runs `script`, with it in $REAL. */
+  readonly program: (script: string, path?: string) => string;
+  /** Drivers that know the one path only. */
+  readonly drivers: (path: string, searchPath: string) => AgentChanges["drivers"] & {};
+  /** The numbers in a file under the root, once there are that many. */
+  readonly lines: (file: string, count: number) => Promise<readonly number[]>;
+}
+
+let hosts = 0;
+
+/** Cleans up engines, files and objects when disposed. */
+export async function createBench(kubeconfig: string, namespace: string): Promise<Bench> {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "metalbridge-runner-")));
+  const stateDir = join(root, "state");
+  const modelPath = join(root, "tiny.gguf");
+  await writeTinyGguf(modelPath);
+  hosts += 1;
+  const hostName = `bench-${process.pid}-${hosts}`;
+  const address = outsideAddress();
+  const connection = await connect({ kubeconfigPath: kubeconfig });
+  const client = createClient(connection);
+  const agents = new Set<Agent>();
+  const get = async (name: string): Promise<InferenceReplica | undefined> => {
+    const answer = await client.get(INFERENCE_REPLICAS, { name, namespace });
+    return answer.ok ? answer.value : undefined;
+  };
+  const place = { root, kubeconfig, hostName, address };
+  const startAgent: Bench["startAgent"] = async (changes = {}) => {
+    const agent = await startAgentAt(place, changes);
+    agents.add(agent);
+    return { ...agent, end: () => agent.end().finally(() => agents.delete(agent)) };
+  };
+
+  return {
+    stateDir,
+    place,
+    modelPath,
+    address,
+    client,
+    startAgent,
+    replica: get,
+    createReplica: async (name, change) => {
+      const object = newReplica({ name, namespace, hostName, modelPath });
+      change?.(object.spec);
+      const slice = newSlice({ name, namespace, hostName });
+      const made = await client.create(ENDPOINT_SLICES, slice);
+      if (!made.ok) throw new Error(made.error.message);
+      const answer = await client.create(INFERENCE_REPLICAS, object);
+      if (!answer.ok) throw new Error(answer.error.message);
+      return answer.value;
+    },
+    slice: async (name) => {
+      const answer = await client.get(ENDPOINT_SLICES, { name, namespace });
+      return answer.ok ? answer.value : undefined;
+    },
+    deleteReplica: async (name) => {
+      const answer = await client.remove(INFERENCE_REPLICAS, { name, namespace });
+      if (!answer.ok) throw new Error(answer.error.message);
+    },
+    untilPhase: (name, phase, timeoutMs = 20_000) =>
+      vi.waitFor(
+        async () => {
+          const found = await get(name);
+          if (found?.status?.phase === phase) return found;
+          throw new Error(
+            `${name} is ${found?.status?.phase} (${found?.status?.reason}): ${found?.status?.message}`,
+          );
+        },
+        { timeout: timeoutMs, interval: 20 },
+      ),
+    untilExit: (name, reason) =>
+      vi.waitFor(
+        async () => {
+          const found = await get(name);
+          if (found?.status?.lastExit?.reason === reason) return found;
+          throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+        },
+        { timeout: 20_000, interval: 20 },
+      ),
+    program: (script, path = join(root, `engine-${Math.random().toString(36).slice(2)}`)) => {
+      const ask = 'case "$*" in *--help*|*--version*|*--list-devices*) exec "$REAL" "$@";; esac';
+      writeFileSync(path, `#!/bin/sh\nREAL=${findLlamaServer() ?? "false"}\n${ask}\n${script}\n`);
+      chmodSync(path, 0o755);
+      return path;
+    },
+    drivers: (path, searchPath) =>
+      createEngineDrivers({ env: { PATH: searchPath }, paths: { llamacpp: [path] } }),
+    lines: (file, count) =>
+      vi.waitFor(
+        () => {
+          const found = readFileSync(join(root, file), "utf8").trim().split("\n");
+          if (found.length < count) throw new Error(`${found.length} of ${count} lines`);
+          return found.map(Number);
+        },
+        { timeout: 20_000, interval: 20 },
+      ),
+    [Symbol.asyncDispose]: async () => {
+      await removeAll(client, namespace);
+      if (agents.size === 0) await startAgent();
+      await vi.waitFor(
+        () => {
+          for (const { runner } of agents) expect(runner.snapshot()).toEqual([]);
+        },
+        { timeout: 20_000, interval: 50 },
+      );
+      for (const agent of [...agents]) await agent.end();
+      rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An address of this machine that an EndpointSlice may hold. */
+function outsideAddress(): string {
+  for (const list of Object.values(networkInterfaces())) {
+    const found = list?.find(({ internal, family }) => !internal && family === "IPv4");
+    if (found !== undefined) return found.address;
+  }
+  throw new Error("this machine has no address beside loopback");
+}
+
+async function removeAll(client: KubeClient, namespace: string): Promise<void> {
+  const found = await client.list(INFERENCE_REPLICAS, { namespace });
+  if (!found.ok) throw new Error(found.error.message);
+  for (const { metadata } of found.value.items) {
+    await client.remove(INFERENCE_REPLICAS, { name: metadata.name, namespace });
+  }
+}
+
+interface Names {
+  readonly name: string;
+  readonly namespace: string;
+  readonly hostName: string;
+}
+
+function newSlice({ name, namespace, hostName }: Names): EndpointSlice {
+  return {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: {
+      name,
+      namespace,
+      labels: {
+        [LABEL_HOST]: hostName,
+        [LABEL_SERVICE_NAME]: "chat",
+        [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY,
+      },
+    },
+    addressType: "IPv4",
+    endpoints: [],
+    ports: [],
+  } as EndpointSlice;
+}
+
+function newReplica({
+  name,
+  namespace,
+  hostName,
+  modelPath,
+}: Names & { readonly modelPath: string }): InferenceReplica {
+  return {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "InferenceReplica",
+    metadata: { name, namespace, finalizers: [FINALIZER_ENGINE] },
+    spec: {
+      template: {
+        hostName,
+        serviceName: "chat",
+        serviceUid: "0d9c3f0e-3c35-4f7a-9d4c-0d4b2c8a7f11",
+        revision: "0123456789",
+        runtime: "llamacpp",
+        model: { source: modelPath, files: [], format: "gguf", refreshPolicy: "IfNotPresent" },
+        engine: { mode: "chat", contextSize: 512, parallelSlots: 1 },
+      },
+      memory: { claimBytes: 64 * 1024 ** 2, weightsBytes: 1024 ** 2 },
+    },
+  } as unknown as InferenceReplica;
+}
