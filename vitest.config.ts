@@ -20,7 +20,10 @@ export default defineConfig({
         test: {
           name: "cluster",
           sequence: { groupOrder: 1 },
-          include: ["{src,agent,controller,launchd,cli}/**/*.cluster.test.ts", "test/cluster/**/*.test.ts"],
+          include: [
+            "{src,agent,controller,launchd,cli,test}/**/*.cluster.test.ts",
+            "test/cluster/**/*.test.ts",
+          ],
           globalSetup: ["test/cluster/global-setup.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,

@@ -26,12 +26,16 @@ export function whyNotHere(): string | undefined {
 /** 10.77.N.1 on this machine, 10.77.N.2 inside; the device's name makes N ours alone. */
 export async function createNamespacePair(): Promise<NamespacePair> {
   await removeLeftovers();
+  let cause: unknown;
   const first = Math.floor(Math.random() * SUBNETS);
   for (let step = 0; step < SUBNETS; step += 1) {
     const subnet = (first + step) % SUBNETS;
     const device = `mbtest${subnet}`;
     const name = `${PREFIX}${subnet}-${process.pid}`;
-    await ip(["netns", "add", name]);
+    const named = await ip(["netns", "add", name]).catch((error: unknown) => {
+      cause = error;
+    });
+    if (named === undefined) continue;
     const remove = async () => {
       await ip(["netns", "delete", name]).catch(() => {});
       // Gone with its peer, but only some time after the namespace.
@@ -60,7 +64,7 @@ export async function createNamespacePair(): Promise<NamespacePair> {
     await configure(pair, device).catch((error) => remove().then(() => Promise.reject(error)));
     return pair;
   }
-  throw new Error(`all ${SUBNETS} test networks are in use: ip netns list`);
+  throw new Error(`all ${SUBNETS} test networks are in use: ip netns list`, { cause });
 }
 
 async function configure(pair: NamespacePair, device: string): Promise<void> {

@@ -74,5 +74,6 @@ async function answers(program) {
   if (!isExecutable(program)) return "it is not an executable file";
   const result = await run(program, ["--version"], { timeoutMs: 20_000 });
   if (result.code === 0) return undefined;
-  return result.tail.slice(-300) || `it ended with ${result.signal ?? result.code}`;
+  const [said = ""] = result.tail.split("\n");
+  return `it ended with ${result.signal ?? `exit code ${result.code}`} ${said.slice(0, 200)}`.trim();
 }
