@@ -101,7 +101,7 @@ export const agentConfigSchema = z.strictObject({
   disk: z
     .strictObject({
       quota: bytes.describe("Most space for stored models. Absent: no limit.").optional(),
-      reserve: bytes.describe("Free space that downloads leave on the volume.").default(5 * 1024 ** 3),
+      reserve: bytes.describe("Free space that downloads leave on the volume.").prefault("5Gi"),
     })
     .prefault({}),
   memory: z

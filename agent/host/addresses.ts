@@ -6,8 +6,8 @@ import { isAddressWithin, unusableBecause } from "../config/address.ts";
 export interface AddressQuestion {
   /** In order of preference; empty means: the route's. */
   readonly configured: readonly string[];
-  /** `Host.spec.addresses`; empty allows any. */
-  readonly allowed: readonly string[];
+  /** `Host.spec.addresses`; undefined while the Host is not known, which forbids nothing yet. */
+  readonly allowed: readonly string[] | undefined;
   readonly routed: string | undefined;
 }
 
@@ -34,10 +34,10 @@ export function chooseAddress(
     };
   }
   const permitted = candidates.filter(
-    (address) => question.allowed.length === 0 || isAddressWithin(address, question.allowed),
+    (address) => question.allowed === undefined || isAddressWithin(address, question.allowed),
   );
   if (permitted.length === 0) {
-    const why = `${candidates.join(", ")} is not among spec.addresses of the Host (${question.allowed.join(", ")})`;
+    const why = `${candidates.join(", ")} is not among spec.addresses of the Host (${question.allowed?.join(", ") || "there is none"})`;
     return { at: "none", code: "AddressNotRegistered", why };
   }
   const address = permitted.find((candidate) => up.has(candidate));

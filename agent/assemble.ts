@@ -1,0 +1,188 @@
+/** Builds the agent's parts and ties them together; nothing runs yet but what was asked of the machine. */
+import { join } from "node:path";
+import type { MetalbridgeError } from "../src/errors.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { createEventRecorder } from "../src/kube/events.ts";
+import type { Clock, Log } from "../src/ports.ts";
+import type { Environment } from "./config/environment.ts";
+import type { AgentConfig } from "./config/schema.ts";
+import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
+import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
+import { type AddressAnswer, chooseAddress, routedAddress } from "./host/addresses.ts";
+import { createRunCommand } from "./host/command.ts";
+import { createHostReader } from "./host/reader.ts";
+import type { EngineProcesses } from "./process/engine-process.ts";
+import { createIdentity } from "./process/identity/identity.ts";
+import { createEngineProcesses } from "./process/processes.ts";
+import { readInstanceId } from "./registration/instance-id.ts";
+import { createLateClient, type LateClient } from "./registration/late-client.ts";
+import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
+import type { Trouble } from "./registration/registration.ts";
+import type { ReplicaRunner } from "./replicas/ports.ts";
+import { createReplicaRunner } from "./replicas/runner.ts";
+import type { MetricsFacts } from "./server/metrics.ts";
+import { startSession } from "./session.ts";
+import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
+import { openStore } from "./store/store.ts";
+import type { ModelStore, StoreOptions } from "./store/types.ts";
+
+export interface Wiring {
+  readonly config: AgentConfig;
+  readonly environment: Environment;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export interface Assembled {
+  readonly runner: ReplicaRunner;
+  readonly processes: EngineProcesses;
+  readonly troubles: () => readonly Trouble[];
+  readonly facts: () => MetricsFacts;
+  readonly setConnectTrouble: (error: MetalbridgeError) => void;
+  /** Begins the life with the cluster. */
+  readonly attach: (connection: KubeConnection) => Promise<void>;
+}
+
+interface Parts {
+  readonly state: AgentState;
+  readonly store: ModelStore;
+  readonly observer: HostObserver;
+  readonly runner: ReplicaRunner;
+  readonly lateClient: LateClient;
+  readonly lateEndpoints: LateEndpoints;
+  readonly address: () => AddressAnswer;
+}
+
+const ADDRESS_MS = 5_000;
+
+export async function assemble(wiring: Wiring): Promise<Assembled> {
+  const { config, clock, log, signal, environment } = wiring;
+  const state: AgentState = {};
+  const store = await openStore(storeOptions(wiring));
+  const paths = { llamacpp: config.llamaServer };
+  const drivers = createEngineDrivers({ env: engineEnvironment(environment.all), paths });
+  const processes = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) });
+  const lateClient = createLateClient();
+  const lateEndpoints = createLateEndpoints();
+  const { client } = lateClient;
+  const address = () =>
+    chooseAddress({
+      configured: config.addresses,
+      allowed: state.host?.spec.addresses,
+      routed: state.routed,
+    });
+  const observer = createHostObserver({
+    reader: createHostReader(config.platform, createRunCommand(environment.toolPath)),
+    ...{ store, clock, log, address },
+    drivers: [...drivers.values()],
+    agentVersion: environment.agentVersion,
+    budgetBytes: config.memory.budget,
+    diskReserveBytes: config.disk.reserve,
+    claimedBytes: () => runner.claimedBytes(),
+    isWorking: () => state.session?.isSynced() === true,
+  });
+  const memoryBudget = (): number | undefined => budgetOf(state.host, observer.latest());
+  const reporting = { reportingController: "metalbridge.dev/agent", reportingInstance: config.hostName };
+  const runner = createReplicaRunner({
+    ...{ clock, log, store, drivers, processes, memoryBudget, client },
+    recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
+    stateDir: config.stateDir,
+    endpoints: lateEndpoints,
+    portRange: config.portRange,
+    address: () => addressOf(address()),
+    isDryRun: config.dryRun,
+    timings: config.drain,
+  });
+  // Not waited for: asking engines for their devices takes longer than adopting them. Until then nothing is admitted.
+  observer
+    .observe()
+    .then(runner.enqueueAll, (err: unknown) => log.error({ err }, "this machine could not be read"));
+  const parts: Parts = { state, store, observer, runner, lateClient, lateEndpoints, address };
+  return {
+    ...{ processes, runner },
+    setConnectTrouble: (error) => {
+      state.connectTrouble = error;
+    },
+    troubles: () => troublesOf(state),
+    facts: () => factsOf(wiring, parts, memoryBudget()),
+    attach: (connection) => attach(wiring, parts, connection),
+  };
+}
+
+async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
+  const { config, clock, log, signal } = wiring;
+  const { state, store, observer, runner, lateClient, lateEndpoints } = parts;
+  delete state.connectTrouble;
+  state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
+  const routed = state.routed === undefined ? [] : [state.routed];
+  state.session = startSession({
+    ...{ connection, clock, log, signal, lateClient, lateEndpoints, runner },
+    hostName: config.hostName,
+    instanceId: await readInstanceId(config.stateDir),
+    create: config.register
+      ? { addresses: config.addresses.length > 0 ? config.addresses : routed }
+      : undefined,
+    observe: observer.observe,
+    onHost: (host) => {
+      state.host = host;
+      store.setQuota(quotaOf(host) ?? config.disk.quota);
+      runner.enqueueAll();
+    },
+  });
+  watchAddress(wiring, parts.address, () => runner.enqueueAll());
+}
+
+function factsOf(
+  { config, environment }: Wiring,
+  { state, runner }: Parts,
+  budgetBytes: number | undefined,
+): MetricsFacts {
+  return {
+    hostName: config.hostName,
+    version: environment.agentVersion,
+    replicas: runner.snapshot(),
+    claimedBytes: runner.claimedBytes(),
+    budgetBytes,
+    isNameOurs: state.session?.isNameOurs() ?? false,
+    isSynced: state.session?.isSynced() ?? false,
+    watchAgeMs: state.session?.watchAgeMs(),
+  };
+}
+
+function storeOptions({ config, clock, log }: Wiring): StoreOptions {
+  const { huggingFace, sources, disk } = config;
+  return {
+    ...{ clock, log },
+    dir: join(config.stateDir, "models"),
+    allowedRoots: config.modelRoots,
+    hfEndpoint: huggingFace.endpoint,
+    hfToken: huggingFace.token,
+    allowedHosts: sources.allowedHosts,
+    allowLoopback: sources.allowLoopback,
+    allowPrivate: sources.allowPrivateAddresses,
+    quotaBytes: disk.quota,
+    reserveBytes: disk.reserve,
+  };
+}
+
+/** An interface that comes or goes changes what every replica may announce. */
+function watchAddress(
+  { clock, log, signal }: Wiring,
+  address: () => AddressAnswer,
+  onChange: () => void,
+): void {
+  let known = addressOf(address());
+  const look = (): void => {
+    if (signal.aborted) return;
+    const now = addressOf(address());
+    if (now !== known) {
+      log.warn({ before: known, now }, "the address that engines are served on changed");
+      known = now;
+      onChange();
+    }
+    cancel = clock.after(ADDRESS_MS, look);
+  };
+  let cancel = clock.after(ADDRESS_MS, look);
+  signal.addEventListener("abort", () => cancel(), { once: true });
+}

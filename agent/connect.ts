@@ -1,0 +1,37 @@
+/** Loads the kubeconfig, however long it takes until there is one that can be used: engines run on meanwhile. */
+import { describeError, MetalbridgeError } from "../src/errors.ts";
+import { backoffMs } from "../src/kube/backoff.ts";
+import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
+import { waitMs } from "../src/kube/wait.ts";
+import type { Clock, Log } from "../src/ports.ts";
+
+export interface ConnectPorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Each time with the newest reason. */
+  readonly onTrouble: (error: MetalbridgeError) => void;
+}
+
+const RETRY = { firstMs: 500, capMs: 15_000 };
+
+/** Undefined when the signal was aborted first. */
+export async function connectPatiently(
+  options: ConnectOptions,
+  { clock, log, signal, onTrouble }: ConnectPorts,
+): Promise<KubeConnection | undefined> {
+  let said: string | undefined;
+  for (let failures = 1; !signal.aborted; failures += 1) {
+    try {
+      return await connect(options);
+    } catch (error) {
+      if (!(error instanceof MetalbridgeError)) throw error;
+      const message = describeError(error);
+      if (message !== said) log.warn({ code: error.code }, message);
+      said = message;
+      onTrouble(error);
+      await waitMs(clock, backoffMs(failures, RETRY), signal);
+    }
+  }
+  return undefined;
+}

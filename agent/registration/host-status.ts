@@ -1,0 +1,160 @@
+/** From what was observed of the machine to its Host status. Pure; noise is not a change. */
+import {
+  type Condition,
+  type ConditionUpdate,
+  getCondition,
+  setCondition,
+} from "../../src/api/conditions.ts";
+import { API_VERSION } from "../../src/api/group.ts";
+import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import { formatBytes } from "../../src/placement/bytes.ts";
+import type { AddressAnswer } from "../host/addresses.ts";
+import type { MemoryReading } from "../host/reader.ts";
+
+export interface ObservedHost {
+  readonly info: HostInfo;
+  readonly address: AddressAnswer;
+  readonly memory: MemoryReading;
+  readonly gpuBudgetBytes: number | undefined;
+  readonly claimedBytes: number;
+  readonly disk:
+    | { readonly totalBytes: number; readonly freeBytes: number; readonly storeBytes: number }
+    | undefined;
+  readonly diskReserveBytes: number;
+  readonly runtimes: readonly HostRuntime[];
+  readonly models: readonly HostModel[];
+  /** True once replicas were listed and engines adopted. */
+  readonly isWorking: boolean;
+}
+
+const MIB = 2 ** 20;
+const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready"];
+
+/** The whole of what the agent owns in the Host's status. */
+export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
+  const before = host.status;
+  const own = (before?.conditions ?? []).filter((condition) => OWN_CONDITIONS.includes(condition.type));
+  const { generation } = host.metadata;
+  const conditions = [readiness(seen), memoryPressure(seen), diskPressure(seen)].reduce<Condition[]>(
+    (list, update) =>
+      setCondition(list, { ...update, observedGeneration: generation }, keptSince(own, update, nowIso)),
+    own,
+  );
+  const status: HostStatus = {
+    conditions,
+    addresses: seen.address.at === "up" ? [seen.address.address] : [],
+    info: seen.info,
+    runtimes: [...seen.runtimes],
+    memory: memoryStatus(before?.memory, seen),
+    models: [...seen.models],
+  };
+  if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
+  const { name, uid } = host.metadata;
+  return {
+    apiVersion: API_VERSION,
+    kind: "Host",
+    metadata: { name, ...(uid === undefined ? {} : { uid }) },
+    status,
+  } as Host;
+}
+
+function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: string): string {
+  const known = getCondition(own, update.type);
+  return known?.status === update.status ? known.lastTransitionTime : nowIso;
+}
+
+function readiness({ address, isWorking }: ObservedHost): ConditionUpdate {
+  if (address.at === "none") {
+    return {
+      type: "Ready",
+      status: "False",
+      reason: address.code,
+      message: explain(address.code, address.why),
+    };
+  }
+  if (!isWorking) {
+    return {
+      type: "Ready",
+      status: "False",
+      reason: "Starting",
+      message: "the agent has not read its replicas yet",
+    };
+  }
+  return {
+    type: "Ready",
+    status: "True",
+    reason: "AgentReady",
+    message: `engines can be served on ${address.address}`,
+  };
+}
+
+function memoryPressure({ memory }: ObservedHost): ConditionUpdate {
+  const type = "MemoryPressure";
+  switch (memory.pressure) {
+    case "Normal":
+      return { type, status: "False", reason: "Normal", message: "memory is available" };
+    case "Warning":
+    case "Critical":
+      return {
+        type,
+        status: "True",
+        reason: memory.pressure,
+        message: "memory is short: no new engine starts until it has recovered",
+      };
+    case "Unknown":
+      return {
+        type,
+        status: "Unknown",
+        reason: "ReadingFailed",
+        message: "the system does not say how short memory is",
+      };
+    default:
+      return memory.pressure satisfies never;
+  }
+}
+
+function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate {
+  const type = "DiskPressure";
+  if (disk === undefined)
+    return { type, status: "Unknown", reason: "ReadingFailed", message: "free disk space could not be read" };
+  if (disk.freeBytes >= diskReserveBytes)
+    return { type, status: "False", reason: "Normal", message: "disk space is available" };
+  const why = `less than the reserve of ${formatBytes(diskReserveBytes)} is free`;
+  return { type, status: "True", reason: "DiskFull", message: explain("DiskFull", why) };
+}
+
+function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostMemory {
+  const { memory, gpuBudgetBytes, claimedBytes } = seen;
+  const { totalBytes } = memory;
+  const step = Math.max(256 * MIB, (totalBytes ?? 0) / 20);
+  const status: HostMemory = { claimedBytes, claimed: formatBytes(claimedBytes), pressure: memory.pressure };
+  if (totalBytes !== undefined) Object.assign(status, { totalBytes, total: formatBytes(totalBytes) });
+  if (gpuBudgetBytes !== undefined) status.gpuBudgetBytes = gpuBudgetBytes;
+  if (memory.availableBytes !== undefined)
+    status.availableBytes = steady(before?.availableBytes, memory.availableBytes, step);
+  if (memory.wiredBytes !== undefined)
+    status.wiredBytes = steady(before?.wiredBytes, memory.wiredBytes, step);
+  return status;
+}
+
+function diskStatus(
+  before: HostStatus["disk"],
+  disk: NonNullable<ObservedHost["disk"]>,
+): NonNullable<HostStatus["disk"]> {
+  const step = Math.max(1024 * MIB, disk.totalBytes / 50);
+  return {
+    totalBytes: disk.totalBytes,
+    freeBytes: steady(before?.freeBytes, disk.freeBytes, step),
+    usedBytes: steady(before?.usedBytes, disk.storeBytes, 64 * MIB),
+  };
+}
+
+/** The last written value until the reading has left it by a whole step. */
+function steady(before: number | undefined, now: number, step: number): number {
+  return before !== undefined && Math.abs(now - before) < step ? before : Math.round(now / MIB) * MIB;
+}
+
+function explain(code: ErrorCode, why: string): string {
+  return describeError(new MetalbridgeError(code, why));
+}

@@ -1,0 +1,110 @@
+/** Gathers what the Host status says: cheap readings each time, expensive ones remembered for a while. */
+import type { HostInfo, HostRuntime } from "../../src/api/host.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { EngineDriver } from "../engines/engine.ts";
+import type { AddressAnswer } from "../host/addresses.ts";
+import type { HostReader, MemoryReading } from "../host/reader.ts";
+import type { ModelStore } from "../store/types.ts";
+import type { ObservedHost } from "./host-status.ts";
+
+export interface HostObserverOptions {
+  readonly reader: HostReader;
+  readonly store: Pick<ModelStore, "list" | "disk">;
+  readonly drivers: readonly EngineDriver[];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly agentVersion: string;
+  /** The operator's word on this machine; wins over every reading. */
+  readonly budgetBytes: number | undefined;
+  readonly diskReserveBytes: number;
+  readonly address: () => AddressAnswer;
+  readonly claimedBytes: () => number;
+  readonly isWorking: () => boolean;
+}
+
+export interface HostObserver {
+  readonly observe: () => Promise<ObservedHost>;
+  /** The last readings; undefined before the first. */
+  readonly latest: () =>
+    | { readonly memory: MemoryReading; readonly gpuBudgetBytes: number | undefined }
+    | undefined;
+}
+
+const STORE_MS = 30_000;
+const ENGINES_MS = 600_000;
+
+export function createHostObserver(options: HostObserverOptions): HostObserver {
+  const { reader, store, drivers, clock, log } = options;
+  const info = remembered(clock, Number.POSITIVE_INFINITY, () => reader.info());
+  const runtimes = remembered(clock, ENGINES_MS, () => detectAll(drivers, log));
+  const budget = remembered(
+    clock,
+    ENGINES_MS,
+    async () => options.budgetBytes ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
+  );
+  const disk = remembered(clock, STORE_MS, async () => store.disk().catch(() => undefined));
+  const models = remembered(clock, STORE_MS, () => store.list());
+  let last: ReturnType<HostObserver["latest"]>;
+  return {
+    latest: () => last,
+    observe: async () => {
+      const memory = await reader.memory();
+      const gpuBudgetBytes = await budget();
+      last = { memory, gpuBudgetBytes };
+      const known: HostInfo = { ...(await info()), agentVersion: options.agentVersion };
+      return {
+        info: known,
+        memory,
+        gpuBudgetBytes,
+        address: options.address(),
+        claimedBytes: options.claimedBytes(),
+        disk: await disk(),
+        diskReserveBytes: options.diskReserveBytes,
+        runtimes: await runtimes(),
+        models: (await models()).map((model) => ({ ...model })),
+        isWorking: options.isWorking(),
+      };
+    },
+  };
+}
+
+/** The largest device that an engine sees; engines without one say nothing. */
+async function deviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
+  for (const driver of drivers) {
+    const devices = await driver.devices().catch(() => "unknown" as const);
+    if (devices === "unknown") continue;
+    const largest = Math.max(0, ...devices.map((device) => device.totalBytes));
+    if (largest > 0) return largest;
+  }
+  return undefined;
+}
+
+async function detectAll(drivers: readonly EngineDriver[], log: Log): Promise<HostRuntime[]> {
+  const found: HostRuntime[] = [];
+  for (const driver of drivers) {
+    try {
+      const detected = await driver.detect();
+      if (detected !== undefined)
+        found.push({ name: driver.runtime, version: detected.version, path: detected.path });
+    } catch (err) {
+      log.warn({ err, runtime: driver.runtime }, "engine found but not usable");
+    }
+  }
+  return found;
+}
+
+/** Asks again when the answer is older than `maxAgeMs`; one question at a time. */
+function remembered<T>(clock: Clock, maxAgeMs: number, ask: () => Promise<T>): () => Promise<T> {
+  let answer: { readonly value: Promise<T>; readonly atMs: number } | undefined;
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (answer !== undefined && nowMs - answer.atMs < maxAgeMs) return answer.value;
+    const value = ask();
+    const mine = { value, atMs: nowMs };
+    answer = mine;
+    value.catch(() => {
+      if (answer === mine) answer = undefined;
+    });
+    return value;
+  };
+}

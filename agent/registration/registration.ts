@@ -1,0 +1,214 @@
+/** The host in the cluster: its Host object, its Lease, its status. Waits for whatever is missing and says so once. */
+import { MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import { describeError, MetalbridgeError } from "../../src/errors.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import { keepLease } from "../../src/kube/lease.ts";
+import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { hostStatusBody, type ObservedHost } from "./host-status.ts";
+
+export interface RegistrationOptions {
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly hostName: string;
+  readonly instanceId: string;
+  /** Create the Host, with these addresses in its spec, if it is not there. */
+  readonly create: { readonly addresses: readonly string[] } | undefined;
+  readonly observe: () => Promise<ObservedHost>;
+  /** The name became ours, or was found with another agent. */
+  readonly onNameOurs: () => void;
+  readonly onNameTaken: () => void;
+  /** The operator's word changed. */
+  readonly onHost: (host: Host | undefined) => void;
+}
+
+export type Trouble = { readonly code: string; readonly message: string };
+
+export interface Registration {
+  readonly isNameOurs: () => boolean;
+  /** What keeps this host from being registered; empty when nothing does. */
+  readonly troubles: () => readonly Trouble[];
+  /** Writes the status soon if it changed. */
+  readonly report: () => void;
+}
+
+const OBSERVE_MS = 5_000;
+const SOON_MS = 100;
+const CREATE_RETRY_MS = 5_000;
+
+export function startRegistration(options: RegistrationOptions): Registration {
+  const registrar = new Registrar(options);
+  registrar.start();
+  return {
+    isNameOurs: () => registrar.isOurs,
+    troubles: () => [...registrar.troubles.values()],
+    report: () => registrar.reportIn(SOON_MS),
+  };
+}
+
+class Registrar {
+  readonly troubles = new Map<string, Trouble>();
+  isOurs = false;
+  readonly #options: RegistrationOptions;
+  #host: Host | undefined;
+  #isReporting = false;
+  #cancelReport: (() => void) | undefined;
+  #cancelCreate: (() => void) | undefined;
+
+  constructor(options: RegistrationOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const { connection, client, clock, log, signal, hostName, instanceId } = this.#options;
+    const shared = { clock, log, signal };
+    startReflector<Host>({
+      ...shared,
+      connection,
+      kind: HOSTS,
+      fieldSelector: `metadata.name=${hostName}`,
+      onChange: (_, host) => this.#onHost(host),
+      onSynced: () => {
+        this.#settle("host");
+        if (this.#host === undefined) this.#onHost(undefined);
+      },
+      onTrouble: (failure) => this.#trouble("host", explainFailure(failure)),
+    });
+    keepLease({
+      ...shared,
+      client,
+      name: hostName,
+      namespace: NAMESPACE_HOSTS,
+      holder: `${hostName}_${instanceId}`,
+      onRenewed: () => this.#onHeld(),
+      onTaken: (holder) => this.#onTaken(holder),
+      onTrouble: (failure) => this.#trouble("lease", leaseError(failure)),
+    });
+    signal.addEventListener("abort", () => this.#stop(), { once: true });
+  }
+
+  /** Sooner wins over a report that is already planned. */
+  reportIn(delayMs: number): void {
+    const { clock, signal } = this.#options;
+    if (signal.aborted || this.#host === undefined) return;
+    this.#cancelReport?.();
+    this.#cancelReport = clock.after(delayMs, () => void this.#report());
+  }
+
+  #onHost(host: Host | undefined): void {
+    const isNew = host !== undefined && this.#host?.metadata.uid !== host.metadata.uid;
+    this.#host = host;
+    this.#options.onHost(host);
+    if (host === undefined) {
+      this.#onAbsent();
+      return;
+    }
+    this.#settle("registered");
+    if (isNew) this.reportIn(0);
+  }
+
+  #onAbsent(): void {
+    const { create, hostName } = this.#options;
+    if (create !== undefined) return void this.#create(create.addresses);
+    this.#trouble(
+      "registered",
+      new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
+        summary: "register it, or start the agent with --register",
+        command: `metalbridge host add ${hostName}`,
+      }),
+    );
+  }
+
+  async #create(addresses: readonly string[]): Promise<void> {
+    const { client, clock, hostName, signal, log } = this.#options;
+    const made = await client.create(HOSTS, {
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "Host",
+      metadata: { name: hostName },
+      spec: { addresses: [...addresses] },
+    } as unknown as Host);
+    if (made.ok) return log.info({ host: hostName, addresses }, "host registered");
+    if (made.error.kind === "alreadyExists" || signal.aborted) return;
+    this.#trouble("registered", explainFailure(made.error));
+    this.#cancelCreate = clock.after(CREATE_RETRY_MS, () => {
+      if (this.#host === undefined) this.#onAbsent();
+    });
+  }
+
+  #onHeld(): void {
+    this.#settle("lease");
+    if (this.isOurs) return;
+    this.isOurs = true;
+    this.#options.onNameOurs();
+    this.reportIn(0);
+  }
+
+  #onTaken(holder: string): void {
+    const { hostName, onNameTaken } = this.#options;
+    this.#trouble(
+      "lease",
+      new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
+    );
+    this.isOurs = false;
+    onNameTaken();
+  }
+
+  async #report(): Promise<void> {
+    if (this.#isReporting) return this.reportIn(SOON_MS);
+    this.#isReporting = true;
+    try {
+      await this.#write();
+    } catch (err) {
+      this.#options.log.error({ err }, "host status not made");
+    } finally {
+      this.#isReporting = false;
+      this.reportIn(OBSERVE_MS);
+    }
+  }
+
+  async #write(): Promise<void> {
+    const { client, clock, observe } = this.#options;
+    const seen = await observe();
+    const host = this.#host;
+    if (host === undefined || !this.isOurs) return;
+    const body = hostStatusBody(host, seen, new Date(clock.nowMs()).toISOString());
+    const applied = await client.apply(HOSTS, body, {
+      manager: MANAGER_AGENT,
+      subresource: "status",
+      current: host,
+    });
+    if (!applied.ok) return this.#trouble("status", explainFailure(applied.error));
+    this.#settle("status");
+    if (applied.value.sent && this.#host?.metadata.uid === applied.value.object.metadata.uid)
+      this.#host = applied.value.object;
+  }
+
+  #stop(): void {
+    this.#cancelReport?.();
+    this.#cancelCreate?.();
+  }
+
+  #trouble(about: string, error: MetalbridgeError): void {
+    const known = this.troubles.get(about);
+    const message = describeError(error);
+    this.troubles.set(about, { code: error.code, message });
+    if (known?.code !== error.code) this.#options.log.warn({ code: error.code, about }, message);
+  }
+
+  #settle(about: string): void {
+    if (this.troubles.delete(about)) this.#options.log.info({ about }, "resolved");
+  }
+}
+
+/** A missing namespace looks like a missing Lease: the parts of Metalbridge in the cluster are not installed. */
+function leaseError(failure: ApiFailure): MetalbridgeError {
+  if (failure.kind !== "notFound") return explainFailure(failure);
+  return new MetalbridgeError("CrdsNotInstalled", `the namespace ${NAMESPACE_HOSTS} is missing`);
+}

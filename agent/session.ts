@@ -1,0 +1,105 @@
+/** The agent's life with the cluster: Lease and Host, then replicas and slices, for as long as the host name is ours. */
+import type { Host } from "../src/api/host.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import type { MetalbridgeError } from "../src/errors.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import type { Reflector } from "../src/kube/types.ts";
+import type { Clock, Log } from "../src/ports.ts";
+import { createEndpoints } from "./endpoints/endpoints.ts";
+import type { LateEndpoints } from "./endpoints/late-endpoints.ts";
+import type { ObservedHost } from "./registration/host-status.ts";
+import type { LateClient } from "./registration/late-client.ts";
+import { type Registration, startRegistration, type Trouble } from "./registration/registration.ts";
+import { watchReplicas } from "./replica-watch.ts";
+import type { ReplicaRunner } from "./replicas/ports.ts";
+
+export interface SessionOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly hostName: string;
+  readonly instanceId: string;
+  readonly create: { readonly addresses: readonly string[] } | undefined;
+  readonly lateClient: LateClient;
+  readonly lateEndpoints: LateEndpoints;
+  readonly runner: ReplicaRunner;
+  readonly observe: () => Promise<ObservedHost>;
+  readonly onHost: (host: Host | undefined) => void;
+}
+
+export interface Session {
+  readonly isNameOurs: () => boolean;
+  readonly isSynced: () => boolean;
+  readonly watchAgeMs: () => number | undefined;
+  readonly troubles: () => readonly Trouble[];
+}
+
+export const USER_AGENT = "metalbridge-agent";
+
+export function startSession(options: SessionOptions): Session {
+  const { connection, clock, log, signal, runner, lateClient, lateEndpoints } = options;
+  const client = createClient(connection, { userAgent: USER_AGENT });
+  lateClient.connect(client);
+  let replicas: Reflector<InferenceReplica> | undefined;
+  let watching: AbortController | undefined;
+  let watchTrouble: MetalbridgeError | undefined;
+  let registration: Registration | undefined;
+
+  const endpoints = createEndpoints({
+    ...{ connection, client, clock, log, signal },
+    hostName: options.hostName,
+    mayWrite: () => watching !== undefined,
+    onChange: (key) => {
+      const uid = replicas?.get(key)?.metadata.uid;
+      if (uid !== undefined) runner.enqueue(uid);
+    },
+  });
+  lateEndpoints.connect(endpoints);
+
+  const begin = (): void => {
+    lateClient.setMayWrite(true);
+    watching = new AbortController();
+    replicas = watchReplicas({
+      ...{ connection, clock, log, runner },
+      hostName: options.hostName,
+      signal: AbortSignal.any([signal, watching.signal]),
+      onSynced: () => {
+        watchTrouble = undefined;
+        registration?.report();
+      },
+      onTrouble: (error) => {
+        if (watchTrouble?.code !== error.code) log.warn({ code: error.code }, error.message);
+        watchTrouble = error;
+      },
+    });
+  };
+  const end = (): void => {
+    lateClient.setMayWrite(false);
+    watching?.abort();
+    watching = undefined;
+  };
+  registration = startRegistration({
+    ...{ connection, client, clock, log, signal },
+    ...options,
+    client,
+    onNameOurs: begin,
+    onNameTaken: end,
+  });
+  return {
+    isNameOurs: registration.isNameOurs,
+    isSynced: () => watching !== undefined && replicas?.isSynced() === true,
+    watchAgeMs: () => ageOf(replicas?.lastSignMs(), clock),
+    troubles: () => [
+      ...(registration?.troubles() ?? []),
+      ...(replicas?.isSynced() === true || watchTrouble === undefined
+        ? []
+        : [{ code: watchTrouble.code, message: watchTrouble.message }]),
+    ],
+  };
+}
+
+function ageOf(sinceMs: number | undefined, clock: Clock): number | undefined {
+  return sinceMs === undefined ? undefined : clock.monotonicMs() - sinceMs;
+}

@@ -1,0 +1,55 @@
+/** Small views of the agent's state. Pure. */
+import { parseQuantity } from "../src/api/fields/quantity.ts";
+import { type Host, hostSchema } from "../src/api/host.ts";
+import type { MetalbridgeError } from "../src/errors.ts";
+import { hostBudget } from "../src/placement/budget.ts";
+import type { AddressAnswer } from "./host/addresses.ts";
+import type { MemoryReading } from "./host/reader.ts";
+import type { Trouble } from "./registration/registration.ts";
+import type { Session } from "./session.ts";
+
+/** What the agent learns while it runs. */
+export interface AgentState {
+  host?: Host | undefined;
+  routed?: string | undefined;
+  session?: Session;
+  connectTrouble?: MetalbridgeError;
+}
+
+/** The same sum that placement does, on this machine's own readings. Undefined while they fail. */
+export function budgetOf(
+  host: Host | undefined,
+  latest: { readonly memory: MemoryReading; readonly gpuBudgetBytes: number | undefined } | undefined,
+): number | undefined {
+  if (latest === undefined) return undefined;
+  const { totalBytes } = latest.memory;
+  const memory = {
+    ...(totalBytes === undefined ? {} : { totalBytes }),
+    ...(latest.gpuBudgetBytes === undefined ? {} : { gpuBudgetBytes: latest.gpuBudgetBytes }),
+  };
+  const budget = hostBudget({
+    spec: host?.spec ?? hostSchema.parse({ metadata: { name: "unknown" } }).spec,
+    status: { memory },
+  });
+  return budget.known ? budget.bytes : undefined;
+}
+
+/** The operator's disk quota. */
+export function quotaOf(host: Host | undefined): number | undefined {
+  const quota = host?.spec.disk?.quota;
+  return quota === undefined ? undefined : parseQuantity(quota);
+}
+
+export function addressOf(answer: AddressAnswer): string | undefined {
+  return answer.at === "up" ? answer.address : undefined;
+}
+
+/** Why the agent is not ready, most basic reason first. */
+export function troublesOf({ session, connectTrouble }: AgentState): readonly Trouble[] {
+  if (connectTrouble !== undefined) return [{ code: connectTrouble.code, message: connectTrouble.message }];
+  if (session === undefined)
+    return [{ code: "Starting", message: "there is no connection to the API server yet" }];
+  const troubles = session.troubles();
+  if (troubles.length > 0 || session.isSynced()) return troubles;
+  return [{ code: "Starting", message: "replicas were not listed yet" }];
+}
