@@ -22,14 +22,14 @@ export function createEngineDrivers(options: EngineOptions): ReadonlyMap<Runtime
   );
 }
 
-const PASSED_ON = ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "LC_ALL", "TZ", "GGML_BACKEND_PATH"];
+const PASSED_ON =
+  /^(PATH|HOME|USER|LOGNAME|TMPDIR|LANG|LC_ALL|TZ|LD_LIBRARY_PATH|(GGML|CUDA|HIP|ROCR|VK)_[A-Z0-9_]+)$/;
 
 /** What of the agent's environment an engine gets. */
 export function engineEnvironment(all: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  return Object.fromEntries(
-    PASSED_ON.flatMap((name) => {
-      const value = all[name];
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(all)) {
+    if (value !== undefined && PASSED_ON.test(name)) kept[name] = value;
+  }
+  return kept;
 }

@@ -26,7 +26,7 @@ export interface HeldFifo {
 export function holdFifo(dir: string, name: string, onNews: () => void): HeldFifo {
   const path = join(dir, name);
   const fd = openReader(path);
-  let held = fd !== undefined && isHeld(fd);
+  let held = fd !== undefined && isHeldOrClose(fd);
   let socket: Socket | undefined;
   const end = () => {
     if (!held) return;
@@ -35,7 +35,6 @@ export function holdFifo(dir: string, name: string, onNews: () => void): HeldFif
     onNews();
   };
   if (fd !== undefined && held) socket = listen(fd, onNews, end);
-  else if (fd !== undefined) closeSync(fd);
   return {
     isHeld: () => held,
     askAgain: () => {
@@ -74,16 +73,28 @@ function isHeld(fd: number): boolean {
     try {
       if (readSync(fd, buffer) === 0) return false;
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code === "EAGAIN";
+      if ((error as NodeJS.ErrnoException).code === "EAGAIN") return true;
+      throw error;
     }
+  }
+}
+
+/** Keeps the descriptor open only where there is something to watch. */
+function isHeldOrClose(fd: number): boolean {
+  let held = false;
+  try {
+    held = isHeld(fd);
+    return held;
+  } finally {
+    if (!held) closeSync(fd);
   }
 }
 
 function isReleased(path: string): boolean {
   const fd = openReader(path);
   if (fd === undefined) return false;
-  const held = isHeld(fd);
-  closeSync(fd);
+  const held = isHeldOrClose(fd);
+  if (held) closeSync(fd);
   return !held;
 }
 

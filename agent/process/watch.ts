@@ -53,7 +53,12 @@ class WatchedEngine implements EngineProcess {
     this.#ports = ports;
     this.#onChange = onChange;
     this.#main = holdFifo(dir, "main", () => this.#settle());
-    this.#alive = holdFifo(dir, "alive", () => this.#settle());
+    try {
+      this.#alive = holdFifo(dir, "alive", () => this.#settle());
+    } catch (error) {
+      this.#main.close();
+      throw error;
+    }
     this.#isWatched = this.#main.isHeld();
   }
 

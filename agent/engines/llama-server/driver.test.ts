@@ -11,6 +11,8 @@ import { createEngineProcesses } from "../../process/processes.ts";
 import { choosePort } from "../ports.ts";
 import { createLlamaServerDriver } from "./driver.ts";
 
+/** Room for streams of many seconds. */
+const LONG = { contextSize: 65_536 };
 const AGENT = fileURLToPath(new URL("../../process/fixtures/agent.ts", import.meta.url));
 
 describe.skipIf(program === undefined)("a real llama-server", () => {
@@ -71,7 +73,10 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
 
   it("survives the agent's SIGKILL in the middle of a stream, which arrives whole, and is adopted with the same pid", async () => {
     await using folder = runFolder();
-    const { driver, dir, prepared, target } = await prepareTiny(folder, {}, { endless: true });
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
     const first = spawn(process.execPath, [AGENT, dir, "", ...prepared.argv], {
       stdio: ["ignore", "pipe", "inherit"],
       env,
@@ -80,7 +85,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const pid = pidIn(dir);
     const answer = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
       method: "POST",
-      body: JSON.stringify({ stream: true, max_tokens: 400, messages: [{ role: "user", content: "Hi" }] }),
+      body: JSON.stringify({ stream: true, max_tokens: 4_000, messages: [{ role: "user", content: "Hi" }] }),
     });
     const reader = (answer.body ?? new ReadableStream()).getReader();
     let text = new TextDecoder().decode((await reader.read()).value);
@@ -89,13 +94,14 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const states = stateLog();
     const engine = await createEngineProcesses(processPorts()).adoptEngine(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
+    expect(await driver.inFlight(target)).toBe(1);
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
       text += new TextDecoder().decode(value);
     }
     expect(text.trimEnd().endsWith("data: [DONE]")).toBe(true);
-    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(300);
+    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(3_000);
     expect(await engine?.logTail(10_000)).toContain("listening");
     expect(await driver.probeRequest(target)).toBe("ok");
     engine?.signal("KILL");
@@ -104,7 +110,10 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
 
   it("counts a running stream as work in flight, and its counters move", async () => {
     await using folder = runFolder();
-    const { driver, dir, prepared, target } = await prepareTiny(folder, {}, { endless: true });
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
     await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     const abort = new AbortController();
@@ -133,7 +142,10 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
   it("in the middle of a stream ends at the second TERM", async () => {
     await using folder = runFolder();
     const states = stateLog();
-    const { driver, dir, prepared, target } = await prepareTiny(folder, {}, { endless: true });
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
     const engine = await createEngineProcesses(processPorts()).startEngine(
       dir,
       { ...prepared, record: {} },

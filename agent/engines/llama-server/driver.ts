@@ -39,7 +39,8 @@ export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
       return contextPerSlot === undefined ? {} : { contextPerSlot };
     },
     devices: async () => {
-      const program = await required(find, options);
+      const program = await find().catch(() => undefined);
+      if (program === undefined) return "unknown";
       const answer = await runProgram(program.path, ["--list-devices"], options.env);
       return "failed" in answer ? "unknown" : (parseDevices(answer.text) ?? "unknown");
     },

@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { describe, expect, it } from "vitest";
+import { ask } from "./http.ts";
+import { createLlamaServerDriver } from "./llama-server/driver.ts";
+
+/** A server that treats each connection as told. */
+async function serve(answer: (socket: Socket) => void) {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    socket.once("data", () => answer(socket));
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    sockets,
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+const http = (body: string, type = "text/plain") =>
+  `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\nconnection: close\r\n\r\n${body}`;
+
+describe("a probe of an engine that", () => {
+  it.each<[string, (socket: Socket) => void, string]>([
+    ["accepts and never answers", () => {}, "no answer within 200 ms"],
+    ["stops in the middle of an answer", (socket) => socket.write(http("half")), "no answer within 200 ms"],
+    ["closes at once", (socket) => socket.end(), "the connection was closed without an answer"],
+    ["speaks no HTTP", (socket) => socket.end("SSH-2.0\r\n"), "Parse Error"],
+    ["answers without end", (socket) => socket.end(http("x".repeat(5 << 20))), "the answer is too large"],
+  ])("%s fails with a sentence", async (_name, answer, why) => {
+    await using server = await serve(answer);
+    const reply = await ask({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 200 });
+    expect(reply).toEqual({ failed: expect.stringContaining(why) });
+  });
+
+  it("is another server's is not healthy, not idle and not ours", async () => {
+    await using server = await serve((socket) => socket.end(http("<html>hello</html>", "text/html")));
+    const driver = createLlamaServerDriver({ paths: [], env: {} });
+    const target = { host: "127.0.0.1", port: server.port, mode: "chat" } as const;
+    expect(await driver.inFlight(target)).toBe("unknown");
+    expect(await driver.facts(target)).toEqual({});
+    expect(await driver.probeRequest(target)).toEqual({ failed: "HTTP 200: <html>hello</html>" });
+    expect(await driver.devices()).toBe("unknown");
+  });
+
+  it("is healthy uses a connection of its own each time", async () => {
+    await using server = await serve((socket) => socket.end(http("{}")));
+    for (let count = 1; count <= 3; count += 1) {
+      await ask({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 1_000 });
+      expect(server.sockets.size).toBe(count);
+    }
+  });
+});
