@@ -6,9 +6,10 @@ export const sourceErrors = {
     what: "The text of the source cannot be read.",
     do: "write it as hf://org/repo[/file][@revision], https://…, file:///…, pvc://claim/path, s3://bucket/key or ollama://name:tag",
   },
-  SourceNoRange: {
-    what: "The server ignores ranges, and the header does not end within what may be read without them.",
-    do: "use a server that answers range requests, or host the file elsewhere",
+  SourceSecretInvalid: {
+    what: "The Secret that spec.sourceSecretRef names is missing, unreadable, or holds no usable token.",
+    do: "create it in the Model's namespace with the key HF_TOKEN (or token)",
+    command: "kubectl create secret generic NAME --from-literal=HF_TOKEN=…",
   },
   SourceChanged: {
     what: "The file changed at its source while it was being read.",

@@ -56,7 +56,7 @@ export async function exchange(url: URL, options: ExchangeOptions, config: Remot
 }
 
 function next(from: URL, location: string | undefined): URL {
-  if (location === undefined || !URL.canParse(location, from)) {
+  if (location === undefined || !URL.canParse(location, from.href)) {
     throw lasting("SourceRedirects", `${plainUrl(from)} redirects to nowhere`);
   }
   const to = new URL(location, from);

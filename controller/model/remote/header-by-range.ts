@@ -28,35 +28,58 @@ export async function readRemoteHeader(
   config: RemoteConfig,
 ): Promise<RemoteHeader> {
   const reader = createGgufReader();
-  let at = 0;
-  let window = FIRST_WINDOW;
-  let etag: string | undefined;
+  let progress: Progress = { at: 0, window: FIRST_WINDOW, etag: undefined };
   for (;;) {
+    const { at, window } = progress;
     if (at > config.maxHeaderBytes) throw tooLong(url, config);
     const range = { range: `bytes=${at}-${at + window - 1}` };
     const answer = await exchange(url, { ...request, headers: range }, config);
     try {
-      if (answer.status === 416) throw inFile(url, reader.cutOff());
-      if (answer.status !== 200 && answer.status !== 206) {
-        throw statusFailure(answer.url, answer.status, answer.response.headers["retry-after"]);
-      }
-      if (answer.status === 200 && at > 0)
-        throw passing("SourceChanged", `${plainUrl(url)} stopped answering ranges`);
-      const validator = etagOf(answer);
-      if (at > 0 && validator !== etag)
-        throw passing("SourceChanged", `${plainUrl(url)} changed while it was read`);
-      etag = validator;
-      const sizeBytes = totalOf(answer);
-      if (sizeBytes === 0) throw lasting("SourceEmpty", `${plainUrl(url)} has zero bytes`);
-      const body = await feedBody(answer, reader, config);
-      if (body.header !== undefined) return complete(url, body.header, sizeBytes, etag);
-      at += body.bytes;
-      if (answer.status === 200 || body.bytes === 0 || at === sizeBytes) throw inFile(url, reader.cutOff());
-      window = Math.min(MAX_WINDOW, Math.max(window * 2, body.needBytes));
+      const next = await readWindow(url, answer, progress, reader, config);
+      if ("header" in next) return next;
+      progress = next;
     } finally {
       answer.response.destroy();
     }
   }
+}
+
+interface Progress {
+  readonly at: number;
+  readonly window: number;
+  readonly etag: string | undefined;
+}
+
+async function readWindow(
+  url: URL,
+  answer: Answer,
+  { at, window, etag }: Progress,
+  reader: GgufReader,
+  config: RemoteConfig,
+): Promise<RemoteHeader | Progress> {
+  checkStatus(url, answer, at, reader);
+  const validator = etagOf(answer);
+  if (at > 0 && validator !== etag) {
+    throw passing("SourceChanged", `${plainUrl(url)} changed while it was read`);
+  }
+  const sizeBytes = totalOf(answer);
+  if (sizeBytes === 0) throw lasting("SourceEmpty", `${plainUrl(url)} has zero bytes`);
+  const body = await feedBody(answer, reader, config);
+  if (body.header !== undefined) return complete(url, body.header, sizeBytes, validator);
+  const end = at + body.bytes;
+  if (answer.status === 200 || body.bytes === 0 || end === sizeBytes) throw inFile(url, reader.cutOff());
+  return { at: end, window: Math.min(MAX_WINDOW, Math.max(window * 2, body.needBytes)), etag: validator };
+}
+
+function checkStatus(
+  url: URL,
+  { status, url: from, response }: Answer,
+  at: number,
+  reader: GgufReader,
+): void {
+  if (status === 416) throw inFile(url, reader.cutOff());
+  if (status !== 200 && status !== 206) throw statusFailure(from, status, response.headers["retry-after"]);
+  if (status === 200 && at > 0) throw passing("SourceChanged", `${plainUrl(url)} stopped answering ranges`);
 }
 
 interface Body {

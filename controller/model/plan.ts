@@ -1,0 +1,197 @@
+/** From a Model and what was found to its status. Pure and total. */
+import { setCondition } from "../../src/api/conditions.ts";
+import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { Model, ModelStatus } from "../../src/api/model.ts";
+import type { GgufSummary } from "../../src/gguf/summary.ts";
+import { sha256Hex } from "../../src/hash.ts";
+import { defaultFormat, fileNameOf, parseSource } from "../../src/source/source.ts";
+import type { Task } from "./classify.ts";
+import type { LookResult } from "./looks.ts";
+import type { Found } from "./remote/look.ts";
+import { readableSize } from "./size.ts";
+
+export interface ModelObservation {
+  readonly model: Model;
+  readonly hosts: readonly Host[];
+  readonly task: Task;
+  /** Of the last look; undefined while there was none for this spec. */
+  readonly look: LookResult | undefined;
+  /** Status already tells what a look would. */
+  readonly isKnown: boolean;
+}
+
+interface Verdict {
+  readonly phase: NonNullable<ModelStatus["phase"]>;
+  readonly reason: string;
+  readonly message: string;
+  readonly available: boolean;
+  readonly progressing: boolean;
+  readonly degraded?: { readonly reason: string; readonly message: string } | undefined;
+  readonly facts: Partial<ModelStatus>;
+}
+
+const CACHE_KEY_DIGITS = 16;
+
+/** The complete status, ready to be applied. */
+export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
+  const { model, hosts } = observation;
+  const verdict = judge(observation);
+  const { reason, message, degraded } = verdict;
+  const observedGeneration = model.metadata.generation;
+  const states = [
+    { type: "Available", status: verdict.available, reason, message },
+    { type: "Progressing", status: verdict.progressing, reason, message },
+    { type: "Degraded", status: degraded !== undefined, reason, message, ...degraded },
+  ];
+  const conditions = states.reduce(
+    (all, { status, ...rest }) =>
+      setCondition(all, { ...rest, status: status ? "True" : "False", observedGeneration }, nowIso),
+    model.status?.conditions ?? [],
+  );
+  const copies = copiesOf(model, hosts);
+  return {
+    phase: verdict.phase,
+    reason,
+    message,
+    ...(observedGeneration === undefined ? {} : { observedGeneration }),
+    ...verdict.facts,
+    ...(copies.length === 0 ? {} : { hosts: copies }),
+    conditions,
+  };
+}
+
+function judge(observation: ModelObservation): Verdict {
+  const { model, task, look, isKnown } = observation;
+  switch (task.at) {
+    case "refused":
+      return failed(task.code, task.message, false);
+    case "onHost":
+      return ready(task.reason, task.message, onHostFacts(model));
+    case "remote":
+      if (look?.at === "found") return ready("FetchedByHost", FETCHED, foundFacts(model, look.found));
+      if (isKnown) return withTrouble(ready("FetchedByHost", FETCHED, knownFacts(model)), look);
+      if (look === undefined) return waiting;
+      return failed(look.code, look.message, look.isPassing);
+    default:
+      return task satisfies never;
+  }
+}
+
+const FETCHED = "the source was resolved; the host that runs it fetches it on first use";
+
+const waiting: Verdict = {
+  phase: "Pending",
+  reason: "ReadingSource",
+  message: "the source is being looked at",
+  available: false,
+  progressing: true,
+  facts: {},
+};
+
+function ready(reason: string, message: string, facts: Partial<ModelStatus>): Verdict {
+  return { phase: "Ready", reason, message, available: true, progressing: false, facts };
+}
+
+/** What may pass is Pending and tried again; what will not is Failed. */
+function failed(reason: string, message: string, isPassing: boolean): Verdict {
+  const phase = isPassing ? "Pending" : "Failed";
+  return {
+    phase,
+    reason,
+    message,
+    available: false,
+    progressing: isPassing,
+    degraded: { reason, message },
+    facts: {},
+  };
+}
+
+/** A source that cannot be looked at again takes nothing away from what is known and stored. */
+function withTrouble(verdict: Verdict, look: LookResult | undefined): Verdict {
+  return look?.at === "failed"
+    ? { ...verdict, degraded: { reason: look.code, message: look.message } }
+    : verdict;
+}
+
+function foundFacts(model: Model, found: Found): Partial<ModelStatus> {
+  const sha256 = model.spec.sha256?.toLowerCase() ?? found.sha256;
+  const weightsBytes = found.gguf?.weightsBytes;
+  return {
+    cacheKey: cacheKeyOf(model),
+    files: [...found.files],
+    ...sizes(found.sizeBytes),
+    ...(weightsBytes === undefined ? {} : { weightsBytes }),
+    ...(sha256 === undefined ? {} : { sha256 }),
+    ...(found.format === undefined ? {} : { format: found.format }),
+    ...(found.revision === undefined ? {} : { revision: found.revision.slice(0, 256) }),
+    ...(found.gguf === undefined ? {} : { gguf: ggufFacts(found.gguf) }),
+  };
+}
+
+function onHostFacts(model: Model): Partial<ModelStatus> {
+  const source = parseSource(model.spec.source);
+  const name = fileNameOf(source);
+  const format = model.spec.format ?? defaultFormat(source);
+  return {
+    cacheKey: cacheKeyOf(model),
+    ...(name === undefined ? {} : { files: [name] }),
+    ...(format === undefined ? {} : { format }),
+    ...(model.spec.sha256 === undefined ? {} : { sha256: model.spec.sha256.toLowerCase() }),
+    ...sizes(copySize(model)),
+  };
+}
+
+function copySize({ status }: Model): number | undefined {
+  return status?.hosts?.find(({ sizeBytes }) => sizeBytes !== undefined)?.sizeBytes;
+}
+
+function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
+  const {
+    phase: _,
+    reason: __,
+    message: ___,
+    conditions: ____,
+    hosts: _____,
+    observedGeneration: ______,
+    ...facts
+  } = status;
+  return facts;
+}
+
+function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
+  return sizeBytes === undefined ? {} : { sizeBytes, size: readableSize(sizeBytes) };
+}
+
+/** The part of the summary that status has fields for. */
+function ggufFacts(summary: GgufSummary): GgufFacts {
+  return ggufSchema.parse(summary);
+}
+
+function cacheKeyOf({ spec }: Model): string {
+  return sha256Hex(spec.source).slice(0, CACHE_KEY_DIGITS);
+}
+
+function copiesOf({ spec }: Model, hosts: readonly Host[]) {
+  const wanted = spec.sha256?.toLowerCase();
+  return hosts
+    .flatMap(({ metadata, status }) => {
+      const copy = status?.models?.find(
+        ({ source, sha256 }) =>
+          source === spec.source && (wanted === undefined || sha256?.toLowerCase() === wanted),
+      );
+      if (copy === undefined) return [];
+      const { sizeBytes, sha256 } = copy;
+      return [
+        {
+          name: metadata.name,
+          ...(sizeBytes === undefined ? {} : { sizeBytes }),
+          ...(sha256 === undefined ? {} : { sha256 }),
+        },
+      ];
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .slice(0, MAX_COPIES);
+}
+
+const MAX_COPIES = 1000;
