@@ -11,7 +11,10 @@ export default defineConfig({
         test: {
           name: "unit",
           sequence: { groupOrder: 0 },
-          include: ["{src,agent,controller,launchd,cli,scripts}/**/*.test.ts", "test/fixtures/**/*.test.ts"],
+          include: [
+            "{src,agent,controller,launchd,cli,scripts}/**/*.test.ts",
+            "test/{fixtures,docs}/**/*.test.ts",
+          ],
           exclude: ["**/*.cluster.test.ts"],
           testTimeout: 20_000,
         },

@@ -1,9 +1,13 @@
 /** Every generated file with its content. */
+import { readFileSync } from "node:fs";
 import { stringify } from "yaml";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
+import { renderBenchmarks } from "./benchmarks.ts";
+import { renderConfiguration } from "./configuration.ts";
 import { renderErrors } from "./errors.ts";
 import { renderReference } from "./reference.ts";
 
+const BENCHMARKS = new URL("../../docs/benchmarks.md", import.meta.url);
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
 /** Paths from the repository's root, and what belongs there. */
@@ -23,5 +27,7 @@ export function generatedFiles(): Map<string, string> {
     );
   }
   files.set("docs/errors.md", renderErrors());
+  files.set("docs/configuration.md", renderConfiguration());
+  files.set("docs/benchmarks.md", renderBenchmarks(readFileSync(BENCHMARKS, "utf8")));
   return files;
 }

@@ -1,0 +1,43 @@
+/** docs/benchmarks.md: what is measured and how, and the figures of the committed baseline. */
+import { existsSync, readFileSync } from "node:fs";
+import type { Report, ReportLine } from "../bench/report.ts";
+
+const BASELINE = new URL("../bench/baseline.json", import.meta.url);
+const FIGURES = /<!-- figures -->[\s\S]*<!-- end of figures -->/;
+
+/** The page with the figures between its two marks renewed. */
+export function renderBenchmarks(page: string): string {
+  return page.replace(FIGURES, () =>
+    ["<!-- figures -->", ...figures(readBaseline()), "<!-- end of figures -->"].join("\n"),
+  );
+}
+
+function readBaseline(): Report | undefined {
+  return existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as Report) : undefined;
+}
+
+function figures(report: Report | undefined): string[] {
+  if (report === undefined) return ["No result is committed yet."];
+  const { cpu, cores, memoryBytes, node } = report.machine;
+  return [
+    `${report.at.slice(0, 10)}, ${cpu}, ${cores} cores, ${Math.round(memoryBytes / 1024 ** 3)} GiB, Node ${node}.`,
+    "",
+    "| scenario | n | p50 | p99 | max | unit | target |",
+    "|---|---|---|---|---|---|---|",
+    ...report.lines.map(row),
+  ];
+}
+
+function row({ name, unit, figures: { n, p50, p99, max }, targets }: ReportLine): string {
+  const wanted = targets.map(
+    ({ statistic, limit, isMet }) => `${isMet ? "met" : "missed"}: ${statistic} ≤ ${limit}`,
+  );
+  const cells = [name, n, short(p50), short(p99), short(max), unit, wanted.join("; ")];
+  return `| ${cells.join(" | ")} |`;
+}
+
+/** JSON has no NaN: what was not measured is null there. */
+function short(value: number | null): string {
+  if (value === null) return "–";
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}

@@ -1,0 +1,119 @@
+/** docs/configuration.md: every key of the agent and the controller with its type, default, flag and meaning. */
+import { Command } from "commander";
+import { z } from "zod";
+import { agentConfigSchema } from "../../agent/config/schema.ts";
+import { configureAgent } from "../../cli/agent.ts";
+import { configureController } from "../../cli/controller.ts";
+import { controllerConfigSchema } from "../../controller/config.ts";
+import { environmentLines } from "./environment.ts";
+
+type JsonSchema = Exclude<z.core.JSONSchema._JSONSchema, boolean>;
+
+export interface ConfigKey {
+  /** Dotted, as in the file. */
+  readonly key: string;
+  readonly schema: JsonSchema;
+}
+
+/** Flags whose key has another name. */
+const KEY_OF_FLAG: Readonly<Record<string, string>> = {
+  address: "addresses",
+  modelRoot: "modelRoots",
+  hfEndpoint: "huggingFace.endpoint",
+};
+
+/** The page. */
+export function renderConfiguration(): string {
+  return [
+    "<!-- Generated from agent/config/schema.ts and controller/config.ts by npm run generate. Do not edit. -->",
+    "# Configuration",
+    "",
+    "Unknown keys and bad values are errors that name the key.",
+    "",
+    "## Agent",
+    "",
+    "`metalbridge agent --config FILE` reads these keys from YAML or JSON. A flag wins over the file. Keys with a dot are in groups:",
+    "",
+    "```yaml",
+    "hostName: mini-1",
+    "drain:",
+    "  quietMs: 5500",
+    "```",
+    "",
+    ...table(configKeys(agentConfigSchema), flagsByKey(configureAgent)),
+    "",
+    "`addresses`, `modelRoots` and `llamaServer` are lists; their flags take several values.",
+    "",
+    "## Controller",
+    "",
+    "Flags of `metalbridge controller`; there is no file.",
+    "",
+    ...table(configKeys(controllerConfigSchema), flagsByKey(configureController)),
+    "",
+    "`--log-level` is beside them: debug, info, warn or error.",
+    "",
+    ...environmentLines(),
+  ].join("\n");
+}
+
+/** Every key, groups taken apart. */
+export function configKeys(schema: z.ZodType): readonly ConfigKey[] {
+  return keysOf(z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }), "");
+}
+
+function keysOf({ properties = {} }: JsonSchema, prefix: string): readonly ConfigKey[] {
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    if (typeof schema === "boolean") return [];
+    const key = `${prefix}${name}`;
+    return schema.properties === undefined ? [{ key, schema }] : keysOf(schema, `${key}.`);
+  });
+}
+
+/** The flag of each key, as the command line knows it. */
+export function flagsByKey(configure: (command: Command) => void): ReadonlyMap<string, string> {
+  const command = new Command();
+  configure(command);
+  return new Map(
+    command.options.map((option) => {
+      const name = option.attributeName();
+      return [KEY_OF_FLAG[name] ?? name, option.long ?? option.flags];
+    }),
+  );
+}
+
+function table(keys: readonly ConfigKey[], flags: ReadonlyMap<string, string>): string[] {
+  return [
+    "| key | type | default | flag | meaning |",
+    "|---|---|---|---|---|",
+    ...keys.map(({ key, schema }) => {
+      const flag = flags.get(key);
+      const cells = [
+        `\`${key}\``,
+        typeOf(schema),
+        defaultOf(schema),
+        flag === undefined ? "" : `\`${flag}\``,
+        (schema.description ?? "").replaceAll("|", "\\|"),
+      ];
+      return `| ${cells.join(" | ")} |`;
+    }),
+  ];
+}
+
+function typeOf(schema: JsonSchema): string {
+  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
+  if (Array.isArray(schema.type) || schema.anyOf !== undefined) return "quantity, for example 20Gi";
+  if (schema.prefixItems !== undefined) return "two ports";
+  if (schema.type === "array") return "list";
+  if (schema.type === "integer") return `whole number${rangeOf(schema)}`;
+  return schema.format === "uri" ? "URL" : (schema.type ?? "any");
+}
+
+function rangeOf({ minimum, maximum }: JsonSchema): string {
+  return minimum === undefined || maximum === undefined ? "" : `, ${minimum} to ${maximum}`;
+}
+
+function defaultOf(schema: JsonSchema): string {
+  if (schema.default === undefined || (Array.isArray(schema.default) && schema.default.length === 0))
+    return "";
+  return `\`${typeof schema.default === "string" ? schema.default : JSON.stringify(schema.default)}\``;
+}

@@ -1,0 +1,65 @@
+/** The environment variables, by who reads them. */
+
+interface Variable {
+  readonly name: string;
+  readonly readBy: string;
+  readonly meaning: string;
+}
+
+export const environmentVariables: readonly Variable[] = [
+  {
+    name: "KUBECONFIG",
+    readBy: "agent, controller, status",
+    meaning: "How to reach the cluster, where `--kubeconfig` does not say it.",
+  },
+  {
+    name: "HF_ENDPOINT",
+    readBy: "agent",
+    meaning: "The Hugging Face hub or a mirror of it. File and flag win over it.",
+  },
+  {
+    name: "HF_TOKEN",
+    readBy: "agent",
+    meaning:
+      "Token for the hub, where a Model names no Secret. `huggingFace.token` wins over it, it wins over `huggingFace.tokenFile`.",
+  },
+  {
+    name: "METALBRIDGE_CACHE",
+    readBy: "setup, up, demo",
+    meaning:
+      "Folder of the parts that setup provides. Absent: `$XDG_CACHE_HOME/metalbridge`, else `~/.cache/metalbridge`, on macOS `~/Library/Caches/metalbridge`.",
+  },
+  {
+    name: "KUBEBUILDER_ASSETS",
+    readBy: "setup, up, demo",
+    meaning: "Folder in which etcd and kube-apiserver are looked for first.",
+  },
+  {
+    name: "METALBRIDGE_LLAMA_SERVER",
+    readBy: "setup, demo, tests",
+    meaning: "The llama-server to use, by absolute path, in place of the one on PATH or in the cache.",
+  },
+  {
+    name: "METALBRIDGE_LLAMA_RELEASES",
+    readBy: "setup",
+    meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",
+  },
+  { name: "METALBRIDGE_LLAMA_TAG", readBy: "setup", meaning: "The llama.cpp release to download." },
+  {
+    name: "METALBRIDGE_ENVTEST_INDEX",
+    readBy: "setup",
+    meaning: "Where the index of ready-built control plane programs is downloaded from.",
+  },
+];
+
+/** Heading and table. */
+export function environmentLines(): string[] {
+  return [
+    "## Environment variables",
+    "",
+    "| variable | read by | meaning |",
+    "|---|---|---|",
+    ...environmentVariables.map(({ name, readBy, meaning }) => `| \`${name}\` | ${readBy} | ${meaning} |`),
+    "",
+  ];
+}
