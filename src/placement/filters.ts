@@ -81,7 +81,7 @@ export const filters: readonly Filter[] = [
 /** How many bytes are missing on a host; 0 where nothing is, or nothing is known. */
 export function missingBytes({ memory }: Demand, { budget }: HostFacts, claimedBytes: number): number {
   if (!(memory.known && budget.known)) return 0;
-  return Math.max(0, memory.bytes - (budget.bytes - claimedBytes));
+  return Math.max(0, Math.ceil(memory.bytes - (budget.bytes - claimedBytes)));
 }
 
 function shortOfMemory(demand: Demand, host: HostFacts, { claimedBytes }: FilterContext): string | undefined {

@@ -15,6 +15,16 @@ import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
 const GIB = 1024 ** 3;
+const GGUF = {
+  architecture: "llama",
+  contextLength: 8192,
+  embeddingSize: 2048,
+  layerCount: 16,
+  headCount: 32,
+  headCountKV: 8,
+  keyLength: 64,
+  valueLength: 64,
+};
 const WAIT = { timeout: 20_000, interval: 50 };
 
 export interface Bench extends AsyncDisposable {
@@ -145,6 +155,7 @@ async function makeModel(
     sizeBytes: size,
     weightsBytes: size,
     format: "gguf",
+    gguf: GGUF,
   };
   const body = { metadata: { name, namespace }, status } as unknown as Model;
   const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });
