@@ -38,6 +38,7 @@ export interface KubeConnection {
 
 const MAX_BODY_BYTES = 256 * 1_024 * 1_024;
 const MAX_ERROR_BODY_BYTES = 1_024 * 1_024;
+const TCP_KEEPALIVE_MS = 15_000;
 const DEFAULT_USER_AGENT = "metalbridge";
 
 type Use = "request" | "watch";
@@ -91,6 +92,8 @@ class Connection {
       return { ok: false, error: head.failure };
     }
     deadline.lift();
+    // The agent sets it only on idle TLS sockets; a watch is quiet for minutes while in use.
+    head.response.socket.setKeepAlive(true, TCP_KEEPALIVE_MS);
     head.response.once("close", deadline.release);
     return { ok: true, value: head.response };
   }

@@ -1,8 +1,6 @@
-import { readFile, writeFile } from "node:fs/promises";
-import path from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { type PrivateCluster, sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
-import { startFaultProxy } from "../../../test/fixtures/fault-proxy.ts";
+import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import type { Clock, Log } from "../../ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
@@ -48,13 +46,6 @@ async function put(connection: KubeConnection, namespace: string, name: string, 
     { manager: "test" },
   );
   if (!result.ok) throw new Error(result.error.message);
-}
-
-async function kubeconfigVia(cluster: { kubeconfig: string; port: number; dir: string }, port: number) {
-  const text = await readFile(cluster.kubeconfig, "utf8");
-  const file = path.join(cluster.dir, `via-${port}.kubeconfig`);
-  await writeFile(file, text.replaceAll(`:${cluster.port}`, `:${port}`));
-  return file;
 }
 
 async function opened(cluster: PrivateCluster) {
@@ -140,9 +131,9 @@ describe("a reflector through faults", () => {
 
   it("lists anew after etcd was compacted beyond the place where it stood", async () => {
     await using cluster = await startCluster({ crds: false });
-    await using proxy = await startFaultProxy(cluster.port);
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     using direct = await opened(cluster);
-    const connection = await connect({ kubeconfigPath: await kubeconfigVia(cluster, proxy.port) });
+    const connection = await connect({ kubeconfigPath: proxy.kubeconfig });
     await put(direct, "default", "a", "1");
     using watched = watchMaps(connection, "default");
     await vi.waitFor(() => expect(watched.dataOf("a")).toBe("1"), within);
@@ -163,9 +154,9 @@ describe("a reflector through faults", () => {
 
   it("notices a connection that is open but dead, and resumes", async () => {
     await using cluster = await startCluster({ crds: false });
-    await using proxy = await startFaultProxy(cluster.port);
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     using direct = await opened(cluster);
-    const connection = await connect({ kubeconfigPath: await kubeconfigVia(cluster, proxy.port) });
+    const connection = await connect({ kubeconfigPath: proxy.kubeconfig });
     using watched = watchMaps(connection, "default", { silenceMs: 1_000, listTimeoutMs: 1_000 });
     await watched.reflector.whenSynced();
     await put(direct, "default", "b", "1");
@@ -185,9 +176,9 @@ describe("a reflector through faults", () => {
 
   it("comes back 1,000 times without growing in sockets, handles or memory", async () => {
     await using cluster = await startCluster({ crds: false });
-    await using proxy = await startFaultProxy(cluster.port);
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     using direct = await opened(cluster);
-    const connection = await connect({ kubeconfigPath: await kubeconfigVia(cluster, proxy.port) });
+    const connection = await connect({ kubeconfigPath: proxy.kubeconfig });
     using watched = watchMaps(connection, "default", {
       clock: hurried,
       silenceMs: 9_000_000,

@@ -1,0 +1,113 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { createEventRecorder } from "../events.ts";
+import { systemClock } from "../system-clock.ts";
+import type { ApiFailure, KubeClient } from "../types.ts";
+import { eventName, newEvent } from "./event-object.ts";
+import { createSeriesMemory, type EventInput } from "./series.ts";
+
+const regarding = { kind: "Host", name: "mac-1", uid: "u" };
+const event = (note: string, reason = "Crashed"): EventInput => ({
+  type: "Warning",
+  reason,
+  action: "Start",
+  note,
+});
+
+describe("series", () => {
+  it("join what is said again within minutes, and begin anew after that", () => {
+    const memory = createSeriesMemory();
+    const first = memory.note(regarding, event("x"), 0);
+    expect(first.isNew).toBe(true);
+    expect(memory.note(regarding, event("x"), 60_000)).toEqual({ series: first.series, isNew: false });
+    expect(first.series.count).toBe(2);
+    expect(memory.note(regarding, event("x", "Evicted"), 60_000).isNew).toBe(true);
+    expect(memory.note({ ...regarding, uid: "v" }, event("x"), 60_000).isNew).toBe(true);
+    expect(memory.note(regarding, event("x"), 60_000 + 7 * 60_000).isNew).toBe(true);
+  });
+
+  it("do not become an object for each of ever different notes", () => {
+    const memory = createSeriesMemory();
+    let fresh = 0;
+    for (let index = 0; index < 1_000; index += 1) {
+      if (memory.note(regarding, event(`attempt ${index}`), index).isNew) fresh += 1;
+    }
+    expect(fresh).toBe(10);
+  });
+
+  it("are remembered up to a limit", () => {
+    const memory = createSeriesMemory();
+    for (let index = 0; index < 5_000; index += 1)
+      memory.note({ ...regarding, uid: String(index) }, event("x"), index);
+    expect(memory.size()).toBe(512);
+  });
+});
+
+describe("event objects", () => {
+  it("stay within the server's limits", () => {
+    const { series } = createSeriesMemory().note(
+      { ...regarding, name: "n".repeat(253) },
+      { type: "Normal", reason: "R".repeat(300), action: "A".repeat(300), note: "ü".repeat(2_000) },
+      0,
+    );
+    const name = eventName(series, Date.now());
+    const object = newEvent(series, name, { reportingController: "c", reportingInstance: "i".repeat(300) });
+    expect(name.length).toBeLessThanOrEqual(253);
+    expect(Buffer.byteLength(object.note ?? "")).toBeLessThanOrEqual(1_024);
+    expect([object.reason?.length, object.action?.length, object.reportingInstance?.length]).toEqual([
+      128, 128, 128,
+    ]);
+    expect(object.metadata.namespace).toBe("default");
+  });
+});
+
+describe("the recorder without an API server", () => {
+  it("returns at once, keeps the newest, and stops with its signal", async () => {
+    const failure: ApiFailure = {
+      kind: "unreachable",
+      status: 0,
+      reason: "ECONNREFUSED",
+      message: "refused",
+    };
+    const unreachable = async () => ({ ok: false, error: failure }) as const;
+    const names: string[] = [];
+    let isUp = false;
+    const create: KubeClient["create"] = async (_kind, object) => {
+      if (!isUp) return unreachable();
+      names.push(object.metadata.name);
+      return { ok: true, value: object };
+    };
+    const client: KubeClient = {
+      create,
+      get: unreachable,
+      list: unreachable,
+      update: unreachable,
+      apply: unreachable,
+      jsonPatch: unreachable,
+      remove: unreachable,
+    };
+    const waits: (() => void)[] = [];
+    const clock = {
+      ...systemClock,
+      after: (_delayMs: number, fire: () => void) => {
+        waits.push(fire);
+        return () => {};
+      },
+    };
+    const ending = new AbortController();
+    const reporter = { reportingController: "c", reportingInstance: "i" };
+    const record = createEventRecorder({ client, clock, signal: ending.signal, ...reporter });
+    for (let index = 0; index < 1_000; index += 1)
+      record({ ...regarding, name: `h-${index}`, uid: `${index}` }, event("x"));
+    await turn();
+    isUp = true;
+    for (const fire of waits.splice(0)) fire();
+    for (let turns = 0; turns < 600; turns += 1) await turn();
+    expect(names).toHaveLength(256);
+    expect(names.at(-1)).toMatch(/^h-999\./);
+    ending.abort();
+    record(regarding, event("late"));
+    await turn();
+    expect(names).toHaveLength(256);
+  });
+});
