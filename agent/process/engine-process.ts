@@ -1,6 +1,7 @@
 /** What the rest of the agent sees of one engine process, its own or adopted. */
 import type { Clock, Log } from "../../src/ports.ts";
 import type { IdentityReader } from "./identity/identity.ts";
+import type { RotationLimits } from "./log-rotation.ts";
 
 /** How the main process ended: an exit code, or the signal that ended it. */
 export interface ExitRecord {
@@ -54,4 +55,6 @@ export interface ProcessPorts {
   readonly identity: IdentityReader;
   /** How often pid and start time are compared, the second line behind the FIFOs. */
   readonly sweepMs?: number;
+  /** When logs are rotated; looked at as often as the sweep runs. */
+  readonly logLimits?: RotationLimits;
 }

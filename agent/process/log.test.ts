@@ -2,10 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
-import { makeFolder, runFolder } from "./fixtures/run.ts";
+import { describe, expect, it, vi } from "vitest";
+import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
+import { createEngineProcesses } from "./processes.ts";
 
 describe("the tail of a log", () => {
   it("is whole lines from the end", async () => {
@@ -15,6 +16,17 @@ describe("the tail of a log", () => {
     expect(await readLogTail(dir, 8)).toBe("three\n");
     expect(await readLogTail(dir, 1000)).toBe("one\ntwo\nthree\n");
     expect(await readLogTail(dir, 3)).toBe("ee\n");
+  });
+
+  it("goes on in the file before when the log was just rotated", async () => {
+    await using folder = runFolder();
+    const dir = makeFolder(folder.dir());
+    writeFileSync(join(dir, "log"), "one\ntwo\n");
+    rotateLog(dir, { maxBytes: 1, keep: 1 });
+    writeFileSync(join(dir, "log.1"), "one\ntwo\n");
+    writeFileSync(join(dir, "log"), "three\n", { flag: "a" });
+    expect(await readLogTail(dir, 11)).toBe("two\nthree\n");
+    expect(await readLogTail(dir, 1000)).toBe("one\ntwo\nthree\n");
   });
 
   it("of no log is empty", async () => {
@@ -33,6 +45,17 @@ describe("the tail of a log", () => {
 });
 
 describe("rotation", () => {
+  it("happens by itself while the engine runs", async () => {
+    await using folder = runFolder();
+    const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 100, keep: 1 } });
+    const script = "while :; do echo a line of the log; sleep 0.01; done";
+    const engine = await createEngineProcesses(ports).startEngine(folder.dir(), shell(script), () => {});
+    await vi.waitFor(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
+    await vi.waitFor(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));
+    engine.signal("KILL");
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
+  });
+
   it("leaves a small log alone and rotates a large one, keeping so many", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());

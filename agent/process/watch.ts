@@ -4,12 +4,14 @@ import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engi
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import type { LivingProcess } from "./identity/identity.ts";
 import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
+import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
 import { type RunFiles, readRunFiles } from "./run-directory.ts";
 import type { Sweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
 const LONGEST_RECHECK_MS = 10_000;
+const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 export interface WatchPorts extends ProcessPorts {
   readonly sweep: Sweep;
@@ -185,13 +187,14 @@ class WatchedEngine implements EngineProcess {
     return this.#files.main === undefined ? [] : [this.#files.main.pid];
   }
 
-  /** The sweep's check: asks the FIFOs anew, in case an end was not delivered, and compares the main process. */
+  /** The sweep's check: asks the FIFOs anew, in case an end was not delivered, compares the main process, rotates the log. */
   #check(living: Living): void {
     this.#main.askAgain();
     this.#alive.askAgain();
     const main = this.#files.main;
     const isRunning = main !== undefined && living.get(main.pid)?.startTime === main.startTime;
     if (!isRunning && (this.#state.at === "running" || this.#state.at === "starting")) this.#settle();
+    rotateLog(this.dir, this.#ports.logLimits ?? LOG_LIMITS);
   }
 }
 
