@@ -1,6 +1,6 @@
 /** Starts the real control plane in a folder and hands back the one handle that stops it. */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
 import type { Log } from "../../src/ports.ts";
@@ -180,17 +180,12 @@ function prepareFolder(dir: string, address: string): Layout {
     }
     mkdirSync(layout.certificates(address), { recursive: true, mode: 0o700 });
     for (const part of ["etcd", "kube-apiserver", "kube-controller-manager"])
-      setOldLogAside(layout.log(part));
+      cutWhenLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
     return layout;
   } catch (cause) {
     const message = `${layout.dir}: ${cause instanceof Error ? cause.message : String(cause)}`;
     throw new MetalbridgeError("StateFolderUnusable", message, undefined, { cause });
   }
-}
-
-function setOldLogAside(file: string): void {
-  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  if (size > LARGEST_OLD_LOG_BYTES) renameSync(file, `${file}.1`);
 }
 
 function hostInUrl(address: string): string {

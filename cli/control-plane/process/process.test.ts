@@ -7,6 +7,7 @@ import { expect, test, vi } from "vitest";
 import type { Log } from "../../../src/ports.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import type { Component } from "../components/component.ts";
+import { cutWhenLarge } from "./log-size.ts";
 import { tailOf } from "./log-tail.ts";
 import { supervise } from "./supervise.ts";
 import { startWatched } from "./watched-child.ts";
@@ -115,4 +116,16 @@ test("a crash is reported and answered with a restart, until it is stopped", asy
   expect(part.lastEnd()?.code).toBe(9);
   const runs = await readFile(path.join(folder.path, "runs"), "utf8");
   expect(runs.split("\n").length - 1).toBe(part.crashes());
+});
+
+test("a log that grew too large is cut while the program goes on writing to it", async () => {
+  await using folder = await temporaryFolder();
+  const part = startWatched(
+    component(folder.path, "trap 'exit 0' TERM; while :; do echo line; sleep 0.01; done"),
+  );
+  const log = path.join(folder.path, "log");
+  await vi.waitFor(() => expect(cutWhenLarge(log, 40)).toBe(true), { timeout: 5_000, interval: 10 });
+  expect((await readFile(`${log}.1`, "utf8")).startsWith("line\n")).toBe(true);
+  await vi.waitFor(async () => expect(await readFile(log, "utf8")).toMatch(/^(line\n)+$/));
+  await part.stop();
 });

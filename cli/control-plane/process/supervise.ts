@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../../src/ports.ts";
 import type { Component } from "../components/component.ts";
+import { keepLogSmall } from "./log-size.ts";
 import { type Ended, startWatched, type WatchedChild } from "./watched-child.ts";
 
 export interface Supervised {
@@ -58,6 +59,7 @@ export function supervise(component: Component, log: Log): Supervised {
     state = { at: "stopped" };
   };
   const finished = run();
+  keepLogSmall(component.logFile, signal);
 
   return {
     name: component.name,
