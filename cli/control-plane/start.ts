@@ -9,6 +9,7 @@ import type { Component } from "./components/component.ts";
 import { describeControllerManager } from "./components/controller-manager.ts";
 import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
 import type { ClusterParts } from "./parts.ts";
+import { cutWhenLarge } from "./process/log-size.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
 import { waitUntilReady } from "./readiness.ts";
 import type { ApiAccess } from "./request.ts";
