@@ -1,0 +1,109 @@
+/** An agent that is killed at any moment, and an API server that goes away: never two engines, never a forgotten one. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { expect, test, vi } from "vitest";
+import { sharedCluster, startCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { createBench } from "../../test/replicas/bench.ts";
+
+const canRun = findLlamaServer() !== undefined && process.platform === "linux";
+const it = canRun ? test : test.skip;
+
+/** Engines started for this state folder and alive now, by the mark in their environment; the keepers carry it too. */
+function enginesOf(stateDir: string): number[] {
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const isMarked = readFileSync(`/proc/${pid}/environ`, "utf8").includes(
+          `METALBRIDGE_ENGINE_DIR=${stateDir}`,
+        );
+        return (
+          isMarked && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("\0--port\0") && !isKeeper(pid)
+        );
+      } catch {
+        return false;
+      }
+    });
+}
+
+function isKeeper(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1]?.endsWith("/keeper") === true;
+}
+
+/** Looks at every turn of the event loop: the next step follows within a millisecond. */
+async function untilThere(path: string): Promise<void> {
+  const until = performance.now() + 10_000;
+  while (!existsSync(path)) {
+    if (performance.now() > until) throw new Error(`${path} never came`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function startChild(place: object): Promise<ChildProcess> {
+  const entry = new URL("../../test/replicas/agent-process.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, [entry, JSON.stringify(place)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(child.stdout ?? child, "data");
+  return child;
+}
+
+it("never runs two engines for one replica, wherever between reservation and readiness the agent is killed", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  for (const [round, file] of ["engine.json", "keeper", "main", "alive", "session", "pid", "log"].entries()) {
+    const name = `chat-${round}-k`;
+    const child = await startChild(bench.place);
+    const { metadata } = await bench.createReplica(name);
+    await untilThere(`${bench.stateDir}/engines/${metadata.uid}/${file}`);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const left = enginesOf(bench.stateDir);
+    expect(left.length).toBeLessThanOrEqual(1);
+    const next = await bench.startAgent();
+    const ready = await bench.untilPhase(name, "Ready");
+    expect(enginesOf(bench.stateDir)).toEqual([ready.status?.pid]);
+    if (left.length === 1) expect(ready.status?.restarts).toBe(0);
+    await bench.deleteReplica(name);
+    await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 15_000 });
+    await next.end();
+  }
+}, 120_000);
+
+it("keeps and restarts engines without the API server, also after its own restart, and then tells once", async () => {
+  await using cluster = await startCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const first = await bench.startAgent();
+  await bench.createReplica("chat-0-o");
+  const before = await bench.untilPhase("chat-0-o", "Ready");
+  await cluster.stopApiServer();
+
+  await first.end();
+  const second = await bench.startAgent();
+  expect(second.runner.snapshot()).toMatchObject([{ pid: before.status?.pid }]);
+  process.kill(before.status?.pid ?? 0, "SIGKILL");
+  await vi.waitFor(
+    async () => {
+      const [seen] = second.runner.snapshot();
+      expect(seen).toMatchObject({ restarts: 1 });
+      expect(seen?.pid).toBeGreaterThan(0);
+      expect((await fetch(`http://${bench.address}:${seen?.port}/health`)).status).toBe(200);
+    },
+    { timeout: 15_000, interval: 50 },
+  );
+  const [running] = second.runner.snapshot();
+  await cluster.startApiServer();
+  await vi.waitFor(
+    async () => {
+      const found = await bench.replica("chat-0-o");
+      expect(found?.status).toMatchObject({ phase: "Ready", restarts: 1, pid: running?.pid });
+      expect((await bench.slice("chat-0-o"))?.endpoints).toMatchObject([{ conditions: { ready: true } }]);
+    },
+    { timeout: 30_000, interval: 100 },
+  );
+}, 90_000);
