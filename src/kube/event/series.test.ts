@@ -1,8 +1,4 @@
-import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { createEventRecorder } from "../events.ts";
-import { systemClock } from "../system-clock.ts";
-import type { ApiFailure, KubeClient } from "../types.ts";
 import { eventName, newEvent } from "./event-object.ts";
 import { createSeriesMemory, type EventInput } from "./series.ts";
 
@@ -58,56 +54,5 @@ describe("event objects", () => {
       128, 128, 128,
     ]);
     expect(object.metadata.namespace).toBe("default");
-  });
-});
-
-describe("the recorder without an API server", () => {
-  it("returns at once, keeps the newest, and stops with its signal", async () => {
-    const failure: ApiFailure = {
-      kind: "unreachable",
-      status: 0,
-      reason: "ECONNREFUSED",
-      message: "refused",
-    };
-    const unreachable = async () => ({ ok: false, error: failure }) as const;
-    const names: string[] = [];
-    let isUp = false;
-    const create: KubeClient["create"] = async (_kind, object) => {
-      if (!isUp) return unreachable();
-      names.push(object.metadata.name);
-      return { ok: true, value: object };
-    };
-    const client: KubeClient = {
-      create,
-      get: unreachable,
-      list: unreachable,
-      update: unreachable,
-      apply: unreachable,
-      jsonPatch: unreachable,
-      remove: unreachable,
-    };
-    const waits: (() => void)[] = [];
-    const clock = {
-      ...systemClock,
-      after: (_delayMs: number, fire: () => void) => {
-        waits.push(fire);
-        return () => {};
-      },
-    };
-    const ending = new AbortController();
-    const reporter = { reportingController: "c", reportingInstance: "i" };
-    const record = createEventRecorder({ client, clock, signal: ending.signal, ...reporter });
-    for (let index = 0; index < 1_000; index += 1)
-      record({ ...regarding, name: `h-${index}`, uid: `${index}` }, event("x"));
-    await turn();
-    isUp = true;
-    for (const fire of waits.splice(0)) fire();
-    for (let turns = 0; turns < 600; turns += 1) await turn();
-    expect(names).toHaveLength(256);
-    expect(names.at(-1)).toMatch(/^h-999\./);
-    ending.abort();
-    record(regarding, event("late"));
-    await turn();
-    expect(names).toHaveLength(256);
   });
 });

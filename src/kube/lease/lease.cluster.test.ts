@@ -1,7 +1,9 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import type { Clock, Log } from "../../ports.ts";
 import { connect } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
@@ -16,9 +18,13 @@ import type { KubeClient } from "../types.ts";
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
 
-async function open(kubeconfigPath: string) {
+async function open(kubeconfigPath: string, timeoutMs = 10_000) {
   const connection = await connect({ kubeconfigPath });
-  return { connection, client: createClient(connection), [Symbol.dispose]: () => connection.close() };
+  return {
+    connection,
+    client: createClient(connection, { timeoutMs }),
+    [Symbol.dispose]: () => connection.close(),
+  };
 }
 
 function keep(client: KubeClient, namespace: string, holder: string, more: Partial<KeepLeaseOptions> = {}) {
@@ -114,7 +120,8 @@ describe("the Lease of a host", () => {
 describe("leader election", () => {
   it("has one leader; it fails over when the leader is cut off, and at once when it steps down", async () => {
     await using cluster = await startCluster({ crds: false });
-    using first = await open(cluster.kubeconfig);
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+    using first = await open(proxy.kubeconfig, 4_000);
     using second = await open(cluster.kubeconfig);
     const leaders = new Set<string>();
     const log: string[] = [];
@@ -138,21 +145,10 @@ describe("leader election", () => {
         },
       });
     const [a, b, c] = [new AbortController(), new AbortController(), new AbortController()];
-    // A leader whose requests hang until long after its deadline.
-    let isCutOff = false;
-    const hanging = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 4_000));
-      const failure = { kind: "unreachable", status: 0, reason: "Timeout", message: "no answer" } as const;
-      return { ok: false, error: failure } as const;
-    };
-    const failing: KubeClient = {
-      ...first.client,
-      update: (kind, object) => (isCutOff ? hanging() : first.client.update(kind, object)),
-    };
-    const runA = run(failing, "a", a.signal);
+    const runA = run(first.client, "a", a.signal);
     await vi.waitFor(() => expect(log).toEqual(["a"]), within);
     const runB = run(second.client, "b", b.signal);
-    isCutOff = true;
+    proxy.stall(true); // the leader's requests hang until long after its deadline
     await vi.waitFor(() => expect(log).toEqual(["a", "b"]), within);
     a.abort();
     const runC = run(second.client, "c", c.signal);
@@ -211,56 +207,44 @@ describe("events", () => {
   });
 });
 
-describe("credentials", () => {
-  it("that are revoked give 401; a new token in the file is picked up without a restart", async () => {
-    await using cluster = await startCluster({ crds: false });
-    const { kubectl } = cluster;
-    const token = async () => {
-      await kubectl(["create", "serviceaccount", "host", "-n", "default"]);
-      return (await kubectl(["create", "token", "host", "-n", "default"])).trim();
+describe("events without an API server", () => {
+  it("wait in a bounded queue that keeps the newest, and arrive when it is back", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    const dir = await mkdtemp(path.join(tmpdir(), "events-"));
+    await using proxy = await proxyCluster(cluster.kubeconfig, dir);
+    using opened = await open(proxy.kubeconfig);
+    const ending = new AbortController();
+    const record = createEventRecorder({
+      client: opened.client,
+      clock: systemClock,
+      signal: ending.signal,
+      reportingController: "metalbridge.dev/agent",
+      reportingInstance: "mac-1",
+    });
+    const say = (index: number) => {
+      const regarding = {
+        apiVersion: "v1",
+        kind: "ConfigMap",
+        namespace: namespace.name,
+        name: `m-${index}`,
+        uid: "u",
+      };
+      record(regarding, { type: "Normal", reason: "Ready", action: "Start", note: "it answers" });
     };
-    const tokenFile = path.join(cluster.dir, "token");
-    await writeFile(tokenFile, await token());
-    await kubectl([
-      "create",
-      "clusterrolebinding",
-      "h",
-      "--clusterrole=cluster-admin",
-      "--serviceaccount=default:host",
-    ]);
-    const admin = await readFile(cluster.kubeconfig, "utf8");
-    const caLine = admin
-      .split("\n")
-      .find((line) => line.includes("certificate-authority"))
-      ?.trim();
-    const kubeconfig = path.join(cluster.dir, "host.kubeconfig");
-    await writeFile(
-      kubeconfig,
-      `apiVersion: v1
-kind: Config
-current-context: c
-contexts: [{name: c, context: {cluster: k, user: u}}]
-users: [{name: u, user: {tokenFile: token}}]
-clusters:
-- name: k
-  cluster:
-    server: ${cluster.url}
-    ${caLine}
-`,
-    );
-    using opened = await open(kubeconfig);
-    const { client } = opened;
-    expect((await client.get(LEASES, { name: "x", namespace: "default" })).ok).toBe(false);
-    expect(await client.list(LEASES)).toMatchObject({ ok: true });
-    await kubectl(["delete", "serviceaccount", "host", "-n", "default"]);
-    await vi.waitFor(
-      async () =>
-        expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } }),
-      within,
-    );
-    const renewed = await token();
-    expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized" } });
-    await writeFile(tokenFile, renewed);
-    await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+    const names = async () => {
+      const listed = await opened.client.list(EVENTS, { namespace: namespace.name });
+      return listed.ok ? listed.value.items.map((event) => event.regarding?.name) : [];
+    };
+    proxy.refuse(true);
+    for (let index = 0; index < 1_000; index += 1) say(index);
+    await vi.waitFor(() => expect(proxy.accepted()).toBeGreaterThan(0), within);
+    proxy.refuse(false);
+    await vi.waitFor(async () => expect(await names()).toContain("m-999"), within);
+    expect((await names()).length).toBeLessThanOrEqual(257);
+    ending.abort();
+    say(5_000);
+    expect(await names()).not.toContain("m-5000");
+    await rm(dir, { recursive: true });
   });
 });

@@ -1,0 +1,87 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, it, vi } from "vitest";
+import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import type { Log } from "../../ports.ts";
+import { CONFIG_MAPS, LEASES } from "../kinds.ts";
+import { systemClock } from "../system-clock.ts";
+import { startReflector } from "../watch/reflector.ts";
+import { connect } from "./connect.ts";
+import { createClient } from "./create-client.ts";
+
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+const within = { timeout: 30_000, interval: 20 };
+
+async function kubeconfigOfTokenFile(cluster: PrivateCluster): Promise<string> {
+  const admin = await readFile(cluster.kubeconfig, "utf8");
+  const authority = admin
+    .split("\n")
+    .find((line) => line.includes("certificate-authority"))
+    ?.trim();
+  const file = path.join(cluster.dir, "host.kubeconfig");
+  const text = `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+users: [{name: u, user: {tokenFile: token}}]
+clusters:
+- name: k
+  cluster:
+    server: ${cluster.url}
+    ${authority}
+`;
+  await writeFile(file, text);
+  return file;
+}
+
+it("a revoked credential gives 401, for a reflector too; a new token in the file ends that without a restart", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const { kubectl } = cluster;
+  const issueToken = async () => {
+    await kubectl(["create", "serviceaccount", "host", "-n", "default"]);
+    return (await kubectl(["create", "token", "host", "-n", "default"])).trim();
+  };
+  const tokenFile = path.join(cluster.dir, "token");
+  await writeFile(tokenFile, await issueToken());
+  const connection = await connect({ kubeconfigPath: await kubeconfigOfTokenFile(cluster) });
+  const client = createClient(connection);
+  expect(await client.list(LEASES)).toMatchObject({
+    error: {
+      kind: "forbidden",
+      status: 403,
+      message: expect.stringContaining("system:serviceaccount:default:host"),
+    },
+  });
+  const grant = ["--clusterrole=cluster-admin", "--serviceaccount=default:host"];
+  await kubectl(["create", "clusterrolebinding", "host", ...grant]);
+  await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+
+  const ending = new AbortController();
+  const troubles: string[] = [];
+  const reflector = startReflector({
+    connection,
+    kind: CONFIG_MAPS,
+    namespace: "default",
+    clock: systemClock,
+    log: silent,
+    signal: ending.signal,
+    onChange: () => {},
+    onTrouble: ({ kind }) => troubles.push(kind),
+  });
+  await reflector.whenSynced();
+  await kubectl(["delete", "serviceaccount", "host", "-n", "default"]);
+  await vi.waitFor(
+    async () =>
+      expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } }),
+    within,
+  );
+  cluster.killApiServer(); // an open watch outlives its credential; a new one does not begin
+  await vi.waitFor(() => expect(troubles).toContain("unauthorized"), within);
+
+  await writeFile(tokenFile, await vi.waitFor(issueToken, within));
+  await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+  await kubectl(["create", "configmap", "seen", "-n", "default"]);
+  await vi.waitFor(() => expect(reflector.get("default/seen")).toBeDefined(), { ...within, timeout: 45_000 });
+  ending.abort();
+  connection.close();
+}, 120_000);
