@@ -98,6 +98,7 @@ function strangeRecord(state: ReplicaState, context: RunnerContext): EngineFile 
     runtime: desired?.spec.template.runtime ?? "",
     mode: desired?.spec.template.engine.mode ?? "chat",
     revision: "",
+    address: "",
     port: state.history.port ?? 0,
     claimBytes: desired?.spec.memory.claimBytes ?? 0,
     drainSeconds: desired?.spec.drainSeconds ?? 0,

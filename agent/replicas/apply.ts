@@ -69,6 +69,7 @@ type RunStep = Extract<
   Step,
   {
     do:
+      | "adjustClaim"
       | "markReady"
       | "beginStop"
       | "cancelStop"
@@ -88,6 +89,8 @@ async function applyToRun(step: RunStep, state: ReplicaState, context: RunnerCon
       return beginStop(state, context, step.why, step.deadlineAt);
     case "cancelStop":
       return rewrite(state, { stop: undefined });
+    case "adjustClaim":
+      return adjustClaim(state, context, step.claimBytes);
     case "signal":
       return signal(state, context, step.signal, step.because);
     case "killGroup":
@@ -128,6 +131,12 @@ function beginStop(
   const startedAtMs = state.file?.stop?.startedAtMs ?? wallMs;
   context.log.info({ uid: state.uid, name: state.file?.name, why }, "engine is to end");
   return rewrite(state, { stop: { why, startedAtMs, deadlineMs: wallMs + deadlineAt - monotonicMs } });
+}
+
+function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: number): Outcome {
+  if (state.file === undefined) return "later";
+  context.admission.adopt(state.uid, { claimBytes, port: state.file.port });
+  return rewrite(state, { claimBytes });
 }
 
 function rewrite(state: ReplicaState, change: object): Outcome {

@@ -25,6 +25,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
   }
   const moment = context.moment();
   const budget = context.ports.memoryBudget();
+  const address = context.ports.address();
   return {
     run: runOf(state),
     ...(state.file === undefined ? {} : { record: recordOf(state.file, moment) }),
@@ -32,7 +33,8 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     memory: { budgetBytes: budget ?? "unknown", othersBytes: context.admission.othersBytes(state.uid) },
     launch: state.launch,
     runtime: context.runtimes.state(runtime),
-    hasAddress: context.ports.address() !== undefined,
+    hasAddress: address !== undefined,
+    isBoundElsewhere: address !== undefined && state.file !== undefined && state.file.address !== address,
     slice: observeSlice(state, context, moment.monotonicMs),
     health: state.run.health,
     request: state.run.request,

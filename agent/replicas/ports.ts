@@ -71,6 +71,8 @@ export interface ReplicaRunner {
   /** A list succeeded: engines of all other uids are not wanted, and endpoints may be announced. */
   readonly listed: (uids: Iterable<string>) => void;
   readonly enqueue: (uid: string) => void;
+  /** Something about the replica `namespace/name` changed, for example its EndpointSlice. */
+  readonly enqueueNamed: (key: string) => void;
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];

@@ -14,7 +14,7 @@ import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { newerOf } from "./report/newest.ts";
 import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
-import type { ReplicaState } from "./state.ts";
+import { type ReplicaState, refOf } from "./state.ts";
 
 /** Plans that may follow one another at once, before other keys get their turn. */
 const ROUNDS = 12;
@@ -93,6 +93,13 @@ class Runner implements ReplicaRunner {
   enqueue(uid: string): void {
     if (this.#context.ports.isDryRun === true || !this.#context.states.has(uid)) return;
     this.#queue.enqueue(uid);
+  }
+
+  enqueueNamed(key: string): void {
+    for (const [uid, state] of this.#context.states) {
+      const ref = refOf(state);
+      if (ref !== undefined && `${ref.namespace}/${ref.name}` === key) this.enqueue(uid);
+    }
   }
 
   enqueueAll(): void {

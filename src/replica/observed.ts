@@ -164,6 +164,8 @@ export interface Observed {
   readonly runtime: RuntimeState;
   /** False while no address this host may serve on is up. */
   readonly hasAddress: boolean;
+  /** The engine listens on an address that is not this host's any more; only a new one can listen on the new address. */
+  readonly isBoundElsewhere: boolean;
   readonly slice: Slice;
   readonly health: Health;
   readonly request: RequestProof;

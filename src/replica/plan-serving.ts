@@ -99,7 +99,7 @@ function loading(frame: Frame): ReplicaPlan {
     phase: "Starting",
     reason: "LoadingModel",
     message: "the engine runs and loads its weights",
-    steps: probe.steps,
+    steps: [...takeBack(frame), ...probe.steps],
     recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - now)),
   };
 }
@@ -117,10 +117,17 @@ function proving(frame: Frame): ReplicaPlan {
       request.at === "failed"
         ? `a real request failed: ${request.message}`
         : "one real request is being tried",
-    steps: wait <= 0 ? [ask, ...probe.steps] : probe.steps,
+    steps: [...takeBack(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
     recheckAfterMs:
       wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
   };
+}
+
+/** The predecessor's announcement may have outlived it, through an outage of the API server. */
+function takeBack({ observed }: Frame): readonly Step[] {
+  const { state } = observed.slice;
+  if (state !== "ready" && state !== "stale") return [];
+  return [{ do: "withdraw", because: "this engine has not proven itself yet" }];
 }
 
 function announce(frame: Frame): ReplicaPlan {

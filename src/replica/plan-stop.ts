@@ -16,6 +16,7 @@ const BECAUSE: Record<GracefulStop, string> = {
   drained: "spec.drain asks for it",
   unwanted: "the API server has no such replica any more",
   revision: "the running engine is of another revision",
+  moved: "the host's address has changed and the engine listens on the old one",
 };
 
 /** Plans for a replica that should not run. */
@@ -98,7 +99,9 @@ function drain(deadlineAt: number, observed: Observed, now: number, timings: Tim
     return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
   }
   const { since, lastPollAt } = quiet;
-  const isQuiet = since !== undefined && lastPollAt !== undefined && lastPollAt - since >= timings.quietMs;
+  // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
+  const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, now + settledIn);
+  const isQuiet = lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs;
   if (isQuiet || now >= deadlineAt) return planSignals(observed, now, timings);
   const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
   const poll: Step = { do: "pollQuiet", because: "requests may still be in flight" };
@@ -148,7 +151,8 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
         steps,
       );
     case "revision":
-      return { ...stopped("Drained", "the old revision has ended", steps), recheckAfterMs: 1 };
+    case "moved":
+      return { ...stopped("Drained", "the old engine has ended", steps), recheckAfterMs: 1 };
     default:
       return goal.why satisfies never;
   }

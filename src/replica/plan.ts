@@ -40,6 +40,7 @@ function stopWanted(
     return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
   }
   if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
+  if (observed.isBoundElsewhere && observed.run.at === "running") return { why: "moved", ...common };
   return undefined;
 }
 
@@ -74,13 +75,21 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
         recheckAfterMs: timings.keeperMs,
       };
     case "running":
-      return planServing(desired, observed, now, timings);
+      return withClaim(desired, observed, planServing(desired, observed, now, timings));
     case "ended":
     case "gone":
       return planEnded(observed, now, timings);
     default:
       return run satisfies never;
   }
+}
+
+/** A corrected claim counts at once and restarts nothing. */
+function withClaim(desired: Desired, observed: Observed, plan: ReplicaPlan): ReplicaPlan {
+  const { claimBytes } = desired;
+  if (observed.record === undefined || observed.record.claimBytes === claimBytes) return plan;
+  const adjust = { do: "adjustClaim", claimBytes, because: "the claim was corrected" } as const;
+  return { ...plan, steps: [adjust, ...plan.steps] };
 }
 
 function leaveAlone(): ReplicaPlan {

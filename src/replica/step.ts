@@ -27,7 +27,7 @@ export type ProgressReason =
 export type ReplicaReason = ErrorCode | ProgressReason;
 
 /** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
-export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision";
+export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision" | "moved";
 export type ForcedStop = "hung" | "neverHealthy" | "requestFailed";
 export type StopReason = GracefulStop | ForcedStop;
 
@@ -37,6 +37,7 @@ export type Step = { readonly because: string } & (
   | { readonly do: "cancelFetch" }
   | { readonly do: "reserve"; readonly claimBytes: number }
   | { readonly do: "start" }
+  | { readonly do: "adjustClaim"; readonly claimBytes: number }
   | { readonly do: "probeHealth" }
   | { readonly do: "probeRequest" }
   | { readonly do: "setEndpoint"; readonly port: number }

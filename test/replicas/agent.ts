@@ -48,7 +48,7 @@ export async function startAgentAt(
   const endpoints = createEndpoints({
     ...base,
     hostName,
-    onChange: () => runners[0]?.enqueueAll(),
+    onChange: (key) => runners[0]?.enqueueNamed(key),
   });
   const store = await openStore({
     dir: join(root, "store"),

@@ -7,7 +7,16 @@ import type { RunRecord } from "../../../src/replica/observed.ts";
 import { clearRunFiles, readEngineRecord, writeEngineRecord } from "../../process/run-directory.ts";
 
 const stopSchema = z.object({
-  why: z.enum(["deleted", "drained", "unwanted", "revision", "hung", "neverHealthy", "requestFailed"]),
+  why: z.enum([
+    "deleted",
+    "drained",
+    "unwanted",
+    "revision",
+    "moved",
+    "hung",
+    "neverHealthy",
+    "requestFailed",
+  ]),
   startedAtMs: z.number(),
   deadlineMs: z.number(),
 });
@@ -23,6 +32,7 @@ const engineFileSchema = z.object({
   runtime: z.string(),
   mode: z.enum(["chat", "embedding", "rerank"]),
   revision: z.string(),
+  address: z.string(),
   port: z.number().int(),
   claimBytes: z.number().min(0),
   drainSeconds: z.number().min(0),

@@ -79,6 +79,7 @@ async function startReserved(
     runtime: template.runtime,
     mode: template.engine.mode,
     revision: template.revision,
+    address,
     ...reserved,
     drainSeconds: desired.spec.drainSeconds,
     argv: [...argv],

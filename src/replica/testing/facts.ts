@@ -21,6 +21,7 @@ export function nothingKnown(): Observed {
     launch: { at: "untried" },
     runtime: { at: "unknown" },
     hasAddress: true,
+    isBoundElsewhere: false,
     slice: { state: "unknown", wasExposed: false },
     health: { failuresInARow: 0 },
     request: { at: "none" },

@@ -149,6 +149,9 @@ export class World {
         return this.#beginStop(step.why, step.deadlineAt);
       case "cancelStop":
         return this.#cancelStop();
+      case "adjustClaim":
+        if (record !== undefined) facts.record = { ...record, claimBytes: step.claimBytes };
+        return true;
       case "recordExit":
         return this.#recordExit();
       case "forgetRun":
