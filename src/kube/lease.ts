@@ -6,6 +6,7 @@ import type { ApiFailure, KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
 
 export interface KeepLeaseOptions {
+  /** With a timeout of a few seconds: one lost request must not cost a renewal period. */
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;

@@ -125,6 +125,6 @@ export interface Reflector<T extends KubeObject> {
   readonly whenSynced: () => Promise<void>;
   /** Monotonic time of the last event, bookmark or list; undefined before the first. */
   readonly lastSignMs: () => number | undefined;
-  /** Number of interruptions so far (reconnects that were not a clean end); liveness starts counting afresh when it grows. */
+  /** Grows with each failed attempt and once more when an interruption is over; liveness starts counting afresh whenever it has grown. */
   readonly interruptions: () => number;
 }
