@@ -41,8 +41,10 @@ export function createLook(config: RemoteConfig): LookAtSource {
         ? await lookAtRepository(bounded, request.source, config)
         : await lookAtAddress(bounded, new URL(request.source.url), config);
     } catch (error) {
+      request.signal.throwIfAborted();
       if (error instanceof MetalbridgeError) throw new LookFailure(error, false);
-      if (deadline.aborted && !request.signal.aborted && !(error instanceof LookFailure)) {
+      // Whatever an aborted connection reports, the deadline is why.
+      if (deadline.aborted) {
         throw passing(
           "SourceStalled",
           `the header did not arrive within ${Math.ceil(config.lookMs / 1000)} s`,
