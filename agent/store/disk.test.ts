@@ -1,0 +1,153 @@
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { fetchOptions, startStore } from "./fixtures/store.ts";
+
+const MIB = 2 ** 20;
+const canMount = process.platform === "linux" && process.getuid?.() === 0 && mountsWork();
+
+function mountsWork(): boolean {
+  try {
+    execFileSync("unshare", ["--mount", "true"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test("what does not fit beside the reserve is refused with the numbers before a byte is written", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ reserveBytes: 2 ** 50 });
+  origin.serve("/m.gguf", ggufBytes(MIB));
+  const failure = await at.store
+    .fetch({ source: `${origin.url}/m.gguf` }, fetchOptions())
+    .catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: "DiskFull" });
+  expect(String(failure)).toMatch(
+    /needs 1\.0 MiB more, the disk has .* free and 1024\.0 TiB of it stay reserved/,
+  );
+  expect(
+    readdirSync(join(at.dir, "partial")).map(
+      (name) => statSync(join(at.dir, "partial", name)).size > MIB / 2,
+    ),
+  ).not.toContain(true);
+});
+
+test.skipIf(!canMount)(
+  "a disk that fills up in the middle is a code with numbers, and what was there stays usable (needs root on Linux)",
+  async () => {
+    await using origin = await startOrigin();
+    await using outer = await startStore();
+    const disk = join(outer.dir, "disk");
+    mkdirSync(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=12m", "tmpfs", disk]);
+    try {
+      const store = await outer.reopen({ dir: disk });
+      const small = ggufBytes(3 * MIB, 1);
+      origin.serve("/small.gguf", small);
+      const model = await store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
+      store.hold("replica", model);
+      // No length is told, so only the disk itself can say that it is full.
+      const large = ggufBytes(20 * MIB, 2);
+      origin.on("/large.gguf", (_, response) => {
+        response.writeHead(200);
+        response.end(large);
+      });
+      const failure = await store
+        .fetch({ source: `${origin.url}/large.gguf` }, fetchOptions())
+        .catch((error: unknown) => error);
+      expect(failure).toMatchObject({
+        code: "DiskFull",
+        message: expect.stringMatching(/large\.gguf needs more room, the disk has .* free/),
+      });
+      expect(readFileSync(model.path).equals(small)).toBe(true);
+      expect((await store.disk()).freeBytes).toBeGreaterThan(5 * MIB);
+      origin.serve("/next.gguf", ggufBytes(4 * MIB, 3));
+      await store.fetch({ source: `${origin.url}/next.gguf` }, fetchOptions());
+      expect(await store.resolve({ source: `${origin.url}/small.gguf` })).toEqual(model);
+    } finally {
+      execFileSync("umount", [disk]);
+    }
+  },
+);
+
+test("the quota removes what was used longest ago, never what is in use, and refuses what cannot fit", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 2_500_000 });
+  for (const seed of [1, 2, 3, 4]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
+  const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+  const first = await at.store.fetch({ source: source(1) }, fetchOptions());
+  at.store.hold("replica-1", first);
+  await at.store.fetch({ source: source(2) }, fetchOptions());
+  await at.store.fetch({ source: source(3) }, fetchOptions());
+  expect((await at.store.list()).map((model) => [model.source, model.inUse])).toEqual([
+    [source(1), true],
+    [source(3), false],
+  ]);
+  at.store.hold("replica-3", await at.store.fetch({ source: source(3) }, fetchOptions()));
+  await expect(at.store.fetch({ source: source(4) }, fetchOptions())).rejects.toMatchObject({
+    code: "DiskFull",
+    message: expect.stringMatching(/quota of 2\.4 MiB/),
+  });
+  expect(await at.store.remove(source(1))).toBe(false);
+  at.store.release("replica-1");
+  await at.store.fetch({ source: source(4) }, fetchOptions());
+  expect((await at.store.list()).map((model) => model.source)).toEqual([source(3), source(4)]);
+  expect(readdirSync(join(at.dir, "blobs/sha256"))).toHaveLength(2);
+  at.store.setQuota(0);
+  at.store.release("replica-3");
+  expect(await at.store.collect()).toHaveLength(2);
+  expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([]);
+  expect(readdirSync(join(at.dir, "views"))).toEqual([]);
+});
+
+test("old parts and half-made folders are removed at the start, young parts stay, a broken index is no obstacle", async () => {
+  await using at = await startStore();
+  const old = new Date(Date.now() - 8 * 24 * 3_600_000);
+  for (const name of ["old.part", "young.part", "x.tmp"]) writeFileSync(join(at.dir, "partial", name), "x");
+  utimesSync(join(at.dir, "partial", "old.part"), old, old);
+  mkdirSync(join(at.dir, "views", "v.tmp"));
+  writeFileSync(join(at.dir, "refs", "broken.json"), "{");
+  writeFileSync(join(at.dir, "blobs/sha256", "a".repeat(64)), "x");
+  utimesSync(join(at.dir, "blobs/sha256", "a".repeat(64)), old, old);
+  const store = await at.reopen();
+  expect(readdirSync(join(at.dir, "partial"))).toEqual(["young.part"]);
+  expect(readdirSync(join(at.dir, "views"))).toEqual([]);
+  expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([]);
+  expect(await store.list()).toEqual([]);
+});
+
+test("a process killed in the middle of a download leaves a part that the next one finishes", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const content = ggufBytes(6 * MIB);
+  const source = `${origin.url}/m.gguf`;
+  origin.on("/m.gguf", (_, response) => {
+    response.writeHead(200, { etag: '"v1"', "content-length": content.length });
+    response.write(content.subarray(0, 4 * MIB));
+  });
+  const script = `
+    import { openStore } from ${JSON.stringify(join(import.meta.dirname, "store.ts"))};
+    import { testClock, silentLog } from ${JSON.stringify(join(import.meta.dirname, "fixtures/store.ts"))};
+    const store = await openStore({ dir: ${JSON.stringify(at.dir)}, clock: testClock, log: silentLog, allowedRoots: [],
+      hfEndpoint: "https://huggingface.co", allowLoopback: true, reserveBytes: 0 });
+    await store.fetch({ source: ${JSON.stringify(source)} }, { signal: new AbortController().signal });`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "inherit" });
+  const part = () => readdirSync(join(at.dir, "partial")).find((name) => name.endsWith(".part"));
+  await vi.waitFor(
+    () => expect(statSync(join(at.dir, "partial", part() ?? "none")).size).toBeGreaterThanOrEqual(3 * MIB),
+    {
+      timeout: 15_000,
+      interval: 20,
+    },
+  );
+  child.kill("SIGKILL");
+  await new Promise((resolve) => child.once("exit", resolve));
+  origin.on("/m.gguf", (request, response) => sendFile(request, response, content, '"v1"'));
+  const model = await (await at.reopen()).fetch({ source }, fetchOptions());
+  expect(model.sha256).toBe(sha256(content));
+  const start = Number(/^bytes=(\d+)-/.exec(origin.seen.at(-1)?.headers.range ?? "")?.[1]);
+  expect(start).toBeGreaterThanOrEqual(3 * MIB);
+});

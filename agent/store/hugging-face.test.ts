@@ -1,0 +1,160 @@
+import { expect, test } from "vitest";
+import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { fetchOptions, startStore } from "./fixtures/store.ts";
+
+const commit = "a".repeat(40);
+const weights = ggufBytes(400_000, 1);
+
+interface Repo {
+  readonly files: Record<string, Buffer>;
+  readonly commit?: string;
+  /** A mirror without file sizes and checksums. */
+  readonly isPlain?: boolean;
+}
+
+function serveRepo(
+  origin: Origin,
+  repo: string,
+  { files, commit: sha = commit, isPlain = false }: Repo,
+): void {
+  const siblings = Object.entries(files).map(([rfilename, content]) =>
+    isPlain
+      ? { rfilename }
+      : { rfilename, size: content.length, lfs: { sha256: sha256(content), size: content.length } },
+  );
+  origin.on(
+    `/api/models/${repo}/revision/main`,
+    (_, response) => void response.end(JSON.stringify({ sha, siblings })),
+  );
+  for (const [name, content] of Object.entries(files))
+    origin.serve(`/${repo}/resolve/${sha}/${name}`, content);
+}
+
+test("a repository with one model is fetched at its commit, by file list and checksum", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  serveRepo(origin, "org/repo", { files: { "README.md": Buffer.from("x"), "m.gguf": weights } });
+  const store = await at.reopen({ hfEndpoint: `${origin.url}/`, allowLoopback: false, hfToken: "hf_agent" });
+  const model = await store.fetch({ source: "hf://org/repo" }, fetchOptions());
+  expect(model).toMatchObject({ sha256: sha256(weights), sizeBytes: weights.length });
+  expect(origin.seen.map((seen) => seen.path)).toEqual([
+    "/api/models/org/repo/revision/main",
+    `/org/repo/resolve/${commit}/m.gguf`,
+  ]);
+  expect(origin.seen.every((seen) => seen.headers.authorization === "Bearer hf_agent")).toBe(true);
+});
+
+test("content with a known checksum that is on disk already is not fetched again", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  serveRepo(origin, "org/one", { files: { "m.gguf": weights } });
+  serveRepo(origin, "org/two", { files: { "n.gguf": weights } });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  await store.fetch({ source: "org/one" }, fetchOptions());
+  expect((await store.fetch({ source: "org/two" }, fetchOptions())).path).toMatch(/n\.gguf$/);
+  expect(origin.seen.filter((seen) => seen.path.includes("/resolve/"))).toHaveLength(1);
+});
+
+test("a named file, its shards and the projector come from one commit; the answer's redirect gets no token", async () => {
+  await using origin = await startOrigin();
+  await using cdn = await startOrigin();
+  await using at = await startStore();
+  const files = {
+    "Q4/m-00001-of-00002.gguf": ggufBytes(10_000, 1),
+    "Q4/m-00002-of-00002.gguf": ggufBytes(10_000, 2),
+    "mmproj.gguf": ggufBytes(5_000, 3),
+    "Q8/m.gguf": ggufBytes(9_000, 4),
+  };
+  serveRepo(origin, "org/repo", { files, isPlain: true });
+  for (const [name, content] of Object.entries(files)) {
+    origin.on(
+      `/org/repo/resolve/${commit}/${name}`,
+      (_, response) => void response.writeHead(302, { location: `${cdn.url}/${name}` }).end(),
+    );
+    cdn.on(`/${name}`, (request, response) => sendFile(request, response, content));
+  }
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const request = {
+    source: "hf://org/repo/Q4/m-00001-of-00002.gguf@main",
+    mmproj: "mmproj.gguf",
+    token: "hf_secret",
+  };
+  const model = await store.fetch(request, fetchOptions());
+  expect(model.files.map((file) => file.name)).toEqual([
+    "Q4/m-00001-of-00002.gguf",
+    "Q4/m-00002-of-00002.gguf",
+    "mmproj.gguf",
+  ]);
+  expect(model.path).toMatch(/Q4\/m-00001-of-00002\.gguf$/);
+  expect(cdn.seen.map((seen) => seen.headers.authorization)).toEqual([undefined, undefined, undefined]);
+});
+
+test("OnChange follows the branch to its new commit and fetches only what changed", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const request = { source: "org/repo", refreshPolicy: "OnChange" } as const;
+  serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
+  await store.fetch(request, fetchOptions());
+  serveRepo(origin, "org/repo", { files: { "m.gguf": weights }, commit: "b".repeat(40) });
+  await (await at.reopen({ hfEndpoint: origin.url })).fetch(request, fetchOptions());
+  expect(origin.seen.filter((seen) => seen.path.includes("/resolve/"))).toHaveLength(1);
+  const other = ggufBytes(300_000, 8);
+  serveRepo(origin, "org/repo", { files: { "m.gguf": other }, commit: "c".repeat(40) });
+  const model = await (await at.reopen({ hfEndpoint: origin.url })).fetch(request, fetchOptions());
+  expect(model.sha256).toBe(sha256(other));
+});
+
+test("a mirror without the API serves named files", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/org/repo/resolve/main/m.gguf", weights);
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  expect((await store.fetch({ source: "hf://org/repo/m.gguf" }, fetchOptions())).sha256).toBe(
+    sha256(weights),
+  );
+});
+
+test("all files of a repository in another format lie in one folder", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const files = {
+    "config.json": Buffer.from("{}"),
+    "model.safetensors": Buffer.from("weights"),
+    "README.md": Buffer.from("#"),
+  };
+  serveRepo(origin, "org/mlx", { files });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const model = await store.fetch({ source: "org/mlx", format: "mlx" }, fetchOptions());
+  expect(model.files.map((file) => file.name)).toEqual(["config.json", "model.safetensors"]);
+});
+
+test("questions and refusals of the hub have their own codes", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const fetch = (source: string) => store.fetch({ source }, fetchOptions());
+  await expect(fetch("org/none")).rejects.toMatchObject({ code: "SourceNotFound" });
+  serveRepo(origin, "org/two", { files: { "a.gguf": weights, "b.gguf": weights } });
+  await expect(fetch("org/two")).rejects.toMatchObject({
+    code: "SourceAmbiguous",
+    message: expect.stringMatching(/a\.gguf, b\.gguf/),
+  });
+  await expect(fetch("hf://org/two/c.gguf")).rejects.toMatchObject({
+    code: "SourceNotFound",
+    message: expect.stringMatching(/c\.gguf/),
+  });
+  for (const [status, code] of [
+    [401, "SourceUnauthorized"],
+    [403, "SourceForbidden"],
+    [503, "SourceUnavailable"],
+  ] as const) {
+    origin.on("/api/models/org/gated/revision/main", (_, response) => void response.writeHead(status).end());
+    await expect(fetch("org/gated")).rejects.toMatchObject({ code });
+  }
+  origin.on("/api/models/org/odd/revision/main", (_, response) => void response.end("<html>"));
+  await expect(fetch("org/odd")).rejects.toMatchObject({ code: "SourceRefused" });
+  serveRepo(origin, "org/evil", { files: { "../../x.gguf": weights } });
+  await expect(fetch("org/evil")).rejects.toMatchObject({ code: "FileNameNotAllowed" });
+  await expect(fetch("s3://bucket/key.gguf")).rejects.toMatchObject({ code: "SourceNotSupported" });
+});
