@@ -11,7 +11,12 @@ export interface Report {
 }
 
 /** Codes whose cause is what the user typed or configured. */
-const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["BadEnvironment"]);
+const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "BadEnvironment",
+  "AgentConfigInvalid",
+  "AgentConfigUnreadable",
+  "ControllerConfigInvalid",
+]);
 
 /** Pure: expected failures get code, sentence and remedy; anything else is a bug and keeps its stack. */
 export function reportFailure(error: unknown): Report {

@@ -1,4 +1,4 @@
-/** Writes what is generated from the sources: CRDs, field reference, error catalogue. `--check` fails when a file is not up to date. */
+/** Writes what is generated from the sources: CRDs, field reference, error catalogue, configuration, command line. `--check` fails when a file is not up to date. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,7 +11,7 @@ async function contentOf(path: string): Promise<string | undefined> {
 }
 
 async function staleFiles(): Promise<[path: string, content: string][]> {
-  const entries = [...generatedFiles()];
+  const entries = [...(await generatedFiles())];
   const current = await Promise.all(entries.map(([path]) => contentOf(path)));
   return entries.filter(([, content], index) => content !== current[index]);
 }

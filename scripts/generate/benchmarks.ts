@@ -1,15 +1,12 @@
-/** docs/benchmarks.md: what is measured and how, and the figures of the committed baseline. */
+/** Part of docs/benchmarks.md: the figures of the committed baseline. */
 import { existsSync, readFileSync } from "node:fs";
 import type { Report, ReportLine } from "../bench/report.ts";
 
 const BASELINE = new URL("../bench/baseline.json", import.meta.url);
-const FIGURES = /<!-- figures -->[\s\S]*<!-- end of figures -->/;
 
-/** The page with the figures between its two marks renewed. */
-export function renderBenchmarks(page: string): string {
-  return page.replace(FIGURES, () =>
-    ["<!-- figures -->", ...figures(readBaseline()), "<!-- end of figures -->"].join("\n"),
-  );
+/** Machine and table; a sentence while there is no baseline. */
+export function benchmarkLines(): string[] {
+  return figures(readBaseline());
 }
 
 function readBaseline(): Report | undefined {

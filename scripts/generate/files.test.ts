@@ -5,7 +5,7 @@ import { generatedFiles } from "./files.ts";
 
 const root = new URL("../../", import.meta.url);
 
-test.for([...generatedFiles()])("%s is up to date (npm run generate)", async ([path, content]) => {
+test.for([...(await generatedFiles())])("%s is up to date (npm run generate)", async ([path, content]) => {
   expect(await readFile(new URL(path, root), "utf8")).toBe(content);
 });
 

@@ -1,17 +1,17 @@
 /** Every generated file with its content. */
-import { readFileSync } from "node:fs";
 import { stringify } from "yaml";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
-import { renderBenchmarks } from "./benchmarks.ts";
+import { benchmarkLines } from "./benchmarks.ts";
+import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { renderErrors } from "./errors.ts";
+import { renewPart } from "./marked.ts";
 import { renderReference } from "./reference.ts";
 
-const BENCHMARKS = new URL("../../docs/benchmarks.md", import.meta.url);
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
 /** Paths from the repository's root, and what belongs there. */
-export function generatedFiles(): Map<string, string> {
+export async function generatedFiles(): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for (const crd of customResourceDefinitions()) {
     const plural = crd.metadata.name.split(".")[0];
@@ -28,6 +28,7 @@ export function generatedFiles(): Map<string, string> {
   }
   files.set("docs/errors.md", renderErrors());
   files.set("docs/configuration.md", renderConfiguration());
-  files.set("docs/benchmarks.md", renderBenchmarks(readFileSync(BENCHMARKS, "utf8")));
+  files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
+  files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
   return files;
 }

@@ -1,0 +1,38 @@
+/** Part of docs/cli.md: every verb with its options, as the program itself knows them. */
+import { Command, type Option } from "commander";
+import { verbs } from "../../cli/verbs.ts";
+
+/** The table of verbs, then one section for each. */
+export async function commandLineLines(): Promise<string[]> {
+  const sections = await Promise.all(verbs.map(async ({ name, load }) => sectionOf(name, await load())));
+  return [
+    "| verb | does |",
+    "|---|---|",
+    ...verbs.map(({ name, summary }) => `| [\`${name}\`](#metalbridge-${name}) | ${cell(summary)} |`),
+    "",
+    ...sections.flat(),
+  ];
+}
+
+function sectionOf(name: string, configure: (command: Command) => void): string[] {
+  const command = new Command(name);
+  configure(command);
+  const words = command.registeredArguments.map((argument) =>
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
+  );
+  const options = command.options.filter(({ hidden }) => !hidden);
+  const usage = ["metalbridge", name, ...words, ...(options.length === 0 ? [] : ["[options]"])].join(" ");
+  const table = ["", "| option | meaning |", "|---|---|", ...options.map(optionRow)];
+  return [`### metalbridge ${name}`, "", `\`${usage}\``, ...(options.length === 0 ? [] : table), ""];
+}
+
+function optionRow(option: Option): string {
+  const choices = option.argChoices === undefined ? "" : `: ${option.argChoices.join(", ")}`;
+  const given: unknown = option.defaultValue;
+  const standard = given === undefined || given === false ? "" : ` (default: ${String(given)})`;
+  return `| \`${option.flags.replaceAll("|", "\\|")}\` | ${cell(`${option.description}${choices}${standard}`)} |`;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll("\n", " ");
+}
