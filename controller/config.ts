@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/errors.ts";
+import { modelConfigSchema } from "./model/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
 
@@ -36,6 +37,7 @@ export const controllerConfigSchema = z
     leaseDurationSeconds: seconds("How long leadership lasts without a renewal.").default(15),
     leaseRenewDeadlineSeconds: seconds("When a leader that cannot renew stops leading.").default(10),
     leaseRetrySeconds: seconds("How often the Lease is renewed, or tried for.").default(2),
+    ...modelConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
     path: ["leaseRenewDeadlineSeconds"],

@@ -84,7 +84,7 @@ test("replicas keep the Service until the last engine is gone", async () => {
   ).toMatchObject({
     value: { items: [{}] },
   });
-  await using _ = await bench.agent("mac-slow", { labels: { slow: "yes" }, address: "192.168.7.30" });
+  await bench.agent("mac-slow", { labels: { slow: "yes" }, address: "192.168.7.30" });
   await expectNothingLeft(ns);
 });
 

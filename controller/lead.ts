@@ -23,19 +23,18 @@ export interface LeadOptions {
   readonly record: RecordEvent;
   readonly metrics: ControllerMetrics;
   readonly signal: AbortSignal;
-  /** Passes over Models; absent where somebody else does them. */
-  readonly createModelPass?: ((ports: ControllerPorts) => ModelPass) | undefined;
+  readonly createModelPass: (ports: ControllerPorts) => ModelPass;
   /** Every copy is complete and the queues run. */
   readonly onWorking: () => void;
 }
 
-export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
+type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
 interface Queues {
   readonly services: Queue<string>;
   readonly hosts: Queue<string>;
   readonly fleet: Queue<"all">;
-  readonly models: Queue<string> | undefined;
+  readonly models: Queue<string>;
 }
 
 /** What handlers reach once everything is there; before that, a first list is on its way and nothing is missed. */
@@ -98,11 +97,10 @@ function createQueues(
       },
     });
   const hosts = counted("hosts", (name) => reconcileHost({ ...ports, fleet, signs }, name));
-  const modelPass = options.createModelPass?.(ports);
   return {
     hosts,
     services: counted("services", (key) => reconcileService(ports, key)),
-    models: modelPass === undefined ? undefined : counted("models", modelPass),
+    models: counted("models", options.createModelPass(ports)),
     fleet: counted("fleet", async () => {
       const { changed, recheckAfterMs } = fleet.judge();
       for (const host of changed) hosts.enqueue(host);
@@ -116,7 +114,7 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
     onService: (key) => state.working?.queues.services.enqueue(key),
     onModel: (namespace, name) => {
       const { queues, caches } = state.working ?? {};
-      queues?.models?.enqueue(`${namespace}/${name}`);
+      queues?.models.enqueue(`${namespace}/${name}`);
       for (const { metadata } of caches?.servicesOfModel.of(`${namespace}/${name}`) ?? []) {
         queues?.services.enqueue(`${metadata.namespace}/${metadata.name}`);
       }
@@ -130,6 +128,7 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
       state.working?.queues.fleet.enqueue("all");
       enqueueWaiters(state);
       if (addressesOf(host) !== addressesOf(before)) enqueueServicesOn(state, name);
+      if (modelsOf(host) !== modelsOf(before)) enqueueModels(state);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {
@@ -157,6 +156,17 @@ function enqueueServicesOn({ working }: { working?: Working }, host: string): vo
   }
 }
 
+/** Models tell which hosts hold them. */
+function enqueueModels({ working }: { working?: Working }): void {
+  for (const { metadata } of working?.caches.models.list() ?? []) {
+    working?.queues.models.enqueue(`${metadata.namespace}/${metadata.name}`);
+  }
+}
+
+function modelsOf(host: Host | undefined): string {
+  return JSON.stringify(host?.status?.models ?? []);
+}
+
 function addressesOf(host: Host | undefined): string {
   return JSON.stringify([host?.spec.addresses, host?.status?.addresses]);
 }
@@ -174,7 +184,7 @@ function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues):
   const keys = [replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService].flatMap(
     (grouping) => grouping.groups(),
   );
-  for (const { metadata } of caches.models.list()) models?.enqueue(`${metadata.namespace}/${metadata.name}`);
+  for (const { metadata } of caches.models.list()) models.enqueue(`${metadata.namespace}/${metadata.name}`);
   for (const { metadata } of caches.services.list()) keys.push(`${metadata.namespace}/${metadata.name}`);
   for (const key of keys) services.enqueue(key);
   for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);

@@ -5,11 +5,13 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { runLeaderElection } from "../src/kube/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { startHealthServer } from "./health-server.ts";
 import { type LeadOptions, lead } from "./lead.ts";
 import { createControllerMetrics } from "./metrics.ts";
+import { createModelPass as createPass } from "./model/pass.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 
 export interface ControllerOptions {
@@ -18,6 +20,7 @@ export interface ControllerOptions {
   /** Ends everything in good order: the Lease is given back. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
+  /** Absent: Models are looked at as the config says. */
   readonly createModelPass?: LeadOptions["createModelPass"];
   /** Called with the port of /healthz once it listens. */
   readonly onListening?: (port: number) => void;
@@ -32,30 +35,19 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = config.identity ?? defaultIdentity();
   const metrics = createControllerMetrics();
-  const connection = await connect({
-    kubeconfigPath: config.kubeconfig,
-    context: config.context,
-    userAgent: USER_AGENT,
-  });
+  const target = { kubeconfigPath: config.kubeconfig, context: config.context };
+  const connection = await connect({ ...target, userAgent: USER_AGENT });
   // Outlives the signal: the Lease is given back after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const record = createEventRecorder({
-    client,
-    clock,
-    log,
-    signal,
-    reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
-    reportingInstance: identity,
-  });
-  let waitingFor: string | undefined = "leadership";
+  const state: Readiness = { waitingFor: "leadership" };
   try {
-    const health = {
+    const port = await startHealthServer({
       address: config.healthAddress,
       port: config.healthPort,
       registry: metrics.registry,
+      notReady: () => state.waitingFor,
       signal,
-    };
-    const port = await startHealthServer({ ...health, notReady: () => waitingFor });
+    });
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
@@ -70,33 +62,50 @@ export async function runController(options: ControllerOptions): Promise<void> {
       durationSeconds: config.leaseDurationSeconds,
       renewDeadlineMs: config.leaseRenewDeadlineSeconds * 1000,
       retryMs: config.leaseRetrySeconds * 1000,
-      onLead: async (leading) => {
+      onLead: (leading) => {
         metrics.setLeading(true);
-        waitingFor = "the first lists (are the CRDs installed?)";
-        const onWorking = () => {
-          waitingFor = undefined;
-          log.info({}, "working");
-          options.onWorking?.();
-        };
-        const { createModelPass } = options;
-        await lead({
-          connection,
-          client,
-          clock,
-          log,
-          record,
-          metrics,
-          signal: leading,
-          createModelPass,
-          onWorking,
-        });
+        state.waitingFor = "the first lists (are the CRDs installed?)";
+        const shared = { connection, client, clock, metrics, signal: leading };
+        return lead({ ...shared, ...partsOf(options, state, client, identity) });
       },
       onLost: () => {
         metrics.setLeading(false);
-        waitingFor = "leadership";
+        state.waitingFor = "leadership";
       },
     });
   } finally {
     connection.close();
   }
+}
+
+interface Readiness {
+  waitingFor: string | undefined;
+}
+
+/** What the leader's work takes from the options. */
+function partsOf(
+  { config, log, signal, clock = systemClock, ...options }: ControllerOptions,
+  state: Readiness,
+  client: KubeClient,
+  identity: string,
+): Pick<LeadOptions, "log" | "record" | "createModelPass" | "onWorking"> {
+  const { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes } = config;
+  const looks = { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes };
+  return {
+    log,
+    record: createEventRecorder({
+      client,
+      clock,
+      log,
+      signal,
+      reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
+      reportingInstance: identity,
+    }),
+    createModelPass: options.createModelPass ?? createPass(looks),
+    onWorking: () => {
+      state.waitingFor = undefined;
+      log.info({}, "working");
+      options.onWorking?.();
+    },
+  };
 }

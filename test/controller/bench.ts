@@ -64,6 +64,7 @@ export async function startBench({
   const cluster = await startCluster({ controllerManager: true });
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
+  const agents: AgentSide[] = [];
   let controller = await startOne(cluster.kubeconfig, clock, log);
   const apply = async (object: object) => {
     await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
@@ -79,7 +80,11 @@ export async function startBench({
     connection,
     apply,
     service,
-    agent: (host, options = {}) => startAgentSide({ connection, client, host, ...options }),
+    agent: async (host, options = {}) => {
+      const agent = await startAgentSide({ connection, client, host, ...options });
+      agents.push(agent);
+      return agent;
+    },
     restartController: async () => {
       await controller.stop();
       controller = await startOne(cluster.kubeconfig, clock, log);
@@ -98,6 +103,7 @@ export async function startBench({
         return found;
       }, WAIT),
     [Symbol.asyncDispose]: async () => {
+      for (const agent of agents) agent.fallSilent();
       await controller.stop();
       connection.close();
       await cluster[Symbol.asyncDispose]();
@@ -129,7 +135,16 @@ async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ s
     leaseRenewDeadlineSeconds: 3_599,
     leaseRetrySeconds: 1,
   });
-  const running = runController({ config, clock, log, signal: stop.signal, onWorking: working });
+  // Models are input here: their status is written by the test.
+  const createModelPass = () => async () => undefined;
+  const running = runController({
+    config,
+    clock,
+    log,
+    signal: stop.signal,
+    createModelPass,
+    onWorking: working,
+  });
   await Promise.race([isWorking, running]);
   return {
     stop: async () => {
