@@ -13,7 +13,7 @@ describe("an engine of this agent", () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(folder.dir(), shell("echo hello; exit 3"), states.onChange);
-    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 3 } });
+    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 3 } }));
     expect(await engine.logTail(1000)).toContain("hello\n");
     expect(readEngineRecord(engine.dir)).toEqual({ test: true });
   });
@@ -60,12 +60,14 @@ describe("an engine of this agent", () => {
     await vi.waitFor(() => expect(engine.state().at).toBe("running"));
     const state = engine.state();
     const fds = `/proc/${state.at === "running" ? state.pid : 0}/fd`;
-    const links = readdirSync(fds).map((fd) => [fd, readlinkSync(join(fds, fd))]);
-    expect(Object.fromEntries(links.filter(([fd, link]) => !isInherited(fd, link)))).toEqual({
-      0: "/dev/null",
-      1: join(dir, "log"),
-      2: join(dir, "log"),
-      9: join(dir, "alive"),
+    await vi.waitFor(() => {
+      const links = readdirSync(fds).map((fd) => [fd, readlinkSync(join(fds, fd))]);
+      expect(Object.fromEntries(links.filter(([fd, link]) => !isInherited(fd, link)))).toEqual({
+        0: "/dev/null",
+        1: join(dir, "log"),
+        2: join(dir, "log"),
+        9: join(dir, "alive"),
+      });
     });
   });
 
@@ -111,7 +113,7 @@ describe("what outlives the main process", () => {
     const states = stateLog();
     const script = "sleep 100 & echo $! >child; read line <&0; exit 5";
     const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
-    expect(await states.until("ended")).toEqual({ at: "ended", exit: { code: 5 } });
+    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "ended", exit: { code: 5 } }));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(engine.state().at).toBe("ended");
     process.kill(child, "SIGKILL");
@@ -123,7 +125,7 @@ describe("what outlives the main process", () => {
     const states = stateLog();
     const script = "sleep 100 9>&- & echo $! >child; exit 0";
     const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
-    await states.until("ended");
+    await vi.waitFor(() => expect(engine.state().at).toBe("ended"));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(isLiving(child)).toBe(true);
     engine.killGroup();
@@ -140,7 +142,7 @@ describe("what outlives the main process", () => {
       shell("setsid sleep 100 & exit 0"),
       states.onChange,
     );
-    await states.until("ended");
+    await vi.waitFor(() => expect(engine.state().at).toBe("ended"));
     engine.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
   });

@@ -48,16 +48,14 @@ describe.skipIf(program === undefined)("an engine that", () => {
     ["crashes-after-ready", "SIGSEGV"],
   ] as const)("%s is named as crashed by %s", async (fault, signal) => {
     await using folder = runFolder();
-    const states = stateLog();
     const { driver, dir, prepared } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, fault);
-    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
-    const state = await states.until("ended");
-    expect(state).toEqual({ at: "ended", exit: { signal } });
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    await vi.waitFor(() => expect(engine.state()).toMatchObject({ exit: { signal } }), { timeout: 10_000 });
     const reason = driver.classifyExit({ signal }, await engine.logTail(4096));
     expect(reason).toEqual({ code: "EngineCrashed", message: expect.stringContaining(signal) });
     engine.killGroup();
-    await states.until("gone");
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
   });
 
   it("leaves a child behind is ended, not gone, until the child is", async () => {

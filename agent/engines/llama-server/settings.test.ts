@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { listenOn, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
-import { processPorts, runFolder, stateLog } from "../../process/fixtures/run.ts";
+import { processPorts, runFolder } from "../../process/fixtures/run.ts";
 import { createEngineProcesses } from "../../process/processes.ts";
 
 describe.skipIf(program === undefined)("a real llama-server", () => {
@@ -63,7 +63,6 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     ["heads that a cache type does not fit", "EngineSettingsRefused", "tiny.gguf"],
   ] as const)("that ends because of %s is classified as %s", async (_name, code, file) => {
     await using folder = runFolder();
-    const states = stateLog();
     const { driver, dir, launch } = await prepareTiny(
       folder,
       code === "EngineSettingsRefused" ? { cacheTypeK: "q8_0" } : {},
@@ -76,9 +75,10 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const engine = await createEngineProcesses(processPorts()).startEngine(
       dir,
       { argv: [...prepared.argv, ...more], env: prepared.env, record: {} },
-      states.onChange,
+      () => {},
     );
-    const state = await states.until("gone");
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 10_000 });
+    const state = engine.state();
     expect(stranger.port).toBeGreaterThan(0);
     expect(state).toMatchObject({ exit: { code: 1 } });
     expect(driver.classifyExit({ code: 1 }, await engine.logTail(8192)).code).toBe(code);
