@@ -46,4 +46,9 @@ export const verbs: readonly Verb[] = [
     summary: "hosts, services and replicas on one screen",
     load: async () => (await import("./status.ts")).configureStatus,
   },
+  {
+    name: "gguf",
+    summary: "what a GGUF file is, and the memory it needs",
+    load: async () => (await import("./gguf.ts")).configureGguf,
+  },
 ];

@@ -13,6 +13,9 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   q4_0: 0.5625,
   iq4_nl: 0.5625,
 };
+/** Names of the cache types whose size is known. */
+export const CACHE_TYPES: readonly string[] = Object.keys(ELEMENT_BYTES);
+
 /** A type that is not known is counted like the default, f16, or more. */
 const UNKNOWN_ELEMENT_BYTES = 2;
 const CELL_PADDING = 256;

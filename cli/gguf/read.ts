@@ -1,0 +1,100 @@
+/** Reads what a GGUF file is: on this machine, or at an address, from its header alone. */
+import { open, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { remoteConfig } from "../../controller/model/config.ts";
+import { LookFailure } from "../../controller/model/remote/failure.ts";
+import { createLook } from "../../controller/model/remote/look.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { createGgufReader } from "../../src/gguf/header.ts";
+import { type GgufSummary, summarizeGguf } from "../../src/gguf/summary.ts";
+import { parseSource } from "../../src/source/source.ts";
+import { splitFileNames } from "../../src/source/split-files.ts";
+
+export interface ReadGguf {
+  readonly summary: GgufSummary;
+  /** Of all parts; undefined where the server does not say. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** Throws MetalbridgeError for what is no readable GGUF. */
+export async function readGguf(name: string): Promise<ReadGguf> {
+  if (!name.includes("://")) return readParts(resolve(name));
+  const source = parseSource(name);
+  if (source.kind === "file") return readParts(source.path);
+  if (source.kind !== "http" && source.kind !== "hf") {
+    throw new MetalbridgeError("SourceNotSupported", `${source.kind}:// sources cannot be read from here`, {
+      summary: "give a path, an http(s):// address or hf://org/repo",
+    });
+  }
+  return readRemote(source);
+}
+
+async function readRemote(source: Parameters<ReturnType<typeof createLook>>[0]["source"]): Promise<ReadGguf> {
+  // The user of this command may read whatever this machine may read.
+  const look = createLook(remoteConfig({ allowLoopback: true, allowPrivate: true }));
+  try {
+    const request = {
+      source,
+      spec: { format: "gguf" as const },
+      secretHeaders: {},
+      signal: new AbortController().signal,
+    };
+    const { gguf, sizeBytes } = await look(request);
+    if (gguf === undefined) throw new MetalbridgeError("SourceIsNotAModel", "the source holds no GGUF file");
+    return { summary: gguf, sizeBytes };
+  } catch (error) {
+    throw error instanceof LookFailure ? error.reason : error;
+  }
+}
+
+async function readParts(path: string): Promise<ReadGguf> {
+  const names = splitFileNames(basename(path)).map((name) => join(dirname(path), name));
+  const parts: ReadGguf[] = [];
+  for (const name of names) parts.push(await readFile(name));
+  const [first] = parts;
+  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${path} does not exist`);
+  const sizeBytes = parts.reduce((sum, part) => sum + (part.sizeBytes ?? 0), 0);
+  const weights = parts.map(({ summary }) => summary.weightsBytes);
+  const isKnown = weights.every((bytes) => bytes !== undefined);
+  const weightsBytes = isKnown ? weights.reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0) : sizeBytes;
+  return { summary: { ...first.summary, weightsBytes }, sizeBytes };
+}
+
+const CHUNK_BYTES = 1 << 20;
+
+async function readFile(path: string): Promise<ReadGguf> {
+  const { size, isFile } = await stat(path).then(
+    (found) => ({ size: found.size, isFile: found.isFile() }),
+    (cause: unknown) => {
+      throw new MetalbridgeError("SourceNotFound", `${path} does not exist or cannot be seen`, undefined, {
+        cause,
+      });
+    },
+  );
+  if (!isFile) throw new MetalbridgeError("FileUnreadable", `${path} is not a regular file`);
+  const file = await open(path).catch((cause: unknown) => {
+    throw new MetalbridgeError("FileUnreadable", `${path} cannot be read`, undefined, { cause });
+  });
+  try {
+    const reader = createGgufReader();
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    for (;;) {
+      const { bytesRead } = await file.read(chunk, 0, chunk.length);
+      if (bytesRead === 0) throw reader.cutOff();
+      const progress = reader.feed(chunk.subarray(0, bytesRead));
+      if (!progress.done) continue;
+      const least = progress.header.dataOffset + progress.header.dataBytes;
+      if (size < least)
+        throw new MetalbridgeError(
+          "GgufTruncated",
+          `the file has ${size} bytes, its header describes ${least}`,
+        );
+      return { summary: summarizeGguf(progress.header), sizeBytes: size };
+    }
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    throw new MetalbridgeError(error.code, `${path}: ${error.message}`, error.remedy, { cause: error });
+  } finally {
+    await file.close();
+  }
+}
