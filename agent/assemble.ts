@@ -95,9 +95,10 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     timings: config.drain,
   });
   // Not waited for: asking engines for their devices takes longer than adopting them. Until then nothing is admitted.
-  observer
-    .observe()
-    .then(runner.enqueueAll, (err: unknown) => log.error({ err }, "this machine could not be read"));
+  observer.observe().then(
+    () => runner.enqueueAll(),
+    (err: unknown) => log.error({ err }, "this machine could not be read"),
+  );
   const parts: Parts = { state, store, observer, runner, lateClient, lateEndpoints, address };
   return {
     ...{ processes, runner },

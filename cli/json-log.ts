@@ -19,8 +19,8 @@ const REDACTED = [
 ];
 
 export function createJsonLog(level: string): Log {
-  return pino(
-    { level, redact: REDACTED, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination({ fd: 2, sync: true }),
-  );
+  const timestamp = pino.stdTimeFunctions.isoTime;
+  const formatters = { level: (label: string) => ({ level: label }) };
+  const redact = { paths: REDACTED, censor: "[hidden]" };
+  return pino({ level, redact, base: null, timestamp, formatters }, pino.destination({ fd: 2, sync: true }));
 }

@@ -21,3 +21,6 @@ function renderData(data: object): string {
     .map(([key, value]) => ` ${key}=${typeof value === "object" ? JSON.stringify(value) : value}`)
     .join("");
 }
+
+/** For what retries by itself while the screen tells the story. */
+export const silentLog: Log = createTerminalLog(() => {});

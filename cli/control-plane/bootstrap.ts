@@ -1,6 +1,6 @@
 /** The first objects of a fresh cluster: our custom resource definitions and namespaces, applied again at each start. */
 import { setTimeout as pause } from "node:timers/promises";
-import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { type ApiAccess, callApi } from "./request.ts";
 
@@ -38,14 +38,18 @@ async function apply(access: ApiAccess, path: string, object: unknown): Promise<
   if (reply.status >= 300) throw refused(path, reply.body);
 }
 
-/** Served means Established; a definition whose names clash with another never gets there. */
+/**
+ * Returns when objects of the kind can be listed: for a moment after a definition is Established the API server still
+ * answers 429 with a second to wait, which every first list of ours would have to sit out.
+ */
 async function established(access: ApiAccess, name: string): Promise<void> {
   const deadline = performance.now() + ESTABLISHED_WITHIN_MS;
   for (;;) {
     const reply = await callApi(access, { method: "GET", path: `${CRDS_PATH}/${name}` });
     const conditions = reply.status === 200 ? conditionsOf(reply.body) : [];
-    if (conditions.some((condition) => condition.type === "Established" && condition.status === "True"))
-      return;
+    if (conditions.some((condition) => condition.type === "Established" && condition.status === "True")) {
+      if (await isListable(access, name)) return;
+    }
     const clash = conditions.find(
       (condition) => condition.type === "NamesAccepted" && condition.status === "False",
     );
@@ -53,6 +57,13 @@ async function established(access: ApiAccess, name: string): Promise<void> {
     if (performance.now() > deadline) throw refused(name, "not established in time");
     await pause(25);
   }
+}
+
+/** `hosts.metalbridge.dev` is listed at /apis/metalbridge.dev/v1alpha1/hosts. */
+async function isListable(access: ApiAccess, crdName: string): Promise<boolean> {
+  const plural = crdName.slice(0, crdName.indexOf("."));
+  const reply = await callApi(access, { method: "GET", path: `/apis/${GROUP}/${VERSION}/${plural}?limit=1` });
+  return reply.status === 200;
 }
 
 interface CrdCondition {

@@ -10,7 +10,7 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import { createTerminalLog } from "../terminal-log.ts";
+import { silentLog } from "../terminal-log.ts";
 import type { Screen } from "./screen.ts";
 
 export interface Followed {
@@ -33,7 +33,6 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
   const { connection, namespace, name, screen } = options;
   const ending = new AbortController();
   const signal = AbortSignal.any([options.signal, ending.signal]);
-  const log = createTerminalLog((line) => process.stderr.write(line));
   const told = new Map<string, string>();
   let obstacle = "nothing has been reported yet";
   const tell = (who: string, phase: string | undefined, message: string | undefined) => {
@@ -46,7 +45,7 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
       `    ${elapsed.padStart(8)}  ${who.padEnd(36)} ${phase}${phase === "Ready" ? "" : shorten(message)}`,
     );
   };
-  const watched = { connection, namespace, clock: systemClock, log, signal };
+  const watched = { connection, namespace, clock: systemClock, log: silentLog, signal };
   return new Promise<Followed>((resolve, reject) => {
     const finish = (settle: () => void) => {
       ending.abort();

@@ -5,6 +5,7 @@ import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
+import { findLlamaServer } from "../control-plane/llama-server.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
 import { createTerminalLog } from "../terminal-log.ts";
@@ -91,6 +92,8 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
   const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
   agent.push("--address", options.address, "--state-dir", join(options.dir, "agent"));
+  const llamaServer = findLlamaServer(readPartsConfig());
+  if (llamaServer !== undefined) agent.push("--llama-server", llamaServer);
   for (const root of options.modelRoots) agent.push("--model-root", root);
   return [
     startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),

@@ -2,6 +2,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { readPartsConfig } from "../../cli/control-plane/config.ts";
+import { findLlamaServer } from "../../cli/control-plane/llama-server.ts";
 import { type Kubectl, kubectlFor } from "../cluster/kubectl.ts";
 import { killEngines } from "./engines.ts";
 import { type Part, startPart } from "./part.ts";
@@ -36,6 +38,8 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   const modelsDir = path.join(dir, "models");
   const hostName = options.hostName ?? "mac-under-test";
   const shared = ["--kubeconfig", options.kubeconfig];
+  const llamaServer = findLlamaServer(readPartsConfig());
+  const engine = llamaServer === undefined ? [] : ["--llama-server", llamaServer];
   const startAgent = (extra: readonly string[] = []) =>
     startPart(
       [
@@ -44,6 +48,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
         "--register",
         ...["--host-name", hostName, "--address", options.address],
         ...["--state-dir", stateDir, "--model-root", modelsDir],
+        ...engine,
         ...(options.agentArgs ?? []),
         ...extra,
       ],
