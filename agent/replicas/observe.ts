@@ -34,7 +34,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     launch: state.launch,
     runtime: context.runtimes.state(runtime),
     hasAddress: address !== undefined,
-    isBoundElsewhere: address !== undefined && state.file !== undefined && state.file.address !== address,
+    isBoundElsewhere: isBoundElsewhere(state, address, context, moment.monotonicMs),
     slice: observeSlice(state, context, moment.monotonicMs),
     health: state.run.health,
     request: state.run.request,
@@ -52,11 +52,24 @@ function runOf(state: ReplicaState): Run {
   return seen.at === "running" ? { at: "running", pid: seen.pid } : seen;
 }
 
+/** An address that flickers, or that a fresh agent has not learnt yet, moves no engine. */
+function isBoundElsewhere(
+  state: ReplicaState,
+  address: string | undefined,
+  context: RunnerContext,
+  now: number,
+): boolean {
+  const bound = state.file?.address;
+  const { elsewhereSince: before, ...run } = state.run;
+  const differs = address !== undefined && bound !== undefined && bound !== address && context.wasListed();
+  state.run = differs ? { ...run, elsewhereSince: before ?? now } : run;
+  return differs && now - (before ?? now) >= context.timings.movedMs;
+}
+
 function observeSlice(state: ReplicaState, context: RunnerContext, now: number): Slice {
   const ref = refOf(state);
-  const address = context.ports.address();
-  const port = state.file?.port;
-  const wanted = address === undefined || port === undefined ? undefined : { address, port };
+  const wanted =
+    state.file === undefined ? undefined : { address: state.file.address, port: state.file.port };
   const current =
     ref === undefined || isSuperseded(state, context)
       ? "missing"

@@ -26,6 +26,8 @@ export interface RunFacts {
   signals: Signals;
   slice: Omit<Slice, "state">;
   logBytes: number;
+  /** Since when the host's address is another one than the engine's. */
+  elsewhereSince?: number;
   apiKey?: string;
 }
 

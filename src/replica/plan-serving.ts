@@ -38,7 +38,8 @@ function serve(frame: Frame): ReplicaPlan {
   if (failed !== undefined) return failed;
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
-  if (!observed.hasAddress) return unreachable(frame);
+  // Before the first list an absent address only means that a fresh agent does not know it yet.
+  if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
   switch (observed.slice.state) {
     case "ready":
       return ready(frame);

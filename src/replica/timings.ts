@@ -36,6 +36,8 @@ export interface Timings {
   readonly outsideMs: number;
   readonly endpointRetryMs: number;
   readonly keeperMs: number;
+  /** How long the host must have another address before its engines are started anew on that. */
+  readonly movedMs: number;
 }
 
 export const defaultTimings: Timings = {
@@ -64,6 +66,7 @@ export const defaultTimings: Timings = {
   outsideMs: 30 * SECOND,
   endpointRetryMs: SECOND,
   keeperMs: 250,
+  movedMs: 3 * SECOND,
 };
 
 /** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */

@@ -6,7 +6,8 @@ import { type ReplicaState, refOf } from "../state.ts";
 /** Writes the endpoint as ready. From the attempt on it counts as possibly announced, answer or not. */
 export function announce(state: ReplicaState, context: RunnerContext, port: number): void {
   const ref = refOf(state);
-  const address = context.ports.address();
+  // The one it listens on, which is not the host's newest one right after a move.
+  const address = state.file?.address;
   if (ref === undefined || address === undefined) return;
   state.jobs.run("announce", async () => {
     state.run.slice = { ...state.run.slice, wasExposed: true };

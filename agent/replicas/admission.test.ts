@@ -1,0 +1,60 @@
+import { expect, test, vi } from "vitest";
+import { createAdmission } from "./admission.ts";
+
+function setup(budget: number | undefined = 100) {
+  const onFreed = vi.fn();
+  const admission = createAdmission({
+    budget: () => budget,
+    address: () => undefined,
+    portRange: [21_900, 21_909],
+    onFreed,
+  });
+  return { admission, onFreed };
+}
+
+test("what is asked for at the same time is still admitted one after the other", async () => {
+  const { admission } = setup();
+  const wish = { claimBytes: 40, previousPort: undefined };
+  const answers = await Promise.all(["a", "b", "c"].map((uid) => admission.reserve(uid, wish)));
+  const given = answers.filter((answer) => answer !== "refused");
+  expect(given).toHaveLength(2);
+  expect(new Set(given.map(({ port }) => port)).size).toBe(2);
+  expect(admission.totalBytes()).toBe(80);
+});
+
+test("adopted engines count before anything is admitted", async () => {
+  const { admission } = setup();
+  admission.adopt("old", { claimBytes: 90, port: 21_900 });
+  expect(await admission.reserve("new", { claimBytes: 20, previousPort: undefined })).toBe("refused");
+  admission.release("old");
+  expect(await admission.reserve("new", { claimBytes: 20, previousPort: undefined })).toMatchObject({
+    claimBytes: 20,
+  });
+});
+
+test("a replica's port stays its own while it is stopped, and is free when it is forgotten", async () => {
+  const { admission, onFreed } = setup();
+  const first = await admission.reserve("a", { claimBytes: 1, previousPort: 21_903 });
+  expect(first).toMatchObject({ port: 21_903 });
+  admission.release("a");
+  expect(onFreed).toHaveBeenCalledTimes(1);
+  expect(await admission.reserve("b", { claimBytes: 1, previousPort: 21_903 })).not.toMatchObject({
+    port: 21_903,
+  });
+  admission.forget("a");
+  admission.release("b");
+  expect(await admission.reserve("c", { claimBytes: 1, previousPort: 21_903 })).toMatchObject({
+    port: 21_903,
+  });
+});
+
+test("nothing is admitted while the budget is unknown", async () => {
+  const onFreed = vi.fn();
+  const admission = createAdmission({
+    budget: () => undefined,
+    address: () => undefined,
+    portRange: [21_900, 21_909],
+    onFreed,
+  });
+  expect(await admission.reserve("a", { claimBytes: 0, previousPort: undefined })).toBe("refused");
+});

@@ -1,0 +1,68 @@
+import { expect, test, vi } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { createJobs } from "./jobs.ts";
+
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
+
+function setup() {
+  let now = 0;
+  const clock: Clock = { ...systemClock, monotonicMs: () => now };
+  const onDone = vi.fn();
+  const onRetry = vi.fn();
+  const jobs = createJobs({ clock, log: quiet, signal: new AbortController().signal, onDone, onRetry });
+  return {
+    jobs,
+    onDone,
+    onRetry,
+    pass: (ms: number) => {
+      now += ms;
+    },
+  };
+}
+
+test("a job of one name runs once at a time, and its end is told", async () => {
+  const { jobs, onDone } = setup();
+  const gate = Promise.withResolvers<boolean>();
+  const work = vi.fn(() => gate.promise);
+  jobs.run("probe", work);
+  jobs.run("probe", work);
+  expect(jobs.isRunning("probe")).toBe(true);
+  gate.resolve(true);
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  expect(work).toHaveBeenCalledTimes(1);
+  expect(jobs.isRunning("probe")).toBe(false);
+});
+
+test("after a failure it is not run again too soon, and each time later", async () => {
+  const { jobs, onDone, onRetry, pass } = setup();
+  const work = vi.fn(async () => {
+    throw new Error("no");
+  });
+  jobs.run("write", work);
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  jobs.run("write", work);
+  expect(work).toHaveBeenCalledTimes(1);
+  pass(500);
+  jobs.run("write", work);
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(2));
+  expect(onRetry.mock.calls).toEqual([[500], [1_000]]);
+});
+
+test("a cancelled job sees it on its signal", async () => {
+  const { jobs, onDone } = setup();
+  const seen = vi.fn();
+  jobs.run(
+    "fetch",
+    (signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener("abort", () => {
+          seen();
+          resolve(true);
+        });
+      }),
+  );
+  jobs.cancel("fetch");
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  expect(seen).toHaveBeenCalledTimes(1);
+});

@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
+import type { Observed } from "./observed.ts";
+import { isSameStatus, isTransition, replicaStatus } from "./status.ts";
+import type { ReplicaPlan } from "./step.ts";
+import { nothingKnown } from "./testing/facts.ts";
+
+const plan: ReplicaPlan = {
+  phase: "Fetching",
+  reason: "DownloadingModel",
+  message: "fetching the weights",
+  steps: [],
+};
+
+function fetching(bytes: number): Observed {
+  return { ...nothingKnown(), model: { at: "fetching", bytes, totalBytes: 1_000, bytesPerSecond: 12.7 } };
+}
+
+function statusAt(
+  now: number,
+  bytes: number,
+  previous?: InferenceReplicaStatus,
+  progressWrittenAt?: number,
+): InferenceReplicaStatus {
+  const facts = { generation: 3, ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }) };
+  return replicaStatus(plan, fetching(bytes), previous, facts, {
+    now,
+    iso: `2026-01-01T00:00:${10 + now / 1_000}Z`,
+  });
+}
+
+test("progress moves only when five seconds and five percent have passed", () => {
+  const first = statusAt(0, 10);
+  expect(first.progress).toEqual({ bytes: 10, totalBytes: 1_000, bytesPerSecond: 13 });
+  expect(statusAt(1_000, 900, first, 0).progress).toEqual(first.progress);
+  expect(statusAt(6_000, 40, first, 0).progress).toEqual(first.progress);
+  expect(statusAt(6_000, 80, first, 0).progress?.bytes).toBe(80);
+});
+
+test("the same state is the same status, whatever the time and the other writer's conditions", () => {
+  const first = statusAt(0, 10);
+  const again = statusAt(2_000, 11, first, 0);
+  const foreign = {
+    type: "HostReachable",
+    status: "True",
+    reason: "Renewed",
+    message: "",
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+  } as const;
+  expect(isSameStatus(again, { ...first, conditions: [foreign, ...(first.conditions ?? [])] })).toBe(true);
+  expect(again.conditions?.[0]).toMatchObject({
+    type: "Ready",
+    status: "False",
+    lastTransitionTime: "2026-01-01T00:00:10Z",
+  });
+  expect(isSameStatus({ ...again, restarts: 1 }, first)).toBe(false);
+});
+
+test("a fresh agent takes back nothing that it has not looked at", () => {
+  const before: InferenceReplicaStatus = { model: { sizeBytes: 7 } };
+  const unlooked: Observed = { ...nothingKnown(), model: { at: "unknown" } };
+  const time = { now: 0, iso: "2026-01-01T00:00:00Z" };
+  expect(replicaStatus(plan, unlooked, before, { generation: 1 }, time).model).toEqual({ sizeBytes: 7 });
+  expect(replicaStatus(plan, nothingKnown(), before, { generation: 1 }, time).model).toBeUndefined();
+});
+
+test("an event is due for a new phase and for a new trouble, not for every step of a phase", () => {
+  const waiting: ReplicaPlan = { ...plan, phase: "Waiting", reason: "InsufficientMemory" };
+  expect(isTransition(undefined, plan)).toBe(true);
+  expect(isTransition({ phase: "Fetching", reason: "Other" }, plan)).toBe(false);
+  expect(isTransition({ phase: "Waiting", reason: "MemoryUnknown" }, waiting)).toBe(true);
+  expect(isTransition({ phase: "Waiting", reason: "InsufficientMemory" }, waiting)).toBe(false);
+});

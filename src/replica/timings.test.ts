@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { backoffMs, defaultTimings, fetchRetryMs, startDeadline, startProbeMs } from "./timings.ts";
+
+const GIB = 1024 ** 3;
+
+test("the backoff doubles from a second to five minutes, and jitter only lengthens it", () => {
+  const delays = [1, 2, 3, 9, 10, 500].map((crashes) => backoffMs(defaultTimings, crashes, 0));
+  expect(delays).toEqual([1_000, 2_000, 4_000, 256_000, 300_000, 300_000]);
+  expect(backoffMs(defaultTimings, 1, 1)).toBe(1_200);
+});
+
+test("a failed fetch is tried again after five seconds, then later and later", () => {
+  expect([1, 2, 99].map((failures) => fetchRetryMs(defaultTimings, failures, 0))).toEqual([
+    5_000, 10_000, 300_000,
+  ]);
+});
+
+test("the time to become healthy grows with the weights and with progress, but not without end", () => {
+  const start = { startedAt: 0, weightsBytes: 40 * GIB, progressAt: undefined };
+  expect(startDeadline(defaultTimings, start)).toBe(140_000);
+  expect(startDeadline(defaultTimings, { ...start, progressAt: 130_000 })).toBe(200_000);
+  expect(startDeadline(defaultTimings, { ...start, progressAt: 9_000_000 })).toBe(560_000);
+});
+
+test("a young engine is asked often, an older one every quarter of a second", () => {
+  expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
+    25, 25, 100, 250, 250,
+  ]);
+});
