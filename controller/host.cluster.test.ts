@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { HOSTS } from "../src/api/kinds.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
@@ -81,6 +81,42 @@ test("a silent host is withdrawn, then lost and its replica placed anew; a retur
   expect(await condition(host, "Lost")).toBe("False HostReachable");
 });
 
+test("a replica that its host refuses for 30 s is replaced elsewhere, and ends when the new one serves", async () => {
+  const ns = "refused";
+  const full = await bench.agent("mac-6", { address: "192.168.7.46", budgetGib: 512 });
+  agents.set("mac-6", full);
+  agents.set("mac-7", await bench.agent("mac-7", { address: "192.168.7.47" }));
+  for (const host of ["mac-6", "mac-7"]) await reachable(host, "True HostReachable");
+  // Its agent is alive, and says no.
+  full.fallSilent();
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-6", "mac-7"] } }));
+  const old = await vi.waitFor(async () => {
+    const [replica] = await bench.replicas(ns);
+    if (replica === undefined) throw new Error("not created yet");
+    return replica;
+  }, WAIT);
+  expect(old.spec.template.hostName).toBe("mac-6");
+  const { name } = old.metadata;
+  const status = { phase: "Waiting", reason: "InsufficientMemory", message: "40 GiB are missing" };
+  const body = { metadata: { name, namespace: ns }, status } as unknown as typeof old;
+  await bench.client.apply(INFERENCE_REPLICAS, body, { manager: "metalbridge-agent", subresource: "status" });
+  await bench.serviceUntil(ns, "chat", (service) =>
+    expect(service.status).toMatchObject({ phase: "Creating", reason: "InsufficientMemory" }),
+  );
+
+  await pass(31_000, []);
+  await bench.serviceUntil(ns, "chat", (service) => expect(service.status?.phase).toBe("Ready"));
+  const replicas = await bench.replicas(ns);
+  const serving = replicas.find(({ spec }) => spec.template.hostName === "mac-7");
+  expect(serving?.status?.phase).toBe("Ready");
+  await vi.waitFor(async () => {
+    const now = (await bench.replicas(ns)).find(({ metadata }) => metadata.name === name);
+    expect(now?.metadata.deletionTimestamp).toBeDefined();
+  }, WAIT);
+});
+
 test("when most hosts fall silent at once nothing is withdrawn", async () => {
   const ns = "mass";
   await pass(1_000, []);
@@ -89,7 +125,7 @@ test("when most hosts fall silent at once nothing is withdrawn", async () => {
   await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-3"] } }));
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
   const [before] = await slicesOf(ns);
-  await pass(41_000, ["mac-3", "mac-4", "mac-5"]);
+  await pass(41_000, ["mac-3", "mac-4", "mac-5", "mac-6"]);
   for (const host of ["mac-3", "mac-4", "mac-5"]) await reachable(host, "Unknown MassExpiry");
   expect((await slicesOf(ns))[0]?.metadata.resourceVersion).toBe(before?.metadata.resourceVersion);
   await pass(1_000, []);

@@ -8,17 +8,20 @@ export interface PlacementLedger {
   readonly demands: () => readonly Demand[];
   readonly waiters: () => readonly string[];
   /** A create that was sent: it counts until the watch shows the object, or the create failed. */
-  readonly expect: (claim: HostClaim) => void;
+  readonly expect: (claim: HostClaim, now: number) => void;
   readonly settle: (replica: string) => void;
-  readonly unconfirmed: () => readonly HostClaim[];
+  /** Times are monotonic. What the watch has not shown for a minute was deleted before it could. */
+  readonly unconfirmed: (now: number) => readonly HostClaim[];
   readonly book: (service: string) => RefusalBook;
   readonly setBook: (service: string, book: RefusalBook) => void;
   readonly forget: (service: string) => void;
 }
 
+const UNCONFIRMED_MS = 60_000;
+
 export function createPlacementLedger(): PlacementLedger {
   const demands = new Map<string, readonly Demand[]>();
-  const expected = new Map<string, HostClaim>();
+  const expected = new Map<string, { readonly claim: HostClaim; readonly atMs: number }>();
   const books = new Map<string, RefusalBook>();
   return {
     setDemands: (service, wanted) => {
@@ -29,9 +32,12 @@ export function createPlacementLedger(): PlacementLedger {
     },
     demands: () => [...demands.values()].flat(),
     waiters: () => [...demands.keys()],
-    expect: (claim) => expected.set(claim.replica, claim),
+    expect: (claim, now) => expected.set(claim.replica, { claim, atMs: now }),
     settle: (replica) => expected.delete(replica),
-    unconfirmed: () => [...expected.values()],
+    unconfirmed: (now) => {
+      for (const [replica, { atMs }] of expected) if (now - atMs > UNCONFIRMED_MS) expected.delete(replica);
+      return [...expected.values()].map(({ claim }) => claim);
+    },
     book: (service) => books.get(service) ?? EMPTY_BOOK,
     setBook: (service, book) => {
       if (book.since.size === 0 && book.refusals.length === 0) books.delete(service);

@@ -77,7 +77,7 @@ async function serve(
   const unplaced = plan.waiting.filter((one) => one.service === key);
   const steps = planService(draft, placed);
   const claims = claimsOf(steps, key);
-  for (const claim of claims) ports.ledger.expect(claim);
+  for (const claim of claims) ports.ledger.expect(claim, ports.clock.monotonicMs());
   let outcome: Outcome;
   try {
     outcome = await applySteps(ports, steps);
@@ -108,7 +108,10 @@ function place({ caches, clock, ledger }: ServicePorts, draft: ServiceDraft): Pl
   const seen = new Set(claims.map(({ replica }) => replica));
   const input = {
     hosts: caches.hosts.list().map(hostFacts),
-    claims: [...claims, ...ledger.unconfirmed().filter(({ replica }) => !seen.has(replica))],
+    claims: [
+      ...claims,
+      ...ledger.unconfirmed(clock.monotonicMs()).filter(({ replica }) => !seen.has(replica)),
+    ],
     demands: ledger.demands(),
   };
   return planPlacement(input, clock.monotonicMs());

@@ -1,0 +1,69 @@
+import { expect, test, vi } from "vitest";
+import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { connect } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { LEASES } from "../src/kube/kinds.ts";
+import { startCluster } from "../test/cluster/cluster.ts";
+import { quietLog } from "../test/cluster/quiet-log.ts";
+import { parseControllerConfig } from "./config.ts";
+import { runController } from "./main.ts";
+
+const WAIT = { timeout: 30_000, interval: 50 };
+
+/** A controller of its own, with the address of its health endpoints. */
+async function start(kubeconfig: string, identity: string) {
+  const stop = new AbortController();
+  const config = parseControllerConfig({ kubeconfig, identity, healthPort: 0, leaseRetrySeconds: 1 });
+  let listening: (port: number) => void = () => {};
+  const port = new Promise<number>((resolve) => {
+    listening = resolve;
+  });
+  const running = runController({ config, log: quietLog, signal: stop.signal, onListening: listening });
+  const url = `http://127.0.0.1:${await Promise.race([port, running])}`;
+  return {
+    get: async (path: string) => {
+      const response = await fetch(url + path);
+      return `${response.status} ${await response.text()}`;
+    },
+    stop: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+test("it waits for CRDs, leads alone, hands over at once, and gives the Lease back", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const first = await start(cluster.kubeconfig, "first");
+  expect(await first.get("/healthz")).toBe("200 ok\n");
+  await vi.waitFor(
+    async () => expect(await first.get("/readyz")).toContain("503 waiting for the first lists"),
+    WAIT,
+  );
+
+  await cluster.installCrds();
+  await vi.waitFor(async () => expect(await first.get("/readyz")).toBe("200 ok\n"), WAIT);
+  expect(await first.get("/metrics")).toMatch(/metalbridge_controller_leading 1/);
+
+  const second = await start(cluster.kubeconfig, "second");
+  expect(await second.get("/readyz")).toBe("503 waiting for leadership\n");
+  await first.stop();
+  await vi.waitFor(async () => expect(await second.get("/readyz")).toBe("200 ok\n"), WAIT);
+  await second.stop();
+
+  const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const lease = await createClient(connection).get(LEASES, {
+    name: "metalbridge-controller",
+    namespace: NAMESPACE_SYSTEM,
+  });
+  connection.close();
+  expect(lease.ok ? (lease.value.spec?.holderIdentity ?? "") : lease.error).toBe("");
+});
+
+test("a kubeconfig that cannot be read is an error", async () => {
+  const stop = new AbortController();
+  const config = parseControllerConfig({ kubeconfig: "/nonexistent/kubeconfig", healthPort: 0 });
+  await expect(runController({ config, log: quietLog, signal: stop.signal })).rejects.toMatchObject({
+    code: "KubeconfigUnreadable",
+  });
+});
