@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { HOSTS, MODELS } from "../../src/api/kinds.ts";
+import type { Model, ModelStatus } from "../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { createQueue, type Queue } from "../../src/kube/queue.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
+import { remoteConfig } from "./config.ts";
+import { createModelReconciler } from "./reconcile.ts";
+import { createLook } from "./remote/look.ts";
+
+const cluster = sharedCluster();
+const WAIT = { timeout: 15_000, interval: 50 };
+const stop = new AbortController();
+const events: string[] = [];
+let connection: KubeConnection;
+let client: KubeClient;
+let ns: Awaited<ReturnType<typeof cluster.namespace>>;
+
+beforeAll(async () => {
+  ns = await cluster.namespace();
+  connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  client = createClient(connection);
+  const common = { connection, clock: systemClock, log: quietLog, signal: stop.signal };
+  const queues: Queue<string>[] = [];
+  const models = startReflector<Model>({
+    ...common,
+    kind: MODELS,
+    namespace: ns.name,
+    onChange: (key) => queues[0]?.enqueue(key),
+  });
+  const hosts = startReflector({ ...common, kind: HOSTS, onChange: () => undefined });
+  await Promise.all([models.whenSynced(), hosts.whenSynced()]);
+  const look = createLook(remoteConfig({ allowLoopback: true, stallMs: 500 }));
+  const record = (_: unknown, event: { reason: string }) => void events.push(event.reason);
+  const reconcile = createModelReconciler({
+    client,
+    models,
+    hosts,
+    look,
+    record,
+    clock: systemClock,
+    log: quietLog,
+  });
+  queues.push(createQueue({ ...common, reconcile }));
+});
+
+afterAll(async () => {
+  stop.abort();
+  connection?.close();
+  await ns?.[Symbol.asyncDispose]();
+});
+
+async function apply(name: string, spec: object): Promise<void> {
+  const object = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name, namespace: ns.name },
+    spec: { hardware: { accelerator: "metal" }, ...spec },
+  };
+  await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(object) });
+}
+
+function statusUntil(name: string, check: (status: ModelStatus | undefined) => void): Promise<Model> {
+  return vi.waitFor(async () => {
+    const result = await client.get(MODELS, { name, namespace: ns.name });
+    if (!result.ok) throw new Error(result.error.message);
+    check(result.value.status);
+    return result.value;
+  }, WAIT);
+}
+
+test("a remote model is Ready with what its header tells, and is not written again", async () => {
+  const header = headerBytes(10);
+  const server = await serveModel(ranged(header, header.length + TENSOR_BYTES));
+  await apply("good", { source: `${server.url}/good.gguf` });
+  const ready = await statusUntil("good", (status) =>
+    expect(status).toMatchObject({
+      phase: "Ready",
+      reason: "FetchedByHost",
+      observedGeneration: 1,
+      sizeBytes: header.length + TENSOR_BYTES,
+      weightsBytes: TENSOR_BYTES,
+      files: ["good.gguf"],
+      gguf: { architecture: "llama", quantization: "Q8_0", layerCount: 2 },
+    }),
+  );
+  const conditions = ready.status?.conditions?.map(({ type, status }) => `${type}=${status}`);
+  expect(conditions).toEqual(["Available=True", "Degraded=False", "Progressing=False"]);
+  await cluster.kubectl(["annotate", "model", "good", "-n", ns.name, "touched=1"]);
+  await apply("after", { source: "file:///models/after.gguf" });
+  await statusUntil("after", (status) =>
+    expect(status).toMatchObject({ phase: "Ready", reason: "ReadByHost" }),
+  );
+  const again = await client.get(MODELS, { name: "good", namespace: ns.name });
+  expect(again).toMatchObject({ ok: true, value: { status: ready.status } });
+  expect(server.requests).toHaveLength(1);
+  expect(events).toContain("FetchedByHost");
+});
+
+test("a bad source says so, and an edited one is looked at at once", async () => {
+  const header = headerBytes(10);
+  const server = await serveModel((request, response) => {
+    if (request.url === "/good.gguf") ranged(header, header.length + TENSOR_BYTES)(request, response);
+    else response.writeHead(404).end();
+  });
+  await apply("bad", { source: `${server.url}/missing.gguf` });
+  await statusUntil("bad", (status) =>
+    expect(status).toMatchObject({ phase: "Failed", reason: "SourceNotFound" }),
+  );
+  await apply("bad", { source: `${server.url}/good.gguf` });
+  await statusUntil("bad", (status) =>
+    expect(status).toMatchObject({ phase: "Ready", observedGeneration: 2 }),
+  );
+});
+
+test("what may pass is Pending and comes back by itself", async () => {
+  const header = headerBytes(10);
+  let isUp = false;
+  const server = await serveModel((request, response) => {
+    if (isUp) ranged(header, header.length + TENSOR_BYTES)(request, response);
+    else response.writeHead(503, { "retry-after": "1" }).end();
+  });
+  await apply("passing", { source: `${server.url}/m.gguf` });
+  await statusUntil("passing", (status) =>
+    expect(status).toMatchObject({ phase: "Pending", reason: "SourceUnavailable" }),
+  );
+  isUp = true;
+  await statusUntil("passing", (status) => expect(status?.phase).toBe("Ready"));
+});
+
+test("the token of the named Secret is sent, and a missing Secret is named", async () => {
+  const header = headerBytes(10);
+  const server = await serveModel((request, response) => {
+    if (request.headers.authorization === "Bearer t0ken")
+      ranged(header, header.length + TENSOR_BYTES)(request, response);
+    else response.writeHead(401).end();
+  });
+  const source = `${server.url}/m.gguf`;
+  await apply("open", { source });
+  await statusUntil("open", (status) =>
+    expect(status).toMatchObject({ phase: "Failed", reason: "SourceUnauthorized" }),
+  );
+  await apply("unnamed", { source, sourceSecretRef: { name: "none" } });
+  await statusUntil("unnamed", (status) => expect(status?.reason).toBe("SourceSecretInvalid"));
+  await cluster.kubectl([
+    "create",
+    "secret",
+    "generic",
+    "hub",
+    "-n",
+    ns.name,
+    "--from-literal=HF_TOKEN=t0ken",
+  ]);
+  await apply("closed", { source, sourceSecretRef: { name: "hub" } });
+  await statusUntil("closed", (status) => expect(status?.phase).toBe("Ready"));
+});
+
+test("a Linux accelerator is not yet supported, and nothing is asked of the source", async () => {
+  const server = await serveModel((_, response) => void response.end());
+  await apply("linux", { source: `${server.url}/m.gguf`, hardware: { accelerator: "cuda" } });
+  await statusUntil("linux", (status) =>
+    expect(status).toMatchObject({ phase: "Failed", reason: "NotYetSupported" }),
+  );
+  expect(server.requests).toHaveLength(0);
+});
