@@ -41,6 +41,7 @@ export interface Registration {
 
 const OBSERVE_MS = 5_000;
 const SOON_MS = 100;
+const STARTING = "Starting";
 const CREATE_RETRY_MS = 5_000;
 
 export function startRegistration(options: RegistrationOptions): Registration {
@@ -54,7 +55,10 @@ export function startRegistration(options: RegistrationOptions): Registration {
 }
 
 class Registrar {
-  readonly troubles = new Map<string, Trouble>();
+  readonly troubles = new Map<string, Trouble>([
+    ["registered", { code: STARTING, message: "the Host object was not read yet" }],
+    ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
+  ]);
   isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
@@ -121,7 +125,7 @@ class Registrar {
       "registered",
       new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
         summary: "register it, or start the agent with --register",
-        command: `metalbridge host add ${hostName}`,
+        command: `metalbridge agent --register --host-name ${hostName}`,
       }),
     );
   }
@@ -203,7 +207,11 @@ class Registrar {
   }
 
   #settle(about: string): void {
-    if (this.troubles.delete(about)) this.#options.log.info({ about }, "resolved");
+    const known = this.troubles.get(about);
+    this.troubles.delete(about);
+    if (known !== undefined && known.code !== STARTING) {
+      this.#options.log.info({ about, code: known.code }, "trouble is over");
+    }
   }
 }
 
