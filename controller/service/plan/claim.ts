@@ -1,5 +1,5 @@
 /** The memory claim of a template, or who else must know it. Pure. */
-import type { ReplicaMemory } from "../../../src/api/inference-replica.ts";
+import type { InferenceReplica, ReplicaMemory } from "../../../src/api/inference-replica.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { MetalbridgeError } from "../../../src/errors.ts";
@@ -7,31 +7,57 @@ import type { GgufSummary } from "../../../src/gguf/summary.ts";
 import { estimateClaim } from "../../../src/memory/claim.ts";
 import { parseSource } from "../../../src/source/source.ts";
 
+/** What replicas carry while only their host can tell. */
+export const UNKNOWN_MEMORY: ReplicaMemory = {
+  claimBytes: 0,
+  weightsBytes: 0,
+  kvBytes: 0,
+  computeBytes: 0,
+  outputBytes: 0,
+  promptCacheBytes: 0,
+  projectorBytes: 0,
+  draftBytes: 0,
+  overheadBytes: 0,
+};
+
 export type Claim =
   | { readonly at: "estimated"; readonly memory: ReplicaMemory }
   /** A file on the host, which only its agent can read and admit. */
   | { readonly at: "hostDecides" }
   | { readonly at: "unsizable"; readonly message: string };
 
+export interface ClaimInput {
+  readonly template: TemplateWithoutHost;
+  readonly model: Model;
+  readonly draftModel: Model | undefined;
+  /** Replicas of this model: their agents say what they found on their hosts. */
+  readonly replicas: readonly InferenceReplica[];
+}
+
 /** Fails closed: without a size nothing is placed, except where the file is on the host and its agent measures it. */
-export function claimOf(template: TemplateWithoutHost, model: Model, draftModel: Model | undefined): Claim {
+export function claimOf(input: ClaimInput): Claim {
+  const { template, model, draftModel, replicas } = input;
   const isOnHost = parseSource(template.model.source).kind === "file";
   const { name } = model.metadata;
-  const summary = summaryOf(model);
+  const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined);
   if (summary === undefined) {
     if (isOnHost) return { at: "hostDecides" };
-    return {
-      at: "unsizable",
-      message: `the size of Model ${name} is not known, so nothing can say where it fits`,
-    };
+    return unsizable(`the size of Model ${name} is not known, so nothing can say where it fits`);
   }
   const draft = draftModel === undefined ? undefined : summaryOf(draftModel);
   if (draftModel !== undefined && draft === undefined) {
-    return {
-      at: "unsizable",
-      message: `the size of the draft Model ${draftModel.metadata.name} is not known`,
-    };
+    return unsizable(`the size of the draft Model ${draftModel.metadata.name} is not known`);
   }
+  const claim = estimate(input, summary, draft);
+  if (claim.at !== "unsizable" || !isOnHost) return claim;
+  return weightsOnly(summary.weightsBytes ?? 0);
+}
+
+function estimate(
+  { template, model }: ClaimInput,
+  summary: GgufSummary,
+  draft: GgufSummary | undefined,
+): Claim {
   try {
     const projectorSizeBytes = projectorBytes(model);
     const { totalBytes, ...parts } = estimateClaim(summary, {
@@ -42,14 +68,34 @@ export function claimOf(template: TemplateWithoutHost, model: Model, draftModel:
     return { at: "estimated", memory: { claimBytes: totalBytes, ...parts } };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
-    return isOnHost ? { at: "hostDecides" } : { at: "unsizable", message: `Model ${name}: ${error.message}` };
+    return unsizable(`Model ${model.metadata.name}: ${error.message}`);
   }
+}
+
+function unsizable(message: string): Claim {
+  return { at: "unsizable", message };
 }
 
 /** The file's bytes stand in for those of its tensors: never less. */
 function summaryOf({ status }: Model): GgufSummary | undefined {
   const weightsBytes = status?.weightsBytes ?? status?.sizeBytes;
   return weightsBytes === undefined ? undefined : { ...status?.gguf, weightsBytes };
+}
+
+/** Once an agent has read the file, its claim is as good as any other. */
+function largestFound(replicas: readonly InferenceReplica[]): GgufSummary | undefined {
+  let largest: GgufSummary | undefined;
+  for (const { status } of replicas) {
+    const { sizeBytes, gguf } = status?.model ?? {};
+    if (sizeBytes === undefined || sizeBytes <= (largest?.weightsBytes ?? 0)) continue;
+    largest = { ...gguf, weightsBytes: sizeBytes };
+  }
+  return largest;
+}
+
+/** A file whose header tells too little: at least what is certain. */
+function weightsOnly(weightsBytes: number): Claim {
+  return { at: "estimated", memory: { ...UNKNOWN_MEMORY, claimBytes: weightsBytes, weightsBytes } };
 }
 
 /** What the files hold beyond the tensors, where one of them is a projector. */

@@ -6,10 +6,11 @@ import { sliceName } from "../../../src/api/names.ts";
 import { revisionHistoryLimit } from "../../../src/api/to-template.ts";
 import type { ControllerRevision, EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
+import { UNKNOWN_MEMORY } from "./claim.ts";
 import { correctKubeService, correctReplica, correctSlice, guards } from "./corrections.ts";
 import { desiredKubeService, desiredReplica, desiredRevision, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
-import { type Resolution, type Resolved, resolveService, UNKNOWN_MEMORY } from "./resolve.ts";
+import { type Resolution, type Resolved, resolveService } from "./resolve.ts";
 import { planSacrifices, planSlots, type SlotsInput, type SlotsPlan } from "./slots.ts";
 import type { ServiceStep } from "./steps.ts";
 

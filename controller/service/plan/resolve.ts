@@ -1,6 +1,6 @@
 /** From a service and its Model to what would run, or why nothing can. Pure. */
 import { unhonoredFields } from "../../../src/api/honored.ts";
-import type { ReplicaMemory } from "../../../src/api/inference-replica.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
@@ -27,21 +27,8 @@ export interface Blocked {
 
 export type Resolution = Resolved | Blocked;
 
-/** The part of a claim that replicas carry when only their host can tell. */
-export const UNKNOWN_MEMORY: ReplicaMemory = {
-  claimBytes: 0,
-  weightsBytes: 0,
-  kvBytes: 0,
-  computeBytes: 0,
-  outputBytes: 0,
-  promptCacheBytes: 0,
-  projectorBytes: 0,
-  draftBytes: 0,
-  overheadBytes: 0,
-};
-
 export function resolveService(
-  observed: Pick<ServiceObserved, "service" | "model" | "draftModel">,
+  observed: Pick<ServiceObserved, "service" | "model" | "draftModel" | "replicas">,
 ): Resolution {
   const { service, model, draftModel } = observed;
   const { modelRef, speculativeDecoding } = service.spec;
@@ -53,14 +40,19 @@ export function resolveService(
   const draft = draftRef === undefined ? undefined : usableModel(draftModel, draftRef);
   if (draft !== undefined && "at" in draft) return draft;
   try {
-    return resolve(service, usable, draft);
+    return resolve(service, usable, draft, observed.replicas);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "blocked", code: error.code, message: error.message, isFinal: true };
   }
 }
 
-function resolve(service: InferenceService, model: Model, draftModel: Model | undefined): Resolution {
+function resolve(
+  service: InferenceService,
+  model: Model,
+  draftModel: Model | undefined,
+  replicas: readonly InferenceReplica[],
+): Resolution {
   const format = formatOf(model);
   const runtime = runtimeFor(service.spec.runtime, format);
   const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
@@ -72,7 +64,8 @@ function resolve(service: InferenceService, model: Model, draftModel: Model | un
     draft,
     gpuLayers,
   });
-  const claim = claimOf(template, model, draftModel);
+  const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);
+  const claim = claimOf({ template, model, draftModel, replicas: ofModel });
   if (claim.at === "unsizable") {
     return { at: "blocked", code: "ModelSizeUnknown", message: claim.message, isFinal: false };
   }
