@@ -33,20 +33,6 @@ test("an agent that may register makes its Host, keeps its Lease and says what t
   await kubectl(["delete", "host", hostName]);
 });
 
-test("an idle agent writes its status only when something changed", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
-  const hostName = someHost();
-  await using agent = await startAgent({ kubeconfig, hostName, register: true });
-  await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
-  const version = () => kubectl(["get", "host", hostName, "-o", "jsonpath={.metadata.resourceVersion}"]);
-  const before = await version();
-  // Two observations later nothing may have been written.
-  await new Promise((resolve) => setTimeout(resolve, 11_000));
-  expect(await version()).toBe(before);
-  await kubectl(["delete", "host", hostName]);
-});
-
 test("without the right to register it waits for the Host, saying so, and begins when it is there", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();

@@ -1,0 +1,117 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { checkAddress, isAddressWithin } from "./address.ts";
+import { hostNameFrom, loadAgentConfig } from "./load.ts";
+
+let folder = "";
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "mb-config-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+async function file(text: string): Promise<string> {
+  const path = join(folder, `${Math.random().toString(36).slice(2)}.yaml`);
+  await writeFile(path, text);
+  return path;
+}
+
+const base = { stateDir: "/tmp/state", hostName: "mac" };
+
+test("flags win over the file, the file over defaults, groups key by key, and the result cannot be changed", async () => {
+  const path = await file(
+    "hostName: studio\nsources:\n  allowLoopback: true\n  allowedHosts: [a.example]\ndisk:\n  reserve: 2Gi\n",
+  );
+  const config = loadAgentConfig({
+    file: path,
+    flags: { hostName: "mini", sources: { allowLoopback: false }, stateDir: "/tmp/s" },
+    env: {},
+  });
+  expect(config).toMatchObject({
+    hostName: "mini",
+    sources: { allowLoopback: false, allowedHosts: ["a.example"], allowPrivateAddresses: false },
+    disk: { reserve: 2 ** 31 },
+    portRange: [21_000, 21_999],
+    drain: { propagationMs: 2_000, quietMs: 250 },
+    huggingFace: { endpoint: "https://huggingface.co" },
+  });
+  expect(Object.isFrozen(config.sources)).toBe(true);
+});
+
+test("the environment gives the token and the kubeconfig; a token file is read", async () => {
+  expect(loadAgentConfig({ flags: base, env: { HF_TOKEN: "hf_1", KUBECONFIG: "/k" } })).toMatchObject({
+    kubeconfig: "/k",
+    huggingFace: { token: "hf_1" },
+  });
+  const tokenFile = await file("hf_2\n");
+  expect(loadAgentConfig({ flags: { ...base, huggingFace: { tokenFile } }, env: {} }).huggingFace.token).toBe(
+    "hf_2",
+  );
+});
+
+test.each([
+  ["hostNam: mac", /hostNam: unknown key/],
+  ["sources:\n  allowLoopbak: true", /sources\.allowLoopbak: unknown key/],
+  ["hostName: Mac.local", /hostName: must be a DNS label/],
+  [`hostName: ${"a".repeat(64)}`, /hostName: must be a DNS label/],
+  ["hostName: 7", /hostName: /],
+  ["addresses: [127.0.0.1]", /addresses\.0: is loopback/],
+  ["addresses: [169.254.3.4]", /addresses\.0: is link-local/],
+  ["addresses: [0.0.0.0]", /addresses\.0: is unspecified/],
+  ["addresses: ['fe80::1']", /addresses\.0: is link-local/],
+  ["addresses: [mac.local]", /addresses\.0: is not an IP address/],
+  ["addresses: 192.0.2.1", /addresses: /],
+  ["portRange: [22000, 21000]", /portRange: the first port/],
+  ["portRange: [0, 70000]", /portRange/],
+  ["modelRoots: [models]", /modelRoots\.0: must be an absolute path/],
+  ["huggingFace: { endpoint: 'ftp://x' }", /huggingFace\.endpoint: must be an http/],
+  ["disk: { reserve: lots }", /disk\.reserve: must be a quantity/],
+  ["drain: { quietMs: -1 }", /drain\.quietMs/],
+  ["platform: windows", /platform/],
+  ["register: 'yes'", /register/],
+  ["logLevel: loud", /logLevel/],
+  ["metricsPort: 99999", /metricsPort/],
+  ["- a\n- b", /must hold keys and values/],
+])("%s is refused and the key is named", async (text, why) => {
+  const path = await file(text);
+  const load = () => loadAgentConfig({ file: path, env: {} });
+  expect(load).toThrow(why);
+  expect(load).toThrow(
+    expect.objectContaining({ code: "AgentConfigInvalid", message: expect.stringContaining(path) }),
+  );
+});
+
+test("a file that is missing, unreadable or no YAML has its own code; an empty one says nothing", async () => {
+  const unreadable = await file("hostName: mac");
+  await chmod(unreadable, 0o000);
+  const broken = await file("hostName: [");
+  for (const path of [join(folder, "none.yaml"), broken, folder]) {
+    expect(() => loadAgentConfig({ file: path, env: {} })).toThrow(
+      expect.objectContaining({ code: "AgentConfigUnreadable" }),
+    );
+  }
+  expect(loadAgentConfig({ file: await file(""), env: {} }).hostName).toMatch(/^[a-z0-9-]+$/);
+  expect(JSON.stringify(loadAgentConfig({ file: await file('{"hostName":"mac"}'), env: {} }))).toContain(
+    '"hostName":"mac"',
+  );
+});
+
+test.each([
+  ["Johns-MacBook-Pro.local", "johns-macbook-pro"],
+  ["Büro Mac", "b-ro-mac"],
+  ["---", "host"],
+  ["x".repeat(80), "x".repeat(63)],
+])("machine %s becomes host %s", (name, label) => {
+  expect(hostNameFrom(name)).toBe(label);
+});
+
+test("addresses are checked and matched with addresses and ranges of both families", () => {
+  expect(checkAddress("192.168.1.2")).toBe("192.168.1.2");
+  expect(checkAddress("fd00::1")).toBe("fd00::1");
+  expect(() => checkAddress("::1")).toThrow(expect.objectContaining({ code: "AddressNotUsable" }));
+  expect(isAddressWithin("192.168.1.2", ["10.0.0.1", " 192.168.0.0/16"])).toBe(true);
+  expect(isAddressWithin("192.168.1.2", ["fd00::/8", "192.168.1.3"])).toBe(false);
+  expect(isAddressWithin("fd00::2", ["fd00::/8"])).toBe(true);
+  expect(isAddressWithin("192.168.1.2", ["", "junk", "192.168.1.0/99"])).toBe(false);
+});

@@ -1,0 +1,123 @@
+import { hostname } from "node:os";
+import { expect, test } from "vitest";
+import { M4_MAX, startReplay } from "../../test/macos/replay.ts";
+import { chooseAddress, routedAddress } from "./addresses.ts";
+import { createRunCommand } from "./command.ts";
+import { gpuBudgetFor } from "./darwin/gpu-budget.ts";
+import { parseSwVers, parseVmStat } from "./darwin/parse.ts";
+import { pressureFromPsi } from "./linux/parse.ts";
+import { createHostReader } from "./reader.ts";
+
+const GIB = 2 ** 30;
+
+test("a recorded Mac is read through its own tools", async () => {
+  await using mac = await startReplay(M4_MAX);
+  const reader = createHostReader("darwin", createRunCommand(mac.path));
+  expect(await reader.info()).toEqual({
+    machineId: "00000000-1111-2222-3333-444444444444",
+    os: "darwin",
+    osVersion: "15.6.1",
+    arch: "arm64",
+    chip: "Apple M4 Max",
+    hardwareModel: "Mac16,5",
+    performanceCores: 12,
+    efficiencyCores: 4,
+    gpuCores: 40,
+    memoryBytes: 48 * GIB,
+    bootTime: "2025-11-20T00:53:20.000Z",
+  });
+  expect(await reader.memory()).toEqual({
+    totalBytes: 48 * GIB,
+    availableBytes: (64_712 + 468_696 + 22_116) * 16_384,
+    wiredBytes: 353_323 * 16_384,
+    swapUsedBytes: Math.round(7843.19 * 2 ** 20),
+    pressure: "Normal",
+  });
+  expect(await reader.gpuBudgetBytes()).toBe(40_200_900_000);
+});
+
+test("pressure has three levels, anything else is unknown", async () => {
+  for (const [level, pressure] of [
+    ["1", "Normal"],
+    ["2", "Warning"],
+    ["4", "Critical"],
+    ["3", "Unknown"],
+    ["", "Unknown"],
+  ] as const) {
+    await using mac = await startReplay(M4_MAX);
+    await mac.setKey("kern.memorystatus_vm_pressure_level", level);
+    expect((await createHostReader("darwin", createRunCommand(mac.path)).memory()).pressure).toBe(pressure);
+  }
+});
+
+test("a tool that fails leaves its readings out, never at zero", async () => {
+  await using mac = await startReplay(M4_MAX);
+  const reader = createHostReader("darwin", createRunCommand(mac.path));
+  await mac.breakTool("vm_stat");
+  expect(await reader.memory()).toEqual({
+    totalBytes: 48 * GIB,
+    swapUsedBytes: expect.any(Number),
+    pressure: "Normal",
+  });
+  await mac.breakTool("sysctl");
+  expect(await reader.memory()).toEqual({ pressure: "Unknown" });
+  expect(await reader.gpuBudgetBytes()).toBeUndefined();
+  await mac.breakTool("sw_vers");
+  await mac.breakTool("ioreg");
+  expect(await reader.info()).toEqual({ machineId: hostname(), os: "darwin", arch: "arm64" });
+});
+
+test("an operator's wired limit replaces the table, and between recorded sizes the smaller share counts", () => {
+  expect(gpuBudgetFor(48 * GIB, 45_056)).toBe(45_056 * 2 ** 20);
+  expect(gpuBudgetFor(48 * GIB, 0)).toBe(40_200_900_000);
+  expect(gpuBudgetFor(96 * GIB, undefined)).toBe(Math.floor((55_662_790_000 * 96) / 64));
+  expect(gpuBudgetFor(4 * GIB, undefined)).toBeUndefined();
+  expect(gpuBudgetFor(undefined, undefined)).toBeUndefined();
+});
+
+test("new rows, extras and garbage do not disturb the parsers", () => {
+  const text =
+    "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free: 5.\nPages tagged resident:   7.\nnonsense\n";
+  expect(parseVmStat(text)?.pages.get("Pages free")).toBe(5);
+  expect(parseVmStat("nothing")).toBeUndefined();
+  expect(parseSwVers("ProductVersion:\t\t15.6.1\nProductVersionExtra:\t(a)\n")).toBe("15.6.1 (a)");
+  expect(pressureFromPsi("some avg10=25.00 avg60=1\nfull avg10=1.00 avg60=0")).toBe("Warning");
+  expect(pressureFromPsi("some avg10=25.00 avg60=1\nfull avg10=31.00 avg60=0")).toBe("Critical");
+  expect(pressureFromPsi("some avg10=0.00 avg60=1\nfull avg10=0.00 avg60=0")).toBe("Normal");
+  expect(pressureFromPsi(undefined)).toBe("Unknown");
+});
+
+test.skipIf(process.platform !== "linux")("a Linux machine is read from /proc (needs Linux)", async () => {
+  const reader = createHostReader("linux", createRunCommand("/nonexistent"));
+  expect(await reader.info()).toMatchObject({
+    os: "linux",
+    memoryBytes: expect.any(Number),
+    machineId: expect.any(String),
+  });
+  const memory = await reader.memory();
+  expect(memory.availableBytes).toBeGreaterThan(0);
+  expect(memory.availableBytes).toBeLessThanOrEqual(memory.totalBytes ?? 0);
+});
+
+test("the address is the first configured one that is allowed and up, else the route's, else a reason", () => {
+  const up = new Set(["192.0.2.1", "198.51.100.1"]);
+  const ask = (configured: string[], allowed: string[] | undefined, routed?: string) =>
+    chooseAddress({ configured, allowed, routed }, up);
+  expect(ask(["192.0.2.9", "198.51.100.1"], undefined)).toEqual({ at: "up", address: "198.51.100.1" });
+  expect(ask(["192.0.2.1", "198.51.100.1"], ["198.51.100.0/24"])).toEqual({
+    at: "up",
+    address: "198.51.100.1",
+  });
+  expect(ask([], ["192.0.2.1"], "192.0.2.1")).toEqual({ at: "up", address: "192.0.2.1" });
+  expect(ask([], undefined)).toMatchObject({ at: "none", code: "AddressUnknown" });
+  expect(ask(["192.0.2.9"], undefined)).toMatchObject({
+    at: "none",
+    code: "AddressUnknown",
+    why: expect.stringMatching(/not up/),
+  });
+  expect(ask(["192.0.2.1"], [])).toMatchObject({ at: "none", code: "AddressNotRegistered" });
+});
+
+test("the route to a server on this machine falls back to the default route, never to loopback", async () => {
+  expect(await routedAddress("https://127.0.0.1:6443")).not.toBe("127.0.0.1");
+});

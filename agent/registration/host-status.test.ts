@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { hostStatusBody, type ObservedHost } from "./host-status.ts";
+
+const GIB = 2 ** 30;
+
+const seen: ObservedHost = {
+  info: { os: "darwin" },
+  address: { at: "up", address: "192.0.2.1" },
+  memory: { totalBytes: 64 * GIB, availableBytes: 40 * GIB, wiredBytes: 4 * GIB, pressure: "Normal" },
+  gpuBudgetBytes: 50 * GIB,
+  claimedBytes: 8 * GIB,
+  disk: { totalBytes: 1000 * GIB, freeBytes: 400 * GIB, storeBytes: 20 * GIB },
+  diskReserveBytes: 5 * GIB,
+  runtimes: [{ name: "llamacpp", version: "b1" }],
+  models: [],
+  isWorking: true,
+};
+
+function host(status?: Host["status"]): Host {
+  const made = hostSchema.parse({ metadata: { name: "mac", uid: "u", generation: 3 }, spec: {} });
+  return (status === undefined ? made : { ...made, status }) as Host;
+}
+
+function condition(body: Host, type: string) {
+  return body.status?.conditions?.find((each) => each.type === type);
+}
+
+test("the first status says everything, with the generation it was judged on", () => {
+  const body = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z");
+  expect(body.metadata).toEqual({ name: "mac", uid: "u" });
+  expect(body.status?.conditions?.map((each) => [each.type, each.status, each.reason])).toEqual([
+    ["DiskPressure", "False", "Normal"],
+    ["MemoryPressure", "False", "Normal"],
+    ["Ready", "True", "AgentReady"],
+  ]);
+  expect(condition(body, "Ready")?.observedGeneration).toBe(3);
+  expect(body.status?.memory).toMatchObject({
+    availableBytes: 40 * GIB,
+    claimed: "8 GiB",
+    pressure: "Normal",
+  });
+});
+
+test("noise is not a change, a real change is, and time moves only with status", () => {
+  const first = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z");
+  const noisy: ObservedHost = {
+    ...seen,
+    memory: { ...seen.memory, availableBytes: 41 * GIB, wiredBytes: 4.5 * GIB },
+    disk: { totalBytes: 1000 * GIB, freeBytes: 395 * GIB, storeBytes: 20 * GIB + 1 },
+  };
+  const later = hostStatusBody(host(first.status), noisy, "2026-01-02T00:00:00.000Z");
+  expect(later.status).toEqual(first.status);
+  const busy = {
+    ...seen,
+    memory: { ...seen.memory, availableBytes: 30 * GIB, pressure: "Warning" as const },
+  };
+  const changed = hostStatusBody(host(first.status), busy, "2026-01-02T00:00:00.000Z");
+  expect(changed.status?.memory).toMatchObject({ availableBytes: 30 * GIB, pressure: "Warning" });
+  expect(condition(changed, "MemoryPressure")).toMatchObject({
+    status: "True",
+    lastTransitionTime: "2026-01-02T00:00:00.000Z",
+  });
+  expect(condition(changed, "Ready")?.lastTransitionTime).toBe("2026-01-01T00:00:00.000Z");
+});
+
+test("the controller's conditions are not written by the agent", () => {
+  const reachable = {
+    type: "Reachable",
+    status: "True",
+    reason: "Renewed",
+    message: "",
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+  } as const;
+  const body = hostStatusBody(host({ conditions: [reachable] }), seen, "2026-01-01T00:00:00.000Z");
+  expect(condition(body, "Reachable")).toBeUndefined();
+});
+
+test("failed readings are absent or Unknown, a missing address is a reason with a remedy", () => {
+  const blind: ObservedHost = {
+    ...seen,
+    memory: { pressure: "Unknown" },
+    gpuBudgetBytes: undefined,
+    disk: undefined,
+    address: { at: "none", code: "AddressUnknown", why: "192.0.2.1 is not up on this machine" },
+  };
+  const body = hostStatusBody(host(), blind, "2026-01-01T00:00:00.000Z");
+  expect(condition(body, "MemoryPressure")?.status).toBe("Unknown");
+  expect(condition(body, "DiskPressure")?.status).toBe("Unknown");
+  expect(condition(body, "Ready")).toMatchObject({
+    status: "False",
+    reason: "AddressUnknown",
+    message: expect.stringMatching(/not up.*--address/),
+  });
+  expect(body.status?.memory).not.toHaveProperty("availableBytes");
+  expect(body.status?.addresses).toEqual([]);
+});

@@ -1,0 +1,48 @@
+/** Makes executables that print what a recorded Mac printed, to stand first on a PATH. */
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export interface Replay extends AsyncDisposable {
+  /** A PATH with the replayed tools first. */
+  readonly path: string;
+  /** Makes one tool fail like a broken one: silent, exit 1. */
+  readonly breakTool: (name: string) => Promise<void>;
+  /** Overrides one line of sysctl. */
+  readonly setKey: (key: string, value: string) => Promise<void>;
+}
+
+export const M4_MAX = "mac16-5-m4-max-48gb-macos-15.6";
+
+export async function startReplay(machine: string): Promise<Replay> {
+  const recorded = join(import.meta.dirname, machine);
+  const bin = await mkdtemp(join(tmpdir(), "mb-replay-"));
+  const overrides = join(bin, "overrides.txt");
+  await writeFile(overrides, "");
+  const tools: Record<string, string> = {
+    sw_vers: `cat "${recorded}/sw_vers.txt"`,
+    vm_stat: `cat "${recorded}/vm_stat.txt"`,
+    // ioreg -r -d 1 -w 0 -c CLASS
+    ioreg: `for last; do :; done; cat "${recorded}/ioreg-$last.txt"`,
+    // Unknown keys: a sentence on stderr and 1 at the end, after everything known was printed.
+    sysctl: [
+      "failed=0",
+      'for key in "$@"; do',
+      `  line=$(cat "${overrides}" "${recorded}/sysctl.txt" | grep -m 1 "^$key: ")`,
+      `  if [ -n "$line" ]; then echo "$line"; else echo "sysctl: unknown oid '$key'" >&2; failed=1; fi`,
+      "done",
+      "exit $failed",
+    ].join("\n"),
+  };
+  const write = async (name: string, body: string): Promise<void> => {
+    await writeFile(join(bin, name), `#!/bin/sh\n${body}\n`);
+    await chmod(join(bin, name), 0o755);
+  };
+  for (const [name, body] of Object.entries(tools)) await write(name, body);
+  return {
+    path: `${bin}:/usr/bin:/bin`,
+    breakTool: (name) => write(name, "exit 1"),
+    setKey: (key, value) => writeFile(overrides, `${key}: ${value}\n`, { flag: "a" }),
+    [Symbol.asyncDispose]: () => rm(bin, { recursive: true, force: true }),
+  };
+}
