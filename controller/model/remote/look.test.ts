@@ -116,3 +116,20 @@ test("repositories that are missing, ambiguous, of another format or no reposito
     gguf: undefined,
   });
 });
+
+test("a projector is read too, and its size is part of the whole", async () => {
+  const server = await serveModel((request, response) => {
+    if (request.url === "/dir/proj.gguf" || request.url === "/dir/m.gguf")
+      ranged(small, small.length + TENSOR_BYTES)(request, response);
+    else response.writeHead(404).end();
+  });
+  const found = await lookNow(`${server.url}/dir/m.gguf`, { spec: { mmproj: "proj.gguf" } });
+  expect(found).toMatchObject({
+    sizeBytes: 2 * (small.length + TENSOR_BYTES),
+    files: ["m.gguf"],
+    gguf: { weightsBytes: TENSOR_BYTES },
+  });
+  expect(
+    await failureOf(lookNow(`${server.url}/dir/m.gguf`, { spec: { mmproj: "none.gguf" } })),
+  ).toMatchObject({ code: "SourceNotFound" });
+});

@@ -77,12 +77,13 @@ async function lookAtAddress(request: LookRequest, url: URL, config: RemoteConfi
     };
   }
   const parts = files.map((name) => ({ name, url: files.length === 1 ? url : sibling(url, name) }));
-  return { format, files, sha256: undefined, ...(await readParts(parts, request, config)) };
+  const projector = request.spec.mmproj === undefined ? undefined : sibling(url, request.spec.mmproj);
+  return { format, files, sha256: undefined, ...(await readAll(parts, projector, request, config)) };
 }
 
 function sibling(url: URL, name: string): URL {
   const other = new URL(url);
-  other.pathname = other.pathname.replace(/[^/]*$/, encodeURIComponent(name));
+  other.pathname = other.pathname.replace(/[^/]*$/, name.split("/").map(encodeURIComponent).join("/"));
   return other;
 }
 
@@ -108,7 +109,9 @@ async function lookAtRepository(
     url: repositoryFileUrl(repo, revision, name, config),
     sizeBytes: repository?.files.get(name)?.sizeBytes,
   }));
-  const read = await readParts(parts, request, config);
+  const { mmproj } = request.spec;
+  const projector = mmproj === undefined ? undefined : repositoryFileUrl(repo, revision, mmproj, config);
+  const read = await readAll(parts, projector, request, config);
   const sha256 = files.length === 1 ? repository?.files.get(files[0] ?? "")?.sha256 : undefined;
   return { format, files, ...read, revision: repository?.revision ?? read.revision, sha256 };
 }
@@ -142,6 +145,19 @@ function wholeRepository(
 }
 
 const MAX_LISTED = 512;
+
+/** The model's parts and its projector: the size is of all files together, the weights are the model's alone. */
+async function readAll(
+  parts: readonly Part[],
+  projector: URL | undefined,
+  request: LookRequest,
+  config: RemoteConfig,
+) {
+  const read = await readParts(parts, request, config);
+  if (projector === undefined) return read;
+  const { header, sizeBytes } = await readRemoteHeader(projector, request, config);
+  return { ...read, sizeBytes: sumOf([read.sizeBytes, sizeBytes ?? header.dataOffset + header.dataBytes]) };
+}
 
 /** Reads the header of every part; the first tells what the model is, all together how large it is. */
 async function readParts(parts: readonly Part[], request: LookRequest, config: RemoteConfig) {
