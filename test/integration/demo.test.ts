@@ -1,6 +1,5 @@
 /** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -122,7 +121,9 @@ describe.skipIf(!can)(`the demo${why}`, () => {
         output += String(chunk);
       });
     }
-    const ended = once(child, "close") as Promise<readonly [number | null, NodeJS.Signals | null]>;
+    const ended = new Promise<readonly [number | null, NodeJS.Signals | null]>((resolve) => {
+      child.once("close", (code, signal) => resolve([code, signal]));
+    });
     return { child, output: () => output, ended };
   }
 

@@ -66,15 +66,8 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
   it("serves embeddings in a service of that mode", async () => {
     await services.applyService("embed", "embed.gguf", { mode: "embedding" });
     await services.untilReady("embed");
-    const url = `http://${await services.clusterIp("embed")}:8080/v1/embeddings`;
-    const { stdout } = await network.curlInside([
-      "-m",
-      "10",
-      url,
-      "-d",
-      JSON.stringify({ input: "the sea" }),
-    ]);
-    expect(JSON.parse(stdout).data[0].embedding).toHaveLength(64);
+    const answer = await services.post("embed", "/v1/embeddings", JSON.stringify({ input: "the sea" }));
+    expect(answer.data[0].embedding).toHaveLength(64);
     await farm.kubectl(["delete", "isvc/embed", "-n", NAMESPACE, "--timeout=60s"]);
   });
 
@@ -125,6 +118,8 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     async () => {
       await services.applyService("stream", "endless.gguf", { contextSize: 4096 });
       await services.untilReady("stream");
+      // kube-proxy follows within its sync period; only an answer says that it has.
+      await services.chat("stream", { max_tokens: 2 });
       const { pid } = (await services.replicaOf("stream")).status;
       const url = `http://${await services.clusterIp("stream")}:8080/v1/chat/completions`;
       let killed: Promise<void> | undefined;

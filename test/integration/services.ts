@@ -10,7 +10,7 @@ export type Services = ReturnType<typeof servicesOf>;
 
 /** All in the default namespace of the farm's cluster. */
 export function servicesOf(farm: Farm, network: NodeNetwork) {
-  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat };
+  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat, post };
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
@@ -80,10 +80,15 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
   }
 
   async function chat(service: string, options: object) {
-    const url = `http://${await clusterIp(service)}:8080/v1/chat/completions`;
+    return post(service, "/v1/chat/completions", question(options));
+  }
+
+  /** Through the ClusterIP; tried again for as long as kube-proxy, a sync period behind, has not followed yet. */
+  async function post(service: string, route: string, body: string) {
+    const url = `http://${await clusterIp(service)}:8080${route}`;
     return vi.waitFor(
       async () => {
-        const { code, stdout, stderr } = await network.curlInside(["-m", "10", url, "-d", question(options)]);
+        const { code, stdout, stderr } = await network.curlInside(["-m", "10", url, "-d", body]);
         expect(code, stderr).toBe(0);
         return JSON.parse(stdout);
       },
