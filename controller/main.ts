@@ -66,7 +66,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         metrics.setLeading(true);
         state.waitingFor = "the first lists (are the CRDs installed?)";
         const shared = { connection, client, clock, metrics, signal: leading };
-        return lead({ ...shared, ...partsOf(options, state, client, identity) });
+        return lead({ ...shared, ...partsOf({ ...options, signal: leading }, state, client, identity) });
       },
       onLost: () => {
         metrics.setLeading(false);

@@ -206,6 +206,65 @@ test("a Linux accelerator and fields without effect are named", async () => {
   });
 });
 
+test("the Service follows the spec, keeps its node port, and comes back when somebody deletes it", async () => {
+  const ns = await namespace("exposed");
+  const ports = async () => {
+    const result = await bench.client.get(SERVICES, { name: "chat", namespace: ns });
+    return result.ok ? { type: result.value.spec?.type, ...result.value.spec?.ports?.[0] } : undefined;
+  };
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat", { endpoint: { type: "NodePort" } }));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const nodePort = (await ports())?.nodePort;
+  expect(nodePort).toBeGreaterThan(30_000 - 1);
+
+  await bench.apply(inferenceService(ns, "chat", { endpoint: { type: "NodePort", port: 9090 } }));
+  await vi.waitFor(async () => expect(await ports()).toMatchObject({ port: 9090, nodePort }), WAIT);
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.endpoint).toContain(":9090/"));
+  await bench.apply(inferenceService(ns, "chat", { endpoint: { type: "ClusterIP", port: 9090 } }));
+  await vi.waitFor(async () => expect(await ports()).toMatchObject({ type: "ClusterIP", port: 9090 }), WAIT);
+  expect((await ports())?.nodePort).toBeUndefined();
+
+  await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+  await vi.waitFor(async () => expect(await ports()).toMatchObject({ port: 9090 }), WAIT);
+});
+
+test("a replica or slice that somebody deletes is made again, and slices follow the host's addresses", async () => {
+  const ns = await namespace("mended");
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat"));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const slices = async () => {
+    const options = { namespace: ns, labelSelector: "metalbridge.dev/host=mac-1" };
+    const result = await bench.client.list(ENDPOINT_SLICES, options);
+    return result.ok ? result.value.items : [];
+  };
+  const [replica] = await bench.replicas(ns);
+  await bench.cluster.kubectl(["delete", "irep", replica?.metadata.name ?? "", "-n", ns]);
+  await vi.waitFor(async () => {
+    const [now, ...others] = await bench.replicas(ns);
+    expect(others).toEqual([]);
+    expect(now?.metadata.uid).not.toBe(replica?.metadata.uid);
+    expect(now?.status?.phase).toBe("Ready");
+  }, WAIT);
+  const [slice] = await slices();
+  await bench.cluster.kubectl(["delete", "endpointslice", slice?.metadata.name ?? "", "-n", ns]);
+  await vi.waitFor(async () => {
+    const [now, ...others] = await slices();
+    expect(others).toEqual([]);
+    expect(now?.metadata.uid).not.toBe(slice?.metadata.uid);
+    expect(now?.endpoints?.[0]?.conditions?.ready).toBe(true);
+  }, WAIT);
+  const patch = '{"spec":{"addresses":["192.168.7.20","192.168.7.0/24"]}}';
+  await bench.cluster.kubectl(["patch", "host", "mac-1", "--type=merge", "-p", patch]);
+  await vi.waitFor(async () => {
+    const [now] = await slices();
+    expect(now?.metadata.annotations).toMatchObject({
+      "metalbridge.dev/addresses": "192.168.7.20,192.168.7.0/24",
+    });
+  }, WAIT);
+});
+
 test("a second start of the controller writes nothing", async () => {
   const ns = await namespace("calm");
   await bench.model(ns, "tiny");

@@ -1,0 +1,142 @@
+import { expect, test } from "vitest";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
+import type { Unplaced } from "../../../src/placement/types.ts";
+import { draftService } from "../plan/plan.ts";
+import type { Obstacle } from "./facts.ts";
+import { planStatus } from "./status.ts";
+
+const NOW = "2026-01-01T00:00:00Z";
+const model = {
+  metadata: { name: "tiny", namespace: "default" },
+  spec: { source: "file:///models/tiny.gguf", hardware: { accelerator: "metal" } },
+  status: { phase: "Ready" },
+} as unknown as Model;
+
+interface Case {
+  readonly spec?: object;
+  readonly phases?: readonly string[];
+  readonly reachable?: string;
+  readonly before?: object;
+  readonly obstacle?: Obstacle;
+  readonly unplaced?: readonly Unplaced[];
+  readonly model?: Model | undefined;
+}
+
+function statusOf({
+  spec,
+  phases = [],
+  reachable = "True",
+  before,
+  obstacle = { at: "none" },
+  ...rest
+}: Case) {
+  const service = {
+    metadata: { name: "chat", namespace: "default", uid: "u1", generation: 3 },
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...spec }),
+    status: before as never,
+  };
+  const nothing = { replicas: [], slices: [], kubeServices: [], revisions: [], hosts: new Map() };
+  const observed = { service, model: "model" in rest ? rest.model : model, ...nothing };
+  const bare = draftService(observed, new Set(), []);
+  const revision = bare.slots.revision ?? "";
+  const replicas = phases.map((words, ordinal) => {
+    const [phase, reason, message] = words.split("|");
+    const conditions = [
+      { type: "HostReachable", status: reachable, reason: "HostUnreachable", message: "the agent is silent" },
+    ];
+    return {
+      metadata: { name: `chat-${ordinal}-aa`, namespace: "default" },
+      spec: { template: { hostName: "mac-1", revision, model: { source: "" } } },
+      status: { phase, reason, message, conditions },
+    } as unknown as InferenceReplica;
+  });
+  const draft = draftService({ ...observed, replicas }, new Set(), []);
+  return planStatus({ draft, placed: [], unplaced: rest.unplaced ?? [], created: [], obstacle }, NOW);
+}
+
+const unplaced: Unplaced = {
+  service: "default/chat",
+  ordinal: 0,
+  code: "NoHostWithMemory",
+  message: "mac-1: needs 41.2 GiB, 30.1 GiB of 96 GiB left",
+  queuePosition: 2,
+  waitingFor: "41.2 GiB of memory",
+  misses: [{ host: "mac-1", code: "HostMemoryShort", message: "needs 41.2 GiB" }],
+  counts: { HostMemoryShort: 1 },
+};
+
+test.each<[string, Case, object]>([
+  ["nothing yet", {}, { phase: "Creating", ready: "0/1" }],
+  ["all ready", { phases: ["Ready"] }, { phase: "Ready", reason: "InferenceReady", ready: "1/1" }],
+  [
+    "loading",
+    { phases: ["Starting|EngineStarting|loading"] },
+    { phase: "Creating", reason: "EngineStarting" },
+  ],
+  [
+    "one of two fails, one answers",
+    { spec: { replicas: 2 }, phases: ["Ready", "Failed|EngineBadModel|bad file"] },
+    { phase: "Creating", reason: "EngineBadModel", ready: "1/2" },
+  ],
+  ["all fail", { phases: ["Failed|EngineBadModel|bad file"] }, { phase: "Failed", reason: "EngineBadModel" }],
+  [
+    "a silent host",
+    { phases: ["Ready"], reachable: "False", before: { phase: "Ready" } },
+    { phase: "Progressing", reason: "HostUnreachable", readyReplicas: 0 },
+  ],
+  [
+    "no room",
+    { unplaced: [unplaced] },
+    {
+      phase: "WaitingForCapacity",
+      reason: "NoHostWithMemory",
+      queuePosition: 2,
+      waitingFor: "41.2 GiB of memory",
+    },
+  ],
+  ["suspended", { spec: { suspend: true } }, { phase: "Suspended", desiredReplicas: 0, ready: "0/0" }],
+  ["scaled to zero", { spec: { replicas: 0 } }, { phase: "Stopped", reason: "ManuallyScaledToZero" }],
+  ["a missing Model", { model: undefined }, { phase: "Pending", reason: "ModelNotFound" }],
+  [
+    "a taken name",
+    { obstacle: { at: "nameTaken", message: "taken" } },
+    { phase: "Failed", reason: "ServiceNameTaken" },
+  ],
+  [
+    "a dying namespace",
+    { obstacle: { at: "terminating" } },
+    { phase: "Pending", reason: "NamespaceTerminating" },
+  ],
+])("%s", (_, given, expected) => {
+  const status = statusOf(given);
+  expect(status).toMatchObject({
+    ...expected,
+    observedGeneration: 3,
+    selector: "metalbridge.dev/service=chat",
+  });
+  const types = (status.conditions ?? []).map(({ type }) => type);
+  expect(types).toEqual(["Available", "Progressing", "Degraded", "Placed", "SpecHonored"]);
+  for (const condition of status.conditions ?? []) expect(condition).toMatchObject({ observedGeneration: 3 });
+});
+
+test("a condition keeps its time while its status stays", () => {
+  const first = statusOf({ phases: ["Starting|EngineStarting|loading"] });
+  const old = (first.conditions ?? []).map((condition) => ({
+    ...condition,
+    lastTransitionTime: "2025-01-01T00:00:00Z",
+  }));
+  const next = statusOf({ phases: ["Ready"], before: { ...first, conditions: old } });
+  const times = Object.fromEntries(
+    (next.conditions ?? []).map(({ type, lastTransitionTime }) => [type, lastTransitionTime]),
+  );
+  expect(times).toMatchObject({ Available: NOW, Progressing: NOW, Placed: "2025-01-01T00:00:00Z" });
+});
+
+test("what waits no longer is absent, which clears it", () => {
+  const status = statusOf({ phases: ["Ready"] });
+  expect(status).not.toHaveProperty("queuePosition");
+  expect(status).not.toHaveProperty("waitingFor");
+  expect(status.placement).toEqual({ chosen: [{ replica: "chat-0-aa", host: "mac-1" }] });
+});
