@@ -71,11 +71,14 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test.skipIf(!canLint).for(cases)("$file: $rule", ({ file, rule }) => {
-  const rules = found.get(file) ?? [];
-  if (rule === undefined) expect(rules).toEqual([]);
-  else expect(rules).toContain(rule);
-});
+test.skipIf(!canLint).for(cases)(
+  `$file: $rule${canLint ? "" : " (skipped: Biome is not installed here)"}`,
+  ({ file, rule }) => {
+    const rules = found.get(file) ?? [];
+    if (rule === undefined) expect(rules).toEqual([]);
+    else expect(rules).toContain(rule);
+  },
+);
 
 /** The repository's own configuration, less what needs a git repository around it. */
 async function copyConfiguration(target: string): Promise<void> {
