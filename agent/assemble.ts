@@ -8,6 +8,7 @@ import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
+import { sayGoodbye } from "./goodbye.ts";
 import { type AddressAnswer, chooseAddress, routedAddress } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { createHostReader } from "./host/reader.ts";
@@ -32,6 +33,8 @@ export interface Wiring {
   readonly log: Log;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** Aborted when everything is over, the goodbye to the cluster included. */
+  readonly endSignal: AbortSignal;
 }
 
 export interface Assembled {
@@ -40,6 +43,8 @@ export interface Assembled {
   readonly troubles: () => readonly Trouble[];
   readonly facts: () => MetricsFacts;
   readonly setConnectTrouble: (error: MetalbridgeError) => void;
+  /** Tells the cluster that the engines end with the agent: slices withdrawn, replicas no longer Ready. */
+  readonly sayGoodbye: () => Promise<void>;
   /** Begins the life with the cluster. */
   readonly attach: (connection: KubeConnection) => Promise<void>;
 }
@@ -107,18 +112,20 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     },
     troubles: () => troublesOf(state),
     facts: () => factsOf(wiring, parts, memoryBudget()),
+    sayGoodbye: () =>
+      sayGoodbye(state.session?.replicas() ?? [], { client, endpoints: lateEndpoints, clock, log }),
     attach: (connection) => attach(wiring, parts, connection),
   };
 }
 
 async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
-  const { config, clock, log, signal } = wiring;
+  const { config, clock, log, signal, endSignal } = wiring;
   const { state, store, observer, runner, lateClient, lateEndpoints } = parts;
   delete state.connectTrouble;
   state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
   const routed = state.routed === undefined ? [] : [state.routed];
   state.session = startSession({
-    ...{ connection, clock, log, signal, lateClient, lateEndpoints, runner },
+    ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
     hostName: config.hostName,
     instanceId: await readInstanceId(config.stateDir),
     create: config.register

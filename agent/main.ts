@@ -29,7 +29,8 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const environment = ports.environment ?? readEnvironment();
   const log = ports.log ?? createLog(config.logLevel, { host: config.hostName });
   const { signal, clock = systemClock } = ports;
-  const wiring: Wiring = { config, environment, log, clock, signal };
+  const end = new AbortController();
+  const wiring: Wiring = { config, environment, log, clock, signal, endSignal: end.signal };
   if (config.dryRun) {
     const { runner } = await assemble(wiring);
     const { kubeconfig: kubeconfigPath, context, hostName } = config;
@@ -39,6 +40,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   try {
     await live(wiring, ports);
   } finally {
+    end.abort();
     await lock.release();
   }
 }
@@ -62,10 +64,13 @@ async function live(wiring: Wiring, ports: AgentPorts): Promise<void> {
   await whenAborted(signal);
   const running = agent.runner.snapshot().filter(({ pid }) => pid !== undefined);
   await agent.runner.stop();
-  connection?.close();
-  if (config.stopEngines) await stopEngines(config.stateDir, { ...agent, clock, log });
-  else
+  if (config.stopEngines) {
+    await agent.sayGoodbye();
+    await stopEngines(config.stateDir, { ...agent, clock, log });
+  } else {
     log.info({ engines: running.length }, "agent ends; its engines run on and are adopted by the next start");
+  }
+  connection?.close();
   log.info({ version: environment.agentVersion }, "agent ended");
 }
 

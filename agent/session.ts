@@ -19,6 +19,8 @@ export interface SessionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Aborted when everything is over: withdrawals go on until then. */
+  readonly endSignal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
   readonly create: { readonly addresses: readonly string[] } | undefined;
@@ -34,6 +36,8 @@ export interface Session {
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
   readonly troubles: () => readonly Trouble[];
+  /** This host's replicas as the watch last showed them. */
+  readonly replicas: () => readonly InferenceReplica[];
 }
 
 export const USER_AGENT = "metalbridge-agent";
@@ -48,7 +52,7 @@ export function startSession(options: SessionOptions): Session {
   let registration: Registration | undefined;
 
   const endpoints = createEndpoints({
-    ...{ connection, client, clock, log, signal },
+    ...{ connection, client, clock, log, signal: options.endSignal },
     hostName: options.hostName,
     mayWrite: () => watching !== undefined,
     onChange: (key) => {
@@ -90,6 +94,7 @@ export function startSession(options: SessionOptions): Session {
   return {
     isNameOurs: registration.isNameOurs,
     isSynced: () => watching !== undefined && replicas?.isSynced() === true,
+    replicas: () => replicas?.list() ?? [],
     watchAgeMs: () => ageOf(replicas?.lastSignMs(), clock),
     troubles: () => [
       ...(registration?.troubles() ?? []),

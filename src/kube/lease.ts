@@ -33,6 +33,9 @@ export interface KeptLease {
 const RETRY: BackoffOptions = { firstMs: 200, capMs: 7_000 };
 const DURATION_S = 40;
 const RENEW_MS = 10_000;
+/** A new holder renews quickly at first: who judges by observed changes needs to see one, and would wait for a whole period. */
+const FIRST_RENEWALS = 3;
+const FIRST_RENEW_MS = 1_000;
 
 /** Starts at once; ends with `signal`. The Lease is left as it is: engines outlive the agent, and it runs out by itself. */
 export function keepLease(options: KeepLeaseOptions): KeptLease {
@@ -46,6 +49,7 @@ class LeaseKeeper {
   renewedAtMs: number | undefined;
   readonly #options: KeepLeaseOptions;
   #failures = 0;
+  #renewals = 0;
   #other: string | undefined;
 
   constructor(options: KeepLeaseOptions) {
@@ -72,7 +76,9 @@ class LeaseKeeper {
         default:
           result satisfies never;
       }
-      const periodMs = renewMs - (clock.monotonicMs() - startedMs);
+      const isNew = this.isHeld && this.#renewals <= FIRST_RENEWALS;
+      const wantedMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
+      const periodMs = wantedMs - (clock.monotonicMs() - startedMs);
       await waitMs(
         clock,
         this.#failures > 0 ? backoffMs(this.#failures, RETRY) : Math.max(0, periodMs),
@@ -85,6 +91,7 @@ class LeaseKeeper {
     const { clock, log, name, onRenewed } = this.#options;
     if (!this.isHeld) log.info({ lease: name }, "lease is ours");
     this.isHeld = true;
+    this.#renewals += 1;
     this.renewedAtMs = clock.monotonicMs();
     this.#failures = 0;
     this.#other = undefined;
@@ -94,6 +101,7 @@ class LeaseKeeper {
   #onTaken(holder: string): void {
     const { log, name, onTaken } = this.#options;
     this.isHeld = false;
+    this.#renewals = 0;
     this.#failures = 0;
     if (this.#other === holder) return;
     this.#other = holder;
