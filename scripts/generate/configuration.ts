@@ -15,8 +15,8 @@ export interface ConfigKey {
   readonly schema: JsonSchema;
 }
 
-/** Flags whose key has another name. */
-const KEY_OF_FLAG: Readonly<Record<string, string>> = {
+/** Flags of the agent whose key has another name. */
+export const AGENT_KEYS: Readonly<Record<string, string>> = {
   address: "addresses",
   modelRoot: "modelRoots",
   hfEndpoint: "huggingFace.endpoint",
@@ -40,7 +40,7 @@ export function renderConfiguration(): string {
     "  quietMs: 5500",
     "```",
     "",
-    ...table(configKeys(agentConfigSchema), flagsByKey(configureAgent)),
+    ...table(configKeys(agentConfigSchema), flagsByKey(configureAgent, AGENT_KEYS)),
     "",
     "`addresses`, `modelRoots` and `llamaServer` are lists; their flags take several values.",
     "",
@@ -70,13 +70,16 @@ function keysOf({ properties = {} }: JsonSchema, prefix: string): readonly Confi
 }
 
 /** The flag of each key, as the command line knows it. */
-export function flagsByKey(configure: (command: Command) => void): ReadonlyMap<string, string> {
+export function flagsByKey(
+  configure: (command: Command) => void,
+  renamed: Readonly<Record<string, string>> = {},
+): ReadonlyMap<string, string> {
   const command = new Command();
   configure(command);
   return new Map(
     command.options.map((option) => {
       const name = option.attributeName();
-      return [KEY_OF_FLAG[name] ?? name, option.long ?? option.flags];
+      return [renamed[name] ?? name, option.long ?? option.flags];
     }),
   );
 }

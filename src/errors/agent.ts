@@ -34,7 +34,7 @@ export const agentErrors = {
   HostNotRegistered: {
     what: "The cluster has no Host object for this machine.",
     do: "register it, or start the agent with --register if its credential may create Hosts; it waits",
-    command: "metalbridge host add",
+    command: "metalbridge agent --register",
   },
   HostNameTaken: {
     what: "Another live agent holds the Lease of this host name.",

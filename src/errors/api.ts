@@ -23,7 +23,7 @@ export const apiErrors = {
   ApiUnauthorized: {
     what: "The API server does not accept the credential: it is expired, revoked, or of another cluster.",
     do: "give this host a new credential; a renewed kubeconfig or token file is picked up without a restart",
-    command: "metalbridge host add <host>",
+    command: "kubectl create token <account> -n metalbridge-hosts",
   },
   ApiForbidden: {
     what: "The API server knows the credential, but it may not do this.",

@@ -1,0 +1,58 @@
+/** What the pages tell readers to type exists: verbs, scripts, options, exit codes. */
+import { expect, test } from "vitest";
+import { exitCodes } from "../../cli/exit-codes.ts";
+import { verbs } from "../../cli/verbs.ts";
+import type { ErrorEntry } from "../../src/errors/entry.ts";
+import { errorCatalogue } from "../../src/errors.ts";
+import { commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
+import { allPages } from "./pages.ts";
+
+const pages = allPages();
+const cliPage = pages.find(({ path }) => path === "docs/cli.md");
+
+test("wrong commands are noticed", () => {
+  expect(problemOf("metalbridge fly")).toBe("there is no verb fly");
+  expect(problemOf("metalbridge up --wings")).toBe("metalbridge up has no option --wings");
+  expect(problemOf("npm run fly")).toBe("package.json has no script fly");
+  expect(problemOf("npm start -- --wings")).toBe("metalbridge demo has no option --wings");
+  expect(problemOf("npm run bench -- --wings 2")).toBe("npm run bench has no option --wings");
+  expect(problemOf("npm run bench -- --engines 2")).toBeUndefined();
+});
+
+test.for(pages.filter(isForReaders))("$path: every command exists", (page) => {
+  const problems = commandsOf(page).flatMap((command) => {
+    const problem = problemOf(command);
+    return problem === undefined ? [] : [`${command}: ${problem}`];
+  });
+  expect(problems).toEqual([]);
+});
+
+test("the README's commands are seen", () => {
+  const readme = pages.find(({ path }) => path === "README.md");
+  expect(readme === undefined ? [] : commandsOf(readme)).toEqual(
+    expect.arrayContaining(["npm start", "npm test"]),
+  );
+});
+
+test("remedies of the error catalogue name commands that exist", () => {
+  const entries: readonly [string, ErrorEntry][] = Object.entries(errorCatalogue);
+  const problems = entries.flatMap(([code, entry]) => {
+    const quoted = [...entry.do.matchAll(/`([^`]+)`/g)].map(([, command]) => command ?? "");
+    const commands = [entry.command ?? "", ...quoted].flatMap(commandsIn);
+    return commands.flatMap((command) => {
+      const problem = problemOf(command);
+      return problem === undefined ? [] : [`${code}: ${problem}`];
+    });
+  });
+  expect(problems).toEqual([]);
+});
+
+test("docs/cli.md lists the verbs", () => {
+  const listed = [...(cliPage?.text ?? "").matchAll(/^\| \[`([a-z]+)`\]/gm)].map(([, verb]) => verb);
+  expect(listed).toEqual(verbs.map(({ name }) => name));
+});
+
+test("docs/cli.md lists the exit codes", () => {
+  const listed = [...(cliPage?.text ?? "").matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
+  expect(listed).toEqual(Object.values(exitCodes));
+});

@@ -1,0 +1,89 @@
+/** Finds the commands in a page and says what is wrong with them. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { Command } from "commander";
+import { z } from "zod";
+import { verbs } from "../../cli/verbs.ts";
+import { inlineCode, type Page, root } from "./pages.ts";
+
+/** Which files a script's options are read in. */
+const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
+  setup: "scripts/setup.mjs",
+  bench: "scripts/bench/main.ts",
+  generate: "scripts/generate.ts",
+};
+
+const { scripts } = z
+  .object({ scripts: z.record(z.string(), z.string()) })
+  .parse(JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")));
+
+const optionsByVerb = new Map(
+  await Promise.all(
+    verbs.map(async ({ name, load }) => {
+      const command = new Command(name);
+      (await load())(command);
+      const flags = command.options.flatMap(({ long, short }) => [long, short]);
+      return [name, new Set([...flags, "--help", "-h"])] as const;
+    }),
+  ),
+);
+
+/** Every command line of a page that is one of ours: `metalbridge …`, `npm …`, a program of kubectl's. */
+export function commandsOf(page: Page): readonly string[] {
+  const shell = page.blocks.filter(({ language }) => ["", "sh", "bash", "console"].includes(language));
+  const lines = [...shell.flatMap(({ text }) => text.split("\n")), ...inlineCode(page)];
+  return lines
+    .map((line) => line.replace(/(^|\s)#.*$/, ""))
+    .flatMap((line) => line.split(/\||&&|;|\$\(/))
+    .map((line) => line.trim().replace(/^(sudo|npx|\$) +/, ""))
+    .filter((line) => /^(metalbridge|npm) /.test(line));
+}
+
+/** What does not exist in the command; undefined when all of it does. */
+export function problemOf(command: string): string | undefined {
+  const words = command.split(/\s+/);
+  return words[0] === "npm" ? problemOfNpm(words.slice(1)) : problemOfVerb(words.slice(1));
+}
+
+function problemOfVerb([verb = "", ...rest]: readonly string[]): string | undefined {
+  if (verb.startsWith("-") || /^(VERB|…)$/.test(verb)) return undefined;
+  const options = optionsByVerb.get(verb);
+  if (options === undefined) return `there is no verb ${verb}`;
+  const unknown = flagsIn(rest).find((flag) => !options.has(flag));
+  return unknown === undefined ? undefined : `metalbridge ${verb} has no option ${unknown}`;
+}
+
+function problemOfNpm([first = "", ...rest]: readonly string[]): string | undefined {
+  if (["install", "ci", "install-scripts"].includes(first)) return undefined;
+  const [script = "", ...args] =
+    first === "run" ? rest.filter((word) => word !== "--silent") : [first, ...rest];
+  if (script === "…") return undefined;
+  if (scripts[script] === undefined) return `package.json has no script ${script}`;
+  const flags = flagsIn(args.slice(args.indexOf("--") + 1));
+  if (script === "test") return undefined; // vitest's own
+  if (script === "start") return problemOfVerb(["demo", ...flags]);
+  const source = SCRIPT_SOURCES[script];
+  const text = source === undefined ? "" : readFileSync(path.join(root, source), "utf8");
+  const unknown = flags.find((flag) => !new RegExp(`["'\\s]?${flag.replace(/^--/, "")}["':\\s]`).test(text));
+  return unknown === undefined ? undefined : `npm run ${script} has no option ${unknown}`;
+}
+
+function flagsIn(words: readonly string[]): readonly string[] {
+  return words
+    .filter((word) => /^--?[a-z]/.test(word))
+    .map((word) => word.replace(/=.*$/, ""))
+    .filter((word) => word !== "--");
+}
+
+/** Pages whose commands a reader is expected to type. */
+export function isForReaders({ path: file }: Page): boolean {
+  return file !== "CHANGELOG.md" && !file.startsWith("docs/decisions/");
+}
+
+/** The same check for what the error catalogue tells users to run. */
+export function commandsIn(text: string): readonly string[] {
+  return text
+    .split(/\||&&/)
+    .map((part) => part.trim())
+    .filter((part) => /^metalbridge /.test(part));
+}

@@ -1,0 +1,77 @@
+/** Manifests in examples/ and in the pages hold only fields that exist, and that Macs honour. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import type { z } from "zod";
+import { unhonoredFields } from "../../src/api/honored.ts";
+import { hostSchema } from "../../src/api/host.ts";
+import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { modelSchema } from "../../src/api/model.ts";
+import { documentedManifests, exampleManifests } from "./manifests.ts";
+import { repositoryFiles, root } from "./pages.ts";
+
+const schemas = new Map<string, z.ZodType>([
+  ["Model", modelSchema],
+  ["InferenceService", inferenceServiceSchema],
+  ["InferenceReplica", inferenceReplicaSchema],
+  ["Host", hostSchema],
+]);
+const found = [...exampleManifests(), ...documentedManifests()];
+
+test("there are manifests in examples and in pages", () => {
+  expect(exampleManifests().length).toBeGreaterThan(10);
+  expect(documentedManifests().length).toBeGreaterThan(2);
+});
+
+test.for(found)("$where: $object.kind has only fields that exist, with legal values", ({ object }) => {
+  const schema = schemas.get(object.kind);
+  const parsed: unknown = schema?.parse(object);
+  expect(parsed).toBeDefined();
+  const { metadata: _, ...rest } = object;
+  expect(missingFrom(rest, parsed)).toEqual([]);
+});
+
+test.for(found.filter(({ object }) => object.kind === "InferenceService"))(
+  "$where: the service is honoured in full on a Mac",
+  ({ object }) => {
+    const { spec } = inferenceServiceSchema.parse(object);
+    expect(unhonoredFields(spec, "metal", spec.runtime ?? "llamacpp")).toEqual([]);
+  },
+);
+
+test("every service of an example names a Model of the same folder", () => {
+  const examples = exampleManifests();
+  const models = new Set(
+    examples.flatMap(({ where, object }) =>
+      object.kind === "Model" ? [`${path.dirname(where)} ${object.metadata.name}`] : [],
+    ),
+  );
+  for (const { where, object } of examples) {
+    if (object.kind !== "InferenceService") continue;
+    const { modelRef } = inferenceServiceSchema.parse(object).spec;
+    expect(models, where).toContain(`${path.dirname(where)} ${modelRef}`);
+  }
+});
+
+test.for(repositoryFiles("examples/**/*.yaml"))("%s says in its first line what it shows", (file) => {
+  const [first, second] = readFileSync(path.join(root, file), "utf8").split("\n");
+  expect(first).toMatch(/^# \S.{20,}$/);
+  expect(second).toMatch(/^apiVersion: /);
+});
+
+test("a field that does not exist is noticed", () => {
+  const object = { spec: { modelRef: "m", replica: 2, endpoint: { prot: 1 } } };
+  const parsed = { spec: { modelRef: "m", replicas: 1, endpoint: { port: 8080 } } };
+  expect(missingFrom(object, parsed)).toEqual(["spec.replica", "spec.endpoint.prot"]);
+});
+
+/** Paths that were written and that the schema dropped. */
+function missingFrom(written: unknown, parsed: unknown, at = ""): readonly string[] {
+  if (typeof written !== "object" || written === null) return [];
+  return Object.entries(written).flatMap(([key, value]) => {
+    const here = at === "" ? key : `${at}.${key}`;
+    const known = typeof parsed === "object" && parsed !== null && key in parsed;
+    return known ? missingFrom(value, Reflect.get(parsed, key), here) : [here];
+  });
+}
