@@ -5,7 +5,7 @@ import type { RunnerContext } from "./context.ts";
 import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
-import { freshRun, type ReplicaState } from "./state.ts";
+import { freshRun, type ReplicaState, setFile } from "./state.ts";
 import { claimModel } from "./work/fetch.ts";
 import { readopt } from "./work/launch.ts";
 import { readKeyFile } from "./work/secrets.ts";
@@ -30,6 +30,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     isSeen: false,
     isGone: false,
     file: undefined,
+    record: undefined,
     history,
     // A wall clock that was set must not hold an engine back for longer than the longest backoff.
     backoffUntil: left <= 0 ? undefined : monotonicMs + Math.min(left, context.timings.backoffMaxMs * 1.2),
@@ -69,18 +70,19 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
 async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<void> {
   await readopt(state, context);
   if (state.process === undefined) return;
-  state.file ??= strangeRecord(state, context);
+  const file = state.file ?? strangeRecord(state, context);
+  setFile(state, file, context.moment());
   const apiKey = readKeyFile(state.dir);
   if (apiKey !== undefined) state.run.apiKey = apiKey;
   claimModel(state, context);
-  const { uid, file } = state;
+  const { uid } = state;
   context.log.info({ uid, name: file.name, state: state.process.state() }, "engine adopted");
 }
 
 function takeRecord(state: ReplicaState, context: RunnerContext): void {
   const file = readEngineFile(state.dir);
   if (file === undefined || file === "unreadable") return;
-  state.file = file;
+  setFile(state, file, context.moment());
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
 }
 

@@ -3,7 +3,7 @@ import type { Step, StopReason } from "../../src/replica/step.ts";
 import type { RunnerContext } from "./context.ts";
 import { writeEngineFile } from "./files/engine-record.ts";
 import { removeFinalizer } from "./report/finalizer.ts";
-import type { ReplicaState } from "./state.ts";
+import { type ReplicaState, setFile } from "./state.ts";
 import { announce, withdraw } from "./work/endpoint.ts";
 import { forgetReplica, forgetRun, recordExit } from "./work/exits.ts";
 import { fetchModel } from "./work/fetch.ts";
@@ -84,11 +84,11 @@ type RunStep = Extract<
 async function applyToRun(step: RunStep, state: ReplicaState, context: RunnerContext): Promise<Outcome> {
   switch (step.do) {
     case "markReady":
-      return rewrite(state, { readyAtMs: context.ports.clock.nowMs() });
+      return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "beginStop":
       return beginStop(state, context, step.why, step.deadlineAt);
     case "cancelStop":
-      return rewrite(state, { stop: undefined });
+      return rewrite(state, context, { stop: undefined });
     case "adjustClaim":
       return adjustClaim(state, context, step.claimBytes);
     case "signal":
@@ -128,21 +128,33 @@ function beginStop(
   deadlineAt: number,
 ): Outcome {
   const { wallMs, monotonicMs } = context.moment();
-  const startedAtMs = state.file?.stop?.startedAtMs ?? wallMs;
+  const startedAt = state.record?.stop?.startedAt ?? monotonicMs;
+  const toWall = (at: number): number => wallMs + at - monotonicMs;
   context.log.info({ uid: state.uid, name: state.file?.name, why }, "engine is to end");
-  return rewrite(state, { stop: { why, startedAtMs, deadlineMs: wallMs + deadlineAt - monotonicMs } });
+  if (state.file === undefined || state.record === undefined) return "later";
+  const file = {
+    ...state.file,
+    stop: { why, startedAtMs: toWall(startedAt), deadlineMs: toWall(deadlineAt) },
+  };
+  setFile(state, file, { wallMs, monotonicMs });
+  // Exactly as planned: what went over the wall clock and back could differ and be planned again.
+  state.record = { ...state.record, stop: { why, startedAt, deadlineAt } };
+  writeEngineFile(state.dir, file);
+  return "changed";
 }
 
 function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: number): Outcome {
   if (state.file === undefined) return "later";
   context.admission.adopt(state.uid, { claimBytes, port: state.file.port });
-  return rewrite(state, { claimBytes });
+  return rewrite(state, context, { claimBytes });
 }
 
-function rewrite(state: ReplicaState, change: object): Outcome {
+/** In memory first: a full disk must not hold up a stop. */
+function rewrite(state: ReplicaState, context: RunnerContext, change: object): Outcome {
   if (state.file === undefined) return "later";
-  state.file = { ...state.file, ...change };
-  writeEngineFile(state.dir, state.file);
+  const file = { ...state.file, ...change };
+  setFile(state, file, context.moment());
+  writeEngineFile(state.dir, file);
   return "changed";
 }
 

@@ -23,12 +23,12 @@ function setup() {
 
 test("a job of one name runs once at a time, and its end is told", async () => {
   const { jobs, onDone } = setup();
-  const gate = Promise.withResolvers<boolean>();
-  const work = vi.fn(() => gate.promise);
+  const waiting: (() => void)[] = [];
+  const work = vi.fn(() => new Promise<boolean>((resolve) => void waiting.push(() => resolve(true))));
   jobs.run("probe", work);
   jobs.run("probe", work);
   expect(jobs.isRunning("probe")).toBe(true);
-  gate.resolve(true);
+  waiting[0]?.();
   await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
   expect(work).toHaveBeenCalledTimes(1);
   expect(jobs.isRunning("probe")).toBe(false);

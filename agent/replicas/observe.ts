@@ -2,7 +2,6 @@
 import { desiredOf } from "../../src/replica/desired.ts";
 import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import type { RunnerContext } from "./context.ts";
-import { recordOf } from "./files/engine-record.ts";
 import { type ReplicaState, refOf } from "./state.ts";
 import { resolveModel } from "./work/fetch.ts";
 
@@ -28,7 +27,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
   const address = context.ports.address();
   return {
     run: runOf(state),
-    ...(state.file === undefined ? {} : { record: recordOf(state.file, moment) }),
+    ...(state.record === undefined ? {} : { record: state.record }),
     model: state.model,
     memory: { budgetBytes: budget ?? "unknown", othersBytes: context.admission.othersBytes(state.uid) },
     launch: state.launch,

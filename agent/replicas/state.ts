@@ -1,6 +1,7 @@
 /** All that is known about one replica in this process. Only the key's own queue run and its jobs change it. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
+import type { Moment } from "../../src/replica/desired.ts";
 import type {
   Health,
   Launch,
@@ -8,13 +9,14 @@ import type {
   Observed,
   Quiet,
   RequestProof,
+  RunRecord,
   Signals,
   Slice,
 } from "../../src/replica/observed.ts";
 import type { ReplicaPlan } from "../../src/replica/step.ts";
 import type { EngineProcess } from "../process/engine-process.ts";
 import type { StoredModel } from "../store/types.ts";
-import type { EngineFile } from "./files/engine-record.ts";
+import { type EngineFile, recordOf } from "./files/engine-record.ts";
 import type { History } from "./files/history.ts";
 import type { Jobs } from "./jobs.ts";
 
@@ -41,7 +43,10 @@ export interface ReplicaState {
   isSeen: boolean;
   /** The API server has no such replica any more. */
   isGone: boolean;
+  /** Set with `record`, by `setFile` only. */
   file: EngineFile | undefined;
+  /** The same on this process's clock, taken over once: a wall clock that is set later changes no deadline. */
+  record: RunRecord | undefined;
   history: History;
   /** `history.backoffUntilMs` on this process's clock. */
   backoffUntil: number | undefined;
@@ -69,6 +74,29 @@ export function freshRun(): RunFacts {
     signals: {},
     slice: { wasExposed: false },
     logBytes: 0,
+  };
+}
+
+/** The run's record and its times on the monotonic clock; times that have not changed keep their place. */
+export function setFile(state: ReplicaState, file: EngineFile | undefined, moment: Moment): void {
+  const before = state.file;
+  const known = state.record;
+  state.file = file;
+  state.record = undefined;
+  if (file === undefined) return;
+  const record = recordOf(file, moment);
+  if (before === undefined || known === undefined || before.runId !== file.runId) {
+    state.record = record;
+    return;
+  }
+  const { readyAt = record.readyAt } = before.readyAtMs === file.readyAtMs ? known : record;
+  const stop = JSON.stringify(before.stop) === JSON.stringify(file.stop) ? known.stop : record.stop;
+  const { readyAt: _ready, stop: _stop, ...rest } = record;
+  state.record = {
+    ...rest,
+    startedAt: known.startedAt,
+    ...(readyAt === undefined ? {} : { readyAt }),
+    ...(stop === undefined ? {} : { stop }),
   };
 }
 

@@ -104,6 +104,15 @@ export function planForcedStop(stop: Stop, observed: Observed, now: number, timi
   };
 }
 
+/** A keeper that never names its process is ended with all it may have started; that is the only way to know. */
+export function killSilentKeeper(observed: Observed, now: number, timings: Timings): readonly Step[] {
+  const since = observed.record?.startedAt;
+  if (since === undefined || now < since + timings.keeperMaxMs) return [];
+  const last = observed.signals.groupKillAt;
+  if (last !== undefined && now < last + timings.killRepeatMs) return [];
+  return [{ do: "killGroup", because: "the keeper did not name its process" }];
+}
+
 /** KILL for what is left of the group after its main process, no more than once a second. */
 export function killLeftovers(observed: Observed, now: number, timings: Timings): readonly Step[] {
   const last = observed.signals.groupKillAt;

@@ -1,5 +1,5 @@
 /** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
-import { isAnnounced, killLeftovers, planForcedStop, planSignals } from "./ending.ts";
+import { isAnnounced, killLeftovers, killSilentKeeper, planForcedStop, planSignals } from "./ending.ts";
 import type { Observed } from "./observed.ts";
 import { type GracefulStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
@@ -45,7 +45,7 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
       return draining(
         "KeeperStarting",
         "the engine is only being started; it is ended as soon as it has a process",
-        [],
+        killSilentKeeper(observed, now, timings),
         timings.keeperMs,
       );
     case "running":
@@ -58,11 +58,9 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
 function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
   const stop = observed.record?.stop;
   if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
-  const deadlineAt = earliest(
-    stop?.deadlineAt,
-    goal.deadlineAt,
-    (stop?.startedAt ?? now) + goal.drainSeconds * 1_000,
-  );
+  const startedAt = stop?.startedAt ?? now;
+  const wanted = earliest(stop?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
+  const deadlineAt = Math.max(startedAt, wanted);
   const plan = drain(deadlineAt, observed, now, timings);
   if (stop !== undefined && stop.deadlineAt <= deadlineAt) return plan;
   const begin: Step = { do: "beginStop", why: goal.why, deadlineAt, because: BECAUSE[goal.why] };

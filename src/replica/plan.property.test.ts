@@ -93,6 +93,10 @@ const actions: Record<string, Action> = {
     if (isServe(world))
       world.wanted = { ...SERVE, drain: { reason: "Rollout", deadlineAt: world.now + 3_000 } };
   },
+  drainWithPastDeadline: (world) => {
+    if (isServe(world))
+      world.wanted = { ...SERVE, drain: { reason: "Rollout", deadlineAt: world.now - 9_000 } };
+  },
   longerDrain: (world) => {
     if (typeof world.wanted !== "string") world.wanted = { ...world.wanted, drainSeconds: 3_600 };
   },

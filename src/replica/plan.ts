@@ -1,4 +1,5 @@
 /** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
+import { killSilentKeeper } from "./ending.ts";
 import type { Desired, Observed, Wanted } from "./observed.ts";
 import { planEnded } from "./plan-ended.ts";
 import { planPrepare } from "./plan-prepare.ts";
@@ -71,7 +72,7 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
         phase: "Starting",
         reason: "KeeperStarting",
         message: "the engine's keeper has been started and has not named its process yet",
-        steps: [],
+        steps: killSilentKeeper(observed, now, timings),
         recheckAfterMs: timings.keeperMs,
       };
     case "running":

@@ -36,6 +36,8 @@ export interface Timings {
   readonly outsideMs: number;
   readonly endpointRetryMs: number;
   readonly keeperMs: number;
+  /** A keeper that has not named its process by then never will: it is stopped, frozen, or cannot write. */
+  readonly keeperMaxMs: number;
   /** How long the host must have another address before its engines are started anew on that. */
   readonly movedMs: number;
 }
@@ -66,6 +68,7 @@ export const defaultTimings: Timings = {
   outsideMs: 30 * SECOND,
   endpointRetryMs: SECOND,
   keeperMs: 250,
+  keeperMaxMs: 10 * SECOND,
   movedMs: 3 * SECOND,
 };
 

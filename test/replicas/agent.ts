@@ -57,6 +57,8 @@ export async function startAgentAt(
     allowedRoots: [root],
     hfEndpoint: "http://127.0.0.1:9",
     reserveBytes: 0,
+    allowLoopback: true,
+    limits: { attempts: 1, firstBackoffMs: 10 },
   });
   const paths = { llamacpp: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
@@ -79,7 +81,7 @@ export async function startAgentAt(
       reportingController: "test",
       reportingInstance: "test",
     }),
-    portRange: [21_500, 21_599],
+    portRange: ownPorts(),
     address: () => address,
     memoryBudget: () => 1024 ** 4,
     ...changes,
@@ -104,6 +106,12 @@ export async function startAgentAt(
     },
   };
   return agent;
+}
+
+/** Test files run side by side, and one of them takes ports away from its engines. */
+function ownPorts(): readonly [number, number] {
+  const first = 21_500 + 50 * (Number(process.env.VITEST_POOL_ID ?? 0) % 10);
+  return [first, first + 49];
 }
 
 const quiet: Log = {

@@ -18,6 +18,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
+import { kubectlFor } from "../cluster/kubectl.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type Agent, type AgentChanges, type AgentPlace, startAgentAt } from "./agent.ts";
@@ -35,6 +36,8 @@ export interface Bench extends AsyncDisposable {
   ) => Promise<InferenceReplica>;
   readonly replica: (name: string) => Promise<InferenceReplica | undefined>;
   readonly slice: (name: string) => Promise<EndpointSlice | undefined>;
+  /** Changes spec by a merge patch, as the controller may. */
+  readonly patchSpec: (name: string, spec: object) => Promise<void>;
   readonly deleteReplica: (name: string) => Promise<void>;
   /** Waits until status has the phase; the answer is the replica. */
   readonly untilPhase: (name: string, phase: string, timeoutMs?: number) => Promise<InferenceReplica>;
@@ -94,6 +97,11 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     slice: async (name) => {
       const answer = await client.get(ENDPOINT_SLICES, { name, namespace });
       return answer.ok ? answer.value : undefined;
+    },
+    patchSpec: async (name, spec) => {
+      const kubectl = kubectlFor(kubeconfig);
+      const patch = JSON.stringify({ spec });
+      await kubectl(["patch", "irep", name, "--namespace", namespace, "--type=merge", "--patch", patch]);
     },
     deleteReplica: async (name) => {
       const answer = await client.remove(INFERENCE_REPLICAS, { name, namespace });

@@ -8,7 +8,7 @@ import type { ExitRecord } from "../../process/engine-process.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { type HistoryExit, writeHistory } from "../files/history.ts";
-import { freshRun, type ReplicaState } from "../state.ts";
+import { freshRun, type ReplicaState, setFile } from "../state.ts";
 
 const TAIL_BYTES = 4_000;
 const MESSAGE_MAX = 2_000;
@@ -28,7 +28,8 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const lastExit = exitOf(file, seen.exit, logTail, context);
   const { clock } = context.ports;
   const wasSteady =
-    file.readyAtMs !== undefined && clock.nowMs() - file.readyAtMs >= context.timings.backoffResetMs;
+    state.record?.readyAt !== undefined &&
+    clock.monotonicMs() - state.record.readyAt >= context.timings.backoffResetMs;
   const crashesInARow = wasSteady ? 1 : state.history.crashesInARow + 1;
   const delayMs = backoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
@@ -83,7 +84,7 @@ export function forgetRun(state: ReplicaState, context: RunnerContext): void {
   state.process?.close();
   state.process = undefined;
   removeEngineFile(state.dir);
-  state.file = undefined;
+  setFile(state, undefined, context.moment());
   state.run = freshRun();
   state.model = { at: "unknown" };
   state.launch = { at: "untried" };

@@ -6,7 +6,7 @@ import { isHopeless } from "../../../src/replica/verdicts.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { writeHistory } from "../files/history.ts";
-import { freshRun, type ReplicaState } from "../state.ts";
+import { freshRun, type ReplicaState, setFile } from "../state.ts";
 import { writeKeyFile } from "./secrets.ts";
 
 /** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
@@ -42,7 +42,7 @@ export async function start(state: ReplicaState, context: RunnerContext): Promis
 
 function giveBack(state: ReplicaState, context: RunnerContext): void {
   removeEngineFile(state.dir);
-  state.file = undefined;
+  setFile(state, undefined, context.moment());
   context.admission.release(state.uid);
 }
 
@@ -86,7 +86,7 @@ async function startReserved(
     startedAtMs: context.ports.clock.nowMs(),
   };
   state.run = { ...freshRun(), ...(keys === undefined ? {} : { apiKey: keys.apiKey }) };
-  state.file = record;
+  setFile(state, record, context.moment());
   state.process?.close();
   state.process = undefined;
   const onChange = (): void => context.enqueue(state.uid);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { EngineDriver, EngineTarget, Health } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, writeEngineFile } from "../files/engine-record.ts";
-import type { ReplicaState } from "../state.ts";
+import { type ReplicaState, setFile } from "../state.ts";
 
 const LOOPBACK = "127.0.0.1";
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -66,7 +66,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext): void 
     const before = state.run.request;
     if (answer === "ok") {
       state.run.request = { at: "ok" };
-      readFacts(state, probe);
+      readFacts(state, context, probe);
       return true;
     }
     const tries = before.at === "failed" ? before.tries + 1 : 1;
@@ -78,12 +78,12 @@ export function probeRequest(state: ReplicaState, context: RunnerContext): void 
 }
 
 /** Beside the announcement, not before it. */
-function readFacts(state: ReplicaState, probe: Probe): void {
+function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): void {
   state.jobs.run("facts", async () => {
     const { contextPerSlot } = await probe.driver.facts(probe.target);
     if (contextPerSlot === undefined || !isSameRun(state, probe) || state.file === undefined) return true;
     if (state.file.contextPerSlot === contextPerSlot) return true;
-    state.file = { ...state.file, contextPerSlot };
+    setFile(state, { ...state.file, contextPerSlot }, context.moment());
     writeEngineFile(state.dir, state.file);
     return true;
   });

@@ -1,0 +1,123 @@
+/** Ending in good order, with real requests in flight; and what a returning agent does with engines nobody wants. */
+import { existsSync } from "node:fs";
+import { expect, test, vi } from "vitest";
+import { FINALIZER_ENGINE } from "../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { type Bench, createBench } from "../../test/replicas/bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const STREAM_TOKENS = 6_000;
+
+function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
+  return async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    await run(bench);
+  };
+}
+
+function askForStream(url: string): Promise<Response> {
+  return fetch(`${url}/completion`, {
+    method: "POST",
+    body: JSON.stringify({ prompt: "a", n_predict: STREAM_TOKENS, ignore_eos: true, stream: true }),
+  });
+}
+
+it(
+  "lets a streamed answer finish before the engine ends, and withdraws it first",
+  withBench(async (bench) => {
+    await bench.startAgent({ timings: { propagationMs: 0 } });
+    await bench.createReplica("chat-0-s", (spec) => {
+      Object.assign(spec.template.engine, { contextSize: 8_192 });
+    });
+    const { status } = await bench.untilPhase("chat-0-s", "Ready");
+    const answer = await askForStream(`http://${bench.address}:${status?.port}`);
+    const order: string[] = [];
+    const text = answer.text().then((whole) => {
+      order.push("answered");
+      return whole;
+    });
+    await bench.deleteReplica("chat-0-s");
+    const gone = vi
+      .waitFor(() => expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH"), { timeout: 30_000 })
+      .then(() => order.push("ended"));
+    await vi.waitFor(async () =>
+      expect((await bench.slice("chat-0-s"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
+    );
+    expect(order).toEqual([]);
+    expect(await text).toContain('"stop":true');
+    await gone;
+    expect(order).toEqual(["answered", "ended"]);
+  }),
+  60_000,
+);
+
+it(
+  "ends an engine whose requests never end when its time is over",
+  withBench(async (bench) => {
+    await bench.startAgent({ timings: { propagationMs: 0 } });
+    await bench.createReplica("chat-0-t", (spec) => {
+      Object.assign(spec.template.engine, { contextSize: 131_072 });
+      Object.assign(spec, { drainSeconds: 1 });
+    });
+    const { status } = await bench.untilPhase("chat-0-t", "Ready");
+    const answer = await fetch(`http://${bench.address}:${status?.port}/completion`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
+    });
+    const cut = answer.text().then(
+      () => "ended",
+      () => "cut",
+    );
+    const from = performance.now();
+    await bench.deleteReplica("chat-0-t");
+    await vi.waitFor(async () => expect(await bench.replica("chat-0-t")).toBeUndefined(), {
+      timeout: 15_000,
+    });
+    expect(performance.now() - from).toBeGreaterThan(1_000);
+    await cut;
+  }),
+  60_000,
+);
+
+it(
+  "stops for spec.drain, keeps the object, and starts again when it is taken back",
+  withBench(async (bench) => {
+    await bench.startAgent({ timings: { propagationMs: 0 } });
+    await bench.createReplica("chat-0-u");
+    const before = await bench.untilPhase("chat-0-u", "Ready");
+    await bench.patchSpec("chat-0-u", { drain: { reason: "HostDrain" } });
+    const stopped = await bench.untilPhase("chat-0-u", "Stopped");
+    expect(stopped.status).toMatchObject({ reason: "Drained", restarts: 0 });
+    expect(stopped.status?.pid).toBeUndefined();
+    await bench.patchSpec("chat-0-u", { drain: null });
+    const after = await bench.untilPhase("chat-0-u", "Ready");
+    expect(after.status).toMatchObject({ port: before.status?.port, restarts: 0 });
+  }),
+);
+
+it(
+  "ends an engine whose replica went while the agent was away, and forgets its files",
+  withBench(async (bench) => {
+    const first = await bench.startAgent();
+    const { metadata } = await bench.createReplica("chat-0-v");
+    const { status } = await bench.untilPhase("chat-0-v", "Ready");
+    await first.end();
+    await bench.deleteReplica("chat-0-v");
+    const ref = { name: metadata.name, namespace: metadata.namespace };
+    const freed = await bench.client.jsonPatch(INFERENCE_REPLICAS, ref, [
+      { op: "test", path: "/metadata/finalizers/0", value: FINALIZER_ENGINE },
+      { op: "remove", path: "/metadata/finalizers/0" },
+    ]);
+    expect(freed.ok).toBe(true);
+    expect(() => process.kill(status?.pid ?? 0, 0)).not.toThrow();
+    const second = await bench.startAgent();
+    await vi.waitFor(() => expect(second.runner.snapshot()).toEqual([]), { timeout: 15_000 });
+    expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
+    expect(existsSync(`${bench.stateDir}/engines/${metadata.uid}`)).toBe(false);
+    await vi.waitFor(() => expect(existsSync(`${bench.stateDir}/desired/${metadata.uid}.json`)).toBe(false));
+  }),
+);

@@ -1,0 +1,111 @@
+/** Weights over the network, with a real server that fails the way servers do. */
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import { expect, test, vi } from "vitest";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { type Bench, createBench } from "../../test/replicas/bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const quick = { fetchRetryFirstMs: 200 };
+
+async function startServer(listener: RequestListener): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  const port = typeof address === "object" ? address?.port : 0;
+  return {
+    url: `http://127.0.0.1:${port}/tiny.gguf`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
+  return async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    await run(bench);
+  };
+}
+
+it(
+  "waits while the source is not there, says so, and serves once it is",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    let isThere = false;
+    await using server = await startServer((_request, response) => {
+      if (!isThere) response.writeHead(404).end();
+      else response.writeHead(200, { "content-length": weights.length }).end(weights);
+    });
+    await bench.startAgent({ timings: quick });
+    await bench.createReplica("chat-0-w", (spec) =>
+      Object.assign(spec.template.model, { source: server.url }),
+    );
+    const waiting = await bench.untilPhase("chat-0-w", "Waiting");
+    expect(waiting.status?.reason).toBe("SourceNotFound");
+    isThere = true;
+    const ready = await bench.untilPhase("chat-0-w", "Ready");
+    const sha256 = createHash("sha256").update(weights).digest("hex");
+    expect(ready.status?.model).toEqual({ sizeBytes: weights.length, sha256 });
+    expect(ready.status?.progress).toBeUndefined();
+  }),
+);
+
+it(
+  "fails for good on a wrong checksum, and does not fetch it again",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    let asked = 0;
+    await using server = await startServer((_request, response) => {
+      asked += 1;
+      response.writeHead(200, { "content-length": weights.length }).end(weights);
+    });
+    const agent = await bench.startAgent({ timings: quick });
+    await bench.createReplica("chat-0-x", (spec) =>
+      Object.assign(spec.template.model, { source: server.url, sha256: "0".repeat(64) }),
+    );
+    const failed = await bench.untilPhase("chat-0-x", "Failed");
+    expect(failed.status?.reason).toBe("ChecksumMismatch");
+    const before = asked;
+    agent.runner.enqueueAll();
+    agent.runner.enqueueAll();
+    expect(await agent.runner.describePlans()).toContain("nothing to do");
+    expect(asked).toBe(before);
+  }),
+);
+
+it(
+  "shows progress, and gives up a download whose replica is deleted",
+  withBench(async (bench) => {
+    const closed = vi.fn();
+    await using server = await startServer((_request, response) => {
+      response.writeHead(200, { "content-length": 1_000_000 });
+      response.write(readFileSync(bench.modelPath));
+      response.on("close", closed);
+    });
+    const agent = await bench.startAgent({ timings: quick });
+    await bench.createReplica("chat-0-y", (spec) =>
+      Object.assign(spec.template.model, { source: server.url }),
+    );
+    await vi.waitFor(
+      async () => {
+        const found = await bench.replica("chat-0-y");
+        expect(found?.status).toMatchObject({ phase: "Fetching", progress: { totalBytes: 1_000_000 } });
+      },
+      { timeout: 10_000 },
+    );
+    await bench.deleteReplica("chat-0-y");
+    await vi.waitFor(async () => expect(await bench.replica("chat-0-y")).toBeUndefined(), {
+      timeout: 10_000,
+    });
+    await vi.waitFor(() => expect(closed).toHaveBeenCalled());
+    await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]));
+  }),
+);
