@@ -131,7 +131,7 @@ test("two services of one name in two namespaces, and the longest name, do not m
   expect(await bench.replicas("twin-a")).toHaveLength(0);
 });
 
-test("a Service that is not ours is left alone, and served around once it is gone", async () => {
+test("a Service that is not ours is left alone, also when the InferenceService goes", async () => {
   const ns = await namespace("taken");
   await bench.cluster.kubectl(["create", "service", "clusterip", "chat", "--tcp=80", "-n", ns]);
   const before = await bench.client.get(SERVICES, { name: "chat", namespace: ns });
