@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { waitMs } from "../src/kube/wait.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { EngineProcess, EngineProcesses } from "./process/engine-process.ts";
+import { removeEngineFile } from "./replicas/files/engine-record.ts";
 
 const TERM_AGAIN_MS = 500;
 const KILL_MS = 1_500;
@@ -24,9 +25,12 @@ export async function stopEngines(
     names.map(async (name) => {
       const engine = await processes.adoptEngine(join(folder, name), () => undefined);
       if (engine === undefined) return;
-      if (engine.state().at !== "gone") await end(engine, clock);
-      log.info({ engine: name, state: engine.state().at }, "engine stopped with the agent");
+      const wasAlive = engine.state().at !== "gone";
+      if (wasAlive) await end(engine, clock);
       engine.close();
+      // Its end was wanted: the next start must not take it for a crash.
+      if (wasAlive && engine.state().at === "gone") removeEngineFile(engine.dir);
+      log.info({ engine: name, state: engine.state().at }, "engine stopped with the agent");
     }),
   );
 }
