@@ -25,7 +25,8 @@ export interface Page {
 export function repositoryFiles(...patterns: readonly string[]): readonly string[] {
   const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ...patterns];
   const listed = execFileSync("git", args, { cwd: root, encoding: "utf8" });
-  return listed.split("\n").filter((path) => path !== "" && readText(path) !== undefined);
+  const present = listed.split("\n").filter((path) => path !== "" && readText(path) !== undefined);
+  return present.sort();
 }
 
 /** Every Markdown page. */
