@@ -120,7 +120,7 @@ function modelMissing(observed: Observed, now: number, timings: Timings): Replic
         reason: "DownloadingModel",
         message: "fetching the weights",
         steps: [],
-        recheckAfterMs,
+        recheckAfterMs: timings.progressMs,
       };
     case "failed":
       return fetchFailed(model, now, timings);

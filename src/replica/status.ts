@@ -3,8 +3,8 @@ import { setCondition } from "../api/conditions.ts";
 import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
 import type { LastExit, Observed } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
+import { defaultTimings } from "./timings.ts";
 
-const PROGRESS_EVERY_MS = 5_000;
 const PROGRESS_SHARE = 0.05;
 const MESSAGE_MAX = 4_096;
 
@@ -95,7 +95,7 @@ function progressOf(
   facts: StatusFacts,
   now: number,
 ): InferenceReplicaStatus["progress"] {
-  if (model.at !== "fetching") return undefined;
+  if (model.at !== "fetching" || (model.bytes === 0 && model.totalBytes === undefined)) return undefined;
   const next = {
     bytes: model.bytes,
     ...defined("totalBytes", model.totalBytes),
@@ -109,7 +109,7 @@ function progressOf(
   const total = model.totalBytes ?? before.totalBytes;
   const moved = model.bytes - before.bytes;
   const isFarEnough = total === undefined || total === 0 || moved < 0 || moved >= total * PROGRESS_SHARE;
-  const isLateEnough = now - facts.progressWrittenAt >= PROGRESS_EVERY_MS;
+  const isLateEnough = now - facts.progressWrittenAt >= defaultTimings.progressMs;
   return isFarEnough && isLateEnough ? next : before;
 }
 

@@ -32,6 +32,8 @@ export interface Timings {
   readonly backoffResetMs: number;
   readonly fetchRetryFirstMs: number;
   readonly fetchRetryMaxMs: number;
+  /** Progress of a download is shown at most this often. */
+  readonly progressMs: number;
   /** Looks again after this long when something outside has to change first. */
   readonly outsideMs: number;
   readonly endpointRetryMs: number;
@@ -65,6 +67,7 @@ export const defaultTimings: Timings = {
   backoffResetMs: 10 * MINUTE,
   fetchRetryFirstMs: 5 * SECOND,
   fetchRetryMaxMs: 5 * MINUTE,
+  progressMs: 5 * SECOND,
   outsideMs: 30 * SECOND,
   endpointRetryMs: SECOND,
   keeperMs: 250,
