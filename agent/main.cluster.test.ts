@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { loadAgentConfig } from "./config/load.ts";
 import { startAgent, testAddress } from "./fixtures/agent.ts";
+import { runAgent } from "./main.ts";
 
 const patiently = { timeout: 20_000, interval: 50 };
 
@@ -38,7 +40,7 @@ test("without the right to register it waits for the Host, saying so, and begins
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName });
   await vi.waitFor(
-    async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered: .*host add/),
+    async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered: .*--register/),
     patiently,
   );
   const spec = JSON.stringify({ addresses: [testAddress()] });
@@ -139,4 +141,19 @@ test("a kubeconfig that is missing, broken or points nowhere is waited for and n
   });
   await kubectl(["delete", "host", hostName]);
   await rm(folder, { recursive: true });
+});
+
+test("a dry run prints the plan, changes nothing, and needs no state of its own", async () => {
+  const { kubeconfig, kubectl } = sharedCluster();
+  const hostName = someHost();
+  const stateDir = await mkdtemp(join(tmpdir(), "mb-dry-"));
+  const printed: string[] = [];
+  const config = loadAgentConfig({
+    flags: { kubeconfig, hostName, stateDir, dryRun: true, register: true, logLevel: "silent" },
+    env: {},
+  });
+  await runAgent(config, { signal: new AbortController().signal, print: (text) => printed.push(text) });
+  expect(printed).toEqual([`nothing to do: no replica names ${hostName}`]);
+  await expect(kubectl(["get", "host", hostName])).rejects.toThrow(/not found/);
+  await rm(stateDir, { recursive: true });
 });
