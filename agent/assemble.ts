@@ -1,7 +1,9 @@
 /** Builds the agent's parts and ties them together; nothing runs yet but what was asked of the machine. */
 import { join } from "node:path";
+import { HOSTS } from "../src/api/kinds.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Environment } from "./config/environment.ts";
@@ -45,6 +47,8 @@ export interface Assembled {
   readonly setConnectTrouble: (error: MetalbridgeError) => void;
   /** Tells the cluster that the engines end with the agent: slices withdrawn, replicas no longer Ready. */
   readonly sayGoodbye: () => Promise<void>;
+  /** Reads machine and Host once, for a plan that nothing comes of. */
+  readonly look: (connection: KubeConnection) => Promise<void>;
   /** Begins the life with the cluster. */
   readonly attach: (connection: KubeConnection) => Promise<void>;
 }
@@ -114,8 +118,23 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     facts: () => factsOf(wiring, parts, memoryBudget()),
     sayGoodbye: () =>
       sayGoodbye(state.session?.replicas() ?? [], { client, endpoints: lateEndpoints, clock, log }),
+    look: (connection) => look(wiring, parts, connection),
     attach: (connection) => attach(wiring, parts, connection),
   };
+}
+
+async function look(
+  { config }: Wiring,
+  { state, observer }: Parts,
+  connection: KubeConnection,
+): Promise<void> {
+  const [host, routed] = await Promise.all([
+    createClient(connection).get(HOSTS, { name: config.hostName }),
+    routedAddress(connection.server),
+    observer.observe(),
+  ]);
+  if (host.ok) state.host = host.value;
+  state.routed = routed;
 }
 
 async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {

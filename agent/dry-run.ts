@@ -1,7 +1,7 @@
 /** `--dry-run`: reads once, prints what would be done, changes nothing. */
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
+import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
@@ -9,7 +9,10 @@ import type { ReplicaRunner } from "./replicas/ports.ts";
 /** Throws MetalbridgeError where the cluster cannot be read. */
 export async function dryRun(
   options: ConnectOptions & { readonly hostName: string },
-  runner: ReplicaRunner,
+  {
+    runner,
+    look,
+  }: { readonly runner: ReplicaRunner; readonly look: (connection: KubeConnection) => Promise<void> },
   print: (text: string) => void,
 ): Promise<void> {
   const connection = await connect(options);
@@ -18,6 +21,7 @@ export async function dryRun(
       fieldSelector: `spec.template.hostName=${options.hostName}`,
     });
     if (!listed.ok) throw explainFailure(listed.error);
+    await look(connection);
     await runner.adopt();
     const uids = listed.value.items.flatMap(({ metadata }) => metadata.uid ?? []);
     for (const replica of listed.value.items) {

@@ -32,9 +32,11 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const end = new AbortController();
   const wiring: Wiring = { config, environment, log, clock, signal, endSignal: end.signal };
   if (config.dryRun) {
-    const { runner } = await assemble(wiring);
+    const agent = await assemble(wiring);
     const { kubeconfig: kubeconfigPath, context, hostName } = config;
-    return dryRun({ kubeconfigPath, context, hostName }, runner, ports.print).finally(() => runner.stop());
+    return dryRun({ kubeconfigPath, context, hostName }, agent, ports.print).finally(() =>
+      agent.runner.stop(),
+    );
   }
   const lock = await lockStateDir(config.stateDir, environment.tempDir);
   try {
