@@ -1,0 +1,61 @@
+/** An agent with the documented rights, and no other, does all its work. */
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { startAgent } from "../../agent/fixtures/agent.ts";
+import { sharedCluster } from "../cluster/cluster.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { createBench } from "../replicas/bench.ts";
+import { documentedRules, grantDocumentedRights } from "./agent-rights.ts";
+
+const llamaServer = findLlamaServer();
+
+test("the table of rights is read", () => {
+  expect(documentedRules()).toContainEqual({
+    apiGroups: ["coordination.k8s.io"],
+    resources: ["leases"],
+    verbs: ["get", "create", "update"],
+    namespace: "metalbridge-hosts",
+  });
+  expect(documentedRules().length).toBeGreaterThan(5);
+});
+
+test.skipIf(llamaServer === undefined)(
+  "the documented rights are enough for a whole life of an engine",
+  async () => {
+    const cluster = sharedCluster();
+    const { kubectl } = cluster;
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    const { hostName, root } = bench.place;
+    const kubeconfig = path.join(root, "kubeconfig");
+    await grantDocumentedRights(cluster, { name: hostName, namespace: namespace.name, file: kubeconfig });
+    await using agent = await startAgent({
+      ...{ kubeconfig, hostName, register: true, modelRoots: [root], llamaServer: [llamaServer ?? ""] },
+      addresses: [bench.address],
+    });
+    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 20_000);
+
+    const secret = ["create", "secret", "generic", "keys", "--from-literal=key=sesame", "-n", namespace.name];
+    await kubectl(secret);
+    await bench.createReplica("chat-0", (spec) => {
+      Object.assign(spec.template, { auth: { secretName: "keys", key: "key" } });
+    });
+    const ready = await bench.untilPhase("chat-0", "Ready");
+    expect((await bench.slice("chat-0"))?.endpoints).toMatchObject([{ conditions: { ready: true } }]);
+    const refused = await fetch(`http://${bench.address}:${ready.status?.port}/v1/chat/completions`, {
+      method: "POST",
+      body: "{}",
+    });
+    expect(refused.status).toBe(401);
+    await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
+
+    await bench.deleteReplica("chat-0");
+    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), 20_000);
+    const events = await kubectl(["get", "events.events.k8s.io", "-n", namespace.name, "-o", "name"]);
+    expect(events).toContain("chat-0");
+    const forbidden = agent.lines.filter((line) => /forbidden/i.test(JSON.stringify(line)));
+    expect(forbidden).toEqual([]);
+    await agent.stop();
+    await kubectl(["delete", "host", hostName]);
+  },
+);
