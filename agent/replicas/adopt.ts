@@ -56,6 +56,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
 export async function adoptAll(context: RunnerContext): Promise<void> {
   const folder = join(context.ports.stateDir, "engines");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (context.ports.isDryRun !== true) context.desiredFiles.sweep();
   const desired = context.desiredFiles.readAll();
   const uids = new Set([...readdirSync(folder), ...desired.keys()]);
   const states = [...uids].map((uid) => {
@@ -72,6 +73,7 @@ async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<vo
   if (state.process === undefined) return;
   const file = state.file ?? strangeRecord(state, context);
   setFile(state, file, context.moment());
+  context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   const apiKey = readKeyFile(state.dir);
   if (apiKey !== undefined) state.run.apiKey = apiKey;
   claimModel(state, context);

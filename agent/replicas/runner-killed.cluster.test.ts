@@ -1,7 +1,7 @@
 /** An agent that is killed at any moment, and an API server that goes away: never two engines, never a forgotten one. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { sharedCluster, startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
@@ -73,6 +73,28 @@ it("never runs two engines for one replica, wherever between reservation and rea
     await next.end();
   }
 }, 120_000);
+
+it("replaces an engine whose record was lost, in good order and never beside it", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const first = await bench.startAgent();
+  const { metadata } = await bench.createReplica("chat-0-l");
+  const before = await bench.untilPhase("chat-0-l", "Ready");
+  await first.end();
+  writeFileSync(`${bench.stateDir}/engines/${metadata.uid}/engine.json`, "{");
+  const second = await bench.startAgent();
+  expect(second.runner.claimedBytes()).toBe(64 * 1024 ** 2);
+  await vi.waitFor(
+    async () => {
+      expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1);
+      const { status } = (await bench.replica("chat-0-l")) ?? {};
+      expect(status).toMatchObject({ phase: "Ready", restarts: 0, port: before.status?.port });
+      expect(status?.pid).not.toBe(before.status?.pid);
+    },
+    { timeout: 20_000, interval: 20 },
+  );
+});
 
 it("keeps and restarts engines without the API server, also after its own restart, and then tells once", async () => {
   await using cluster = await startCluster();

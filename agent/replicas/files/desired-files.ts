@@ -7,6 +7,8 @@ import { writeFileAtomic } from "../../store/atomic.ts";
 
 export interface DesiredFiles {
   readonly readAll: () => ReadonlyMap<string, InferenceReplica>;
+  /** Removes what a crash left half written. Not while another agent may be writing. */
+  readonly sweep: () => void;
   /** Writes soon; a newer one replaces one that is still waiting. Never throws. */
   readonly save: (uid: string, replica: InferenceReplica) => void;
   readonly remove: (uid: string) => void;
@@ -43,6 +45,7 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
   };
   return {
     readAll: () => readAll(dir, log),
+    sweep: () => sweep(dir),
     save: (uid, replica) => {
       const kept = withoutStatus(replica);
       const text = fingerprint(kept);
@@ -65,10 +68,7 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
 function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
   const found = new Map<string, InferenceReplica>();
   for (const name of readdirSync(dir)) {
-    if (!name.endsWith(".json")) {
-      rmSync(join(dir, name), { force: true });
-      continue;
-    }
+    if (!name.endsWith(".json")) continue;
     try {
       const replica = inferenceReplicaSchema.parse(JSON.parse(readFileSync(join(dir, name), "utf8")));
       found.set(name.slice(0, -".json".length), replica as InferenceReplica);
@@ -77,6 +77,10 @@ function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
     }
   }
   return found;
+}
+
+function sweep(dir: string): void {
+  for (const name of readdirSync(dir)) if (!name.endsWith(".json")) rmSync(join(dir, name), { force: true });
 }
 
 /** Status is ours and changes often; managed fields are long and mean nothing here. */

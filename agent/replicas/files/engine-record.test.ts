@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { ReplicaState } from "../state.ts";
+import { setFile } from "../state.ts";
+import {
+  type EngineFile,
+  readEngineFile,
+  recordOf,
+  removeEngineFile,
+  writeEngineFile,
+} from "./engine-record.ts";
+
+const file: EngineFile = {
+  version: 1,
+  runId: "run-1",
+  uid: "u1",
+  namespace: "team",
+  name: "chat-0",
+  service: "chat",
+  runtime: "llamacpp",
+  mode: "chat",
+  revision: "r1",
+  address: "192.0.2.1",
+  port: 21_000,
+  claimBytes: 100,
+  drainSeconds: 30,
+  argv: ["llama-server"],
+  startedAtMs: 1_000_000,
+};
+let folder = "";
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "metalbridge-record-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test("a record is read back as written; half a record and a later version are unreadable", () => {
+  expect(readEngineFile(folder)).toBeUndefined();
+  writeEngineFile(folder, file);
+  expect(readEngineFile(folder)).toEqual(file);
+  writeFileSync(join(folder, "engine.json"), JSON.stringify({ ...file, version: 2 }));
+  expect(readEngineFile(folder)).toBe("unreadable");
+  removeEngineFile(folder);
+  expect(readEngineFile(folder)).toBeUndefined();
+});
+
+test("times are placed on the clock of this process, and never into its future", () => {
+  const later = { wallMs: 1_060_000, monotonicMs: 500 };
+  expect(recordOf(file, later).startedAt).toBe(-59_500);
+  const clockWentBack = { wallMs: 900_000, monotonicMs: 500 };
+  expect(recordOf(file, clockWentBack).startedAt).toBe(500);
+});
+
+test("a wall clock that is set while the agent runs changes no deadline", () => {
+  const state = { file: undefined, record: undefined } as unknown as ReplicaState;
+  setFile(state, file, { wallMs: 1_000_000, monotonicMs: 100 });
+  const dayLater = 1_000_000 + 86_400_000;
+  setFile(state, { ...file, readyAtMs: dayLater + 50 }, { wallMs: dayLater + 50, monotonicMs: 150 });
+  expect(state.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+  setFile(state, { ...file, readyAtMs: dayLater + 50, contextPerSlot: 1 }, { wallMs: 0, monotonicMs: 200 });
+  expect(state.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+});
