@@ -46,7 +46,7 @@ export function renderConfiguration(): string {
     "",
     "## Controller",
     "",
-    "Flags of `metalbridge controller`; there is no file.",
+    "Flags of `metalbridge controller`; there is no file. A key without a flag keeps its default.",
     "",
     ...table(configKeys(controllerConfigSchema), flagsByKey(configureController)),
     "",
@@ -112,7 +112,8 @@ function typeOf(schema: JsonSchema): string {
 }
 
 function rangeOf({ minimum, maximum }: JsonSchema): string {
-  return minimum === undefined || maximum === undefined ? "" : `, ${minimum} to ${maximum}`;
+  if (minimum === undefined || maximum === undefined) return "";
+  return maximum === Number.MAX_SAFE_INTEGER ? `, at least ${minimum}` : `, ${minimum} to ${maximum}`;
 }
 
 function defaultOf(schema: JsonSchema): string {
