@@ -1,10 +1,11 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
-import { MetalbridgeError } from "../../src/errors.ts";
+import type { MetalbridgeError } from "../../src/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Source } from "../../src/source/source.ts";
-import { publishView } from "./blobs.ts";
-import type { FetchContent } from "./fetch-content.ts";
-import { type Layout, requestKey, viewKey } from "./layout.ts";
+import { publishView } from "./content/blobs.ts";
+import type { FetchContent } from "./content/fetch-content.ts";
+import { forgetFinished } from "./content/finished.ts";
+import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
 import { type Listing, listRemoteFiles } from "./listing.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
 import type { RemoteFile } from "./remote/download.ts";
@@ -71,7 +72,7 @@ async function fetchFile(
   return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), ...said };
 }
 
-/** A known checksum or commit decides; otherwise the source is asked. A source that cannot be reached changes nothing. */
+/** A known checksum or commit decides; otherwise the source is asked. */
 async function isStillThere(
   file: RemoteFile,
   old: RefFile,
@@ -86,19 +87,10 @@ async function isStillThere(
     return before?.revision === listing.revision;
   const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
-  try {
-    return await retrying(() => isUnchanged(file.url, validator, ask), fetcher.limits, {
-      ...fetcher,
-      signal: ask.signal,
-    });
-  } catch (error) {
-    if (!(error instanceof MetalbridgeError) || !isOutage(error)) throw error;
-    fetcher.log.warn(
-      { url: plainUrl(file.url), code: error.code },
-      "source cannot be asked for changes; using what is stored",
-    );
-    return true;
-  }
+  return retrying(() => isUnchanged(file.url, validator, ask), fetcher.limits, {
+    ...fetcher,
+    signal: ask.signal,
+  });
 }
 
 /** True for errors that say nothing about the content. */
@@ -129,6 +121,7 @@ async function publish(
     ...(listing.revision === undefined ? {} : { revision: listing.revision }),
   };
   await refs.put(ref);
+  for (const file of listing.files) await forgetFinished(layout, contentKey(file));
   return ref;
 }
 

@@ -1,5 +1,4 @@
-import { execFileSync } from "node:child_process";
-import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
@@ -254,41 +253,24 @@ test("a lost blob is noticed and fetched again", async () => {
   expect(statSync(model.path).size).toBe(content.length);
 });
 
-test("files on the host are used in place, inside the allowed roots only", async () => {
+test("a shard that was finished before an interruption is not fetched again, unless it changed", async () => {
+  await using origin = await startOrigin();
   await using at = await startStore();
-  const root = join(at.dir, "models");
-  const outside = join(at.dir, "outside.gguf");
-  execFileSync("mkdir", ["-p", join(root, "folder")]);
-  writeFileSync(join(root, "m.gguf"), content);
-  writeFileSync(outside, content);
-  symlinkSync(outside, join(root, "link.gguf"));
-  writeFileSync(join(root, "empty.gguf"), "");
-  writeFileSync(join(root, "page.gguf"), "<!doctype html><p>log in");
-  const store = await at.reopen({ allowedRoots: [root] });
-  expect(await store.resolve({ source: `file://${root}/m.gguf` })).toMatchObject({
-    path: join(root, "m.gguf"),
-    sizeBytes: content.length,
-  });
-  const cases: [string, string][] = [
-    [outside, "SourceNotAllowed"],
-    [`${root}/../outside.gguf`, "SourceInvalid"],
-    [`${root}/link.gguf`, "SourceNotAllowed"],
-    ["/etc/passwd", "SourceNotAllowed"],
-    [`${root}/none.gguf`, "SourceNotFound"],
-    [`${root}/m.gguf/x.gguf`, "SourceNotFound"],
-    [`${root}/folder`, "SourceIsNotAModel"],
-    [`${root}/empty.gguf`, "SourceEmpty"],
-    [`${root}/page.gguf`, "SourceIsNotAModel"],
-  ];
-  for (const [source, expected] of cases) {
-    await expect(store.resolve({ source }), source).rejects.toThrow(code(expected));
-    await expect(store.fetch({ source }, fetchOptions()), source).rejects.toThrow(code(expected));
-  }
-  const pinned = { source: join(root, "m.gguf"), sha256: sha256(content) };
-  expect(await store.resolve(pinned)).toBeUndefined();
-  expect((await store.fetch(pinned, fetchOptions())).sha256).toBe(pinned.sha256);
-  expect((await store.resolve(pinned))?.sha256).toBe(pinned.sha256);
-  await expect(store.fetch({ ...pinned, sha256: "0".repeat(64) }, fetchOptions())).rejects.toThrow(
-    code("ChecksumMismatch"),
-  );
+  const [one, two] = [ggufBytes(50_000, 1), ggufBytes(50_000, 2)];
+  origin.serve("/m-00001-of-00002.gguf", one, '"one"');
+  const source = `${origin.url}/m-00001-of-00002.gguf`;
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toThrow(code("SourceNotFound"));
+  origin.serve("/m-00002-of-00002.gguf", two);
+  await (await at.reopen()).fetch({ source }, fetchOptions());
+  const asked = origin.seen.filter((seen) => seen.path.includes("00001"));
+  expect(asked.map((seen) => seen.method)).toEqual(["GET", "HEAD"]);
+  expect(parts(at.dir)).toEqual([]);
+
+  origin.serve("/n-00001-of-00002.gguf", one, '"one"');
+  const next = `${origin.url}/n-00001-of-00002.gguf`;
+  await expect(at.store.fetch({ source: next }, fetchOptions())).rejects.toThrow(code("SourceNotFound"));
+  const changed = ggufBytes(60_000, 3);
+  origin.serve("/n-00001-of-00002.gguf", changed, '"changed"');
+  origin.serve("/n-00002-of-00002.gguf", two);
+  expect((await at.store.fetch({ source: next }, fetchOptions())).sha256).toBe(sha256(changed));
 });

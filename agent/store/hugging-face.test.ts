@@ -158,3 +158,17 @@ test("questions and refusals of the hub have their own codes", async () => {
   await expect(fetch("org/evil")).rejects.toMatchObject({ code: "FileNameNotAllowed" });
   await expect(fetch("s3://bucket/key.gguf")).rejects.toMatchObject({ code: "SourceNotSupported" });
 });
+
+test("OnChange serves what is stored while the hub is away", async () => {
+  await using at = await startStore();
+  const request = { source: "org/repo", refreshPolicy: "OnChange" } as const;
+  let endpoint = "";
+  {
+    await using origin = await startOrigin();
+    endpoint = origin.url;
+    serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
+    await (await at.reopen({ hfEndpoint: endpoint })).fetch(request, fetchOptions());
+  }
+  const model = await (await at.reopen({ hfEndpoint: endpoint })).fetch(request, fetchOptions());
+  expect(model.sha256).toBe(sha256(weights));
+});

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { parseSource } from "../../src/source/source.ts";
 import { type Admission, createAdmission } from "./admission.ts";
-import { blobPath, blobSize, removeBlob } from "./blobs.ts";
+import { blobPath, blobSize, removeBlob } from "./content/blobs.ts";
+import { createFetchContent } from "./content/fetch-content.ts";
+import { createLayout, type Layout, requestKey } from "./content/layout.ts";
 import { readDiskSpace } from "./disk.ts";
-import { createFetchContent } from "./fetch-content.ts";
-import { fetchModel, type ModelFetcher } from "./fetch-model.ts";
+import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
-import { createLayout, type Layout, requestKey } from "./layout.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type { ModelRequest, ModelStore, StoredModel, StoreLimits, StoreOptions } from "./types.ts";
 import { createUsage, describeRef } from "./usage.ts";
@@ -109,7 +109,14 @@ function createReaders(
       }
       const before = await usableRef(layout, refs, request);
       if (before !== undefined && !mustAsk(request)) return use(layout, refs, before, clock.nowMs());
-      const ref = await fetchModel(source, request, before, fetchOptions, fetcher);
+      const ref = await fetchModel(source, request, before, fetchOptions, fetcher).catch((error: unknown) => {
+        if (before === undefined || !(error instanceof MetalbridgeError) || !isOutage(error)) throw error;
+        fetcher.log.warn(
+          { source: request.source, code: error.code },
+          "source cannot be asked for changes; using what is stored",
+        );
+        return before;
+      });
       askedAt.set(ref.key, clock.monotonicMs());
       return use(layout, refs, ref, clock.nowMs());
     },

@@ -2,8 +2,8 @@
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../src/ports.ts";
-import { listBlobs, removeBlob, removeView } from "./blobs.ts";
-import type { Layout } from "./layout.ts";
+import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
+import type { Layout } from "./content/layout.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 

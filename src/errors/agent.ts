@@ -41,8 +41,4 @@ export const agentErrors = {
     do: "stop the other agent, or give this one another name with --host-name; this one waits and keeps its engines",
     command: "kubectl get leases -n metalbridge-hosts",
   },
-  SliceMissing: {
-    what: "The EndpointSlice of a replica is not there yet; the controller makes it.",
-    do: "nothing: it is written as soon as it appears; if it lasts, look at the controller",
-  },
 } as const satisfies Record<string, ErrorEntry>;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { systemCode, writeFileAtomic } from "../atomic.ts";
 
-const validatorSchema = z.strictObject({
+export const validatorSchema = z.strictObject({
   etag: z.string().optional(),
   lastModified: z.string().optional(),
   totalBytes: z.number().int().nonnegative().optional(),

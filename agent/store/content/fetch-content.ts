@@ -1,16 +1,11 @@
 /** Brings one content to the blobs: found there, or downloaded once however many ask. */
-import type { Admission } from "./admission.ts";
+import type { Admission } from "../admission.ts";
+import { type DownloadContext, download, type RemoteFile } from "../remote/download.ts";
+import { dropPart, partAt } from "../remote/part.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
+import { type Content, findFinished, rememberFinished } from "./finished.ts";
 import { createFlights } from "./flights.ts";
 import { contentKey, type Layout } from "./layout.ts";
-import { type DownloadContext, download, type RemoteFile } from "./remote/download.ts";
-import { dropPart, partAt, type Validator } from "./remote/part.ts";
-
-export interface Content {
-  readonly sha256: string;
-  readonly sizeBytes: number;
-  readonly validator: Validator;
-}
 
 export type FetchContent = (
   file: RemoteFile,
@@ -32,7 +27,9 @@ export function createFetchContent(
   return async (file, ask) => {
     const key = contentKey(file);
     for (;;) {
-      const present = await findBlob(layout, file);
+      const present =
+        (await findBlob(layout, file)) ??
+        (await findFinished(layout, file, key, { rules: settings.rules, ...ask }));
       if (present !== undefined) return present;
       const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
         fly(layout, file, key, {
@@ -81,6 +78,7 @@ async function fly(
       "model file stored",
     );
   }
+  if (file.sha256 === undefined) await rememberFinished(layout, key, received);
   await dropPart(part);
   return received;
 }

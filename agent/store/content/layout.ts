@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { ModelRequest } from "./types.ts";
+import type { ModelRequest } from "../types.ts";
 
 export interface Layout {
   readonly dir: string;

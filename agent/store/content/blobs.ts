@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { chmod, mkdir, readdir, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { syncFolder, systemCode } from "./atomic.ts";
+import { syncFolder, systemCode } from "../atomic.ts";
 import type { Layout } from "./layout.ts";
 
 /** Size of a blob, or undefined when it is not there. */

@@ -1,0 +1,67 @@
+/** Files of a model that is not complete yet: fetched, published, and not to be fetched again after an interruption. */
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import * as z from "zod";
+import { systemCode, writeFileAtomic } from "../atomic.ts";
+import type { RemoteFile } from "../remote/download.ts";
+import { AttemptFailure } from "../remote/failure.ts";
+import { type Validator, validatorSchema } from "../remote/part.ts";
+import type { RemoteRules } from "../remote/request.ts";
+import { isUnchanged } from "../remote/revalidate.ts";
+import { blobSize } from "./blobs.ts";
+import type { Layout } from "./layout.ts";
+
+export interface Content {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  readonly validator: Validator;
+}
+
+const finishedSchema = z.strictObject({
+  sha256: z.string(),
+  sizeBytes: z.number(),
+  validator: validatorSchema,
+});
+
+export async function rememberFinished(layout: Layout, key: string, content: Content): Promise<void> {
+  await writeFileAtomic(pathOf(layout, key), JSON.stringify(content));
+}
+
+export async function forgetFinished(layout: Layout, key: string): Promise<void> {
+  await rm(pathOf(layout, key), { force: true });
+}
+
+/** The content if it was finished before, is still on disk, and the source says that it did not change. */
+export async function findFinished(
+  layout: Layout,
+  file: RemoteFile,
+  key: string,
+  ask: { rules: RemoteRules; secretHeaders: Readonly<Record<string, string>>; signal: AbortSignal },
+): Promise<Content | undefined> {
+  if (file.sha256 !== undefined) return undefined;
+  const known = await read(pathOf(layout, key));
+  if (known === undefined || (await blobSize(layout, known.sha256)) !== known.sizeBytes) return undefined;
+  const { rules, secretHeaders, signal } = ask;
+  try {
+    const isSame = await isUnchanged(file.url, known.validator, { rules, secretHeaders, signal });
+    return isSame ? known : undefined;
+  } catch (error) {
+    // No answer is no proof: the download itself then says what is wrong.
+    if (error instanceof AttemptFailure) return undefined;
+    throw error;
+  }
+}
+
+async function read(path: string): Promise<Content | undefined> {
+  try {
+    const parsed = finishedSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
+    return parsed.success ? parsed.data : undefined;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function pathOf(layout: Layout, key: string): string {
+  return join(layout.partial, `${key}.finished`);
+}
