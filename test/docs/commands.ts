@@ -28,15 +28,32 @@ const optionsByVerb = new Map(
   ),
 );
 
-/** Every command line of a page that is one of ours: `metalbridge …`, `npm …`, a program of kubectl's. */
+/** Every command line of a page that is one of ours: `metalbridge …`, `npm …`. */
 export function commandsOf(page: Page): readonly string[] {
+  return commandLinesOf(page).filter((line) => /^(metalbridge|npm) /.test(line));
+}
+
+/** What readers may run to look at a cluster, without placeholders. */
+export function lookingCommandsOf(page: Page): readonly string[] {
+  return commandLinesOf(page).filter(isLooking);
+}
+
+function isLooking(line: string): boolean {
+  return /^kubectl (get|explain|api-resources) /.test(line) && !/ -w\b|…|<|\b[A-Z]{2,}\b/.test(line);
+}
+
+/** The same of the error catalogue. */
+export function lookingCommandsIn(command: string): readonly string[] {
+  return [command].filter(isLooking);
+}
+
+function commandLinesOf(page: Page): readonly string[] {
   const shell = page.blocks.filter(({ language }) => ["", "sh", "bash", "console"].includes(language));
   const lines = [...shell.flatMap(({ text }) => text.split("\n")), ...inlineCode(page)];
   return lines
     .map((line) => line.replace(/(^|\s)#.*$/, ""))
     .flatMap((line) => line.split(/\||&&|;|\$\(/))
-    .map((line) => line.trim().replace(/^(sudo|npx|\$) +/, ""))
-    .filter((line) => /^(metalbridge|npm) /.test(line));
+    .map((line) => line.trim().replace(/^(sudo|npx|\$) +/, ""));
 }
 
 /** What does not exist in the command; undefined when all of it does. */

@@ -1,0 +1,22 @@
+/** What the pages tell readers to look at with kubectl can be looked at. */
+import { expect, test } from "vitest";
+import type { ErrorEntry } from "../../src/errors/entry.ts";
+import { errorCatalogue } from "../../src/errors.ts";
+import { sharedCluster } from "../cluster/cluster.ts";
+import { isForReaders, lookingCommandsIn, lookingCommandsOf } from "./commands.ts";
+import { allPages } from "./pages.ts";
+
+const entries: readonly ErrorEntry[] = Object.values(errorCatalogue);
+const commands = new Set([
+  ...allPages().filter(isForReaders).flatMap(lookingCommandsOf),
+  ...entries.flatMap(({ command }) => lookingCommandsIn(command ?? "")),
+]);
+
+test("there are such commands", () => {
+  expect([...commands]).toContain("kubectl explain isvc.spec.contextSize");
+});
+
+test.for([...commands])("%s", async (command) => {
+  // An empty answer is fine; a kind, field or option that does not exist is not.
+  await sharedCluster().kubectl(command.replaceAll(/['"]/g, "").split(/\s+/).slice(1));
+});
