@@ -6,7 +6,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 
-it("starts an engine, announces it, and takes it out within 100 ms of its death", async () => {
+it("starts an engine, announces it, and takes it out at once when it dies", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
