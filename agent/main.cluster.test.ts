@@ -32,7 +32,12 @@ test("an agent that may register makes its Host, keeps its Lease and says what t
   expect(await agent.ask("/healthz")).toBe("200 ok\n");
   expect(await agent.ask("/metrics")).toMatch(/metalbridge_agent_host_name_held 1/);
   expect(await agent.ask("/nothing")).toMatch(/^404/);
+  // Whoever deletes it means it: it is not made again.
   await kubectl(["delete", "host", hostName]);
+  await vi.waitFor(
+    async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered/),
+    patiently,
+  );
 });
 
 test("without the right to register it waits for the Host, saying so, and begins when it is there", async () => {

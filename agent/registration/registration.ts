@@ -62,6 +62,7 @@ class Registrar {
   isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
+  #wasSeen = false;
   #isReporting = false;
   #cancelReport: (() => void) | undefined;
   #cancelCreate: (() => void) | undefined;
@@ -114,13 +115,15 @@ class Registrar {
       this.#onAbsent();
       return;
     }
+    this.#wasSeen = true;
     this.#settle("registered");
     if (isNew) this.reportIn(0);
   }
 
   #onAbsent(): void {
     const { create, hostName } = this.#options;
-    if (create !== undefined) return void this.#create(create.addresses);
+    // A Host that was deleted under us was deleted on purpose.
+    if (create !== undefined && !this.#wasSeen) return void this.#create(create.addresses);
     this.#trouble(
       "registered",
       new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
