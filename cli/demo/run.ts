@@ -1,7 +1,10 @@
 /** The main job from an empty folder to an answer: control plane, controller, agent, Model, InferenceService, question. */
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
@@ -34,6 +37,7 @@ export interface DemoPorts {
 
 const MANAGER = "metalbridge-demo";
 const ANSWER_TIMEOUT_MS = 120_000;
+const ASK_AGAIN_MS = 500;
 
 /** Leaves everything running; on failure everything it started has been stopped. */
 export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<RunningDemo> {
@@ -77,23 +81,54 @@ async function serve(
   screen.line(
     `    weights: ${source}${options.model === undefined ? " (generated: a real engine, meaningless words)" : ""}`,
   );
-  const { endpoint } = await followUntilReady({
-    connection,
-    namespace: DEMO_NAMESPACE,
-    name: manifests.service.metadata.name,
-    screen,
-    startedAtMs: appliedAt,
-    timeoutMs: options.timeoutSeconds * 1_000,
-    signal,
-  });
-  const readyMs = performance.now() - appliedAt;
-  screen.done("ready", endpoint, readyMs);
-  const askedAt = performance.now();
-  const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
-  const reply = await ask(endpoint, manifests.service.metadata.name, options.prompt, within);
-  const answerMs = performance.now() - askedAt;
-  screen.done("answered", `asked at the address that the EndpointSlice holds`, answerMs);
-  return { ready: true as const, endpoint, reply, timings: { readyMs, answerMs } };
+  const { name } = manifests.service.metadata;
+  const answered = await untilAnswered(
+    { name, prompt: options.prompt, connection, screen, signal },
+    appliedAt,
+    options,
+  );
+  screen.done("answered", "asked at the address that the EndpointSlice holds", answered.timings.answerMs);
+  return { ready: true as const, ...answered };
+}
+
+interface Question {
+  readonly name: string;
+  readonly prompt: string;
+  readonly connection: KubeConnection;
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Waits for the service and asks it. After a demo that was killed the objects still say Ready, for an engine that is gone,
+ * until the new agent has looked: an endpoint that refuses is waited for again.
+ */
+async function untilAnswered(question: Question, appliedAt: number, { timeoutSeconds }: DemoOptions) {
+  const { name, prompt, connection, screen, signal } = question;
+  const deadline = appliedAt + timeoutSeconds * 1_000;
+  for (;;) {
+    const { endpoint } = await followUntilReady({
+      ...{ connection, namespace: DEMO_NAMESPACE, name, screen, signal },
+      startedAtMs: appliedAt,
+      timeoutMs: deadline - performance.now(),
+    });
+    const readyMs = performance.now() - appliedAt;
+    const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
+    try {
+      const reply = await ask(endpoint, name, prompt, within);
+      const answerMs = performance.now() - appliedAt - readyMs;
+      screen.done("ready", endpoint, readyMs);
+      return { endpoint, reply, timings: { readyMs, answerMs } };
+    } catch (error) {
+      if (!isRefused(error) || performance.now() > deadline) throw error;
+      screen.line("    nothing answers there yet: the endpoint is from an earlier run");
+      await pause(ASK_AGAIN_MS, undefined, { signal });
+    }
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof MetalbridgeError && error.code === "NoAnswer" && error.cause !== undefined;
 }
 
 /** The generated model, or what the user named; a path may be relative to where the user stands. */

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { machineAddress } from "../../cli/demo/address.ts";
 import { packageRoot } from "../../cli/package-root.ts";
 import { createNamespacePair, type NamespacePair } from "../cluster/network-namespace.ts";
@@ -23,10 +23,18 @@ interface Run {
 describe.skipIf(!can)(`the demo${why}`, () => {
   let pair: NamespacePair;
   let dir: string;
+  const runs: Run[] = [];
 
   beforeAll(async () => {
     pair = await createNamespacePair();
     dir = await mkdtemp(path.join(tmpdir(), "metalbridge-demo-"));
+  });
+
+  afterEach(async () => {
+    for (const { child, ended } of runs.splice(0)) {
+      if (child.exitCode === null && child.signalCode === null) child.kill("SIGINT");
+      await ended;
+    }
   });
 
   afterAll(async () => {
@@ -124,7 +132,9 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     const ended = new Promise<readonly [number | null, NodeJS.Signals | null]>((resolve) => {
       child.once("close", (code, signal) => resolve([code, signal]));
     });
-    return { child, output: () => output, ended };
+    const run = { child, output: () => output, ended };
+    runs.push(run);
+    return run;
   }
 
   async function untilPrinted(run: Run, text: string): Promise<void> {
