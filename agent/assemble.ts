@@ -188,6 +188,7 @@ function storeOptions({ config, clock, log }: Wiring): StoreOptions {
     allowedHosts: sources.allowedHosts,
     allowLoopback: sources.allowLoopback,
     allowPrivate: sources.allowPrivateAddresses,
+    limits: { stallMs: sources.stallMs, attempts: sources.attempts },
     quotaBytes: disk.quota,
     reserveBytes: disk.reserve,
   };

@@ -30,6 +30,14 @@ export function configureController(command: Command): void {
     )
     .option("--lease-retry-seconds <n>", "how often the Lease is renewed, or tried for (default: 2)")
     .option("--hf-endpoint <url>", "the Hugging Face hub or a mirror of it")
+    .option("--allow-loopback", "sources may lead to this machine's loopback")
+    .option("--no-allow-private", "sources may not lead to private networks")
+    .option(
+      "--stall-ms <n>",
+      "without a byte for so long a source's server counts as stalled (default: 15000)",
+    )
+    .option("--look-ms <n>", "reading the header of a source may take so long in all (default: 60000)")
+    .option("--max-header-bytes <n>", "the header of a source may be so long (default: 134217728)")
     .addOption(new Option("--log-level <level>", "how much to log").choices([...LOG_LEVELS]).default("info"))
     .option("--exit-with-stdin", "end when standard input ends")
     .action(controller);

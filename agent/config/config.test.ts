@@ -30,7 +30,12 @@ test("flags win over the file, the file over defaults, groups key by key, and th
   });
   expect(config).toMatchObject({
     hostName: "mini",
-    sources: { allowLoopback: false, allowedHosts: ["a.example"], allowPrivateAddresses: false },
+    sources: {
+      allowLoopback: false,
+      allowedHosts: ["a.example"],
+      allowPrivateAddresses: true,
+      stallMs: 30_000,
+    },
     disk: { reserve: 2 ** 31 },
     portRange: [21_000, 21_999],
     drain: { propagationMs: 2_000, quietMs: 250 },

@@ -86,16 +86,32 @@ export const agentConfigSchema = z.strictObject({
     .strictObject({
       allowPrivateAddresses: z
         .boolean()
-        .describe("Whether models may come from addresses of private networks.")
-        .default(false),
+        .describe(
+          "Whether models may come from addresses of private networks, where the mirror of a farm usually is.",
+        )
+        .default(true),
       allowLoopback: z
         .boolean()
-        .describe("Whether models may come from this machine's loopback.")
+        .describe(
+          "Whether models may come from this machine's loopback. Link-local and metadata addresses never are.",
+        )
         .default(false),
       allowedHosts: z
         .array(z.string().min(1))
-        .describe("The only remote hosts that models may come from. Absent: every public one.")
+        .describe("The only remote hosts that models may come from. Absent: every one.")
         .optional(),
+      stallMs: milliseconds(3_600_000)
+        .min(100)
+        .describe("Without a byte for so long a download counts as stalled; it is resumed.")
+        .default(30_000),
+      attempts: z
+        .int()
+        .min(1)
+        .max(100)
+        .describe(
+          "Failures in a row, without a new byte between them, after which a download is given up for a while.",
+        )
+        .default(5),
     })
     .prefault({}),
   disk: z

@@ -113,6 +113,8 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
         for (const host of groupings.slicesOfHost.note(key, object, before)) on.onHostMember(host);
       },
     }),
+    // With the usual silence, longer than bookmarks are apart: where the only host is dead this watch is rightly quiet,
+    // and cutting it would start the count of that host afresh, for ever. Half-open is found out by the GET before a withdrawal.
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,

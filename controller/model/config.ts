@@ -10,8 +10,14 @@ export const modelConfigSchema = z.strictObject({
     .url({ protocol: /^https?$/ })
     .default("https://huggingface.co")
     .describe("Where hf:// sources are looked up: Hugging Face, or a mirror with the same API."),
-  allowLoopback: z.boolean().default(false).describe("Sources may lead to this machine itself."),
-  allowPrivate: z.boolean().default(true).describe("Sources may lead to private networks."),
+  allowLoopback: z
+    .boolean()
+    .default(false)
+    .describe("Whether sources may lead to the controller's own loopback: where it runs beside an agent."),
+  allowPrivate: z
+    .boolean()
+    .default(true)
+    .describe("Whether sources may lead to private networks, as `sources.allowPrivateAddresses` of agents."),
   stallMs: milliseconds("Without a byte for so long a server counts as stalled.").default(15_000),
   lookMs: milliseconds("Reading a header may take so long in all.").default(60_000),
   maxHeaderBytes: z.coerce
