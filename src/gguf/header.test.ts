@@ -140,6 +140,24 @@ test("windowed layers follow the pattern of the file, else of the architecture, 
   ).toBe(undefined);
 });
 
+test("a regular pattern is told by its period, for status; an irregular one is not told", () => {
+  const items = (value: readonly number[]) =>
+    summarizeGguf(
+      headerOf(
+        render({
+          "general.architecture": text("gemma3"),
+          "gemma3.block_count": u32(value.length),
+          "gemma3.attention.sliding_window": u32(1024),
+          "gemma3.attention.sliding_window_pattern": { type: "i32s", value: [...value] },
+        }),
+      ),
+    ).slidingWindowPattern;
+  expect(items([1, 1, 0, 1, 1, 0, 1])).toBe(3);
+  expect(items([0, 0, 0])).toBe(1);
+  expect(items([1, 1, 1])).toBe(4);
+  expect(items([0, 1, 1])).toBeUndefined();
+});
+
 test("parts of a split model tell their number and the tensors of all", () => {
   const part = render({
     ...llama,

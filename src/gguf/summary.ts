@@ -7,8 +7,6 @@ import type { GgufHeader, GgufValue } from "./types.ts";
 export interface GgufSummary extends GgufFacts {
   readonly weightsBytes?: number | undefined;
   readonly parameterCount?: number | undefined;
-  readonly vocabularySize?: number | undefined;
-  readonly feedForwardLength?: number | undefined;
   readonly expertsUsed?: number | undefined;
   /** Per layer, where layers differ; 0 = a layer without attention. */
   readonly headCountKVByLayer?: readonly number[] | undefined;
@@ -65,27 +63,25 @@ export function summarizeGguf(header: GgufHeader): GgufSummary {
     keyLength: count(of("attention.key_length")) ?? headSize,
     valueLength: count(of("attention.value_length")) ?? headSize,
     expertCount: count(of("expert_count")),
+    feedForwardLength: feedForward(of),
+    vocabularySize:
+      count(of("vocab_size")) ?? header.vocabularySize ?? length(metadata.get("tokenizer.ggml.tokens")),
     slidingWindow: slidingWindow === 0 ? undefined : slidingWindow,
     tensorCount: count(metadata.get("split.tensors.count")) ?? header.tensorCount,
     fileVersion: header.version,
     license: text(metadata.get("general.license")),
   };
   const isProjector = architecture === "clip";
+  const pattern = of("attention.sliding_window_pattern");
+  const sliding = slidingLayers(architecture, pattern, layerCount, facts.slidingWindow);
   return definedOf({
     ...facts,
     weightsBytes: header.weightsBytes,
     parameterCount: header.parameterCount,
-    vocabularySize:
-      count(of("vocab_size")) ?? header.vocabularySize ?? length(metadata.get("tokenizer.ggml.tokens")),
-    feedForwardLength: feedForward(of),
     expertsUsed: count(of("expert_used_count")),
     headCountKVByLayer: numbers(of("attention.head_count_kv")),
-    slidingLayers: slidingLayers(
-      architecture,
-      of("attention.sliding_window_pattern"),
-      layerCount,
-      facts.slidingWindow,
-    ),
+    slidingLayers: sliding,
+    slidingWindowPattern: sliding === undefined ? undefined : periodOf(sliding),
     keyLengthSliding: count(of("attention.key_length_swa")),
     valueLengthSliding: count(of("attention.value_length_swa")),
     recurrent: recurrentState(of, layerCount, embeddingSize),
@@ -117,7 +113,20 @@ function slidingLayers(
   const period = count(pattern) ?? SLIDING_PERIODS[architecture ?? ""];
   // Not known to be windowed: counted in full, which is never too little.
   if (period === undefined || period === 0) return undefined;
-  return Array.from({ length: layerCount }, (_, index) => index % period < period - 1);
+  return Array.from({ length: layerCount }, (_, index) => isSlidingIn(period, index));
+}
+
+/** The shortest period that spells the layers out, for status, which has no room for all of them. */
+function periodOf(layers: readonly boolean[]): number | undefined {
+  for (let period = 1; period <= layers.length + 1; period++) {
+    if (layers.every((isSliding, index) => isSliding === isSlidingIn(period, index))) return period;
+  }
+  return undefined;
+}
+
+/** Whether a layer is a windowed one, where the last of every `period` layers is not. */
+export function isSlidingIn(period: number, layer: number): boolean {
+  return layer % period < period - 1;
 }
 
 function recurrentState(of: Lookup, layerCount = 0, embeddingSize = 0): RecurrentState | undefined {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { ggufSchema } from "../api/fields/gguf.ts";
 import type { GgufSummary } from "../gguf/summary.ts";
 import { type ClaimSettings, estimateClaim } from "./claim.ts";
 
@@ -85,6 +86,7 @@ test("the prompt cache counts for chat, and not for embedding and rerank", () =>
   expect(estimateClaim(measured, {}).promptCacheBytes).toBe(1024 * MIB);
   expect(estimateClaim(measured, { promptCacheMiB: 0 }).promptCacheBytes).toBe(0);
   expect(estimateClaim(measured, { mode: "embedding" }).promptCacheBytes).toBe(0);
+  expect(estimateClaim(measured, { mode: "rerank", promptCacheMiB: 512 }).promptCacheBytes).toBe(0);
 });
 
 test("projector and draft model are part of the sum", () => {
@@ -104,6 +106,16 @@ test("what the header does not tell is never guessed to be nothing", () => {
 test("a coarse summary from status claims at least as much as the exact one", () => {
   const { feedForwardLength: _, vocabularySize: __, ...coarse } = measured;
   expect(estimateClaim(coarse, {}).totalBytes).toBeGreaterThanOrEqual(estimateClaim(measured, {}).totalBytes);
+});
+
+test("what status carries is enough for the exact claim of a model with windowed layers", () => {
+  const slidingLayers = Array.from({ length: 8 }, (_, layer) => layer % 6 < 5);
+  const exact = { ...measured, slidingWindow: 1024, slidingLayers, slidingWindowPattern: 6 };
+  const settings = { contextSize: 65_536, parallelSlots: 2 };
+  const { weightsBytes } = measured;
+  const fromStatus = { ...ggufSchema.parse(exact), weightsBytes };
+  expect(estimateClaim(fromStatus, settings)).toEqual(estimateClaim(exact, settings));
+  expect(estimateClaim(fromStatus, settings).kvBytes).toBeLessThan(estimateClaim(measured, settings).kvBytes);
 });
 
 test("every claim is a safe whole number, grows with the context, and never wraps", () => {

@@ -110,10 +110,8 @@ function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: Cache
 }
 
 function promptCacheMiB(settings: ClaimSettings): number {
-  return (
-    settings.promptCacheMiB ??
-    (settings.mode === "chat" || settings.mode === undefined ? DEFAULT_PROMPT_CACHE_MIB : 0)
-  );
+  const isChat = settings.mode === "chat" || settings.mode === undefined;
+  return isChat ? (settings.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0;
 }
 
 function unknown(what: string): MetalbridgeError {

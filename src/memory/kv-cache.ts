@@ -1,5 +1,5 @@
 /** Size of the KV cache: per layer, by its heads, its element types, its window, or its recurrent state. */
-import type { GgufSummary } from "../gguf/summary.ts";
+import { type GgufSummary, isSlidingIn } from "../gguf/summary.ts";
 
 /** Bytes per element of the cache types, block scales included. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
@@ -59,10 +59,12 @@ export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number
   const window = slidingCells(summary.slidingWindow ?? 0, cellsPerStream, settings);
   const bytesK = ELEMENT_BYTES[settings.typeK.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
   const bytesV = ELEMENT_BYTES[settings.typeV.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
+  // A period of one layer has no windowed ones: not known to be windowed, it counts in full.
+  const period = summary.slidingWindow === undefined ? 1 : summary.slidingWindowPattern || 1;
   let bytes = 0;
   for (let layer = 0; layer < layerCount; layer++) {
     const heads = summary.headCountKVByLayer?.[layer] ?? headCountKV;
-    const isSliding = summary.slidingLayers?.[layer] ?? false;
+    const isSliding = summary.slidingLayers?.[layer] ?? isSlidingIn(period, layer);
     const perHead = isSliding
       ? (summary.keyLengthSliding ?? keyLength) * bytesK +
         (summary.valueLengthSliding ?? valueLength) * bytesV

@@ -21,6 +21,8 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder, { mode, parallelSlots: 2 });
     const { startEngine } = createEngineProcesses(processPorts());
+    // ggml would otherwise run a debugger on the dying engine, which keeps its memory and its port meanwhile.
+    expect(prepared.env).toMatchObject({ GGML_NO_BACKTRACE: "1" });
     const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
     await healthy(driver, target);
     expect(await driver.probeRequest(target)).toBe("ok");

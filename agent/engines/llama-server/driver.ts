@@ -10,6 +10,8 @@ import { probeHealth, probeRequest, readContextPerSlot, readGauges } from "./pro
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
+/** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes of a large engine. */
+const NO_DEBUGGER = { GGML_NO_BACKTRACE: "1" } as const;
 
 export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
   const find = createProgramFinder(options);
@@ -77,7 +79,7 @@ function prepare(program: Program, launch: EngineLaunch, { env }: ProgramOptions
     program.capabilities,
   );
   const first = problems[0];
-  if (first === undefined) return { argv: [program.path, ...argv], env };
+  if (first === undefined) return { argv: [program.path, ...argv], env: { ...env, ...NO_DEBUGGER } };
   throw new MetalbridgeError(first.code, problems.map(describe).join("; "));
 }
 

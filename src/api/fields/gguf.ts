@@ -17,8 +17,15 @@ export const ggufSchema = z.object({
   ),
   keyLength: count("Elements of one key per head."),
   valueLength: count("Elements of one value per head."),
+  feedForwardLength: count(
+    "Width of the feed-forward part, of all experts in use together; it sizes the compute buffers.",
+  ),
+  vocabularySize: count("Tokens of the vocabulary; it sizes the output buffers."),
   expertCount: count("Experts of a mixture-of-experts model; absent or 0 for a dense one."),
   slidingWindow: count("Tokens that windowed attention layers look back; absent where there are none."),
+  slidingWindowPattern: count(
+    "Every so many layers the last one looks back over everything and the others only slidingWindow tokens; absent where that is not known or not regular, and then every layer counts in full.",
+  ),
   tensorCount: count("Tensors in the file, over all its parts."),
   fileVersion: count("Version of the GGUF format."),
   license: word("Licence that the file names."),

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { errorCatalogue } from "../errors.ts";
+import { agentErrors } from "./agent.ts";
+import { apiErrors } from "./api.ts";
+import { cliErrors } from "./cli.ts";
+import { engineErrors } from "./engine.ts";
+import { placementErrors } from "./placement.ts";
+import { replicaErrors } from "./replica.ts";
+import { sourceErrors } from "./source.ts";
+
+const sections = [
+  sourceErrors,
+  engineErrors,
+  agentErrors,
+  apiErrors,
+  placementErrors,
+  replicaErrors,
+  cliErrors,
+].map((section) => Object.keys(section));
+
+test("no code is defined in two sections, or one text would silently replace the other", () => {
+  const codes = sections.flat();
+  expect(codes.filter((code, index) => codes.indexOf(code) !== index)).toEqual([]);
+});
+
+test("every section is part of the catalogue", () => {
+  expect(sections.flat().sort()).toEqual(Object.keys(errorCatalogue).sort());
+});
