@@ -12,7 +12,7 @@ const seen: ObservedHost = {
   claimedBytes: 8 * GIB,
   disk: { totalBytes: 1000 * GIB, freeBytes: 400 * GIB, storeBytes: 20 * GIB },
   diskReserveBytes: 5 * GIB,
-  runtimes: [{ name: "llamacpp", version: "b1" }],
+  runtimes: { found: [{ name: "llamacpp", version: "b1" }], troubles: [] },
   models: [],
   isWorking: true,
 };
@@ -33,6 +33,7 @@ test("the first status says everything, with the generation it was judged on", (
     ["DiskPressure", "False", "Normal"],
     ["MemoryPressure", "False", "Normal"],
     ["Ready", "True", "AgentReady"],
+    ["RuntimesUsable", "True", "RuntimesFound"],
   ]);
   expect(condition(body, "Ready")?.observedGeneration).toBe(3);
   expect(body.status?.memory).toMatchObject({
@@ -94,4 +95,18 @@ test("failed readings are absent or Unknown, a missing address is a reason with 
   });
   expect(body.status?.memory).not.toHaveProperty("availableBytes");
   expect(body.status?.addresses).toEqual([]);
+});
+
+test("an engine that cannot be used is named with what to do, and so is its absence", () => {
+  const message = "/bin/llama-server is version 1, which lacks --metrics; upgrade the engine on the host";
+  const old = { found: [], troubles: [{ runtime: "llamacpp", code: "RuntimeTooOld", message }] } as const;
+  const body = hostStatusBody(host(), { ...seen, runtimes: old }, "2026-01-01T00:00:00.000Z");
+  expect(condition(body, "RuntimesUsable")).toMatchObject({
+    status: "False",
+    reason: "RuntimeTooOld",
+    message,
+  });
+  const none = hostStatusBody(host(), { ...seen, runtimes: { found: [], troubles: [] } }, "now");
+  expect(condition(none, "RuntimesUsable")).toMatchObject({ status: "False", reason: "RuntimeNotInstalled" });
+  expect(condition(none, "RuntimesUsable")?.message).toContain("brew install llama.cpp");
 });

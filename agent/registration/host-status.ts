@@ -9,6 +9,7 @@ import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
 import { formatBytes } from "../../src/placement/bytes.ts";
+import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { MemoryReading } from "../host/reader.ts";
 
@@ -22,21 +23,34 @@ export interface ObservedHost {
     | { readonly totalBytes: number; readonly freeBytes: number; readonly storeBytes: number }
     | undefined;
   readonly diskReserveBytes: number;
-  readonly runtimes: readonly HostRuntime[];
+  readonly runtimes: FoundRuntimes;
   readonly models: readonly HostModel[];
   /** True once replicas were listed and engines adopted. */
   readonly isWorking: boolean;
 }
 
+/** An engine that is there and cannot be used: not executable, too old, broken. */
+export interface RuntimeTrouble {
+  readonly runtime: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export interface FoundRuntimes {
+  readonly found: readonly HostRuntime[];
+  readonly troubles: readonly RuntimeTrouble[];
+}
+
 const MIB = 2 ** 20;
-const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready"];
+const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready", RUNTIMES_USABLE];
 
 /** The whole of what the agent owns in the Host's status. */
 export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
   const before = host.status;
   const own = (before?.conditions ?? []).filter((condition) => OWN_CONDITIONS.includes(condition.type));
   const { generation } = host.metadata;
-  const conditions = [readiness(seen), memoryPressure(seen), diskPressure(seen)].reduce<Condition[]>(
+  const updates = [readiness(seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)];
+  const conditions = updates.reduce<Condition[]>(
     (list, update) =>
       setCondition(list, { ...update, observedGeneration: generation }, keptSince(own, update, nowIso)),
     own,
@@ -45,7 +59,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     conditions,
     addresses: seen.address.at === "up" ? [seen.address.address] : [],
     info: seen.info,
-    runtimes: [...seen.runtimes],
+    runtimes: [...seen.runtimes.found],
     memory: memoryStatus(before?.memory, seen),
     models: [...seen.models],
   };
@@ -122,6 +136,21 @@ function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate
     return { type, status: "False", reason: "Normal", message: "disk space is available" };
   const why = `less than the reserve of ${formatBytes(diskReserveBytes)} is free`;
   return { type, status: "True", reason: "DiskFull", message: explain("DiskFull", why) };
+}
+
+function runtimesUsable({ runtimes: { found, troubles } }: ObservedHost): ConditionUpdate {
+  const type = RUNTIMES_USABLE;
+  const [first] = troubles;
+  if (first !== undefined) {
+    const message = troubles.map((trouble) => trouble.message).join("; ");
+    return { type, status: "False", reason: first.code, message: message.slice(0, 1_000) };
+  }
+  if (found.length > 0) {
+    const names = found.map(({ name, version }) => `${name} ${version}`).join(", ");
+    return { type, status: "True", reason: "RuntimesFound", message: names };
+  }
+  const reason = "RuntimeNotInstalled";
+  return { type, status: "False", reason, message: explain(reason, "no engine was found on this host") };
 }
 
 function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostMemory {

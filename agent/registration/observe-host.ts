@@ -1,11 +1,12 @@
 /** Gathers what the Host status says: cheap readings each time, expensive ones remembered for a while. */
 import type { HostInfo, HostRuntime } from "../../src/api/host.ts";
+import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { HostReader, MemoryReading } from "../host/reader.ts";
 import type { ModelStore } from "../store/types.ts";
-import type { ObservedHost } from "./host-status.ts";
+import type { FoundRuntimes, ObservedHost, RuntimeTrouble } from "./host-status.ts";
 
 export interface HostObserverOptions {
   readonly reader: HostReader;
@@ -32,18 +33,36 @@ export interface HostObserver {
 
 const STORE_MS = 30_000;
 const ENGINES_MS = 600_000;
+/** Somebody is about to install or upgrade it. */
+const MISSING_ENGINES_MS = 15_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;
-  const info = remembered(clock, Number.POSITIVE_INFINITY, () => reader.info());
-  const runtimes = remembered(clock, ENGINES_MS, () => detectAll(drivers, log));
+  const info = remembered(
+    clock,
+    () => Number.POSITIVE_INFINITY,
+    () => reader.info(),
+  );
+  const runtimes = remembered(
+    clock,
+    ({ found, troubles }) => (found.length > 0 && troubles.length === 0 ? ENGINES_MS : MISSING_ENGINES_MS),
+    createDetector(drivers, log),
+  );
   const budget = remembered(
     clock,
-    ENGINES_MS,
+    () => ENGINES_MS,
     async () => options.budgetBytes ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
   );
-  const disk = remembered(clock, STORE_MS, async () => store.disk().catch(() => undefined));
-  const models = remembered(clock, STORE_MS, () => store.list());
+  const disk = remembered(
+    clock,
+    () => STORE_MS,
+    async () => store.disk().catch(() => undefined),
+  );
+  const models = remembered(
+    clock,
+    () => STORE_MS,
+    () => store.list(),
+  );
   let last: ReturnType<HostObserver["latest"]>;
   return {
     latest: () => last,
@@ -79,32 +98,49 @@ async function deviceBudget(drivers: readonly EngineDriver[]): Promise<number | 
   return undefined;
 }
 
-async function detectAll(drivers: readonly EngineDriver[], log: Log): Promise<HostRuntime[]> {
-  const found: HostRuntime[] = [];
-  for (const driver of drivers) {
-    try {
-      const detected = await driver.detect();
-      if (detected !== undefined)
-        found.push({ name: driver.runtime, version: detected.version, path: detected.path });
-    } catch (err) {
-      log.warn({ err, runtime: driver.runtime }, "engine found but not usable");
+/** A trouble is logged when it is new, not at each look. */
+function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promise<FoundRuntimes> {
+  let said: string | undefined;
+  return async () => {
+    const found: HostRuntime[] = [];
+    const troubles: RuntimeTrouble[] = [];
+    for (const { runtime, detect } of drivers) {
+      try {
+        const detected = await detect();
+        if (detected !== undefined)
+          found.push({ name: runtime, version: detected.version, path: detected.path });
+      } catch (error) {
+        if (!(error instanceof MetalbridgeError)) throw error;
+        troubles.push({ runtime, code: error.code, message: describeError(error) });
+      }
     }
-  }
-  return found;
+    const text = troubles.map(({ message }) => message).join("; ");
+    if (text !== (said ?? "")) log.warn({ troubles }, "engine found but not usable");
+    said = text;
+    return { found, troubles };
+  };
 }
 
-/** Asks again when the answer is older than `maxAgeMs`; one question at a time. */
-function remembered<T>(clock: Clock, maxAgeMs: number, ask: () => Promise<T>): () => Promise<T> {
-  let answer: { readonly value: Promise<T>; readonly atMs: number } | undefined;
+/** Asks again when the answer is older than `maxAgeMs` says; one question at a time. */
+function remembered<T>(
+  clock: Clock,
+  maxAgeMs: (answer: T) => number,
+  ask: () => Promise<T>,
+): () => Promise<T> {
+  let answer: { readonly value: Promise<T>; staleAtMs: number } | undefined;
   return () => {
     const nowMs = clock.monotonicMs();
-    if (answer !== undefined && nowMs - answer.atMs < maxAgeMs) return answer.value;
-    const value = ask();
-    const mine = { value, atMs: nowMs };
+    if (answer !== undefined && nowMs < answer.staleAtMs) return answer.value;
+    const mine = { value: ask(), staleAtMs: Number.POSITIVE_INFINITY };
     answer = mine;
-    value.catch(() => {
-      if (answer === mine) answer = undefined;
-    });
-    return value;
+    mine.value.then(
+      (value) => {
+        mine.staleAtMs = nowMs + maxAgeMs(value);
+      },
+      () => {
+        if (answer === mine) answer = undefined;
+      },
+    );
+    return mine.value;
   };
 }

@@ -56,6 +56,7 @@ export const filters: readonly Filter[] = [
     code: "HostRuntimeMissing",
     refuse: ({ runtime }, host) => {
       if (host.runtimes.includes(runtime)) return undefined;
+      if (host.runtimeTrouble !== undefined) return `${runtime} cannot be used: ${host.runtimeTrouble}`;
       const found =
         host.runtimes.length === 0 ? "no runtime was found" : `it has ${host.runtimes.join(", ")}`;
       return `${runtime} is not installed (${found})`;

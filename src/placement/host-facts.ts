@@ -6,6 +6,9 @@ import type { InferenceReplica } from "../api/inference-replica.ts";
 import { hostBudget } from "./budget.ts";
 import type { Claimed, HostClaim, HostFacts } from "./types.ts";
 
+/** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */
+export const RUNTIMES_USABLE = "RuntimesUsable";
+
 const PRESSURES = ["MemoryPressure", "DiskPressure", "ThermalPressure"];
 
 /** Absent conditions are Unknown, and unknown is never good enough. */
@@ -21,6 +24,7 @@ export function hostFacts(host: Host): HostFacts {
     isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
     ...(cordon === undefined ? {} : { cordon }),
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
+    ...runtimeTrouble(getCondition(conditions, RUNTIMES_USABLE)),
     runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
     budget: hostBudget(host),
     models: (host.status?.models ?? []).map(({ source, sha256 }) =>
@@ -38,6 +42,10 @@ export function replicaClaim({ metadata, spec, status }: InferenceReplica): Host
     host: spec.template.hostName,
     bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
   };
+}
+
+function runtimeTrouble(condition: Condition | undefined): Pick<HostFacts, "runtimeTrouble"> {
+  return condition?.status === "False" ? { runtimeTrouble: condition.message } : {};
 }
 
 function claimed(condition: Condition | undefined): Claimed {

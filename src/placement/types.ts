@@ -28,6 +28,8 @@ export interface HostFacts {
   /** Names of the conditions of pressure that hold: no new engine starts there. */
   readonly pressures: readonly string[];
   readonly runtimes: readonly string[];
+  /** Why an engine that is there cannot be used, or how to get one. */
+  readonly runtimeTrouble?: string;
   readonly budget: HostBudget;
   readonly models: readonly StoredWeights[];
 }
