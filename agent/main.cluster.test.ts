@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
 import { loadAgentConfig } from "./config/load.ts";
-import { startAgent, testAddress } from "./fixtures/agent.ts";
+import { keepLines, startAgent, testAddress } from "./fixtures/agent.ts";
 import { runAgent } from "./main.ts";
 
 const patiently = { timeout: 20_000, interval: 50 };
@@ -157,7 +157,11 @@ test("a dry run prints the plan, changes nothing, and needs no state of its own"
     flags: { kubeconfig, hostName, stateDir, dryRun: true, register: true, logLevel: "silent" },
     env: {},
   });
-  await runAgent(config, { signal: new AbortController().signal, print: (text) => printed.push(text) });
+  await runAgent(config, {
+    signal: new AbortController().signal,
+    log: keepLines([]),
+    print: (text) => printed.push(text),
+  });
   expect(printed).toEqual([`nothing to do: no replica names ${hostName}`]);
   await expect(kubectl(["get", "host", hostName])).rejects.toThrow(/not found/);
   await rm(stateDir, { recursive: true });

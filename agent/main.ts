@@ -6,7 +6,6 @@ import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
 import { dryRun } from "./dry-run.ts";
-import { createLog } from "./log.ts";
 import { startServer } from "./server/server.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
@@ -17,8 +16,8 @@ export interface AgentPorts {
   readonly signal: AbortSignal;
   /** For `--dry-run`. */
   readonly print: (text: string) => void;
+  readonly log: Log;
   readonly clock?: Clock;
-  readonly log?: Log;
   readonly environment?: Environment;
   /** Once the loopback server listens. */
   readonly onListening?: (port: number) => void;
@@ -27,8 +26,7 @@ export interface AgentPorts {
 /** Resolves after the signal was aborted. Rejects where it cannot begin: state folder, port, dry run without a cluster. */
 export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<void> {
   const environment = ports.environment ?? readEnvironment();
-  const log = ports.log ?? createLog(config.logLevel, { host: config.hostName });
-  const { signal, clock = systemClock } = ports;
+  const { signal, log, clock = systemClock } = ports;
   const end = new AbortController();
   const wiring: Wiring = { config, environment, log, clock, signal, endSignal: end.signal };
   if (config.dryRun) {

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
+import { createJsonLog } from "./json-log.ts";
 import { whenStdinEnds } from "./stdin-lifetime.ts";
 import { listenForStop } from "./stop-signals.ts";
 
@@ -60,7 +61,11 @@ async function agent(flags: AgentFlags): Promise<void> {
   const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
   const stop = listenForStop();
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
-  await runAgent(config, { signal: stop.signal, print: (text) => process.stdout.write(`${text}\n`) });
+  await runAgent(config, {
+    signal: stop.signal,
+    log: createJsonLog(config.logLevel, { host: config.hostName }),
+    print: (text) => process.stdout.write(`${text}\n`),
+  });
 }
 
 function settingsOf(flags: AgentFlags): AgentSettings {

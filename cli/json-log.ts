@@ -1,5 +1,5 @@
 /** The log of controller and agent: pino, one JSON line per decision or change, on standard error. */
-import pino from "pino";
+import { pino } from "pino";
 import type { Log } from "../src/ports.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
@@ -18,9 +18,16 @@ const REDACTED = [
   "*.password",
 ];
 
-export function createJsonLog(level: string): Log {
-  const timestamp = pino.stdTimeFunctions.isoTime;
-  const formatters = { level: (label: string) => ({ level: label }) };
-  const redact = { paths: REDACTED, censor: "[hidden]" };
-  return pino({ level, redact, base: null, timestamp, formatters }, pino.destination({ fd: 2, sync: true }));
+/** `bindings` are in every line: what tells this process from others of its kind. */
+export function createJsonLog(level: string, bindings: Readonly<Record<string, unknown>> = {}): Log {
+  return pino(
+    {
+      level,
+      base: { ...bindings },
+      redact: { paths: REDACTED, censor: "[hidden]" },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    pino.destination({ fd: 2, sync: true }),
+  );
 }
