@@ -59,12 +59,10 @@ export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number
   const window = slidingCells(summary.slidingWindow ?? 0, cellsPerStream, settings);
   const bytesK = ELEMENT_BYTES[settings.typeK.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
   const bytesV = ELEMENT_BYTES[settings.typeV.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
-  // A period of one layer has no windowed ones: not known to be windowed, it counts in full.
-  const period = summary.slidingWindow === undefined ? 1 : summary.slidingWindowPattern || 1;
   let bytes = 0;
   for (let layer = 0; layer < layerCount; layer++) {
     const heads = summary.headCountKVByLayer?.[layer] ?? headCountKV;
-    const isSliding = summary.slidingLayers?.[layer] ?? isSlidingIn(period, layer);
+    const isSliding = isWindowed(summary, layer);
     const perHead = isSliding
       ? (summary.keyLengthSliding ?? keyLength) * bytesK +
         (summary.valueLengthSliding ?? valueLength) * bytesV
@@ -72,6 +70,12 @@ export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number
     bytes += streams * (isSliding ? window : cellsPerStream) * heads * perHead;
   }
   return bytes + recurrentBytes(summary, settings.slots);
+}
+
+/** A layer that is not known to be windowed counts in full. */
+function isWindowed({ slidingLayers, slidingWindow, slidingWindowPattern }: GgufSummary, layer: number) {
+  if (slidingLayers !== undefined) return slidingLayers[layer] ?? false;
+  return slidingWindow !== undefined && isSlidingIn(slidingWindowPattern || 1, layer);
 }
 
 function slidingCells(window: number, cells: number, { slots, isUnified, uBatch }: KvSettings): number {
