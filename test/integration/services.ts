@@ -10,7 +10,7 @@ export type Services = ReturnType<typeof servicesOf>;
 
 /** All in the default namespace of the farm's cluster. */
 export function servicesOf(farm: Farm, network: NodeNetwork) {
-  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat, post };
+  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat, post, ask };
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
@@ -75,17 +75,26 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
     return list.items.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
   }
 
-  async function clusterIp(service: string): Promise<string> {
-    return farm.kubectl(["get", "svc", service, "-n", NAMESPACE, "-o", "jsonpath={.spec.clusterIP}"]);
+  async function clusterIp(service: string, namespace = NAMESPACE): Promise<string> {
+    return farm.kubectl(["get", "svc", service, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"]);
   }
 
-  async function chat(service: string, options: object) {
-    return post(service, "/v1/chat/completions", question(options));
+  /** One question, asked once: why it failed, or undefined. */
+  async function ask(service: string, options: object): Promise<string | undefined> {
+    const url = `http://${await clusterIp(service)}:8080/v1/chat/completions`;
+    const { code, stdout, stderr } = await network.curlInside([
+      ...["-m", "10", "--fail-with-body", url, "-d", question(options)],
+    ]);
+    return code === 0 ? undefined : `curl ended with ${code}: ${stderr}${stdout}`;
+  }
+
+  async function chat(service: string, options: object, namespace = NAMESPACE) {
+    return post(service, "/v1/chat/completions", question(options), namespace);
   }
 
   /** Through the ClusterIP; tried again for as long as kube-proxy, a sync period behind, has not followed yet. */
-  async function post(service: string, route: string, body: string) {
-    const url = `http://${await clusterIp(service)}:8080${route}`;
+  async function post(service: string, route: string, body: string, namespace = NAMESPACE) {
+    const url = `http://${await clusterIp(service, namespace)}:8080${route}`;
     return vi.waitFor(
       async () => {
         const { code, stdout, stderr } = await network.curlInside(["-m", "10", url, "-d", body]);

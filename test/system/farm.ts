@@ -19,6 +19,7 @@ export interface FarmOptions {
 
 export interface Farm extends AsyncDisposable {
   readonly dir: string;
+  readonly kubeconfig: string;
   readonly stateDir: string;
   /** Where file sources may lie. */
   readonly modelsDir: string;
@@ -63,6 +64,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   let agent = startAgent();
   return {
     dir,
+    kubeconfig: options.kubeconfig,
     stateDir,
     modelsDir,
     hostName,

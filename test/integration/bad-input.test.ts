@@ -1,0 +1,146 @@
+/** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { type BadFarm, model, service, startBadFarm } from "./bad-farm.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const soon = { timeout: 45_000, interval: 250 };
+
+describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
+  let bad: BadFarm;
+
+  beforeAll(async () => {
+    bad = await startBadFarm();
+  }, 2 * MINUTE);
+  afterAll(() => bad?.[Symbol.asyncDispose](), MINUTE);
+  afterEach(() => bad.expectUnharmed());
+
+  /** Name of the Model, its source below the origin, phase, code, and the advice. */
+  const sources = [
+    ["unauthorized", "/401.gguf", "Failed", "SourceUnauthorized", "spec.sourceSecretRef"],
+    ["missing-file", "/404.gguf", "Failed", "SourceNotFound", "check the spelling"],
+    ["circle", "/redirects.gguf", "Failed", "SourceRedirects", "use the final address"],
+    ["silent", "/silent.gguf", "Pending", "SourceStalled", "check the network"],
+    ["short", "/short.gguf", "Failed", "GgufTruncated", "upload the file again"],
+    ["page", "/page.gguf", "Failed", "SourceIsNotAModel", "direct download address"],
+    ["empty", "/empty.gguf", "Failed", "SourceEmpty", "upload the file again"],
+    ["nobody", "http://127.0.0.1:1/m.gguf", "Pending", "SourceUnreachable", "check the host name"],
+    ["metadata", "http://169.254.169.254/m.gguf", "Failed", "SourceNotAllowed", "allow it"],
+  ] as const;
+
+  it("says of each source that cannot be read why, in its Model and in the service", async () => {
+    const { hostName } = bad.farm;
+    const urlOf = (source: string) => (source.startsWith("/") ? bad.origin.url + source : source);
+    await bad.apply(
+      ...sources.flatMap(([name, source]) => [model(name, urlOf(source)), service(name, hostName)]),
+    );
+    const check = async ([name, , phase, code, advice]: (typeof sources)[number]) => {
+      const { status } = await bad.get("mdl", name);
+      expect(status).toMatchObject({ phase, reason: code, message: expect.stringContaining(advice) });
+      const isFinal = phase === "Failed";
+      expect((await bad.get("isvc", name)).status).toMatchObject({
+        phase: isFinal ? "Failed" : "Pending",
+        reason: isFinal ? "ModelFailed" : "ModelNotReady",
+        message: expect.stringContaining(code),
+      });
+      expect(await bad.replicasOf(name)).toEqual([]);
+    };
+    await Promise.all(sources.map((source) => vi.waitFor(() => check(source), soon)));
+  });
+
+  /** What only the host that downloads can find out. */
+  const downloads = [
+    ["cut", "/cut.gguf", {}, "SourceTruncated", "it is resumed by itself"],
+    ["stalls", "/stalls.gguf", {}, "SourceStalled", "it is resumed by itself"],
+    ["forged", "/good.gguf", { sha256: "0".repeat(64) }, "ChecksumMismatch", "correct spec.sha256"],
+  ] as const;
+
+  it("says of each download that fails why, in the replica and in the service", async () => {
+    const { hostName } = bad.farm;
+    await bad.apply(
+      ...downloads.flatMap(([name, source, spec]) => [
+        model(name, bad.origin.url + source, spec),
+        service(name, hostName),
+      ]),
+    );
+    const check = async ([name, , , code, advice]: (typeof downloads)[number]) => {
+      const [replica] = await bad.replicasOf(name);
+      expect(replica?.status).toMatchObject({
+        phase: code === "ChecksumMismatch" ? "Failed" : "Waiting",
+        reason: code,
+        message: expect.stringContaining(advice),
+      });
+      const { status } = await bad.get("isvc", name);
+      expect(status).toMatchObject({ reason: code, message: expect.stringContaining(advice) });
+    };
+    await Promise.all(downloads.map((download) => vi.waitFor(() => check(download), soon)));
+  });
+
+  it("waits for a Model that is missing, and serves on without one that was deleted", async () => {
+    await bad.apply(service("late", bad.farm.hostName));
+    await vi.waitFor(async () => {
+      expect((await bad.get("isvc", "late")).status).toMatchObject({
+        phase: "Pending",
+        reason: "ModelNotFound",
+        message: expect.stringContaining("create it or correct spec.modelRef"),
+      });
+    }, soon);
+    await bad.apply(model("late", `${bad.origin.url}/good.gguf`));
+    await bad.services.untilReady("late");
+    const [before] = await bad.replicasOf("late");
+    await bad.farm.kubectl(["delete", "mdl/late"]);
+    await vi.waitFor(async () => {
+      const { status } = await bad.get("isvc", "late");
+      expect(status.phase).toBe("Ready");
+      const degraded = status.conditions.find(({ type }: { type: string }) => type === "Degraded");
+      expect(degraded).toMatchObject({
+        status: "True",
+        reason: "ModelNotFound",
+        message: expect.stringContaining("create it"),
+      });
+    }, soon);
+    const [after] = await bad.replicasOf("late");
+    expect(after?.metadata.uid).toBe(before?.metadata.uid);
+    expect(after?.status).toMatchObject({ phase: "Ready", pid: before?.status.pid, restarts: 0 });
+    expect((await bad.services.chat("late", { max_tokens: 2 })).choices).toHaveLength(1);
+  });
+
+  it("serves two services of one name in two namespaces, one of the longest name, and one whose name was taken", async () => {
+    const longest = `l${"o".repeat(48)}g`;
+    const { hostName } = bad.farm;
+    const source = `${bad.farm.modelsDir}/good.gguf`;
+    await bad.farm.kubectl(["create", "namespace", "other"]);
+    await bad.farm.kubectl(["create", "service", "clusterip", "taken", "--tcp=80"]);
+    await bad.apply(
+      ...[model("good", source, {}, "other"), service("good", hostName, {}, "other")],
+      ...[model(longest, source), service(longest, hostName)],
+      ...[model("taken", source), service("taken", hostName)],
+    );
+    await vi.waitFor(async () => {
+      expect((await bad.get("isvc", "taken")).status).toMatchObject({
+        phase: "Failed",
+        reason: "ServiceNameTaken",
+        message: expect.stringContaining("delete or rename it"),
+      });
+    }, soon);
+    expect(await bad.replicasOf("taken")).toEqual([]);
+    await bad.farm.kubectl(["delete", "service", "taken"]);
+    await vi.waitFor(async () => {
+      const { status } = await bad.get("isvc", "good", "other");
+      expect(status).toMatchObject({ phase: "Ready" });
+    }, soon);
+    await bad.services.untilReady(longest);
+    await bad.services.untilReady("taken");
+    const [here] = await bad.replicasOf("good");
+    const [there] = await bad.replicasOf("good", "other");
+    expect(there?.status.pid).not.toBe(here?.status.pid);
+    for (const [name, namespace] of [
+      [longest, "default"],
+      ["taken", "default"],
+      ["good", "other"],
+    ] as const)
+      expect((await bad.services.chat(name, { max_tokens: 2 }, namespace)).choices).toHaveLength(1);
+  });
+});
