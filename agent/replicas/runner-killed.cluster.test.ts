@@ -64,6 +64,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     await once(child, "exit");
     // A wrapper script that forks looks like a second engine for a moment; a real one would stay.
     await vi.waitFor(() => expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1));
+    const left = enginesOf(bench.stateDir);
     const next = await bench.startAgent();
     const ready = await bench.untilPhase(name, "Ready");
     expect(enginesOf(bench.stateDir)).toEqual([ready.status?.pid]);

@@ -2,17 +2,12 @@
 import type {
   ConfigMap,
   ControllerRevision,
-  CustomResourceDefinition,
   EndpointSlice,
   KubeEvent,
   Lease,
   Namespace,
-  Node,
-  Role,
-  RoleBinding,
   Secret,
   Service,
-  ServiceAccount,
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
 
@@ -26,25 +21,12 @@ export const ENDPOINT_SLICES: Kind<EndpointSlice> = inNamespace(
 export const EVENTS: Kind<KubeEvent> = inNamespace("events.k8s.io", "events", "Event");
 export const SECRETS: Kind<Secret> = inNamespace("", "secrets", "Secret");
 export const CONFIG_MAPS: Kind<ConfigMap> = inNamespace("", "configmaps", "ConfigMap");
-export const SERVICE_ACCOUNTS: Kind<ServiceAccount> = inNamespace("", "serviceaccounts", "ServiceAccount");
 export const CONTROLLER_REVISIONS: Kind<ControllerRevision> = inNamespace(
   "apps",
   "controllerrevisions",
   "ControllerRevision",
 );
-export const ROLES: Kind<Role> = inNamespace("rbac.authorization.k8s.io", "roles", "Role");
-export const ROLE_BINDINGS: Kind<RoleBinding> = inNamespace(
-  "rbac.authorization.k8s.io",
-  "rolebindings",
-  "RoleBinding",
-);
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "namespaces", "Namespace");
-export const NODES: Kind<Node> = clusterWide("", "nodes", "Node");
-export const CRDS: Kind<CustomResourceDefinition> = clusterWide(
-  "apiextensions.k8s.io",
-  "customresourcedefinitions",
-  "CustomResourceDefinition",
-);
 
 function inNamespace<T extends KubeObject>(group: string, plural: string, kind: string): Kind<T> {
   return { group, version: "v1", plural, kind, namespaced: true };

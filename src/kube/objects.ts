@@ -95,44 +95,9 @@ export interface Secret extends KubeObject {
   stringData?: Record<string, string>;
 }
 
-export interface Node extends KubeObject {
-  spec?: { unschedulable?: boolean; taints?: { key: string; value?: string; effect: string }[] };
-  status?: {
-    capacity?: Record<string, string>;
-    allocatable?: Record<string, string>;
-    conditions?: { type: string; status: string; reason?: string; message?: string }[];
-    addresses?: { type: string; address: string }[];
-  };
-}
-
-export interface CustomResourceDefinition extends KubeObject {
-  spec?: Record<string, unknown>;
-  status?: { conditions?: { type: string; status: string; reason?: string; message?: string }[] };
-}
-
 export interface ControllerRevision extends KubeObject {
   revision: number;
   data?: unknown;
-}
-
-export interface PolicyRule {
-  apiGroups?: string[];
-  resources?: string[];
-  resourceNames?: string[];
-  verbs: string[];
-}
-
-export interface Role extends KubeObject {
-  rules?: PolicyRule[] | null;
-}
-
-export interface RoleBinding extends KubeObject {
-  roleRef: { apiGroup: string; kind: string; name: string };
-  subjects?: { kind: string; name: string; namespace?: string; apiGroup?: string }[];
-}
-
-export interface ServiceAccount extends KubeObject {
-  automountServiceAccountToken?: boolean;
 }
 
 export interface ConfigMap extends KubeObject {
