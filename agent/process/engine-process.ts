@@ -1,6 +1,6 @@
 /** What the rest of the agent sees of one engine process, its own or adopted. */
 import type { Clock, Log } from "../../src/ports.ts";
-import type { IdentityReader } from "./identity/identity.ts";
+import type { IdentityReader } from "./identity/living-process.ts";
 import type { RotationLimits } from "./log-rotation.ts";
 
 /** How the main process ended: an exit code, or the signal that ended it. */

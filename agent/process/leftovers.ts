@@ -1,5 +1,5 @@
 /** What is left of an engine beside its main process: the rest of its session, and what carries its mark. */
-import type { IdentityReader, LivingProcess } from "./identity/identity.ts";
+import type { IdentityReader, LivingProcess } from "./identity/living-process.ts";
 import { engineMark, type RunFiles } from "./run-directory.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
 import type { Clock, Log } from "../../src/ports.ts";
-import type { IdentityReader, LivingProcess } from "./identity/identity.ts";
+import type { IdentityReader, LivingProcess } from "./identity/living-process.ts";
 
 /** One engine, as the sweep sees it. */
 export interface Swept {

@@ -2,7 +2,7 @@
 import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
-import type { LivingProcess } from "./identity/identity.ts";
+import type { LivingProcess } from "./identity/living-process.ts";
 import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
 import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";

@@ -8,7 +8,7 @@ import { forgetFinished } from "./content/finished.ts";
 import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
 import { type Listing, listRemoteFiles } from "./listing.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
-import type { RemoteFile } from "./remote/download.ts";
+import type { RemoteFile } from "./remote/download-context.ts";
 import { plainUrl } from "./remote/failure.ts";
 import type { RemoteRules } from "./remote/request.ts";
 import { type RetryLimits, retrying } from "./remote/retrying.ts";

@@ -4,7 +4,7 @@ import { chooseGgufFiles } from "../../src/source/choose-file.ts";
 import type { Source } from "../../src/source/source.ts";
 import { splitFileNames } from "../../src/source/split-files.ts";
 import { checkFileName } from "./names.ts";
-import type { RemoteFile } from "./remote/download.ts";
+import type { RemoteFile } from "./remote/download-context.ts";
 import { fileUrl, type Repository, readRepository } from "./remote/hugging-face.ts";
 import type { RemoteRules } from "./remote/request.ts";
 import type { ModelRequest } from "./types.ts";

@@ -1,6 +1,6 @@
 /** Identity from `ps`: the start time as the kernel kept it at the fork, printed in UTC so that time zones cannot move it. */
 import { execFile, execFileSync } from "node:child_process";
-import type { IdentityReader, LivingProcess } from "./identity.ts";
+import type { IdentityReader, LivingProcess } from "./living-process.ts";
 
 const COLUMNS = "pid=,pgid=,stat=,lstart=";
 const TIMEOUT_MS = 5_000;

@@ -1,6 +1,6 @@
 /** Identity from /proc: field 22 of stat (clock ticks since boot) with the boot id, which no clock change can move. */
 import { readdirSync, readFileSync } from "node:fs";
-import type { IdentityReader, LivingProcess } from "./identity.ts";
+import type { IdentityReader, LivingProcess } from "./living-process.ts";
 
 export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   const boot = readFileSync(`${proc}/sys/kernel/random/boot_id`, "utf8").trim();

@@ -1,6 +1,7 @@
 /** Brings one content to the blobs: found there, or downloaded once however many ask. */
 import type { Admission } from "../admission.ts";
-import { type DownloadContext, download, type RemoteFile } from "../remote/download.ts";
+import { download } from "../remote/download.ts";
+import type { DownloadContext, RemoteFile } from "../remote/download-context.ts";
 import { dropPart, partAt } from "../remote/part.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";

@@ -3,7 +3,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { systemCode, writeFileAtomic } from "../atomic.ts";
-import type { RemoteFile } from "../remote/download.ts";
+import type { RemoteFile } from "../remote/download-context.ts";
 import { AttemptFailure } from "../remote/failure.ts";
 import { type Validator, validatorSchema } from "../remote/part.ts";
 import type { RemoteRules } from "../remote/request.ts";

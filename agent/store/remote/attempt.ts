@@ -6,7 +6,7 @@ import { MetalbridgeError } from "../../../src/errors.ts";
 import { systemCode } from "../atomic.ts";
 import { diskFull, readDiskSpace } from "../disk.ts";
 import { type Body, planBody, resumeHeaders } from "./body.ts";
-import type { DownloadContext, RemoteFile } from "./download.ts";
+import type { DownloadContext, RemoteFile } from "./download-context.ts";
 import { AttemptFailure, lasting, passing, plainUrl } from "./failure.ts";
 import { firstBytesCheck } from "./first-bytes.ts";
 import { type OpenPart, openPart, type Part, type Validator, writeMeta } from "./part.ts";

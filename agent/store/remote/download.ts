@@ -1,35 +1,10 @@
 /** Downloads one file into its part: resumes, follows the validator, tries again within limits. */
 import { MetalbridgeError } from "../../../src/errors.ts";
-import type { Clock, Log } from "../../../src/ports.ts";
 import { type Received, receive } from "./attempt.ts";
+import type { DownloadContext, RemoteFile } from "./download-context.ts";
 import { AttemptFailure, plainUrl } from "./failure.ts";
 import type { Part } from "./part.ts";
-import type { RemoteRules } from "./request.ts";
 import { backoffMs, pause } from "./retrying.ts";
-
-export interface RemoteFile {
-  /** As the engine must see it: relative, checked. */
-  readonly name: string;
-  readonly url: URL;
-  readonly isGguf: boolean;
-  readonly sha256?: string | undefined;
-  readonly sizeBytes?: number | undefined;
-}
-
-export interface DownloadContext {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly rules: RemoteRules;
-  readonly attempts: number;
-  readonly firstBackoffMs: number;
-  /** Names this boot of the machine. */
-  readonly boot: string;
-  readonly secretHeaders: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
-  readonly onProgress: (bytes: number, totalBytes: number | undefined) => void;
-  /** Throws DiskFull when `neededBytes` more do not fit. */
-  readonly admit: (neededBytes: number) => Promise<void>;
-}
 
 const PROGRESS_BYTES = 1 << 20;
 

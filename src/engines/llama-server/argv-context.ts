@@ -1,7 +1,7 @@
 /** Context, slots, caches and batches: the arguments that decide how much memory the engine takes. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
-import type { LlamaServerInput } from "./argv.ts";
 import type { ArgvBuilder } from "./argv-builder.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
 
 const CONTEXT_PER_SLOT = 4096;
 const PROMPT_CACHE_MIB = 1024;

@@ -1,7 +1,7 @@
 /** Speculative decoding: by a draft model, by the model's own heads, or from the text so far. */
 
-import type { LlamaServerInput } from "./argv.ts";
 import type { ArgvBuilder } from "./argv-builder.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
 
 const LONG_NAMES: Readonly<Record<string, string>> = { draft: "draft-simple", mtp: "draft-mtp" };
 const NEEDS_MODEL = new Set(["draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"]);

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
-import { buildArgv, type LlamaServerInput } from "./argv.ts";
+import { buildArgv } from "./argv.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
 import { findFlag, parseCapabilities } from "./capabilities.ts";
 
 const read = (name: string) => readFileSync(new URL(`./fixtures/${name}.txt`, import.meta.url), "utf8");

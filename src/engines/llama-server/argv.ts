@@ -3,27 +3,9 @@ import type { EngineSettings } from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import { addCacheSettings, addContext } from "./argv-context.ts";
 import { addDraft } from "./argv-draft.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
-
-export interface LlamaServerInput {
-  readonly settings: EngineSettings;
-  readonly modelPath: string;
-  readonly mmprojPath?: string;
-  readonly draftPath?: string;
-  /** Addresses to listen on, loopback first. */
-  readonly hosts: readonly string[];
-  readonly port: number;
-  /** Names by which clients may call the model. */
-  readonly aliases: readonly string[];
-  readonly apiKeyFile?: string;
-  /** From the model's header, where known. */
-  readonly gguf?: {
-    readonly contextLength?: number | undefined;
-    readonly keyLength?: number | undefined;
-    readonly valueLength?: number | undefined;
-  };
-}
 
 /** Arguments without the program, and every setting that cannot be honoured; start only if there is none. */
 export function buildArgv(

@@ -1,0 +1,21 @@
+/** What a command line of llama-server is made from. */
+import type { EngineSettings } from "../../api/engine-settings.ts";
+
+export interface LlamaServerInput {
+  readonly settings: EngineSettings;
+  readonly modelPath: string;
+  readonly mmprojPath?: string;
+  readonly draftPath?: string;
+  /** Addresses to listen on, loopback first. */
+  readonly hosts: readonly string[];
+  readonly port: number;
+  /** Names by which clients may call the model. */
+  readonly aliases: readonly string[];
+  readonly apiKeyFile?: string;
+  /** From the model's header, where known. */
+  readonly gguf?: {
+    readonly contextLength?: number | undefined;
+    readonly keyLength?: number | undefined;
+    readonly valueLength?: number | undefined;
+  };
+}
