@@ -88,9 +88,8 @@ function handOver() {
     stdio: ["inherit", "inherit", "inherit", "pipe"],
     env: { ...environment, METALBRIDGE_LIFELINE: `3:${process.pid}` },
   });
-  // Interrupt and hang-up reach the child from the terminal as well; it decides when to end.
-  for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
-  process.on("SIGTERM", () => child.kill("SIGTERM"));
+  // A terminal sends them to the child as well, which takes the second for the first; `kill` sends them to us alone.
+  for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"]) process.on(signal, () => child.kill(signal));
   child.on("exit", (code, signal) => process.exit(code ?? (signal === null ? 1 : 128 + 15)));
 }
 

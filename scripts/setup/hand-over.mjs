@@ -13,9 +13,8 @@ export function handOver(node, args, { env = process.env, cwd } = {}) {
     // With our pid, because programs further down inherit the variable but not the pipe.
     env: { ...env, METALBRIDGE_LIFELINE: `3:${process.pid}` },
   });
-  // From a terminal these reach the child as well; it decides when to end, and we wait for it.
-  process.on("SIGINT", () => {});
-  for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+  // A terminal sends them to the child as well, which takes the second for the first; `kill` sends them to us alone.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code, signal) => resolve(code ?? 128 + (constants.signals[signal] ?? 0)));
