@@ -39,7 +39,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const connection = await connect({ ...target, userAgent: USER_AGENT });
   // Outlives the signal: the Lease is given back after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const state: Readiness = { waitingFor: "leadership" };
+  const state: Readiness = { waitingFor: "the API server" };
   try {
     const port = await startHealthServer({
       address: config.healthAddress,
@@ -51,6 +51,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
+    state.waitingFor = "leadership";
     await runLeaderElection({
       client,
       clock,

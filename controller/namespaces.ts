@@ -1,6 +1,8 @@
 /** The namespaces that the controller itself needs. */
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { describeError } from "../src/errors.ts";
 import { backoffMs } from "../src/kube/backoff.ts";
+import { explainFailure } from "../src/kube/errors.ts";
 import { NAMESPACES } from "../src/kube/kinds.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { waitMs } from "../src/kube/wait.ts";
@@ -16,12 +18,15 @@ export interface NamespacePorts {
 /** Resolves when both exist; goes on trying through any outage. Where they may not be made, an administrator has to. */
 export async function ensureNamespaces({ client, clock, log, signal }: NamespacePorts): Promise<void> {
   for (const name of [NAMESPACE_SYSTEM, NAMESPACE_HOSTS]) {
+    let said: string | undefined;
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       const found = await client.get(NAMESPACES, { name });
       const result = found.ok ? found : await client.create(NAMESPACES, { metadata: { name } });
       if (result.ok || result.error.kind === "alreadyExists") break;
-      if (attempt === 1)
-        log.warn({ namespace: name, failure: result.error }, "namespace cannot be made, trying again");
+      const error = explainFailure(result.error);
+      const text = `namespace ${name} cannot be made, trying again: ${describeError(error)}`;
+      if (error.code !== said) log.warn({ namespace: name, code: error.code }, text);
+      said = error.code;
       await waitMs(clock, backoffMs(attempt, { firstMs: 500, capMs: 15_000 }), signal);
     }
   }

@@ -50,7 +50,9 @@ type Head =
 export async function connect(options: ConnectOptions = {}): Promise<KubeConnection> {
   const connection = new Connection(openCredentials(options), options.userAgent ?? DEFAULT_USER_AGENT);
   return {
-    server: connection.server,
+    get server() {
+      return connection.server;
+    },
     request: (request) => connection.request(request),
     stream: (request) => connection.stream(request),
     close: () => connection.close(),
@@ -68,7 +70,7 @@ class Connection {
   }
 
   get server(): string {
-    return this.#credentials.server;
+    return this.#credentials.server();
   }
 
   async request(request: RawRequest): Promise<ApiResult<string>> {
@@ -102,10 +104,15 @@ class Connection {
     this.#pool.close();
   }
 
-  /** Once more with a reloaded credential after a 401, and on another socket after a stale one. */
+  /** Once more with a reloaded credential after a 401, at another server where the file leads there now, and on another socket after a stale one. */
   async #send(request: RawRequest, use: Use, deadline: Deadline): Promise<Head> {
     const first = await this.#sendOnce(request, use, deadline);
-    if (first.ok || first.failure.kind !== "unauthorized") return first;
+    if (first.ok) return first;
+    if (first.failure.kind === "unreachable") {
+      const mayRepeat = this.#credentials.reloadIfMoved() && !deadline.isOver() && request.method !== "POST";
+      return mayRepeat ? this.#sendOnce(request, use, deadline) : first;
+    }
+    if (first.failure.kind !== "unauthorized") return first;
     return this.#credentials.reloadSince(first.generation) ? this.#sendOnce(request, use, deadline) : first;
   }
 

@@ -1,7 +1,8 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
-import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { type PrivateCluster, sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
 import type { Log } from "../../ports.ts";
 import { CONFIG_MAPS, LEASES } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";
@@ -85,3 +86,19 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
   ending.abort();
   connection.close();
 }, 120_000);
+
+it("a kubeconfig that leads nowhere is followed once it leads to a server, without a restart", async () => {
+  const right = await readFile(sharedCluster().kubeconfig, "utf8");
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-kubeconfig-"));
+  const file = path.join(dir, "kubeconfig");
+  await writeFile(file, right.replace(/(server: .*:)\d+/, "$11"));
+  const connection = await connect({ kubeconfigPath: file });
+  const client = createClient(connection);
+  expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unreachable" } });
+  expect(connection.server).toMatch(/:1$/);
+  await writeFile(file, right);
+  await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+  expect(connection.server).not.toMatch(/:1$/);
+  connection.close();
+  await rm(dir, { recursive: true });
+});

@@ -22,8 +22,9 @@ export interface Credentials {
   /** Loads everything anew, at most once per few seconds; false when nothing was loaded since `generation`. */
   readonly reloadSince: (generation: number) => boolean;
   readonly generation: () => number;
-  /** The server's address when it was first loaded. */
-  readonly server: string;
+  /** For when the server cannot be reached: loads anew, at most once per few seconds; true when the file now leads elsewhere. */
+  readonly reloadIfMoved: () => boolean;
+  readonly server: () => string;
 }
 
 const PLUGIN_TIMEOUT_MS = 30_000;
@@ -48,8 +49,32 @@ export function openCredentials(source: KubeconfigSource): Credentials {
     return true;
   };
 
-  const server = config.getCurrentCluster()?.server ?? "";
-  return { current: () => credentialOf(config), reloadSince, generation: () => generation, server };
+  const reloadIfMoved = (): boolean => {
+    if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
+    loadedAtMs = performance.now();
+    const before = placeOf(config);
+    try {
+      config = loadKubeconfig(source);
+    } catch {
+      return false;
+    }
+    if (placeOf(config) === before) return false;
+    generation += 1;
+    return true;
+  };
+
+  return {
+    current: () => credentialOf(config),
+    reloadSince,
+    reloadIfMoved,
+    generation: () => generation,
+    server: () => config.getCurrentCluster()?.server ?? "",
+  };
+}
+
+/** Where a kubeconfig leads, and whom it takes for the server. */
+function placeOf(config: KubeConfig): string {
+  return JSON.stringify(config.getCurrentCluster() ?? null);
 }
 
 async function credentialOf(config: KubeConfig): Promise<Credential> {

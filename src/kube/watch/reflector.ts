@@ -1,10 +1,11 @@
 /** List and watch for as long as a signal lives, through every failure of server and network. */
+import { describeError } from "../../errors.ts";
 import type { Clock, Log } from "../../ports.ts";
 import { type BackoffOptions, backoffMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages } from "../client/list-pages.ts";
 import { collectionPath, selectorQuery } from "../client/paths.ts";
-import { REASON_KIND_NOT_INSTALLED } from "../errors.ts";
+import { explainFailure, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
 import { type Change, createStore } from "./store.ts";
@@ -179,10 +180,12 @@ class ReflectorLoop<T extends KubeObject> {
       Math.min(failure.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS),
     );
     const { log, kind, onTrouble } = this.#options;
-    const line = { kind: kind.plural, failure, retryMs };
+    const error = explainFailure(failure);
+    const line = { kind: kind.plural, code: error.code, failure, retryMs };
+    const text = `${message}: ${describeError(error)}`;
     // Said once per trouble, not once per attempt.
-    if (failures === 1) log.warn(line, message);
-    else log.debug(line, message);
+    if (failures === 1) log.warn(line, text);
+    else log.debug(line, text);
     this.#guarded(() => onTrouble?.(failure));
     return retryMs;
   }
