@@ -11,6 +11,8 @@ export interface Part extends AsyncDisposable {
   /** Lines of its JSON log so far. */
   readonly log: () => string;
   readonly isRunning: () => boolean;
+  /** Undefined while it runs; null where a signal ended it. */
+  readonly exitCode: () => number | null | undefined;
   /** Resolves when it has ended. */
   readonly kill: (signal: NodeJS.Signals) => Promise<void>;
 }
@@ -29,6 +31,7 @@ export function startPart(args: readonly string[], logFile: string): Part {
     logFile,
     log: () => readFileSync(logFile, "utf8"),
     isRunning: () => isRunning(child),
+    exitCode: () => (isRunning(child) ? undefined : child.exitCode),
     kill,
     [Symbol.asyncDispose]: async () => {
       await kill("SIGTERM");

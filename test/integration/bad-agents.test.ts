@@ -1,0 +1,244 @@
+/** Agents in trouble beside a good one: engines, disks, addresses, names, credentials. Each says what to do, and harms nobody. */
+import { execFileSync } from "node:child_process";
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { startCluster } from "../cluster/cluster.ts";
+import { canRunNodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
+import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { startFarm } from "../system/farm.ts";
+import { type BadFarm, type ExtraAgent, model, service, startBadFarm } from "./bad-farm.ts";
+import { servicesOf } from "./services.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const soon = { timeout: 60_000, interval: 250 };
+
+describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
+  let bad: BadFarm;
+
+  beforeAll(async () => {
+    bad = await startBadFarm();
+  }, 2 * MINUTE);
+  afterAll(() => bad?.[Symbol.asyncDispose](), MINUTE);
+  afterEach(() => bad.expectUnharmed());
+
+  const source = () => path.join(bad.farm.modelsDir, "good.gguf");
+
+  /** Until the one replica of a service is in this phase for this reason, with this advice. */
+  const untilReplica = (name: string, phase: string, reason: string, advice: string) =>
+    vi.waitFor(async () => {
+      const [replica] = await bad.replicasOf(name);
+      expect(replica?.status).toMatchObject({ phase, reason, message: expect.stringContaining(advice) });
+    }, soon);
+
+  const untilLogged = (agent: ExtraAgent, text: string) =>
+    vi.waitFor(() => expect(agent.log()).toContain(text), soon);
+
+  const untilHostReady = (name: string, reason: string) =>
+    vi.waitFor(async () => {
+      const { status } = await bad.get("mbhost", name);
+      const ready = status?.conditions?.find(({ type }: { type: string }) => type === "Ready");
+      expect(ready).toMatchObject({ reason });
+      return ready;
+    }, soon);
+
+  it(
+    "names the fault of an engine that crashes, hangs, is too old, or is not there",
+    async () => {
+      const at = (file: string) => path.join(bad.dir, file);
+      const help = fileURLToPath(
+        new URL("../../src/engines/llama-server/fixtures/help-b5000-style.txt", import.meta.url),
+      );
+      writeFileSync(at("old-server"), `#!/bin/sh\ncat '${help}'\n`);
+      chmodSync(at("old-server"), 0o755);
+      const agents = [
+        bad.agent("crashes", {
+          llamaServer: writeFaultyEngine(at("crashing"), "crashes-at-once", bad.realEngine),
+        }),
+        bad.agent("hangs", { llamaServer: writeFaultyEngine(at("hanging"), "never-ready", bad.realEngine) }),
+        bad.agent("old", { llamaServer: at("old-server") }),
+        bad.agent("none", { llamaServer: at("not-there") }),
+      ];
+      const hurried = { probeOverrides: { startup: { periodSeconds: 1, failureThreshold: 2 } } };
+      await bad.apply(
+        ...["crashes", "hangs", "old", "none"].flatMap((name) => [
+          model(name, source()),
+          service(name, name, hurried),
+        ]),
+      );
+      const untilUnplaced = (name: string, advice: string) =>
+        vi.waitFor(async () => {
+          const { status } = await bad.get("isvc", name);
+          expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "NoHostFits" });
+          expect(status.message).toContain(advice);
+          expect(status.placement.misses[0]).toMatchObject({ host: name });
+        }, soon);
+      const untilBackoff = (name: string, reason: string) =>
+        vi.waitFor(async () => {
+          const [replica] = await bad.replicasOf(name);
+          expect(replica?.status).toMatchObject({ phase: "Backoff", reason });
+          expect(replica?.status.restarts).toBeGreaterThan(0);
+          expect(replica?.status.message).toMatch(/; \S/);
+        }, soon);
+      await Promise.all([
+        untilBackoff("crashes", "EngineCrashed"),
+        untilBackoff("hangs", "EngineNeverHealthy"),
+        untilUnplaced("old", "brew upgrade llama.cpp"),
+        untilUnplaced("none", "brew install llama.cpp"),
+      ]);
+      const [crashed] = await bad.replicasOf("crashes");
+      expect(crashed?.status.lastExit.logTail).toContain("something broke");
+      await bad.farm.kubectl(["delete", "isvc/crashes", "isvc/hangs", "--timeout=30s"]);
+      await Promise.all(agents.map((agent) => agent.kill("SIGTERM")));
+    },
+    3 * MINUTE,
+  );
+
+  it(
+    "waits for a port that a stranger has, for an address that the Host allows, and for room on the disk",
+    async () => {
+      const stranger = createServer();
+      await new Promise<void>((listening) => stranger.listen(23_500, "0.0.0.0", listening));
+      const disk = path.join(bad.dir, "full", "models");
+      mkdirSync(disk, { recursive: true });
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]);
+      const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: "elsewhere" } };
+      await bad.apply({ ...host, spec: { addresses: ["192.0.2.7"] } });
+      const agents = [
+        bad.agent("crowded", { portRange: "23500-23500" }),
+        bad.agent("elsewhere"),
+        bad.agent("full"),
+      ];
+      try {
+        await bad.apply(
+          ...[model("crowded", source()), service("crowded", "crowded")],
+          ...[model("elsewhere", source()), service("elsewhere", "elsewhere")],
+          ...[model("small", `${bad.origin.url}/good.gguf`), service("small", "full")],
+          ...[model("large", `${bad.origin.url}/large.gguf`), service("large", "full")],
+        );
+        await Promise.all([
+          untilReplica("crowded", "Waiting", "PortsExhausted", "port").then(async () => {
+            stranger.close();
+            await bad.services.untilReady("crowded");
+          }),
+          untilHostReady("elsewhere", "AddressNotRegistered").then(async ({ message }) => {
+            expect(message).toContain("192.0.2.7");
+            expect(message).toContain("kubectl edit host");
+            await bad.apply({ ...host, spec: { addresses: [bad.network.hostAddress] } });
+            await bad.services.untilReady("elsewhere");
+          }),
+          untilReplica("large", "Waiting", "DiskFull", "free space"),
+          bad.services.untilReady("small"),
+        ]);
+        const [small] = await bad.replicasOf("small");
+        expect(small?.status).toMatchObject({ phase: "Ready", restarts: 0 });
+        for (const name of ["crowded", "elsewhere", "small"])
+          expect((await bad.services.chat(name, { max_tokens: 2 })).choices).toHaveLength(1);
+        const names = ["crowded", "elsewhere", "small", "large"].map((name) => `isvc/${name}`);
+        await bad.farm.kubectl(["delete", ...names, "--timeout=60s"], { timeoutMs: 70_000 });
+        await Promise.all(agents.map((agent) => agent.kill("SIGTERM")));
+      } finally {
+        stranger.close();
+        execFileSync("umount", ["--lazy", disk]);
+      }
+    },
+    3 * MINUTE,
+  );
+
+  it(
+    "refuses a second agent on a state folder, and makes one of the same host name wait",
+    async () => {
+      const { hostName, stateDir } = bad.farm;
+      const same = bad.agent("same-folder", { stateDir });
+      const named = bad.agent("same-name", { hostName });
+      await vi.waitFor(() => expect(same.exitCode()).toBe(1), soon);
+      expect(same.log()).toContain("StateDirInUse");
+      expect(same.log()).toContain("--state-dir");
+      await untilLogged(named, "HostNameTaken");
+      expect(named.log()).toContain("--host-name");
+      expect(named.isRunning()).toBe(true);
+      await bad.farm.kubectl(["wait", `mbhost/${hostName}`, "--for=condition=Ready", "--timeout=10s"]);
+      await named.kill("SIGTERM");
+    },
+    MINUTE,
+  );
+
+  it(
+    "waits out a kubeconfig that is missing, leads nowhere or has expired, and works once it is right",
+    async () => {
+      const right = bad.farm.kubeconfig;
+      const text = readFileSync(right, "utf8");
+      const at = (name: string) => path.join(bad.dir, `${name}.kubeconfig`);
+      writeFileSync(at("nowhere"), text.replace(`:${bad.cluster.port}`, ":1"));
+      writeFileSync(at("expired"), text.replace(/token: .*/, "token: no-longer-valid"));
+      const start = (name: string) => bad.agent(name, { kubeconfig: at(name) });
+      const [missing, nowhere, expired] = [start("missing"), start("nowhere"), start("expired")];
+      await Promise.all([
+        untilLogged(missing, "KubeconfigUnreadable"),
+        untilLogged(nowhere, "ApiUnreachable"),
+        untilLogged(expired, "ApiUnauthorized"),
+      ]);
+      for (const agent of [missing, nowhere, expired]) expect(agent.isRunning()).toBe(true);
+      for (const name of ["missing", "nowhere", "expired"]) copyFileSync(right, at(name));
+      await Promise.all(["missing", "nowhere", "expired"].map((name) => untilHostReady(name, "AgentReady")));
+      await Promise.all([missing, nowhere, expired].map((agent) => agent.kill("SIGTERM")));
+    },
+    2 * MINUTE,
+  );
+
+  it(
+    "takes back its place in the Service when it comes back from a silence",
+    async () => {
+      const agent = bad.agent("silent");
+      await bad.apply(model("silent", source()), service("silent", "silent"));
+      await bad.services.untilReady("silent");
+      const { pid } = (await bad.services.replicaOf("silent")).status;
+      process.kill(agent.pid, "SIGSTOP");
+      try {
+        await vi.waitFor(async () => expect(await bad.services.sliceIsReady("silent")).toBe(false), {
+          timeout: 90_000,
+          interval: 500,
+        });
+        const { status } = await bad.get("isvc", "silent");
+        expect(status).toMatchObject({ reason: "HostUnreachable", readyReplicas: 0 });
+      } finally {
+        process.kill(agent.pid, "SIGCONT");
+      }
+      await vi.waitFor(async () => expect(await bad.services.sliceIsReady("silent")).toBe(true), {
+        timeout: 10_000,
+        interval: 50,
+      });
+      await bad.services.untilReady("silent");
+      expect((await bad.services.replicaOf("silent")).status).toMatchObject({ pid, restarts: 0 });
+      expect((await bad.services.chat("silent", { max_tokens: 2 })).choices).toHaveLength(1);
+    },
+    3 * MINUTE,
+  );
+});
+
+describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
+  it(
+    "wait for them, saying so, and work once they are installed",
+    async () => {
+      await using cluster = await startCluster({ crds: false, controllerManager: true });
+      await using network = await startNodeNetwork(cluster);
+      await using farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress });
+      mkdirSync(farm.modelsDir, { recursive: true });
+      await writeTinyGguf(path.join(farm.modelsDir, "good.gguf"));
+      await vi.waitFor(() => expect(farm.agent().log()).toContain("CrdsNotInstalled"), soon);
+      await vi.waitFor(() => expect(farm.controller().log()).toContain("CrdsNotInstalled"), soon);
+      expect([farm.agent().isRunning(), farm.controller().isRunning()]).toEqual([true, true]);
+      await cluster.installCrds();
+      const services = servicesOf(farm, network);
+      await services.applyService("good", "good.gguf", {});
+      await services.untilReady("good");
+      expect((await services.chat("good", { max_tokens: 2 })).choices).toHaveLength(1);
+    },
+    2 * MINUTE,
+  );
+});
