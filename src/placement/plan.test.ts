@@ -10,7 +10,7 @@ const GIB = 1024 ** 3;
 interface ShortInput {
   readonly now?: number;
   readonly hosts: readonly (Partial<HostFacts> & { name: string; gib?: number })[];
-  readonly claims?: readonly { service: string; host: string; gib: number }[];
+  readonly claims?: readonly { replica?: string; service: string; host: string; gib: number }[];
   readonly demands: readonly (Partial<Demand> & { service: string; gib?: number })[];
 }
 
@@ -40,6 +40,7 @@ function demand({ gib, choice, ...rest }: ShortInput["demands"][number]): Demand
     memory: gib === undefined ? { known: false } : { known: true, bytes: gib * GIB },
     weights: { source: "hf://org/model" },
     refusals: [],
+    predecessors: [],
     ...rest,
     choice: { hosts: [], spread: "Preferred", ...choice },
   };

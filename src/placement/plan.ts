@@ -19,6 +19,8 @@ const MAX_MISSES = 10;
 interface Ledger {
   readonly bytes: Map<string, number>;
   readonly replicas: Map<string, number>;
+  /** Where each replica is that there was before. */
+  readonly hostOf: ReadonlyMap<string, string>;
 }
 
 /** A miss with what it is sorted by. */
@@ -69,7 +71,7 @@ function placeOne(
   let best: { host: string; total: number; why: string } | undefined;
   for (const host of hosts) {
     const claimedBytes = ledger.bytes.get(host.name) ?? 0;
-    const siblings = ledger.replicas.get(siblingKey(demand.service, host.name)) ?? 0;
+    const siblings = siblingsOn(host.name, demand, ledger);
     const miss = firstMiss(demand, host, { claimedBytes, siblings, now });
     if (miss !== undefined) {
       misses.push(miss);
@@ -162,8 +164,15 @@ function soonestRefusalEnd(demands: readonly Demand[], now: number): number | un
   return ends.length === 0 ? undefined : Math.min(...ends);
 }
 
+/** Whoever holds the same slot makes way for the new one, and is none. */
+function siblingsOn(host: string, { service, predecessors }: Demand, ledger: Ledger): number {
+  const all = ledger.replicas.get(siblingKey(service, host)) ?? 0;
+  return all - predecessors.filter(({ replica }) => ledger.hostOf.get(replica) === host).length;
+}
+
 function openLedger(claims: readonly HostClaim[]): Ledger {
-  const ledger: Ledger = { bytes: new Map(), replicas: new Map() };
+  const hostOf = new Map(claims.map(({ replica, host }) => [replica, host]));
+  const ledger: Ledger = { bytes: new Map(), replicas: new Map(), hostOf };
   for (const { service, host, bytes } of claims) record(ledger, service, host, bytes);
   return ledger;
 }

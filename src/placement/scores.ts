@@ -39,7 +39,8 @@ export function rateHost(
   return { total, why };
 }
 
-function holdsWeights({ weights }: Demand, host: HostFacts): boolean {
+function holdsWeights({ weights, predecessors }: Demand, host: HostFacts): boolean {
+  if (predecessors.some((one) => one.sharesWeights && one.host === host.name)) return true;
   return host.models.some((stored) => {
     if (weights.sha256 !== undefined && stored.sha256 !== undefined) return stored.sha256 === weights.sha256;
     return stored.source === weights.source;

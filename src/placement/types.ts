@@ -55,6 +55,14 @@ export interface HostChoice {
   readonly spread: "Preferred" | "Required" | "None";
 }
 
+export interface Predecessor {
+  /** `namespace/name`, as in claims. */
+  readonly replica: string;
+  readonly host: string;
+  /** It runs from the same source, so its host has the weights, whether or not the host lists them. */
+  readonly sharesWeights: boolean;
+}
+
 /** One slot of a service that wants a host. */
 export interface Demand {
   /** `namespace/name` of the service. */
@@ -67,6 +75,8 @@ export interface Demand {
   /** Unknown means that only the host can tell (a file on its disk): its agent does the admission. */
   readonly memory: { readonly known: true; readonly bytes: number } | { readonly known: false };
   readonly weights: StoredWeights;
+  /** Replicas of the same slot, which end when the new one serves: no siblings of it. */
+  readonly predecessors: readonly Predecessor[];
   readonly choice: HostChoice;
   readonly refusals: readonly Refusal[];
 }

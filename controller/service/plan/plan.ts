@@ -11,7 +11,7 @@ import { correctKubeService, correctReplica, correctSlice, guards } from "./corr
 import { desiredKubeService, desiredReplica, desiredRevision, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Resolution, type Resolved, resolveService } from "./resolve.ts";
-import { planSacrifices, planSlots, type SlotsInput, type SlotsPlan } from "./slots.ts";
+import { ordinalOf, planSacrifices, planSlots, type SlotsInput, type SlotsPlan } from "./slots.ts";
 import type { ServiceStep } from "./steps.ts";
 
 export const PRIORITIES = {
@@ -55,7 +55,7 @@ export function draftService(
   const slotsPlan = planSlots(slots);
   const demands =
     resolution.at === "resolved"
-      ? slotsPlan.wanted.map(({ ordinal }) => demandOf(service, resolution, ordinal, refusals))
+      ? slotsPlan.wanted.map(({ ordinal }) => demandOf(observed, resolution, ordinal, refusals))
       : [];
   return { observed, resolution, slots, slotsPlan, demands };
 }
@@ -86,7 +86,7 @@ function isHeld({ metadata }: InferenceService): boolean {
 }
 
 function demandOf(
-  service: InferenceService,
+  { service, replicas }: ServiceObserved,
   { template, claim }: Resolved,
   ordinal: number,
   refusals: readonly Refusal[],
@@ -101,6 +101,13 @@ function demandOf(
     runtime: template.runtime,
     memory: claim.at === "estimated" ? { known: true, bytes: claim.memory.claimBytes } : { known: false },
     weights: sha256 === undefined ? { source } : { source, sha256 },
+    predecessors: replicas
+      .filter((replica) => ordinalOf(replica) === ordinal)
+      .map((replica) => ({
+        replica: `${replica.metadata.namespace}/${replica.metadata.name}`,
+        host: replica.spec.template.hostName,
+        sharesWeights: replica.spec.template.model.source === source,
+      })),
     choice: {
       hosts: spec.placement.hosts ?? [],
       hostSelector: spec.placement.hostSelector,
