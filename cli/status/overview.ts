@@ -3,6 +3,7 @@ import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { hostBudget } from "../../src/placement/budget.ts";
 
 export interface HostLine {
   readonly name: string;
@@ -55,17 +56,24 @@ export function overviewOf(
   };
 }
 
-function hostLine({ metadata, spec, status }: Host): HostLine {
+function hostLine(host: Host): HostLine {
+  const { metadata, spec, status } = host;
   return {
     name: metadata.name,
     state: hostState(spec.unschedulable === true, status),
     machine: status?.info?.chip ?? status?.info?.arch ?? "",
     claimedBytes: status?.memory?.claimedBytes ?? 0,
-    budgetBytes: status?.memory?.gpuBudgetBytes,
+    budgetBytes: budgetOf(host),
     runtimes: (status?.runtimes ?? []).map(({ name, version }) =>
       version === undefined ? name : `${name} ${version}`,
     ),
   };
+}
+
+/** What placement counts with; undefined where the host has not said enough. */
+function budgetOf(host: Parameters<typeof hostBudget>[0]): number | undefined {
+  const budget = hostBudget(host);
+  return budget.known ? budget.bytes : undefined;
 }
 
 /** The controller's word on reachability comes first: a dead agent cannot take its own Ready back. */

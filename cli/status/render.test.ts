@@ -3,7 +3,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { overviewOf } from "./overview.ts";
-import { gib, renderOverview } from "./render.ts";
+import { renderOverview } from "./render.ts";
 
 const condition = (type: string, status: "True" | "False", reason: string) => ({
   type,
@@ -16,7 +16,7 @@ const condition = (type: string, status: "True" | "False", reason: string) => ({
 function host(name: string, conditions: ReturnType<typeof condition>[]): Host {
   return {
     metadata: { name },
-    spec: { unschedulable: false },
+    spec: { unschedulable: false, memory: { systemReserve: "8Gi" } },
     status: { conditions, memory: { claimedBytes: 2 ** 30, gpuBudgetBytes: 48 * 2 ** 30 } },
   } as unknown as Host;
 }
@@ -43,6 +43,11 @@ describe("status", () => {
     ]);
     const [line] = overviewOf([gone], [], []).hosts;
     expect(line?.state).toBe("LeaseExpired");
+  });
+
+  it("shows the budget that placement counts with", () => {
+    const ready = host("mini-1", [condition("Ready", "True", "AgentReady")]);
+    expect(renderOverview(overviewOf([ready], [], []), plain)).toMatch(/mini-1 +Ready +1 GiB of 40 GiB/);
   });
 
   it("says that a host nobody reported on is unknown", () => {
@@ -72,9 +77,5 @@ describe("status", () => {
     for (const line of renderOverview(overview, { colour: false, width: 40 }).split("\n")) {
       expect(line.length).toBeLessThanOrEqual(40);
     }
-  });
-
-  it("rounds memory as people say it", () => {
-    expect([gib(0), gib(1.5 * 2 ** 30), gib(96 * 2 ** 30)]).toEqual(["0.0 GiB", "1.5 GiB", "96 GiB"]);
   });
 });

@@ -1,4 +1,5 @@
 /** The overview as one screen of text. Pure; colour is the caller's choice. */
+import { formatBytes } from "../../src/placement/bytes.ts";
 import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
 
 type Row = readonly string[];
@@ -34,8 +35,8 @@ export function renderOverview(
 function hostRow(host: HostLine): Row {
   const memory =
     host.budgetBytes === undefined
-      ? gib(host.claimedBytes)
-      : `${gib(host.claimedBytes)} of ${gib(host.budgetBytes)}`;
+      ? formatBytes(host.claimedBytes)
+      : `${formatBytes(host.claimedBytes)} of ${formatBytes(host.budgetBytes)}`;
   return [host.name, host.state, memory, host.machine, host.runtimes.join(", ")];
 }
 
@@ -47,7 +48,7 @@ function replicaRow(replica: ReplicaLine): Row {
   const phase = replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`;
   const port = replica.port === undefined ? "" : String(replica.port);
   const { namespace, name, host, claimBytes, restarts, message } = replica;
-  return [`${namespace}/${name}`, phase, host, gib(claimBytes), port, String(restarts), message];
+  return [`${namespace}/${name}`, phase, host, formatBytes(claimBytes), port, String(restarts), message];
 }
 
 function section(first: string, titles: Row, rows: readonly Row[], empty: string): readonly string[] {
@@ -60,12 +61,6 @@ function section(first: string, titles: Row, rows: readonly Row[], empty: string
       .join("  ")
       .trimEnd(),
   );
-}
-
-/** 0.4 GiB, 12 GiB. */
-export function gib(bytes: number): string {
-  const value = bytes / 2 ** 30;
-  return `${value.toFixed(value < 10 ? 1 : 0)} GiB`;
 }
 
 const COLOURS: readonly (readonly [RegExp, number])[] = [
