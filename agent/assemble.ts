@@ -81,9 +81,9 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
       allowed: state.host?.spec.addresses,
       routed: state.routed,
     });
+  const reader = createHostReader(config.platform, createRunCommand(environment.toolPath));
   const observer = createHostObserver({
-    reader: createHostReader(config.platform, createRunCommand(environment.toolPath)),
-    ...{ store, clock, log, address },
+    ...{ reader, store, clock, log, address },
     drivers: [...drivers.values()],
     agentVersion: environment.agentVersion,
     budgetBytes: config.memory.budget,
@@ -95,6 +95,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const reporting = { reportingController: "metalbridge.dev/agent", reportingInstance: config.hostName };
   const runner = createReplicaRunner({
     ...{ clock, log, store, drivers, processes, memoryBudget, client },
+    footprintBytes: reader.footprintBytes,
     recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
     stateDir: config.stateDir,
     endpoints: lateEndpoints,

@@ -55,7 +55,7 @@ export interface EngineDriver {
   readonly detect: () => Promise<DetectedRuntime | undefined>;
   /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
   readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
-  readonly probeHealth: (target: EngineTarget) => Promise<Health>;
+  readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (
     target: EngineTarget,

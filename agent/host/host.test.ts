@@ -36,6 +36,37 @@ test("a recorded Mac is read through its own tools", async () => {
   expect(await reader.gpuBudgetBytes()).toBe(40_200_900_000);
 });
 
+test("a process's footprint is read from the system's own tool", async () => {
+  const text = [
+    "zsh [56783]: 64-bit    Footprint: 1884592 B (16384 bytes per page)",
+    "Auxiliary data:",
+    "    phys_footprint: 1884592 B",
+    "    phys_footprint_peak: 2884592 B",
+  ].join("\n");
+  const asked: string[] = [];
+  let running = 0;
+  const mac = createHostReader("darwin", async (program, args) => {
+    expect(++running).toBe(1);
+    asked.push([program, ...args].join(" "));
+    await Promise.resolve();
+    running -= 1;
+    return args.includes("418") ? undefined : text;
+  });
+  expect(await Promise.all([56783, 418].map(mac.footprintBytes))).toEqual([1_884_592, undefined]);
+  expect(asked[0]).toBe("footprint -p 56783 -f bytes --noCategories");
+});
+
+test.skipIf(process.platform !== "linux")(
+  "the footprint of a Linux process is what is resident or swapped out",
+  async () => {
+    const linux = createHostReader("linux", async () => undefined);
+    const own = await linux.footprintBytes(process.pid);
+    expect(own).toBeGreaterThan(process.memoryUsage().heapUsed);
+    expect(own).toBeLessThan(64 * GIB);
+    expect(await linux.footprintBytes(2 ** 30)).toBeUndefined();
+  },
+);
+
 test("pressure has three levels, anything else is unknown", async () => {
   for (const [level, pressure] of [
     ["1", "Normal"],

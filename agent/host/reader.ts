@@ -21,6 +21,8 @@ export interface HostReader {
   readonly memory: () => Promise<MemoryReading>;
   /** What the system lets the GPU use, from the operator's limit or the recorded table; undefined where neither speaks. */
   readonly gpuBudgetBytes: () => Promise<number | undefined>;
+  /** What one process really takes; undefined when it is gone or cannot be read. */
+  readonly footprintBytes: (pid: number) => Promise<number | undefined>;
 }
 
 export function createHostReader(platform: "darwin" | "linux", run: RunCommand): HostReader {

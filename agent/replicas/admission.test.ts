@@ -32,6 +32,15 @@ test("adopted engines count before anything is admitted", async () => {
   });
 });
 
+test("a claim that goes down lets those who wait look again, one that goes up does not", () => {
+  const { admission, onFreed } = setup();
+  admission.adopt("a", { claimBytes: 50, port: 21_900 });
+  admission.adopt("a", { claimBytes: 60, port: 21_900 });
+  expect(onFreed).not.toHaveBeenCalled();
+  admission.adopt("a", { claimBytes: 40, port: 21_900 });
+  expect(onFreed).toHaveBeenCalledTimes(1);
+});
+
 test("a replica's port stays its own while it is stopped, and is free when it is forgotten", async () => {
   const { admission, onFreed } = setup();
   const first = await admission.reserve("a", { claimBytes: 1, previousPort: 21_903 });

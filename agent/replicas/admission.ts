@@ -7,7 +7,7 @@ export interface Reservation {
 }
 
 export interface Admission {
-  /** Counts what an adopted engine holds, without asking whether it fits. */
+  /** Counts what a running engine holds, without asking whether it fits. */
   readonly adopt: (uid: string, reservation: Reservation) => void;
   /** "refused" when the sum no longer fits; the next plan says so with the figures. Throws when no port is free. */
   readonly reserve: (
@@ -62,8 +62,10 @@ export function createAdmission(ports: {
   };
   return {
     adopt: (uid, reservation) => {
+      const before = held.get(uid)?.claimBytes ?? 0;
       held.set(uid, reservation);
       kept.set(uid, reservation.port);
+      if (reservation.claimBytes < before) ports.onFreed();
     },
     reserve: (uid, wish) => {
       const turn = last.then(() => admit(uid, wish));

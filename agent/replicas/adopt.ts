@@ -6,8 +6,8 @@ import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
 import { freshRun, type ReplicaState, setFile } from "./state.ts";
-import { claimModel } from "./work/fetch.ts";
-import { readopt } from "./work/launch.ts";
+import { claimModel, lookOnDisk } from "./work/fetch.ts";
+import { noteUnreadable, readopt } from "./work/launch.ts";
 import { readKeyFile } from "./work/secrets.ts";
 
 /** The state of one replica, with what its directory remembers; nothing is started or signalled. */
@@ -36,8 +36,10 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     backoffUntil: left <= 0 ? undefined : monotonicMs + Math.min(left, context.timings.backoffMaxMs * 1.2),
     process: undefined,
     adoptionError: undefined,
+    unreadableWhy: undefined,
     model: { at: "unknown" },
     stored: undefined,
+    lookedAt: undefined,
     fetchFailures: 0,
     launch: { at: "untried" },
     launchFailures: 0,
@@ -58,20 +60,29 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   if (context.ports.isDryRun !== true) context.desiredFiles.sweep();
   const desired = context.desiredFiles.readAll();
-  const uids = new Set([...readdirSync(folder), ...desired.keys()]);
+  // What is no folder is not ours: file managers leave their own files everywhere.
+  const folders = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const uids = new Set([...folders.map(({ name }) => name), ...desired.keys()]);
   const states = [...uids].map((uid) => {
     const state = openState(uid, context);
     state.desired = desired.get(uid);
     takeRecord(state, context);
     return state;
   });
-  await Promise.all(states.map((state) => adoptOne(state, context)));
+  await Promise.all(states.map((state) => adoptProcess(state, context)));
 }
 
-async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<void> {
+/** Looks again into a directory that could not be read. */
+export async function adoptAgain(state: ReplicaState, context: RunnerContext): Promise<void> {
+  takeRecord(state, context);
+  await adoptProcess(state, context);
+}
+
+async function adoptProcess(state: ReplicaState, context: RunnerContext): Promise<void> {
+  if (state.adoptionError !== undefined) return;
   await readopt(state, context);
   if (state.process === undefined) return;
-  const file = state.file ?? strangeRecord(state, context);
+  const file = state.file ?? (await strangeRecord(state, context));
   setFile(state, file, context.moment());
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   const apiKey = readKeyFile(state.dir);
@@ -82,14 +93,28 @@ async function adoptOne(state: ReplicaState, context: RunnerContext): Promise<vo
 }
 
 function takeRecord(state: ReplicaState, context: RunnerContext): void {
-  const file = readEngineFile(state.dir);
+  const file = readRecord(state, context);
   if (file === undefined || file === "unreadable") return;
   setFile(state, file, context.moment());
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
+  if (file.contents !== undefined) context.ports.store.hold(state.uid, file.contents);
+}
+
+/** A record that cannot be read may be that of a running engine: it stops nobody but its own replica. */
+function readRecord(state: ReplicaState, context: RunnerContext): ReturnType<typeof readEngineFile> {
+  try {
+    const file = readEngineFile(state.dir);
+    state.adoptionError = undefined;
+    return file;
+  } catch (error) {
+    noteUnreadable(state, context, error);
+    return undefined;
+  }
 }
 
 /** An engine of ours whose record is lost: of no known revision, so it is drained and replaced, never doubled. */
-function strangeRecord(state: ReplicaState, context: RunnerContext): EngineFile {
+async function strangeRecord(state: ReplicaState, context: RunnerContext): Promise<EngineFile> {
+  const claimBytes = await takenBytes(state, context);
   const { desired } = state;
   context.log.warn({ uid: state.uid }, "an engine runs without a readable record; it will be replaced");
   return {
@@ -104,10 +129,22 @@ function strangeRecord(state: ReplicaState, context: RunnerContext): EngineFile 
     revision: "",
     address: "",
     port: state.history.port ?? 0,
-    claimBytes: desired?.spec.memory.claimBytes ?? 0,
+    claimBytes,
     drainSeconds: desired?.spec.drainSeconds ?? 0,
     argv: [],
     startedAtMs: context.ports.clock.nowMs(),
     readyAtMs: context.ports.clock.nowMs(),
   };
+}
+
+/** Without a record the claim is made from all that can be seen; such an engine counts as what it takes, at least. */
+async function takenBytes(state: ReplicaState, context: RunnerContext): Promise<number> {
+  const run = state.process?.state();
+  const [footprint = 0] = await Promise.all([
+    run?.at === "running" ? context.ports.footprintBytes(run.pid) : undefined,
+    lookOnDisk(state, context),
+  ]);
+  const { model, desired } = state;
+  const own = model.at === "stored" && model.claim?.at === "estimated" ? model.claim.bytes : 0;
+  return Math.max(desired?.spec.memory.claimBytes ?? 0, own, footprint);
 }

@@ -7,6 +7,7 @@ import { type ReplicaState, setFile } from "./state.ts";
 import { announce, withdraw } from "./work/endpoint.ts";
 import { forgetReplica, forgetRun, recordExit } from "./work/exits.ts";
 import { fetchModel } from "./work/fetch.ts";
+import { measureFootprint } from "./work/footprint.ts";
 import { reserve, start } from "./work/launch.ts";
 import { pollQuiet, probeHealth, probeRequest } from "./work/probes.ts";
 
@@ -46,7 +47,10 @@ async function applyStep(step: Step, state: ReplicaState, context: RunnerContext
       probeHealth(state, context);
       return "later";
     case "probeRequest":
-      probeRequest(state, context);
+      probeRequest(state, context, step.timeoutMs);
+      return "later";
+    case "measureFootprint":
+      measureFootprint(state, context);
       return "later";
     case "setEndpoint":
       announce(state, context, step.port);

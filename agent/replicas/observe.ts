@@ -1,6 +1,7 @@
 /** From a replica's state and the host to the one value that the planner reads. */
 import { desiredOf } from "../../src/replica/desired.ts";
 import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
+import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
 import { type ReplicaState, refOf } from "./state.ts";
 import { resolveModel } from "./work/fetch.ts";
@@ -14,6 +15,7 @@ export function wantedOf(state: ReplicaState, context: RunnerContext): Wanted {
 
 /** Looks once. Only where nothing runs does it touch the disk; a running engine's facts come from its jobs. */
 export async function observe(state: ReplicaState, context: RunnerContext): Promise<Observed> {
+  if (state.adoptionError !== undefined) await adoptAgain(state, context);
   const runtime = state.desired?.spec.template.runtime ?? state.file?.runtime ?? "";
   if (runOf(state).at === "none" && state.desired !== undefined && !state.isGone) {
     const isUnknown = context.runtimes.state(runtime).at === "unknown";
@@ -39,6 +41,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     request: state.run.request,
     quiet: state.run.quiet,
     signals: state.run.signals,
+    ...(state.run.footprint === undefined ? {} : { footprint: state.run.footprint }),
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
   };

@@ -31,7 +31,7 @@ export interface ReplicaRunnerPorts {
   readonly stateDir: string;
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Pick<ModelStore, "resolve" | "fetch" | "hold" | "release">;
+  readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release">;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly processes: EngineProcesses;
   readonly endpoints: Endpoints;
@@ -42,6 +42,8 @@ export interface ReplicaRunnerPorts {
   readonly address: () => string | undefined;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
+  /** What a process really takes of the memory; undefined when it cannot be read. */
+  readonly footprintBytes: (pid: number) => Promise<number | undefined>;
   /** Only plans, for `--dry-run`. */
   readonly isDryRun?: boolean;
   readonly timings?: Partial<Timings>;

@@ -1,4 +1,5 @@
 /** What goes wrong on a host, with real processes: each gives a reason that says what to do, and none ends the agent. */
+import { mkdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, test, vi } from "vitest";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
@@ -137,30 +138,43 @@ it(
 );
 
 it(
-  "waits for memory with the figures, and starts when another engine gives some back",
+  "recognises a server of another model behind its port, and announces nothing",
   withBench(async (bench) => {
-    await bench.startAgent({ memoryBudget: () => 100 * 1024 ** 2 });
-    await bench.createReplica("chat-0-g");
-    await bench.untilPhase("chat-0-g", "Ready");
-    await bench.createReplica("chat-1-g");
-    const waiting = await bench.untilPhase("chat-1-g", "Waiting");
-    expect(waiting.status).toMatchObject({ reason: "InsufficientMemory" });
-    expect(waiting.status?.message).toContain("64 MiB and 36 MiB of 100 MiB are free");
-    await bench.deleteReplica("chat-0-g");
-    await bench.untilPhase("chat-1-g", "Ready");
+    const rename =
+      'for word; do shift; if [ "$word" = chat ]; then word=stranger; fi; set -- "$@" "$word"; done';
+    const llamaServer = bench.program(`${rename}; exec "$REAL" "$@"`);
+    await bench.startAgent({ llamaServer, timings: { requestRetryMs: 50 } });
+    await bench.createReplica("chat-0-i");
+    const held = await bench.untilExit("chat-0-i", "EngineRequestFailed");
+    expect(held.status?.lastExit).toMatchObject({ killedByUs: true });
+    expect((await bench.slice("chat-0-i"))?.endpoints ?? []).toEqual([]);
   }),
 );
 
 it(
-  "starts nothing while the memory budget cannot be read",
+  "starts nothing over a run directory that it cannot read, and takes it up once it can",
   withBench(async (bench) => {
-    let budget: number | undefined;
-    const agent = await bench.startAgent({ memoryBudget: () => budget });
-    await bench.createReplica("chat-0-h");
-    const waiting = await bench.untilPhase("chat-0-h", "Waiting");
-    expect(waiting.status).toMatchObject({ reason: "MemoryUnknown" });
-    budget = 1024 ** 4;
-    agent.runner.enqueueAll();
-    await bench.untilPhase("chat-0-h", "Ready");
+    const first = await bench.startAgent();
+    const { metadata } = await bench.createReplica("chat-0-j");
+    const before = await bench.untilPhase("chat-0-j", "Ready");
+    await first.end();
+    const dir = `${bench.stateDir}/engines/${metadata.uid}`;
+    // Root may read every file; a folder in its place is unreadable for everybody.
+    for (const name of ["engine.json", "pid"]) {
+      renameSync(`${dir}/${name}`, `${dir}/${name}.away`);
+      mkdirSync(`${dir}/${name}`);
+    }
+    writeFileSync(`${bench.stateDir}/engines/.DS_Store`, "not ours");
+    const second = await bench.startAgent({ timings: quick });
+    const waiting = await bench.untilPhase("chat-0-j", "Waiting");
+    expect(waiting.status).toMatchObject({ reason: "RunDirectoryUnreadable" });
+    expect(waiting.status?.message).toContain("EISDIR");
+    expect(second.runner.snapshot()).toHaveLength(1);
+    for (const name of ["engine.json", "pid"]) {
+      rmdirSync(`${dir}/${name}`);
+      renameSync(`${dir}/${name}.away`, `${dir}/${name}`);
+    }
+    const after = await bench.untilPhase("chat-0-j", "Ready");
+    expect(after.status).toMatchObject({ pid: before.status?.pid, port: before.status?.port, restarts: 0 });
   }),
 );

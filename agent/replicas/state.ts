@@ -3,6 +3,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import type { Moment } from "../../src/replica/desired.ts";
 import type {
+  Footprint,
   Health,
   Launch,
   ModelState,
@@ -28,6 +29,7 @@ export interface RunFacts {
   signals: Signals;
   slice: Omit<Slice, "state">;
   logBytes: number;
+  footprint?: Footprint;
   /** Since when the host's address is another one than the engine's. */
   elsewhereSince?: number;
   apiKey?: string;
@@ -53,8 +55,12 @@ export interface ReplicaState {
   process: EngineProcess | undefined;
   /** Why it is not known whether an engine runs. */
   adoptionError: string | undefined;
+  /** What of that was last said in the log. */
+  unreadableWhy: string | undefined;
   model: ModelState;
   stored: { readonly model: StoredModel; readonly draft?: StoredModel } | undefined;
+  /** When the weights on disk were last looked at. */
+  lookedAt: number | undefined;
   fetchFailures: number;
   launch: Launch;
   launchFailures: number;

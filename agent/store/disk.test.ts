@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { contentsOf } from "./usage.ts";
 
 const MIB = 2 ** 20;
 const canMount = process.platform === "linux" && process.getuid?.() === 0 && mountsWork();
@@ -48,7 +49,7 @@ test.skipIf(!canMount)(
       const small = ggufBytes(3 * MIB, 1);
       origin.serve("/small.gguf", small);
       const model = await store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
-      store.hold("replica", model);
+      store.hold("replica", contentsOf(model));
       // No length is told, so only the disk itself can say that it is full.
       const large = ggufBytes(20 * MIB, 2);
       origin.on("/large.gguf", (_, response) => {
@@ -79,14 +80,14 @@ test("the quota removes what was used longest ago, never what is in use, and ref
   for (const seed of [1, 2, 3, 4]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
   const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
   const first = await at.store.fetch({ source: source(1) }, fetchOptions());
-  at.store.hold("replica-1", first);
+  at.store.hold("replica-1", contentsOf(first));
   await at.store.fetch({ source: source(2) }, fetchOptions());
   await at.store.fetch({ source: source(3) }, fetchOptions());
   expect((await at.store.list()).map((model) => [model.source, model.inUse])).toEqual([
     [source(1), true],
     [source(3), false],
   ]);
-  at.store.hold("replica-3", await at.store.fetch({ source: source(3) }, fetchOptions()));
+  at.store.hold("replica-3", contentsOf(await at.store.fetch({ source: source(3) }, fetchOptions())));
   await expect(at.store.fetch({ source: source(4) }, fetchOptions())).rejects.toMatchObject({
     code: "DiskFull",
     message: expect.stringMatching(/quota of 2\.4 MiB/),

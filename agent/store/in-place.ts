@@ -105,7 +105,7 @@ async function findProjector(
   if (request.mmproj === undefined) return undefined;
   const path = request.mmproj.replace(/^file:\/\//, "");
   const absolute = isAbsolute(path) ? path : join(folder, checkFileName(path));
-  return describe(absolute, basename(absolute), roots, format);
+  return { ...(await describe(absolute, basename(absolute), roots, format)), isProjector: true };
 }
 
 async function describe(

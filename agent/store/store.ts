@@ -11,6 +11,7 @@ import { createLayout, type Layout, requestKey } from "./content/layout.ts";
 import { readDiskSpace } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
+import { createInspector } from "./inspect.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type { ModelRequest, ModelStore, StoredModel, StoreLimits, StoreOptions } from "./types.ts";
 import { createUsage, describeRef } from "./usage.ts";
@@ -45,6 +46,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   return {
     ...createReaders(options, fetcher),
     list: async () => refs.all().map((ref) => describeRef(ref, usage.isInUse(ref))),
+    inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
     remove: async (source) => {
@@ -158,6 +160,7 @@ async function use(layout: Layout, refs: Refs, ref: Ref, nowMs: number): Promise
       path: blobPath(layout, sha256),
       sizeBytes,
       sha256,
+      ...(name === ref.mmproj ? { isProjector: true } : {}),
     })),
   };
 }

@@ -1,4 +1,6 @@
 /** The model store as the rest of the agent sees it. */
+import type { ErrorCode } from "../../src/errors.ts";
+import type { GgufSummary } from "../../src/gguf/summary.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 
 export interface ModelRequest {
@@ -22,6 +24,8 @@ export interface StoredFile {
   readonly sizeBytes: number;
   /** Absent for files used in place that nobody asked to verify. */
   readonly sha256?: string;
+  /** True for the projector of images or sound. */
+  readonly isProjector?: boolean;
 }
 
 /** A model that is complete on disk. `path` is the file, the first shard, or the folder that an engine opens. */
@@ -33,6 +37,17 @@ export interface StoredModel {
   /** Of the first file; absent for a file used in place that nobody asked to verify. */
   readonly sha256?: string;
   readonly files: readonly StoredFile[];
+}
+
+/** What the files of a model say of themselves. */
+export interface ModelFacts {
+  /** Of all files, the projector included. */
+  readonly sizeBytes: number;
+  readonly projectorBytes: number;
+  /** From the headers of all parts; absent where there is no GGUF or none that can be read. */
+  readonly gguf?: GgufSummary;
+  /** Why a GGUF's header could not be read. */
+  readonly problem?: { readonly code: ErrorCode; readonly message: string };
 }
 
 export interface FetchProgress {
@@ -68,8 +83,10 @@ export interface ModelStore {
   /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
   readonly fetch: (request: ModelRequest, options: FetchOptions) => Promise<StoredModel>;
   readonly list: () => Promise<readonly StoredModelInfo[]>;
-  /** Marks a model as used by `owner` (a replica's uid): it is never removed until the last owner releases it. */
-  readonly hold: (owner: string, model: StoredModel) => void;
+  /** What the files say of themselves; headers are read once per file as it is. Never throws for what is in a file. */
+  readonly inspect: (model: StoredModel) => Promise<ModelFacts>;
+  /** Marks contents as used by `owner` (a replica's uid), in the place of what it used before: they are never removed until the last owner releases them. */
+  readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
   /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
   readonly remove: (source: string) => Promise<boolean>;

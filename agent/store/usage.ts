@@ -8,7 +8,7 @@ import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
 export interface Usage {
-  readonly hold: (owner: string, model: StoredModel) => void;
+  readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
   readonly isInUse: (ref: Ref) => boolean;
   readonly usedBytes: () => Promise<number>;
@@ -40,12 +40,7 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
     return blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0) + (await folderBytes(layout.partial));
   };
   return {
-    hold: (owner, model) => {
-      holds.set(
-        owner,
-        model.files.flatMap((file) => (file.sha256 === undefined ? [] : [file.sha256])),
-      );
-    },
+    hold: (owner, contents) => holds.set(owner, contents),
     release: (owner) => holds.delete(owner),
     isInUse,
     usedBytes,
@@ -70,6 +65,12 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
     },
     sweep: (nowMs) => sweep(layout, refs, nowMs, log),
   };
+}
+
+/** Checksums of all files of the models; files used in place have none, and are never removed. */
+export function contentsOf(...models: readonly (StoredModel | undefined)[]): readonly string[] {
+  const files = models.flatMap((model) => model?.files ?? []);
+  return files.flatMap(({ sha256 }) => (sha256 === undefined ? [] : [sha256]));
 }
 
 /** A ref as Host.status shows it. */

@@ -1,5 +1,7 @@
 /** What the planner is told: one value per replica. All times are monotonic milliseconds of this process. */
+import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ErrorCode } from "../errors.ts";
+import type { Need } from "./need.ts";
 import type { StopReason } from "./step.ts";
 
 /** What the API server wants of this replica, or that it is known to be gone, or that nobody could say yet. */
@@ -63,7 +65,14 @@ export type ModelState =
       readonly totalBytes?: number;
       readonly bytesPerSecond?: number;
     }
-  | { readonly at: "stored"; readonly sizeBytes: number; readonly sha256?: string }
+  | {
+      readonly at: "stored";
+      readonly sizeBytes: number;
+      readonly sha256?: string;
+      readonly gguf?: GgufFacts;
+      /** The agent's own estimate, from the header on disk and the replica's settings. */
+      readonly claim?: OwnClaim;
+    }
   | {
       readonly at: "failed";
       readonly code: ErrorCode;
@@ -71,6 +80,10 @@ export type ModelState =
       readonly transient: boolean;
       readonly retryAt: number;
     };
+
+export type OwnClaim =
+  | { readonly at: "estimated"; readonly bytes: number }
+  | Extract<Need, { at: "unknown" }>;
 
 export type RuntimeState =
   | { readonly at: "unknown" }
@@ -127,6 +140,12 @@ export interface Quiet {
   readonly since?: number;
 }
 
+/** What the process really takes, and when that was last asked; the figure is absent while it cannot be read. */
+export interface Footprint {
+  readonly lastAt: number;
+  readonly bytes?: number;
+}
+
 export interface Signals {
   readonly termAt?: number;
   readonly secondTermAt?: number;
@@ -171,6 +190,8 @@ export interface Observed {
   readonly request: RequestProof;
   readonly quiet: Quiet;
   readonly signals: Signals;
+  /** Absent until this run's process was asked for the first time by this agent. */
+  readonly footprint?: Footprint;
   readonly crashes: Crashes;
   /** True after the first successful list of this process. */
   readonly wasListed: boolean;

@@ -1,10 +1,9 @@
 /** No process yet: weights, runtime and memory are made sure of, in this order, before anything is started. */
 import type { ErrorCode } from "../errors.ts";
+import { needOf, readableMemory } from "./need.ts";
 import type { Desired, ModelState, Observed } from "./observed.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
-
-const MIB = 1024 ** 2;
 
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
@@ -18,9 +17,7 @@ export function planPrepare(
     runtimeMissing(observed, now, timings) ??
     modelMissing(observed, now, timings) ??
     addressMissing(observed, timings) ??
-    memoryMissing(desired, observed, timings) ??
-    launchFailed(observed, now, timings) ??
-    start(desired, timings);
+    admitted(desired, observed, now, timings);
   // A slice left over from an earlier run would route to a port nobody listens on.
   return observed.slice.state === "ready" || observed.slice.state === "stale"
     ? { ...plan, steps: [{ do: "withdraw", because: "no engine runs behind the endpoint" }, ...plan.steps] }
@@ -161,17 +158,29 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
   };
 }
 
-function memoryMissing(desired: Desired, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+/** Fails closed: without a figure for the need or for the budget nothing is started. */
+function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const need = needOf(desired, observed);
+  if (need.at === "unknown") return waiting(need.code, need.message, timings);
+  return (
+    memoryMissing(need.bytes, observed, timings) ??
+    launchFailed(observed, now, timings) ??
+    start(need.bytes, timings)
+  );
+}
+
+function memoryMissing(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
   const { budgetBytes, othersBytes } = observed.memory;
   if (budgetBytes === "unknown") {
     const message =
       "how much memory engines may use on this host could not be read; nothing is started until it can";
     return waiting("MemoryUnknown", message, timings);
   }
-  if (othersBytes + desired.claimBytes <= budgetBytes) return undefined;
-  const free = Math.max(0, budgetBytes - othersBytes);
+  if (othersBytes + needBytes <= budgetBytes) return undefined;
+  const left = Math.max(0, budgetBytes - othersBytes);
   const message =
-    `the engine claims ${mib(desired.claimBytes)} and ${mib(free)} of ${mib(budgetBytes)} are free on this host; ` +
+    `the engine needs ${readableMemory(needBytes)}, ` +
+    `${readableMemory(left)} of ${readableMemory(budgetBytes)} left on this host; ` +
     "stop or move another service, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
 }
@@ -186,13 +195,13 @@ function launchFailed({ launch }: Observed, now: number, timings: Timings): Repl
   return wait <= 0 ? undefined : { phase: "Waiting", reason, message, steps: [], recheckAfterMs: wait };
 }
 
-function start(desired: Desired, timings: Timings): ReplicaPlan {
+function start(claimBytes: number, timings: Timings): ReplicaPlan {
   return {
     phase: "Admitting",
     reason: "AdmittingMemory",
-    message: `reserving ${mib(desired.claimBytes)} and a port`,
+    message: `reserving ${readableMemory(claimBytes)} and a port`,
     steps: [
-      { do: "reserve", claimBytes: desired.claimBytes, because: "the claim fits into the host's budget" },
+      { do: "reserve", claimBytes, because: "the claim fits into the host's budget" },
       { do: "start", because: "weights, memory and port are there" },
     ],
     recheckAfterMs: timings.endpointRetryMs,
@@ -201,8 +210,4 @@ function start(desired: Desired, timings: Timings): ReplicaPlan {
 
 function waiting(reason: ErrorCode, message: string, timings: Timings): ReplicaPlan {
   return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
-}
-
-function mib(bytes: number): string {
-  return `${Math.ceil(bytes / MIB)} MiB`;
 }

@@ -2,7 +2,7 @@
 import { planForcedStop, planSignals } from "./ending.ts";
 import type { Desired, Observed, RunRecord } from "./observed.ts";
 import { type ForcedStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
-import { startDeadline, startProbeMs, type Timings } from "./timings.ts";
+import { requestTimeoutMs, startDeadline, startProbeMs, type Timings } from "./timings.ts";
 
 interface Frame {
   readonly desired: Desired;
@@ -78,13 +78,21 @@ function failedForGood(frame: Frame): ReplicaPlan | undefined {
   return undefined;
 }
 
-function startBy({ desired, observed, record, timings }: Frame): number {
-  const base = desired.probes?.startMs;
-  return startDeadline(base === undefined ? timings : { ...timings, startBaseMs: base }, {
+/** A time that the service names holds as it is; else it is scaled to the weights. */
+function startBy(frame: Frame): number {
+  const { desired, observed, record, timings } = frame;
+  const startMs = desired.probes?.startMs;
+  const scaled = startMs === undefined ? timings : { ...timings, startBaseMs: startMs, startPerGiBMs: 0 };
+  return startDeadline(scaled, {
     startedAt: record.startedAt,
-    weightsBytes: desired.weightsBytes,
+    weightsBytes: weightsBytes(frame),
     progressAt: observed.health.progressAt,
   });
+}
+
+/** What the controller did not know of a file on the host, the agent has found. */
+function weightsBytes({ desired, observed: { model } }: Frame): number {
+  return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
 }
 
 function force(frame: Frame, why: ForcedStop, because: string): ReplicaPlan {
@@ -109,7 +117,8 @@ function proving(frame: Frame): ReplicaPlan {
   const { observed, now, timings } = frame;
   const { request } = observed;
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
-  const ask: Step = { do: "probeRequest", because: "healthy is not proof that it can answer" };
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  const ask: Step = { do: "probeRequest", timeoutMs, because: "healthy is not proof that it can answer" };
   const probe = probeStep(frame, timings.liveProbeMs);
   return {
     phase: "Starting",
@@ -167,6 +176,7 @@ function publishing(
 
 function ready(frame: Frame): ReplicaPlan {
   const probe = probeStep(frame, frame.timings.liveProbeMs);
+  const measure = measureStep(frame);
   const mark: Step[] =
     frame.record.readyAt === undefined
       ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
@@ -175,9 +185,18 @@ function ready(frame: Frame): ReplicaPlan {
     phase: "Ready",
     reason: "Serving",
     message: "the engine answers and its endpoint is announced",
-    steps: [...mark, ...probe.steps],
-    recheckAfterMs: probe.dueInMs,
+    steps: [...mark, ...probe.steps, ...measure.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, measure.dueInMs),
   };
+}
+
+/** Seldom: the figure is for admission and status, and on some systems it costs a process to ask. */
+function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly dueInMs: number } {
+  const { observed, timings, now } = frame;
+  const due = observed.footprint === undefined ? now : observed.footprint.lastAt + timings.footprintMs;
+  if (now < due) return { steps: [], dueInMs: due - now };
+  const because = "what the process really takes counts where it is more than was claimed";
+  return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
 }
 
 /** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */

@@ -1,5 +1,6 @@
 /** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
 import { killSilentKeeper } from "./ending.ts";
+import { reservationOf } from "./need.ts";
 import type { Desired, Observed, Wanted } from "./observed.ts";
 import { planEnded } from "./plan-ended.ts";
 import { planPrepare } from "./plan-prepare.ts";
@@ -85,11 +86,12 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
   }
 }
 
-/** A corrected claim counts at once and restarts nothing. */
+/** A corrected claim, or a process that takes more than was claimed, counts at once and restarts nothing. */
 function withClaim(desired: Desired, observed: Observed, plan: ReplicaPlan): ReplicaPlan {
-  const { claimBytes } = desired;
-  if (observed.record === undefined || observed.record.claimBytes === claimBytes) return plan;
-  const adjust = { do: "adjustClaim", claimBytes, because: "the claim was corrected" } as const;
+  const { record } = observed;
+  const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);
+  if (claimBytes === undefined || claimBytes === record?.claimBytes) return plan;
+  const adjust = { do: "adjustClaim", claimBytes, because: "the engine's need is known better now" } as const;
   return { ...plan, steps: [adjust, ...plan.steps] };
 }
 

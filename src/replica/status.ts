@@ -7,6 +7,8 @@ import { defaultTimings } from "./timings.ts";
 
 const PROGRESS_SHARE = 0.05;
 const MESSAGE_MAX = 4_096;
+/** A footprint is shown anew when it has moved by more than this share. */
+const FOOTPRINT_SHARE = 0.05;
 
 /** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
 export interface StatusFacts {
@@ -14,7 +16,6 @@ export interface StatusFacts {
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
   readonly contextPerSlot?: number;
-  readonly footprintBytes?: number;
   /** When progress was last written, on the clock of `now`. */
   readonly progressWrittenAt?: number;
 }
@@ -55,7 +56,7 @@ export function replicaStatus(
     restarts: crashes.restarts,
     ...defined("contextPerSlot", isLive ? facts.contextPerSlot : undefined),
     ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
-    ...defined("memory", record === undefined ? undefined : memoryOf(record.claimBytes, facts)),
+    ...defined("memory", memoryOf(observed, previous)),
     ...defined("model", modelOf(model, previous)),
     conditions,
   };
@@ -120,7 +121,7 @@ function modelOf(
 ): InferenceReplicaStatus["model"] {
   if (model.at === "unknown") return previous?.model;
   return model.at === "stored"
-    ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256) }
+    ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256), ...defined("gguf", model.gguf) }
     : undefined;
 }
 
@@ -135,8 +136,22 @@ function exitOf({
   return { ...defined("code", code), ...defined("signal", signal), killedByUs, reason, at, logTail };
 }
 
-function memoryOf(claimBytes: number, facts: StatusFacts): InferenceReplicaStatus["memory"] {
-  return { claimBytes, ...defined("footprintBytes", facts.footprintBytes) };
+function memoryOf(
+  observed: Observed,
+  previous: InferenceReplicaStatus | undefined,
+): InferenceReplicaStatus["memory"] {
+  const { record, run } = observed;
+  if (record === undefined) return undefined;
+  const isSameProcess = run.at === "running" && run.pid === previous?.pid;
+  const before = isSameProcess ? previous.memory?.footprintBytes : undefined;
+  const seen = run.at === "running" ? observed.footprint?.bytes : undefined;
+  return { claimBytes: record.claimBytes, ...defined("footprintBytes", steady(seen, before)) };
+}
+
+/** A process breathes; only a real change wakes those who watch. */
+function steady(seen: number | undefined, before: number | undefined): number | undefined {
+  if (seen === undefined || before === undefined) return seen ?? before;
+  return Math.abs(seen - before) > before * FOOTPRINT_SHARE ? seen : before;
 }
 
 function defined<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {

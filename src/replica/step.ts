@@ -39,7 +39,8 @@ export type Step = { readonly because: string } & (
   | { readonly do: "start" }
   | { readonly do: "adjustClaim"; readonly claimBytes: number }
   | { readonly do: "probeHealth" }
-  | { readonly do: "probeRequest" }
+  | { readonly do: "probeRequest"; readonly timeoutMs: number }
+  | { readonly do: "measureFootprint" }
   | { readonly do: "setEndpoint"; readonly port: number }
   | { readonly do: "markReady" }
   | { readonly do: "withdraw" }

@@ -16,6 +16,8 @@ export interface Timings {
   readonly startBaseMs: number;
   readonly startPerGiBMs: number;
   readonly startMaxFactor: number;
+  /** Time for one real request: the first one may have to bring the weights into memory. */
+  readonly requestBaseMs: number;
   readonly requestRetryMs: number;
   readonly requestTries: number;
   /** From the withdrawal's acknowledgement until every node's proxy has seen it. */
@@ -42,6 +44,8 @@ export interface Timings {
   readonly keeperMaxMs: number;
   /** How long the host must have another address before its engines are started anew on that. */
   readonly movedMs: number;
+  /** Between looks at what a process really takes. */
+  readonly footprintMs: number;
 }
 
 export const defaultTimings: Timings = {
@@ -53,6 +57,7 @@ export const defaultTimings: Timings = {
   startBaseMs: MINUTE,
   startPerGiBMs: 2 * SECOND,
   startMaxFactor: 4,
+  requestBaseMs: 30 * SECOND,
   requestRetryMs: SECOND,
   requestTries: 3,
   propagationMs: 2 * SECOND,
@@ -73,6 +78,7 @@ export const defaultTimings: Timings = {
   keeperMs: 250,
   keeperMaxMs: 10 * SECOND,
   movedMs: 3 * SECOND,
+  footprintMs: 5 * MINUTE,
 };
 
 /** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */
@@ -88,6 +94,11 @@ export function startDeadline(
   const extended = start.progressAt === undefined ? 0 : start.progressAt + allowed / 2;
   const latest = start.startedAt + allowed * timings.startMaxFactor;
   return Math.min(latest, Math.max(start.startedAt + allowed, extended));
+}
+
+/** How long one real request may take. */
+export function requestTimeoutMs(timings: Timings, weightsBytes: number): number {
+  return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);
 }
 
 /** Between probes of a starting engine: often while it is young, so that a small model is ready when it is, then calmly. */

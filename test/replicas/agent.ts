@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "../../agent/engines/registry.ts";
+import { createHostReader } from "../../agent/host/reader.ts";
 import { createIdentity } from "../../agent/process/identity/identity.ts";
 import { createEngineProcesses } from "../../agent/process/processes.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
@@ -84,6 +85,7 @@ export async function startAgentAt(
     portRange: ownPorts(),
     address: () => address,
     memoryBudget: () => 1024 ** 4,
+    footprintBytes: createHostReader("linux", async () => undefined).footprintBytes,
     ...changes,
   });
   runners.push(runner);

@@ -41,6 +41,8 @@ export interface Bench extends AsyncDisposable {
   readonly deleteReplica: (name: string) => Promise<void>;
   /** Waits until status has the phase; the answer is the replica. */
   readonly untilPhase: (name: string, phase: string, timeoutMs?: number) => Promise<InferenceReplica>;
+  /** Waits until status has the reason. */
+  readonly untilReason: (name: string, reason: string) => Promise<InferenceReplica>;
   /** Waits until status names the reason of an engine's end. */
   readonly untilExit: (name: string, reason: string) => Promise<InferenceReplica>;
   /** An executable that answers --help and --version like the real one and otherwise runs `script`, with it in $REAL. */
@@ -117,6 +119,15 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
           );
         },
         { timeout: timeoutMs, interval: 20 },
+      ),
+    untilReason: (name, reason) =>
+      vi.waitFor(
+        async () => {
+          const found = await get(name);
+          if (found?.status?.reason === reason) return found;
+          throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+        },
+        { timeout: 20_000, interval: 20 },
       ),
     untilExit: (name, reason) =>
       vi.waitFor(

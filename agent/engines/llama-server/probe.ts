@@ -9,8 +9,11 @@ const REQUEST_TIMEOUT_MS = 30_000;
 
 type Reply = Answer | { readonly failed: string };
 
-export async function probeHealth(target: EngineTarget): Promise<Health> {
-  const reply = await get(target, "/health");
+export async function probeHealth(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<Health> {
+  const reply = await get(target, "/health", options.timeoutMs);
   if ("failed" in reply) return { unhealthy: reply.failed };
   if (reply.status === 200) return "healthy";
   if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
@@ -96,8 +99,8 @@ function describe(reply: Answer): string {
   return `HTTP ${reply.status}: ${text.trim().slice(0, 300)}`;
 }
 
-function get(target: EngineTarget, path: string): Promise<Reply> {
-  return ask({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
+function get(target: EngineTarget, path: string, timeoutMs = PROBE_TIMEOUT_MS): Promise<Reply> {
+  return ask({ ...address(target), path, timeoutMs });
 }
 
 async function getJson(target: EngineTarget, path: string): Promise<unknown> {

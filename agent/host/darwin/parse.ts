@@ -49,6 +49,11 @@ export function parseSwapUsed(text: string | undefined): number | undefined {
   return Math.round(Number(`${match[1]}.${match[2]}`) * unit);
 }
 
+/** `footprint -f bytes`: Metal and compressed memory included, which `ps` leaves out. */
+export function parseFootprint(text: string | undefined): number | undefined {
+  return parseCount(/^\s*phys_footprint: (\d+) B$/m.exec(text ?? "")?.[1]);
+}
+
 /** `kern.boottime: { sec = 1763600000, usec = 0 } Thu …`. */
 export function parseBootTime(text: string | undefined): string | undefined {
   const seconds = /sec = (\d+)/.exec(text ?? "")?.[1];

@@ -7,6 +7,7 @@ import {
   availableBytes,
   parseBootTime,
   parseCount,
+  parseFootprint,
   parseGpuCores,
   parsePlatformUuid,
   parseSwapUsed,
@@ -28,7 +29,14 @@ const INFO_KEYS = [
 const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage"];
 
 export function createDarwinReader(run: RunCommand): HostReader {
+  let last: Promise<unknown> = Promise.resolve();
   return {
+    // One at a time: after a restart all engines are asked for at once.
+    footprintBytes: (pid) => {
+      const turn = last.then(() => run("footprint", ["-p", String(pid), "-f", "bytes", "--noCategories"]));
+      last = turn.catch(() => undefined);
+      return turn.then(parseFootprint);
+    },
     info: () => readInfo(run),
     memory: () => readMemory(run),
     gpuBudgetBytes: async () => {

@@ -11,6 +11,13 @@ export function parseMeminfo(text: string): ReadonlyMap<string, number> {
   return values;
 }
 
+/** `/proc/PID/status`: what is resident or swapped out, in bytes; undefined for a zombie, which has neither. */
+export function parseFootprint(text: string | undefined): number | undefined {
+  const values = parseMeminfo((text ?? "").replaceAll("\t", " "));
+  const resident = values.get("VmRSS");
+  return resident === undefined ? undefined : resident + (values.get("VmSwap") ?? 0);
+}
+
 /** `/proc/pressure/memory`: stalls of the last ten seconds, in percent of the time. */
 export function pressureFromPsi(text: string | undefined): Pressure {
   const some = average("some", text);

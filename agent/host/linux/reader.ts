@@ -2,10 +2,16 @@
 import { readFile } from "node:fs/promises";
 import { arch, cpus, hostname, totalmem } from "node:os";
 import type { HostReader, MemoryReading } from "../reader.ts";
-import { parseMeminfo, parseOsRelease, pressureFromPsi } from "./parse.ts";
+import { parseFootprint, parseMeminfo, parseOsRelease, pressureFromPsi } from "./parse.ts";
 
 export function createLinuxReader(): HostReader {
-  return { info: readInfo, memory: readMemory, gpuBudgetBytes: async () => undefined };
+  return {
+    info: readInfo,
+    memory: readMemory,
+    gpuBudgetBytes: async () => undefined,
+    // The kernel keeps these sums; smaps would walk every page of the weights.
+    footprintBytes: async (pid) => parseFootprint(await readText(`/proc/${pid}/status`)),
+  };
 }
 
 async function readInfo(): ReturnType<HostReader["info"]> {

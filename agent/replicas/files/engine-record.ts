@@ -40,6 +40,8 @@ const engineFileSchema = z.object({
   startedAtMs: z.number(),
   readyAtMs: z.number().optional(),
   contextPerSlot: z.number().optional(),
+  /** Checksums of the weights it runs on, so that they are known to be in use before anything else is. */
+  contents: z.array(z.string()).optional(),
   stop: stopSchema.optional(),
 });
 

@@ -7,6 +7,7 @@ import { isHopeless } from "../../../src/replica/verdicts.ts";
 import type { FetchProgress, ModelRequest, StoredModel } from "../../store/types.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ReplicaState } from "../state.ts";
+import { keepModel } from "./found.ts";
 import { readSourceSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
@@ -14,6 +15,7 @@ const PROGRESS_MS = 1_000;
 /** Sets `state.model` from the disk, once; without network. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = state.desired?.spec.template;
+  if (isUnsized(state, context)) return lookOnDisk(state, context);
   if (template === undefined || state.model.at !== "unknown") return;
   // A source that may have changed is looked at again before each start; the store answers quickly if it has not.
   if (template.model.refreshPolicy === "OnChange") {
@@ -21,6 +23,12 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
     return;
   }
   await lookOnDisk(state, context);
+}
+
+/** A file whose header told nothing may have been replaced by a better one. */
+function isUnsized({ model, lookedAt }: ReplicaState, { ports, timings }: RunnerContext): boolean {
+  if (model.at !== "stored" || model.claim?.at !== "unknown") return false;
+  return lookedAt === undefined || ports.clock.monotonicMs() - lookedAt >= timings.outsideMs;
 }
 
 /** The weights of an engine that already runs: they are in use, and status names them. */
@@ -31,17 +39,18 @@ export function claimModel(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-async function lookOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+/** Asks the disk alone, whatever the policy: what was found, or that it is not there. */
+export async function lookOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = state.desired?.spec.template;
   if (template === undefined) return;
   try {
     const [model, draft] = await Promise.all([
-      context.ports.store.resolve(requestFor(template.model)),
-      template.draft === undefined ? undefined : context.ports.store.resolve(requestFor(template.draft)),
+      context.ports.store.resolve(onDisk(template.model)),
+      template.draft === undefined ? undefined : context.ports.store.resolve(onDisk(template.draft)),
     ]);
     if (model === undefined || (template.draft !== undefined && draft === undefined))
       state.model = { at: "absent" };
-    else keep(state, context, model, draft);
+    else await keepModel(state, context, model, draft);
   } catch (error) {
     state.model = failed(state, error, context);
   }
@@ -75,7 +84,7 @@ async function fetchAll(state: ReplicaState, context: RunnerContext, signal: Abo
     return context.ports.store.fetch({ ...requestFor(wanted), ...secret }, { signal, onProgress });
   };
   const stored = await fetchOne(model);
-  keep(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
+  await keepModel(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
 }
 
 function requestFor(model: ReplicaModel): ModelRequest {
@@ -89,17 +98,9 @@ function requestFor(model: ReplicaModel): ModelRequest {
   };
 }
 
-function keep(
-  state: ReplicaState,
-  context: RunnerContext,
-  model: StoredModel,
-  draft: StoredModel | undefined,
-): void {
-  state.stored = draft === undefined ? { model } : { model, draft };
-  context.ports.store.hold(state.uid, model);
-  if (draft !== undefined) context.ports.store.hold(state.uid, draft);
-  const { sizeBytes, sha256 } = model;
-  state.model = { at: "stored", sizeBytes, ...(sha256 === undefined ? {} : { sha256 }) };
+/** The same without a question to the source. */
+function onDisk(model: ReplicaModel): ModelRequest {
+  return { ...requestFor(model), refreshPolicy: "IfNotPresent" };
 }
 
 /** Weights that are there serve on when only the question for newer ones failed. */
@@ -113,7 +114,7 @@ async function fallBack(state: ReplicaState, error: unknown, context: RunnerCont
         { err: error, uid: state.uid },
         "could not look for newer weights; using those on disk",
       );
-      keep(state, context, stored, undefined);
+      await keepModel(state, context, stored, undefined);
       return state.model;
     }
   }

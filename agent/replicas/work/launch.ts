@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describeError, MetalbridgeError } from "../../../src/errors.ts";
 import { fetchRetryMs } from "../../../src/replica/timings.ts";
 import { isHopeless } from "../../../src/replica/verdicts.ts";
+import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { writeHistory } from "../files/history.ts";
@@ -81,6 +82,7 @@ async function startReserved(
     revision: template.revision,
     address,
     ...reserved,
+    contents: [...contentsOf(model, draft)],
     drainSeconds: desired.spec.drainSeconds,
     argv: [...argv],
     startedAtMs: context.ports.clock.nowMs(),
@@ -113,9 +115,17 @@ export async function readopt(state: ReplicaState, context: RunnerContext): Prom
     state.process ??= await context.ports.processes.adoptEngine(state.dir, onChange);
     state.adoptionError = undefined;
   } catch (error) {
-    state.adoptionError = error instanceof Error ? error.message : String(error);
-    context.log.warn({ err: error, uid: state.uid }, "the run directory could not be read");
+    noteUnreadable(state, context, error);
   }
+}
+
+/** It is looked into again and again; only a new reason is news. */
+export function noteUnreadable(state: ReplicaState, context: RunnerContext, error: unknown): void {
+  const why = error instanceof Error ? error.message : String(error);
+  if (state.unreadableWhy !== why)
+    context.log.warn({ err: error, uid: state.uid }, "the run directory could not be read");
+  state.adoptionError = why;
+  state.unreadableWhy = why;
 }
 
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {

@@ -22,7 +22,8 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutSeconds = state.desired?.spec.probes.timeoutSeconds;
   const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   state.jobs.run("health", async () => {
-    const answer = await within(timeoutMs, context, probe.driver.probeHealth(probe.target));
+    const asked = probe.driver.probeHealth(probe.target, { timeoutMs });
+    const answer = await within(timeoutMs, context, asked);
     if (isSameRun(state, probe)) noteHealth(state, context, answer);
     return true;
   });
@@ -57,11 +58,11 @@ function seeProgress(state: ReplicaState): boolean {
 }
 
 /** One real request; when it succeeds, what the engine tells of itself is read too. */
-export function probeRequest(state: ReplicaState, context: RunnerContext): void {
+export function probeRequest(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("request", async () => {
-    const answer = await probe.driver.probeRequest(probe.target);
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
     if (!isSameRun(state, probe)) return true;
     const before = state.run.request;
     if (answer === "ok") {
@@ -114,6 +115,7 @@ function probeOf(state: ReplicaState, context: RunnerContext): Probe | undefined
     host: LOOPBACK,
     port: file.port,
     mode: file.mode,
+    ...(file.service === "" ? {} : { modelAlias: file.service }),
     ...(apiKey === undefined ? {} : { apiKey }),
   };
   return { driver, target, file };

@@ -1,0 +1,107 @@
+/** What the files of a stored model say of themselves: sizes, and the GGUF headers of all parts, each file read once. */
+import { type FileHandle, open } from "node:fs/promises";
+import { extname } from "node:path";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { createGgufReader } from "../../src/gguf/header.ts";
+import { type GgufSummary, summarizeGguf } from "../../src/gguf/summary.ts";
+import { systemCode } from "./atomic.ts";
+import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
+
+/** Most headers fit; the vocabulary makes those of large models some MiB long. */
+const FIRST_BYTES = 64 << 10;
+const CHUNK_BYTES = 1 << 20;
+const MOST_KEPT = 1_024;
+
+interface Known {
+  readonly mark: string;
+  readonly summary: GgufSummary;
+}
+
+/** A memory of headers by path, time of change and size; two questions at once read a file twice, which does no harm. */
+export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
+  const known = new Map<string, Known>();
+  return async (model) => {
+    const { sizeBytes } = model;
+    const projectorBytes = sum(model.files.filter((file) => file.isProjector).map((file) => file.sizeBytes));
+    const parts = weightsOf(model);
+    if (parts.length === 0) return { sizeBytes, projectorBytes };
+    try {
+      const summaries: GgufSummary[] = [];
+      for (const part of parts) summaries.push(await summaryOf(part, known));
+      return { sizeBytes, projectorBytes, ...joined(summaries, parts) };
+    } catch (error) {
+      if (!(error instanceof MetalbridgeError)) throw error;
+      return { sizeBytes, projectorBytes, problem: { code: error.code, message: error.message } };
+    }
+  };
+}
+
+/** The GGUF files of the weights; a single file without an ending is looked at too. */
+function weightsOf({ files }: StoredModel): readonly StoredFile[] {
+  const weights = files.filter((file) => !file.isProjector);
+  const named = weights.filter(({ name }) => name.toLowerCase().endsWith(".gguf"));
+  if (named.length > 0) return named;
+  return weights.length === 1 && extname(weights[0]?.name ?? "") === "" ? weights : [];
+}
+
+function joined(summaries: readonly GgufSummary[], parts: readonly StoredFile[]): Pick<ModelFacts, "gguf"> {
+  const [first] = summaries;
+  if (first === undefined) return {};
+  const bytes = summaries.map(({ weightsBytes }) => weightsBytes);
+  // A tensor type that is not known yet: its file is never smaller than its tensors.
+  const isKnown = bytes.every((one) => one !== undefined);
+  const weightsBytes = sum(isKnown ? bytes : parts.map((part) => part.sizeBytes));
+  return { gguf: { ...first, weightsBytes } };
+}
+
+async function summaryOf({ path, name }: StoredFile, known: Map<string, Known>): Promise<GgufSummary> {
+  try {
+    const file = await open(path);
+    try {
+      const { size, mtimeMs } = await file.stat();
+      const mark = `${size} ${mtimeMs}`;
+      const before = known.get(path);
+      if (before?.mark === mark) return before.summary;
+      const summary = await readSummary(file, size);
+      keep(known, path, { mark, summary });
+      return summary;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    const code = error instanceof MetalbridgeError ? error.code : "FileUnreadable";
+    if (!(error instanceof MetalbridgeError) && systemCode(error) === undefined) throw error;
+    const message = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError(code, `${name}: ${message}`, undefined, { cause: error });
+  }
+}
+
+async function readSummary(file: FileHandle, size: number): Promise<GgufSummary> {
+  const reader = createGgufReader();
+  let chunk = new Uint8Array(Math.min(FIRST_BYTES, Math.max(1, size)));
+  for (;;) {
+    const { bytesRead } = await file.read(chunk, 0, chunk.length);
+    if (bytesRead === 0) throw reader.cutOff();
+    const progress = reader.feed(chunk.subarray(0, bytesRead));
+    if (progress.done) {
+      const least = progress.header.dataOffset + progress.header.dataBytes;
+      if (size >= least) return summarizeGguf(progress.header);
+      throw new MetalbridgeError(
+        "GgufTruncated",
+        `the file has ${size} bytes, its header describes ${least}`,
+      );
+    }
+    if (chunk.length < CHUNK_BYTES) chunk = new Uint8Array(CHUNK_BYTES);
+  }
+}
+
+function keep(known: Map<string, Known>, path: string, entry: Known): void {
+  known.delete(path);
+  known.set(path, entry);
+  const [oldest] = known.keys();
+  if (known.size > MOST_KEPT && oldest !== undefined) known.delete(oldest);
+}
+
+function sum(values: readonly (number | undefined)[]): number {
+  return values.reduce<number>((total, value) => total + (value ?? 0), 0);
+}

@@ -1,0 +1,39 @@
+/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process really takes. */
+import type { ErrorCode } from "../errors.ts";
+import type { Desired, Observed, RunRecord } from "./observed.ts";
+
+export type Need =
+  | { readonly at: "known"; readonly bytes: number }
+  /** Nobody can tell: nothing is started, because a guess could take the machine down. */
+  | { readonly at: "unknown"; readonly code: ErrorCode; readonly message: string };
+
+/** What a replica of which nothing runs will need. A claim of 0 is one that the controller could not make. */
+export function needOf({ claimBytes }: Desired, { model }: Observed): Need {
+  const found = model.at === "stored" ? model : undefined;
+  const own = found?.claim;
+  if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
+  if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
+  const message = "neither the controller nor the model's own files tell how much memory it needs";
+  return own ?? { at: "unknown", code: "ClaimUnknown", message };
+}
+
+/**
+ * What a running engine counts for. More counts at once; less only after weights and process have been looked at,
+ * so that a fresh agent gives nothing away that the last one knew to be taken.
+ */
+export function reservationOf(desired: Desired, observed: Observed, record: RunRecord): number {
+  const { footprint, model } = observed;
+  const need = needOf(desired, observed);
+  const wanted = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
+  const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
+  return mayShrink ? wanted : Math.max(wanted, record.claimBytes);
+}
+
+/** Bytes as people read them in a sentence about memory. */
+export function readableMemory(bytes: number): string {
+  if (bytes < GIB) return `${Math.ceil(bytes / MIB)} MiB`;
+  return `${Number((bytes / GIB).toFixed(1))} GiB`;
+}
+
+const MIB = 1024 ** 2;
+const GIB = 1024 ** 3;
