@@ -7,11 +7,13 @@ import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { openControlPlane } from "../../cli/control-plane/open.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
 import { createTerminalLog } from "../../cli/terminal-log.ts";
+import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { API_VERSION } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
@@ -23,6 +25,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { createNamespacePair } from "../../test/cluster/network-namespace.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { type Farm, startFarm } from "../../test/system/farm.ts";
+import { installRelease } from "./release.ts";
 import { createSignal, type Signal } from "./signal.ts";
 
 export interface Bed extends AsyncDisposable {
@@ -33,12 +36,13 @@ export interface Bed extends AsyncDisposable {
   readonly slices: Reflector<EndpointSlice>;
   /** Fires on every event of replicas and slices. */
   readonly changed: Signal;
-  /** Creates the Model once and the service; resolves with the wall time (ms) at which the API server had accepted it. */
+  /** Creates a service of the one Model; resolves with the wall time (ms) at which the API server had accepted it. */
   readonly createService: (name: string) => Promise<number>;
 }
 
 export const NAMESPACE = "default";
 
+/** Everything runs, the Host and the one Model are ready, its weights are on disk. */
 export async function openBed(): Promise<Bed> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {
@@ -58,7 +62,8 @@ export async function openBed(): Promise<Bed> {
     });
     cleanups.push(plane.close);
     const { kubeconfig } = plane.controlPlane;
-    const farm = await startFarm({ kubeconfig, address: pair.hostAddress });
+    const program = await installRelease(path.join(dir, "release"));
+    const farm = await startFarm({ kubeconfig, address: pair.hostAddress, program });
     cleanups.push(async () => farm[Symbol.asyncDispose]());
     mkdirSync(farm.modelsDir, { recursive: true });
     const source = path.join(farm.modelsDir, "bench.gguf");
@@ -69,36 +74,47 @@ export async function openBed(): Promise<Bed> {
       ending.abort();
       connection.close();
     });
-    return {
-      ...watchBed(connection, ending.signal, source),
-      connection,
-      farm,
-      [Symbol.asyncDispose]: dispose,
-    };
+    const watched = watchBed(connection, ending.signal);
+    await watched.changed.until(
+      "a Host that is ready",
+      () => watched.hosts.list().some(({ status }) => isTrue(status?.conditions, "Ready")) || undefined,
+    );
+    expectOk(await watched.client.create(MODELS, modelManifest(source)));
+    await watched.changed.until(
+      "a Model that is ready",
+      () => watched.models.list().some(({ status }) => isTrue(status?.conditions, "Available")) || undefined,
+    );
+    return { ...watched, connection, farm, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;
   }
 }
 
-function watchBed(connection: KubeConnection, signal: AbortSignal, source: string) {
+function watchBed(connection: KubeConnection, signal: AbortSignal) {
   const client = createClient(connection);
   const changed = createSignal();
-  const watched = {
-    ...{ connection, clock: systemClock, signal, namespace: NAMESPACE },
+  const everywhere = {
+    ...{ connection, clock: systemClock, signal },
     log: createTerminalLog((line) => process.stderr.write(line)),
     onChange: changed.fire,
   };
-  const replicas = startReflector<InferenceReplica>({ ...watched, kind: INFERENCE_REPLICAS });
-  const slices = startReflector<EndpointSlice>({ ...watched, kind: ENDPOINT_SLICES });
-  let model: Promise<unknown> | undefined;
+  const here = { ...everywhere, namespace: NAMESPACE };
   const createService = async (name: string) => {
-    model ??= client.create(MODELS, modelManifest(source)).then(expectOk);
-    await model;
     expectOk(await client.create(INFERENCE_SERVICES, serviceManifest(name)));
     return Date.now();
   };
-  return { client, replicas, slices, changed, createService };
+  return {
+    ...{ client, changed, createService },
+    hosts: startReflector<Host>({ ...everywhere, kind: HOSTS }),
+    models: startReflector<Model>({ ...here, kind: MODELS }),
+    replicas: startReflector<InferenceReplica>({ ...here, kind: INFERENCE_REPLICAS }),
+    slices: startReflector<EndpointSlice>({ ...here, kind: ENDPOINT_SLICES }),
+  };
+}
+
+function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
+  return getCondition(conditions ?? [], type)?.status === "True";
 }
 
 function modelManifest(source: string): Model {

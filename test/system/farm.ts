@@ -15,6 +15,8 @@ export interface FarmOptions {
   readonly hostName?: string;
   readonly agentArgs?: readonly string[];
   readonly controllerArgs?: readonly string[];
+  /** Another installation than this checkout. */
+  readonly program?: string;
 }
 
 export interface Farm extends AsyncDisposable {
@@ -54,11 +56,13 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
         ...extra,
       ],
       path.join(dir, "agent.log"),
+      options.program,
     );
   const startController = () =>
     startPart(
       ["controller", ...shared, "--health-port", "0", ...(options.controllerArgs ?? [])],
       path.join(dir, "controller.log"),
+      options.program,
     );
   let controller = startController();
   let agent = startAgent();

@@ -17,11 +17,13 @@ export interface Part extends AsyncDisposable {
   readonly kill: (signal: NodeJS.Signals) => Promise<void>;
 }
 
+/** The program of this checkout. */
+const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
+
 /** `metalbridge <verb> <args>` with its log in `logFile`; disposal ends it, engines it started run on. */
-export function startPart(args: readonly string[], logFile: string): Part {
+export function startPart(args: readonly string[], logFile: string, program = PROGRAM): Part {
   mkdirSync(path.dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
-  const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
   const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", log, log], detached: true });
   closeSync(log);
   if (child.pid === undefined) throw new Error(`metalbridge ${args.join(" ")} could not be started`);
