@@ -11,7 +11,7 @@ import type { AgentConfig } from "./config/schema.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { sayGoodbye } from "./goodbye.ts";
-import { type AddressAnswer, chooseAddress, routedAddress } from "./host/addresses.ts";
+import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { createHostReader } from "./host/reader.ts";
 import type { EngineProcesses } from "./process/engine-process.ts";
@@ -75,12 +75,11 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const lateClient = createLateClient();
   const lateEndpoints = createLateEndpoints();
   const { client } = lateClient;
-  const address = () =>
-    chooseAddress({
-      configured: config.addresses,
-      allowed: state.host?.spec.addresses,
-      routed: state.routed,
-    });
+  const up = watchAddressesUp(clock);
+  const address = () => {
+    const question = { configured: config.addresses, routed: state.routed };
+    return chooseAddress({ ...question, allowed: state.host?.spec.addresses }, up());
+  };
   const reader = createHostReader(config.platform, createRunCommand(environment.toolPath));
   const observer = createHostObserver({
     ...{ reader, store, clock, log, address },

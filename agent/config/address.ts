@@ -42,6 +42,7 @@ export function checkAddress(address: string): string {
 /** True when the address is inside one of the entries, each an address or a CIDR. */
 export function isAddressWithin(address: string, entries: readonly string[]): boolean {
   const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+  if (isIP(address) !== 0 && entries.includes(address)) return true;
   return entries.some((entry) => {
     const [network = "", prefix] = entry.trim().split("/");
     if (isIP(network) !== isIP(address) || isIP(network) === 0) return false;

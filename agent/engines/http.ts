@@ -29,7 +29,6 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
         path: what.path,
         method: body === undefined ? "GET" : "POST",
         agent: false,
-        signal: AbortSignal.timeout(what.timeoutMs),
         headers: {
           connection: "close",
           ...(what.apiKey === undefined ? {} : { authorization: `Bearer ${what.apiKey}` }),
@@ -53,13 +52,18 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
       },
     );
     call.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
+    // Not AbortSignal.timeout: one of those per probe would live on for its whole time.
+    const late = setTimeout(() => call.destroy(new Late()), what.timeoutMs);
+    call.on("close", () => clearTimeout(late));
     call.end(body);
   });
 }
 
+class Late extends Error {}
+
 function sentence(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
-  if (error.name === "TimeoutError" || code === "ABORT_ERR") return `no answer within ${timeoutMs} ms`;
+  if (error instanceof Late) return `no answer within ${timeoutMs} ms`;
   if (code === "ECONNREFUSED") return "nobody listens on the port";
   if (code === "ECONNRESET") return "the connection was closed without an answer";
   return error.message;

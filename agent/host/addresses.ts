@@ -1,6 +1,7 @@
 /** The address this host serves on: configured or that of the route to the API server, allowed by the Host, and up. */
 import { createSocket } from "node:dgram";
 import { networkInterfaces } from "node:os";
+import type { Clock } from "../../src/ports.ts";
 import { isAddressWithin, unusableBecause } from "../config/address.ts";
 
 export interface AddressQuestion {
@@ -15,11 +16,8 @@ export type AddressAnswer =
   | { readonly at: "up"; readonly address: string }
   | { readonly at: "none"; readonly code: "AddressUnknown" | "AddressNotRegistered"; readonly why: string };
 
-/** Decides from what is up now. */
-export function chooseAddress(
-  question: AddressQuestion,
-  up: ReadonlySet<string> = addressesUp(),
-): AddressAnswer {
+/** Decides from what is up. */
+export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
   const candidates =
     question.configured.length > 0
       ? question.configured
@@ -46,11 +44,20 @@ export function chooseAddress(
   return { at: "up", address };
 }
 
-/** Every address that an interface of this machine has now. */
-export function addressesUp(): ReadonlySet<string> {
-  return new Set(
-    Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map((each) => each.address)),
-  );
+const LOOK_MS = 1_000;
+
+/** Every address that an interface of this machine has. Each look costs dozens of system calls, and every pass asks. */
+export function watchAddressesUp(clock: Clock): () => ReadonlySet<string> {
+  let up: ReadonlySet<string> = new Set();
+  let lookedAtMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (nowMs - lookedAtMs < LOOK_MS) return up;
+    const interfaces = Object.values(networkInterfaces());
+    up = new Set(interfaces.flatMap((found) => (found ?? []).map(({ address }) => address)));
+    lookedAtMs = nowMs;
+    return up;
+  };
 }
 
 /** The local address of the route to a server, or of the default route where the server is this machine. */
