@@ -1,7 +1,20 @@
 /** Feeds a parser, written as a generator that asks for bytes, from chunks of any size; keeps only what is still needed. */
 
-/** What the parser asks for next: so many bytes to look at, or so many to pass over. */
-export type Ask = { readonly read: number } | { readonly skip: number };
+/** What the parser asks for next: so many bytes to look at, so many to pass over, or so many texts to pass over. */
+export type Ask = { readonly read: number } | { readonly skip: number } | TextsAsk;
+
+/**
+ * Texts with their length before them, as vocabularies have by the hundred thousand: asked for one by one they would
+ * take most of the time of reading a header. The answer is `passedTexts`.
+ */
+export interface TextsAsk {
+  readonly texts: number;
+  /** A longer one ends the passing over. */
+  readonly most: number;
+  /** How far it has come, over several chunks. */
+  readonly passed?: { readonly bytes: number; readonly inText: number };
+}
+
 export type Parser<R> = Generator<Ask, R, DataView>;
 
 export type Fed<R> =
@@ -27,17 +40,10 @@ export class ByteFeed<R> {
     let at = 0;
     let ask = this.#asked ?? this.#advance(NOTHING);
     while (ask !== undefined) {
-      const left = bytes.length - at;
-      if ("skip" in ask) {
-        if (ask.skip > left) return this.#wait({ skip: ask.skip - left }, bytes, bytes.length);
-        at += ask.skip;
-        ask = this.#advance(NOTHING);
-      } else {
-        if (ask.read > left) return this.#wait(ask, bytes, at);
-        const view = new DataView(bytes.buffer, bytes.byteOffset + at, ask.read);
-        at += ask.read;
-        ask = this.#advance(view);
-      }
+      const taken = take(ask, bytes, at);
+      at = taken.at;
+      if ("left" in taken) return this.#wait(taken.left, bytes, at);
+      ask = this.#advance(taken.answer);
     }
     this.#kept = new Uint8Array(0);
     return this.feed(this.#kept);
@@ -54,8 +60,63 @@ export class ByteFeed<R> {
     this.#asked = ask;
     // A copy: callers reuse their buffers, and a Buffer's own slice would share them.
     this.#kept = new Uint8Array(bytes.subarray(at));
-    return { done: false, needBytes: ("skip" in ask ? ask.skip : ask.read) - this.#kept.length };
+    return { done: false, needBytes: leastBytes(ask) - this.#kept.length };
   }
+}
+
+/** Bytes that the texts took, and the length of one that is too long, else 0. */
+export function passedTexts(answer: DataView): { readonly bytes: number; readonly tooLong: number } {
+  return { bytes: answer.getFloat64(0), tooLong: answer.getFloat64(LENGTH_BYTES) };
+}
+
+const LENGTH_BYTES = 8;
+
+/** Where it stands then, and the answer, or what is still to be asked of the next chunk. */
+type Taken = { readonly at: number; readonly answer: DataView } | { readonly at: number; readonly left: Ask };
+
+function take(ask: Ask, bytes: Uint8Array, at: number): Taken {
+  if ("texts" in ask) return passTexts(ask, bytes, at);
+  const left = bytes.length - at;
+  if ("skip" in ask) {
+    if (ask.skip > left) return { at: bytes.length, left: { skip: ask.skip - left } };
+    return { at: at + ask.skip, answer: NOTHING };
+  }
+  if (ask.read > left) return { at, left: ask };
+  return { at: at + ask.read, answer: new DataView(bytes.buffer, bytes.byteOffset + at, ask.read) };
+}
+
+function passTexts(ask: TextsAsk, bytes: Uint8Array, from: number): Taken {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let { bytes: passed, inText } = ask.passed ?? { bytes: 0, inText: 0 };
+  let at = from;
+  for (let texts = ask.texts; ; texts--) {
+    const left = bytes.length - at;
+    if (inText > left) {
+      const rest = { bytes: passed, inText: inText - left };
+      return { at: bytes.length, left: { ...ask, texts, passed: rest } };
+    }
+    at += inText;
+    inText = 0;
+    if (texts === 0) return { at, answer: answerOf(passed, 0) };
+    if (bytes.length - at < LENGTH_BYTES)
+      return { at, left: { ...ask, texts, passed: { bytes: passed, inText } } };
+    inText = view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
+    if (inText > ask.most) return { at, answer: answerOf(passed, inText) };
+    at += LENGTH_BYTES;
+    passed += LENGTH_BYTES + inText;
+  }
+}
+
+function answerOf(bytes: number, tooLong: number): DataView {
+  const answer = new DataView(new ArrayBuffer(2 * LENGTH_BYTES));
+  answer.setFloat64(0, bytes);
+  answer.setFloat64(LENGTH_BYTES, tooLong);
+  return answer;
+}
+
+function leastBytes(ask: Ask): number {
+  if ("texts" in ask) return (ask.passed?.inText ?? 0) + ask.texts * LENGTH_BYTES;
+  return "skip" in ask ? ask.skip : ask.read;
 }
 
 function joined(before: Uint8Array, after: Uint8Array): Uint8Array {

@@ -1,6 +1,6 @@
 /** Reads single fields of GGUF from a byte feed: numbers, texts, values; refuses what no real model has. */
 import { MetalbridgeError } from "../errors.ts";
-import type { Parser } from "./byte-feed.ts";
+import { type Parser, passedTexts } from "./byte-feed.ts";
 import { ARRAY_TYPE, SCALAR_BYTES, STRING_TYPE } from "./tables.ts";
 import type { GgufArray, GgufValue } from "./types.ts";
 
@@ -62,8 +62,8 @@ function* readArray(key: string, isWanted: boolean, depth: number): Parser<GgufA
   const type = yield* readU32();
   const count = yield* readCount(LIMITS.arrayItems, `the number of items of ${key}`);
   if (type === STRING_TYPE) {
-    for (let index = 0; index < count; index++)
-      yield { skip: yield* readCount(LIMITS.stringBytes, `a text in ${key}`) };
+    const { tooLong } = passedTexts(yield { texts: count, most: LIMITS.stringBytes });
+    if (tooLong > 0) throw tooLarge(`a text in ${key} is ${tooLong}, more than ${LIMITS.stringBytes}`);
     return { count };
   }
   if (type === ARRAY_TYPE) {

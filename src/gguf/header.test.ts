@@ -225,6 +225,25 @@ test("a vocabulary of 150,000 texts passes through without being kept", () => {
   expect(progress.header.metadata.has("tokenizer.chat_template")).toBe(false);
 });
 
+test("a vocabulary is passed over in chunks of any size, and an absurd text in it is refused", () => {
+  const tokens: GgufWriteValue = { type: "strings", value: ["a", "", "b".repeat(300), "c".repeat(20)] };
+  const whole = render({ ...llama, "tokenizer.ggml.tokens": tokens });
+  const expected = headerOf(whole);
+  for (const size of [1, 2, 7, 8, 9, 64, 301]) {
+    const reader = createGgufReader();
+    let progress = reader.feed(whole.subarray(0, size));
+    for (let at = size; at < whole.length && !progress.done; at += size) {
+      expect(progress.needBytes).toBeLessThanOrEqual(whole.length - at);
+      progress = reader.feed(whole.subarray(at, at + size));
+    }
+    expect(progress).toEqual({ done: true, header: expected });
+  }
+  const absurd = whole.slice();
+  const textAt = Buffer.from(whole).indexOf("tokenizer.ggml.tokens") + "tokenizer.ggml.tokens".length + 16;
+  absurd.set([0, 0, 0, 0, 1, 0, 0, 0], textAt);
+  expect(codeOf(absurd)).toBe("GgufTooLarge");
+});
+
 test("any bytes end in a header, a wish for more, or a refusal with a code", () => {
   const mutated = fc
     .array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { maxLength: 12 })

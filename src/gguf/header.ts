@@ -1,6 +1,6 @@
 /** The GGUF header parser: incremental, bounded in time and memory whatever the bytes. */
 import { MetalbridgeError } from "../errors.ts";
-import { ByteFeed, type Parser } from "./byte-feed.ts";
+import { type Ask, ByteFeed, type Parser, passedTexts } from "./byte-feed.ts";
 import { LIMITS, malformed, readCount, readText, readU32, readValue, tooLarge } from "./fields.ts";
 import { checkFirstBytes } from "./first-bytes.ts";
 import { TENSOR_BLOCKS } from "./tables.ts";
@@ -138,10 +138,16 @@ function* readTensor() {
 function* measured<R>(parser: Parser<R>, measure: { bytes: number }): Parser<R> {
   let step = parser.next();
   while (!step.done) {
-    measure.bytes += "skip" in step.value ? step.value.skip : step.value.read;
-    step = parser.next(yield step.value);
+    const answer = yield step.value;
+    measure.bytes += bytesOf(step.value, answer);
+    step = parser.next(answer);
   }
   return step.value;
+}
+
+function bytesOf(ask: Ask, answer: DataView): number {
+  if ("texts" in ask) return passedTexts(answer).bytes;
+  return "skip" in ask ? ask.skip : ask.read;
 }
 
 function weightOf(value: GgufValue | undefined): number {
