@@ -14,6 +14,7 @@ import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
+const PATIENT = { timeout: 10_000 };
 const ENGINES = 20;
 
 it("takes over twenty engines, each with its process and port", async () => {
@@ -114,11 +115,13 @@ it("holds the weights of an adopted engine before anything else, so that no quot
   expect(await store.list()).toMatchObject([{ source, inUse: true }]);
   const { sha256 = "" } = before.status?.model ?? {};
   expect(existsSync(realpathSync(join(dir, "blobs", "sha256", sha256)))).toBe(true);
-  await vi.waitFor(async () =>
-    expect((await bench.replica("chat-0-q"))?.status).toMatchObject({
-      phase: "Ready",
-      pid: before.status?.pid,
-      model: before.status?.model,
-    }),
+  await vi.waitFor(
+    async () =>
+      expect((await bench.replica("chat-0-q"))?.status).toMatchObject({
+        phase: "Ready",
+        pid: before.status?.pid,
+        model: before.status?.model,
+      }),
+    PATIENT,
   );
 });

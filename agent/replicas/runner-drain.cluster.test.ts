@@ -8,6 +8,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
+const PATIENT = { timeout: 10_000 };
 const STREAM_TOKENS = 6_000;
 
 function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
@@ -44,8 +45,9 @@ it(
     const gone = vi
       .waitFor(() => expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH"), { timeout: 30_000 })
       .then(() => order.push("ended"));
-    await vi.waitFor(async () =>
-      expect((await bench.slice("chat-0-s"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
+    await vi.waitFor(
+      async () => expect((await bench.slice("chat-0-s"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
+      PATIENT,
     );
     expect(order).toEqual([]);
     expect(await text).toContain('"stop":true');
@@ -118,6 +120,9 @@ it(
     await vi.waitFor(() => expect(second.runner.snapshot()).toEqual([]), { timeout: 15_000 });
     expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
     expect(existsSync(`${bench.stateDir}/engines/${metadata.uid}`)).toBe(false);
-    await vi.waitFor(() => expect(existsSync(`${bench.stateDir}/desired/${metadata.uid}.json`)).toBe(false));
+    await vi.waitFor(
+      () => expect(existsSync(`${bench.stateDir}/desired/${metadata.uid}.json`)).toBe(false),
+      PATIENT,
+    );
   }),
 );

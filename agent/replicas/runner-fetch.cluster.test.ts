@@ -9,6 +9,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
+const PATIENT = { timeout: 10_000 };
 const quick = { fetchRetryFirstMs: 200 };
 
 async function startServer(listener: RequestListener): Promise<{ readonly url: string } & AsyncDisposable> {
@@ -105,7 +106,7 @@ it(
     await vi.waitFor(async () => expect(await bench.replica("chat-0-y")).toBeUndefined(), {
       timeout: 10_000,
     });
-    await vi.waitFor(() => expect(closed).toHaveBeenCalled());
-    await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]));
+    await vi.waitFor(() => expect(closed).toHaveBeenCalled(), PATIENT);
+    await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);
   }),
 );

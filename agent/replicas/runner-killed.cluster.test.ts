@@ -9,6 +9,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 
 const canRun = findLlamaServer() !== undefined && process.platform === "linux";
 const it = canRun ? test : test.skip;
+const PATIENT = { timeout: 10_000 };
 
 /** Engines started for this state folder and alive now, by the mark in their environment; the keepers carry it too. */
 function enginesOf(stateDir: string): number[] {
@@ -63,7 +64,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     child.kill("SIGKILL");
     await once(child, "exit");
     // A wrapper script that forks looks like a second engine for a moment; a real one would stay.
-    await vi.waitFor(() => expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1));
+    await vi.waitFor(() => expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1), PATIENT);
     const left = enginesOf(bench.stateDir);
     const next = await bench.startAgent();
     const ready = await bench.untilPhase(name, "Ready");

@@ -7,6 +7,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
+const PATIENT = { timeout: 10_000 };
 const quick = { startBaseMs: 400, startPerGiBMs: 0, startMaxFactor: 1, outsideMs: 300 };
 
 function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
@@ -24,7 +25,7 @@ it(
     const path = `${bench.place.root}/not-there`;
     const agent = await bench.startAgent({
       llamaServer: path,
-      timings: quick,
+      timings: { outsideMs: 300 },
       drivers: bench.drivers(path, ""),
     });
     await bench.createReplica("chat-0-a");
@@ -103,6 +104,7 @@ it(
           stranger.once("error", reject);
           stranger.listen(port, "127.0.0.1", () => resolve());
         }),
+      PATIENT,
     );
     await bench.startAgent();
     await vi.waitFor(

@@ -5,6 +5,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
+const PATIENT = { timeout: 10_000 };
 
 it("starts an engine, announces it, and takes it out at once when it dies", async () => {
   const cluster = sharedCluster();
@@ -59,12 +60,12 @@ it("is taken over by the next agent with the same process, announced all the tim
     const footprintBytes = expect.any(Number);
     expect(found?.status).toMatchObject({ contextPerSlot: 512, memory: { footprintBytes } });
     return found;
-  });
+  }, PATIENT);
   const sliceBefore = await bench.slice("chat-0-b");
   await first.end();
   const second = await bench.startAgent();
   expect(second.runner.snapshot()).toMatchObject([{ pid: before?.status?.pid }]);
-  await vi.waitFor(() => expect(second.runner.snapshot()).toMatchObject([{ phase: "Ready" }]));
+  await vi.waitFor(() => expect(second.runner.snapshot()).toMatchObject([{ phase: "Ready" }]), PATIENT);
   const after = await bench.replica("chat-0-b");
   expect(after?.status).toEqual(before?.status);
   expect((await bench.slice("chat-0-b"))?.metadata.resourceVersion).toBe(
@@ -88,6 +89,6 @@ it("drains on deletion and lets the object go when nothing is left", async () =>
   await bench.untilPhase("chat-0-c", "Draining");
   await vi.waitFor(async () => expect(await bench.replica("chat-0-c")).toBeUndefined(), { timeout: 15_000 });
   expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
-  await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]));
+  await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);
   expect((await bench.slice("chat-0-c"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });
 });

@@ -215,11 +215,9 @@ test("a vocabulary of 150,000 texts passes through without being kept", () => {
     "tokenizer.chat_template": text("x".repeat(100_000)),
   });
   const reader = createGgufReader();
-  const started = performance.now();
   let progress = reader.feed(large.subarray(0, 1));
   for (let at = 1; at < large.length && !progress.done; at += 65_536)
     progress = reader.feed(large.subarray(at, at + 65_536));
-  expect(performance.now() - started).toBeLessThan(2000);
   if (!progress.done) throw new Error("not done");
   expect(progress.header.metadata.get("tokenizer.ggml.tokens")).toEqual({ count: 150_000 });
   expect(progress.header.metadata.has("tokenizer.chat_template")).toBe(false);

@@ -64,6 +64,25 @@ test("a fresh agent takes back nothing that it has not looked at", () => {
   expect(replicaStatus(plan, nothingKnown(), before, { generation: 1 }, time).model).toBeUndefined();
 });
 
+test("a footprint is shown when it has moved by more than five percent, and is that of the process that runs", () => {
+  const record = { runId: "a", revision: "r", port: 1, claimBytes: 9, startedAt: 0, drainSeconds: 1 };
+  const shown = (bytes: number | undefined, before?: number, pid = 7) => {
+    const footprint = bytes === undefined ? {} : { footprint: { lastAt: 0, bytes } };
+    const observed: Observed = { ...nothingKnown(), run: { at: "running", pid: 7 }, record, ...footprint };
+    const previous = before === undefined ? undefined : { pid, memory: { footprintBytes: before } };
+    const time = { now: 0, iso: "2026-01-01T00:00:00Z" };
+    return replicaStatus(plan, observed, previous, { generation: 1 }, time).memory;
+  };
+  expect(shown(undefined)).toEqual({ claimBytes: 9 });
+  expect(shown(1_000)).toEqual({ claimBytes: 9, footprintBytes: 1_000 });
+  expect(shown(1_049, 1_000)?.footprintBytes).toBe(1_000);
+  expect(shown(951, 1_000)?.footprintBytes).toBe(1_000);
+  expect(shown(1_051, 1_000)?.footprintBytes).toBe(1_051);
+  expect(shown(900, 1_000)?.footprintBytes).toBe(900);
+  expect(shown(undefined, 1_000)?.footprintBytes).toBe(1_000);
+  expect(shown(undefined, 1_000, 6)?.footprintBytes).toBeUndefined();
+});
+
 test("an event is due for a new phase and for a new trouble, not for every step of a phase", () => {
   const waiting: ReplicaPlan = { ...plan, phase: "Waiting", reason: "InsufficientMemory" };
   expect(isTransition(undefined, plan)).toBe(true);

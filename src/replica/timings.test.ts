@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { backoffMs, defaultTimings, fetchRetryMs, startDeadline, startProbeMs } from "./timings.ts";
+import {
+  backoffMs,
+  defaultTimings,
+  fetchRetryMs,
+  requestTimeoutMs,
+  startDeadline,
+  startProbeMs,
+} from "./timings.ts";
 
 const GIB = 1024 ** 3;
 
@@ -20,6 +27,10 @@ test("the time to become healthy grows with the weights and with progress, but n
   expect(startDeadline(defaultTimings, start)).toBe(140_000);
   expect(startDeadline(defaultTimings, { ...start, progressAt: 130_000 })).toBe(200_000);
   expect(startDeadline(defaultTimings, { ...start, progressAt: 9_000_000 })).toBe(560_000);
+});
+
+test("the first real request has time for the weights to come into memory", () => {
+  expect([0, 40 * GIB].map((bytes) => requestTimeoutMs(defaultTimings, bytes))).toEqual([30_000, 110_000]);
 });
 
 test("a young engine is asked often, an older one every quarter of a second", () => {

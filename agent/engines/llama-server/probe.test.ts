@@ -1,0 +1,53 @@
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import { expect, test } from "vitest";
+import type { EngineTarget } from "../engine.ts";
+import { probeHealth, probeRequest } from "./probe.ts";
+
+/** A server that answers as an engine does which is slow, busy or another one. */
+async function answering(listener: RequestListener) {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const target: EngineTarget = { host: "127.0.0.1", port, mode: "chat", modelAlias: "chat" };
+  return {
+    target,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+test("a health probe waits as long as the service says, longer and shorter than usual", async () => {
+  await using slow = await answering((_request, response) => {
+    setTimeout(() => response.end("{}"), 2_300);
+  });
+  expect(await probeHealth(slow.target, { timeoutMs: 15_000 })).toBe("healthy");
+  expect(await probeHealth(slow.target, { timeoutMs: 100 })).toEqual({
+    unhealthy: "no answer within 100 ms",
+  });
+});
+
+test("a real request waits as long as it is told, and asks for the service's own model", async () => {
+  const asked: unknown[] = [];
+  await using silent = await answering((request, response) => {
+    if (request.url === "/v1/models") response.end(JSON.stringify({ data: [{ id: "chat" }] }));
+    else request.on("data", (body: Buffer) => asked.push(JSON.parse(body.toString())));
+  });
+  expect(await probeRequest(silent.target, { timeoutMs: 100 })).toEqual({
+    failed: "no answer within 100 ms",
+  });
+  expect(asked).toMatchObject([{ model: "chat", max_tokens: 1 }]);
+});
+
+test("whoever answers under another name is not the engine", async () => {
+  await using stranger = await answering((_request, response) =>
+    response.end(JSON.stringify({ data: [{ id: "other" }], choices: [] })),
+  );
+  expect(await probeRequest(stranger.target)).toEqual({
+    failed: `port ${stranger.target.port} is answered by a server of other, not of chat`,
+  });
+});
