@@ -3,9 +3,9 @@ import { type Command, InvalidArgumentError } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
-import { createJsonLog } from "./json-log.ts";
-import { whenStdinEnds } from "./stdin-lifetime.ts";
-import { listenForStop } from "./stop-signals.ts";
+import { createJsonLog } from "./program/json-log.ts";
+import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { listenForStop } from "./program/stop-signals.ts";
 
 interface AgentFlags {
   readonly config?: string;

@@ -2,9 +2,9 @@
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
 import { runController } from "../controller/main.ts";
-import { createJsonLog, LOG_LEVELS } from "./json-log.ts";
-import { whenStdinEnds } from "./stdin-lifetime.ts";
-import { listenForStop } from "./stop-signals.ts";
+import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
+import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { listenForStop } from "./program/stop-signals.ts";
 
 interface ControllerFlags {
   readonly logLevel: string;

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { type DemoOptions, parseDemoOptions } from "./demo/options.ts";
 import { type DemoResult, type RunningDemo, runDemo } from "./demo/run.ts";
 import { createScreen } from "./demo/screen.ts";
-import { listenForStop, whenAborted } from "./stop-signals.ts";
+import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 /** Options and action of the verb. */
 export function configureDemo(command: Command): void {

@@ -1,7 +1,7 @@
 /** Reads the command line, loads the one verb it names, and turns its end into an exit code. */
 import { Command } from "commander";
-import { readPackageVersion } from "./package-version.ts";
-import { reportFailure } from "./report.ts";
+import { readPackageVersion } from "./program/package-version.ts";
+import { reportFailure } from "./program/report.ts";
 import { verbs } from "./verbs.ts";
 
 /** Runs one verb; resolves with the exit code, unless the verb set one itself. */

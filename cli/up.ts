@@ -7,8 +7,8 @@ import { startDetached } from "./control-plane/detach.ts";
 import { openControlPlane } from "./control-plane/open.ts";
 import { findClusterParts } from "./control-plane/parts.ts";
 import { findSession, type SessionInfo } from "./control-plane/session.ts";
-import { listenForStop, whenAborted } from "./stop-signals.ts";
-import { createTerminalLog } from "./terminal-log.ts";
+import { listenForStop, whenAborted } from "./program/stop-signals.ts";
+import { createTerminalLog } from "./program/terminal-log.ts";
 
 interface UpOptions {
   readonly dir: string;

@@ -4,7 +4,7 @@ import { closeSync, mkdirSync, openSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/errors.ts";
-import { packageRoot } from "../package-root.ts";
+import { packageRoot } from "../program/package-root.ts";
 import { tailOf } from "./process/log-tail.ts";
 import { findSession, type SessionInfo } from "./session.ts";
 import { ensureFolder } from "./state/folder.ts";

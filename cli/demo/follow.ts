@@ -10,7 +10,7 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import { silentLog } from "../terminal-log.ts";
+import { silentLog } from "../program/terminal-log.ts";
 import type { Screen } from "./screen.ts";
 
 export interface Followed {

@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import type { ZodType } from "zod";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { packageRoot } from "../package-root.ts";
+import { packageRoot } from "../program/package-root.ts";
 
 export const DEMO_NAMESPACE = "default";
 

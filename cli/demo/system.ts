@@ -8,7 +8,7 @@ import { readPartsConfig } from "../control-plane/config.ts";
 import { findLlamaServer } from "../control-plane/llama-server.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
-import { createTerminalLog } from "../terminal-log.ts";
+import { createTerminalLog } from "../program/terminal-log.ts";
 import { type Child, logTail, startChild } from "./children.ts";
 
 export interface DemoSystem {

@@ -6,7 +6,7 @@ import path from "node:path";
 import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { openControlPlane } from "../../cli/control-plane/open.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
-import { createTerminalLog } from "../../cli/terminal-log.ts";
+import { createTerminalLog } from "../../cli/program/terminal-log.ts";
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { API_VERSION } from "../../src/api/group.ts";

@@ -1,7 +1,7 @@
 /** An installation of its own, made from the sources as they are now: what users run, and nothing that changes meanwhile. */
 import { copyFile, mkdir } from "node:fs/promises";
 import path from "node:path";
-import { packageRoot } from "../../cli/package-root.ts";
+import { packageRoot } from "../../cli/program/package-root.ts";
 import { bundleInto } from "../bundle.ts";
 
 /** Bundle, start program and package.json into `dir`; resolves with the program. */

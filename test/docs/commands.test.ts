@@ -1,6 +1,6 @@
 /** What the pages tell readers to type exists: verbs, scripts, options, exit codes. */
 import { expect, test } from "vitest";
-import { exitCodes } from "../../cli/exit-codes.ts";
+import { exitCodes } from "../../cli/program/exit-codes.ts";
 import { verbs } from "../../cli/verbs.ts";
 import type { ErrorEntry } from "../../src/errors/entry.ts";
 import { errorCatalogue } from "../../src/errors.ts";

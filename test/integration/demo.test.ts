@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { machineAddress } from "../../cli/demo/address.ts";
-import { packageRoot } from "../../cli/package-root.ts";
+import { packageRoot } from "../../cli/program/package-root.ts";
 import { createNamespacePair, type NamespacePair } from "../cluster/network-namespace.ts";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
 import { processesNaming } from "../system/leftovers.ts";

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { packageRoot } from "../../cli/package-root.ts";
+import { packageRoot } from "../../cli/program/package-root.ts";
 
 export interface Part extends AsyncDisposable {
   readonly pid: number;

@@ -1,6 +1,6 @@
 /** The log of controller and agent: pino, one JSON line per decision or change, on standard error. */
 import { pino } from "pino";
-import type { Log } from "../src/ports.ts";
+import type { Log } from "../../src/ports.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

@@ -1,7 +1,7 @@
 /** Turns whatever a verb threw into the lines a person reads and the exit code a script reads. */
 import { CommanderError } from "commander";
 import { ZodError } from "zod";
-import { type ErrorCode, MetalbridgeError } from "../src/errors.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export interface Report {

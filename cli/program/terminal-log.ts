@@ -1,5 +1,5 @@
 /** A log for people at a terminal: time, level when it matters, sentence, then the data as key=value. */
-import type { Log } from "../src/ports.ts";
+import type { Log } from "../../src/ports.ts";
 
 type Write = (line: string) => void;
 
