@@ -86,7 +86,8 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
     [Symbol.asyncDispose]: async () => {
       await Promise.all([agent.kill("SIGTERM"), controller.kill("SIGTERM")]);
       killEngines(stateDir);
-      await rm(dir, { recursive: true, force: true });
+      // The keepers of killed engines still write how they ended.
+      await rm(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     },
   };
 }
