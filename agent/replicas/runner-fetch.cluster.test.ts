@@ -54,7 +54,7 @@ it(
     isThere = true;
     const ready = await bench.untilPhase("chat-0-w", "Ready");
     const sha256 = createHash("sha256").update(weights).digest("hex");
-    expect(ready.status?.model).toEqual({ sizeBytes: weights.length, sha256 });
+    expect(ready.status?.model).toMatchObject({ sizeBytes: weights.length, sha256, gguf: { layerCount: 2 } });
     expect(ready.status?.progress).toBeUndefined();
   }),
 );

@@ -87,11 +87,14 @@ test("the quota removes what was used longest ago, never what is in use, and ref
     [source(1), true],
     [source(3), false],
   ]);
-  at.store.hold("replica-3", contentsOf(await at.store.fetch({ source: source(3) }, fetchOptions())));
+  const third = await at.store.fetch({ source: source(3) }, fetchOptions());
+  at.store.hold("replica-3", contentsOf(third));
   await expect(at.store.fetch({ source: source(4) }, fetchOptions())).rejects.toMatchObject({
     code: "DiskFull",
     message: expect.stringMatching(/quota of 2\.4 MiB/),
   });
+  at.store.hold("replica-1", contentsOf(first, undefined, third));
+  expect((await at.store.list()).map((model) => model.inUse)).toEqual([true, true]);
   expect(await at.store.remove(source(1))).toBe(false);
   at.store.release("replica-1");
   await at.store.fetch({ source: source(4) }, fetchOptions());

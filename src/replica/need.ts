@@ -1,5 +1,5 @@
 /** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process really takes. */
-import type { ErrorCode } from "../errors.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../errors.ts";
 import type { Desired, Observed, RunRecord } from "./observed.ts";
 
 export type Need =
@@ -14,7 +14,8 @@ export function needOf({ claimBytes }: Desired, { model }: Observed): Need {
   if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
   if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
   const message = "neither the controller nor the model's own files tell how much memory it needs";
-  return own ?? { at: "unknown", code: "ClaimUnknown", message };
+  const error = new MetalbridgeError("ClaimUnknown", message);
+  return own ?? { at: "unknown", code: error.code, message: describeError(error) };
 }
 
 /**

@@ -43,10 +43,10 @@ export function ownClaim(
   draft: ModelFacts | undefined,
 ): OwnClaim {
   const problem = found.problem ?? draft?.problem;
-  if (problem !== undefined) return { at: "unknown", ...problem };
+  if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   if (found.gguf === undefined || (draft !== undefined && draft.gguf === undefined)) {
     const message = "only a GGUF file tells how much memory it needs, and the model has none";
-    return { at: "unknown", code: "ClaimUnknown", message };
+    return unknown(new MetalbridgeError("ClaimUnknown", message));
   }
   try {
     const files = { projectorSizeBytes: found.projectorBytes, draft: draft?.gguf };
@@ -54,6 +54,10 @@ export function ownClaim(
     return { at: "estimated", bytes: totalBytes };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
-    return { at: "unknown", code: error.code, message: describeError(error) };
+    return unknown(error);
   }
+}
+
+function unknown(error: MetalbridgeError): OwnClaim {
+  return { at: "unknown", code: error.code, message: describeError(error) };
 }
