@@ -7,8 +7,8 @@ import {
 } from "../../src/api/conditions.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
+import { formatBytes } from "../../src/bytes.ts";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
-import { formatBytes } from "../../src/placement/bytes.ts";
 import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { MemoryReading } from "../host/reader.ts";

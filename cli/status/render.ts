@@ -1,5 +1,5 @@
 /** The overview as one screen of text. Pure; colour is the caller's choice. */
-import { formatBytes } from "../../src/placement/bytes.ts";
+import { formatBytes } from "../../src/bytes.ts";
 import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
 
 type Row = readonly string[];

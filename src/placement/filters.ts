@@ -1,7 +1,7 @@
 /** The filters of placement, in order: a host that fails a later one is the nearer miss. A new filter is one entry. */
 import { selectorMatches } from "../api/fields/kubernetes.ts";
+import { formatBytes } from "../bytes.ts";
 import type { ErrorCode } from "../errors.ts";
-import { formatBytes } from "./bytes.ts";
 import type { Demand, HostFacts } from "./types.ts";
 
 /** How long a host that refused a replica is not asked again. */

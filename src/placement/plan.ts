@@ -1,5 +1,5 @@
 /** The planner of placement: which host takes which slot, and for every slot without a host, why not. Pure and total. */
-import { formatBytes } from "./bytes.ts";
+import { formatBytes } from "../bytes.ts";
 import { type FilterContext, filters, missingBytes, REFUSAL_MS } from "./filters.ts";
 import { rateHost } from "./scores.ts";
 import type {

@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { needOf, readableMemory, reservationOf } from "./need.ts";
+import { needOf, reservationOf } from "./need.ts";
 import type { ModelState, Observed, RunRecord } from "./observed.ts";
 import { nothingKnown, SERVE } from "./testing/facts.ts";
 
-const GIB = 1024 ** 3;
 type Stored = Extract<ModelState, { at: "stored" }>;
 
 function withModel(more: Partial<Stored>): Observed {
@@ -66,14 +65,4 @@ test("what is reserved is never less than any of the figures that are known", ()
       expect(held).toBe(Math.max(claimBytes, bytes, footprint));
     }),
   );
-});
-
-test("memory is written so that people can compare it", () => {
-  expect([41.2 * GIB, 96 * GIB, 64 * 1024 ** 2, 0, 1].map(readableMemory)).toEqual([
-    "41.2 GiB",
-    "96 GiB",
-    "64 MiB",
-    "0 MiB",
-    "1 MiB",
-  ]);
 });

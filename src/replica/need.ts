@@ -29,12 +29,3 @@ export function reservationOf(desired: Desired, observed: Observed, record: RunR
   const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
   return mayShrink ? wanted : Math.max(wanted, record.claimBytes);
 }
-
-/** Bytes as people read them in a sentence about memory. */
-export function readableMemory(bytes: number): string {
-  if (bytes < GIB) return `${Math.ceil(bytes / MIB)} MiB`;
-  return `${Number((bytes / GIB).toFixed(1))} GiB`;
-}
-
-const MIB = 1024 ** 2;
-const GIB = 1024 ** 3;

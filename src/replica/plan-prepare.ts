@@ -1,6 +1,7 @@
 /** No process yet: weights, runtime and memory are made sure of, in this order, before anything is started. */
+import { formatBytes } from "../bytes.ts";
 import type { ErrorCode } from "../errors.ts";
-import { needOf, readableMemory } from "./need.ts";
+import { needOf } from "./need.ts";
 import type { Desired, ModelState, Observed } from "./observed.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
@@ -179,8 +180,8 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
   if (othersBytes + needBytes <= budgetBytes) return undefined;
   const left = Math.max(0, budgetBytes - othersBytes);
   const message =
-    `the engine needs ${readableMemory(needBytes)}, ` +
-    `${readableMemory(left)} of ${readableMemory(budgetBytes)} left on this host; ` +
+    `the engine needs ${formatBytes(needBytes)}, ` +
+    `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
     "stop or move another service, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
 }
@@ -199,7 +200,7 @@ function start(claimBytes: number, timings: Timings): ReplicaPlan {
   return {
     phase: "Admitting",
     reason: "AdmittingMemory",
-    message: `reserving ${readableMemory(claimBytes)} and a port`,
+    message: `reserving ${formatBytes(claimBytes)} and a port`,
     steps: [
       { do: "reserve", claimBytes, because: "the claim fits into the host's budget" },
       { do: "start", because: "weights, memory and port are there" },

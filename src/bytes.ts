@@ -3,10 +3,10 @@
 const GIB = 1024 ** 3;
 const MIB = 1024 ** 2;
 
-/** "41.2 GiB", "512 MiB": one digit, and never "0 GiB" for something that is there. */
+/** "41.2 GiB", "512 MiB": one digit, and never "0 MiB" for something that is there. */
 export function formatBytes(bytes: number): string {
   if (Math.abs(bytes) >= GIB) return `${trim(bytes / GIB)} GiB`;
-  return `${trim(bytes / MIB)} MiB`;
+  return bytes > 0 && bytes < MIB / 10 ? "0.1 MiB" : `${trim(bytes / MIB)} MiB`;
 }
 
 function trim(value: number): string {
