@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
+import { glance } from "./glance.ts";
 import { ask } from "./http.ts";
 import { createLlamaServerDriver } from "./llama-server/driver.ts";
 
@@ -38,6 +39,29 @@ describe("a probe of an engine that", () => {
     await using server = await serve(answer);
     const reply = await ask({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 200 });
     expect(reply).toEqual({ failed: expect.stringContaining(why) });
+  });
+
+  it.each<[string, (socket: Socket) => void, string]>([
+    ["accepts and never answers", () => {}, "no answer within 200 ms"],
+    ["stops in the middle of an answer", (socket) => socket.write(http("half")), "no answer within 200 ms"],
+    ["closes at once", (socket) => socket.end(), "the connection was closed without an answer"],
+    ["resets", (socket) => socket.resetAndDestroy(), "the connection was closed without an answer"],
+    ["speaks no HTTP", (socket) => socket.end("SSH-2.0\r\n"), "the answer is not HTTP"],
+    ["answers without end", (socket) => socket.end(http("x".repeat(5 << 20))), "the answer is too large"],
+  ])("%s is seen at a glance", async (_name, answer, why) => {
+    await using server = await serve(answer);
+    const reply = await glance({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 200 });
+    expect(reply).toEqual({ failed: why });
+  });
+
+  it("answers is read whole, with its status, on a connection of its own", async () => {
+    const body = "é".repeat(9_000);
+    await using server = await serve((socket) => socket.end(http(body).replace("200 OK", "503 Busy")));
+    for (let count = 1; count <= 3; count += 1) {
+      const reply = await glance({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 1_000 });
+      expect(reply).toEqual({ status: 503, body: expect.stringMatching(/^.{9000,}$/) });
+      expect(server.sockets.size).toBe(count);
+    }
   });
 
   it("is another server's is not healthy, not idle and not ours", async () => {

@@ -61,7 +61,8 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
 
 class Late extends Error {}
 
-function sentence(error: Error, timeoutMs: number): string {
+/** Why there was no answer, as people would say it. */
+export function sentence(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
   if (error instanceof Late) return `no answer within ${timeoutMs} ms`;
   if (code === "ECONNREFUSED") return "nobody listens on the port";

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type Gauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
 import type { EngineTarget, Health, RequestResult } from "../engine.ts";
+import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
@@ -13,7 +14,8 @@ export async function probeHealth(
   target: EngineTarget,
   options: { readonly timeoutMs?: number } = {},
 ): Promise<Health> {
-  const reply = await get(target, "/health", options.timeoutMs);
+  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+  const reply = await glance({ ...address(target), path: "/health", timeoutMs });
   if ("failed" in reply) return { unhealthy: reply.failed };
   if (reply.status === 200) return "healthy";
   if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
@@ -99,8 +101,8 @@ function describe(reply: Answer): string {
   return `HTTP ${reply.status}: ${text.trim().slice(0, 300)}`;
 }
 
-function get(target: EngineTarget, path: string, timeoutMs = PROBE_TIMEOUT_MS): Promise<Reply> {
-  return ask({ ...address(target), path, timeoutMs });
+function get(target: EngineTarget, path: string): Promise<Reply> {
+  return ask({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
 }
 
 async function getJson(target: EngineTarget, path: string): Promise<unknown> {

@@ -1,0 +1,47 @@
+/** The cheapest question to an engine: one GET on a bare socket. Asked of every engine every few seconds, for months. */
+import { connect } from "node:net";
+import { type Answer, type Ask, sentence } from "./http.ts";
+
+const LARGEST_ANSWER = 64 * 1024;
+/** All sockets read into it: what arrives is taken out before the next read. */
+const arrived = Buffer.allocUnsafeSlow(4 * 1024);
+
+/** As `ask`, for short answers: a fresh connection, which the server is told to close. A chunked body comes as it is sent. */
+export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly failed: string }> {
+  return new Promise((resolve) => {
+    let text = "";
+    const finish = (answer: Answer | { readonly failed: string }): void => {
+      clearTimeout(late);
+      socket.destroy();
+      resolve(answer);
+    };
+    const take = (count: number): boolean => {
+      text += arrived.toString("utf8", 0, count);
+      if (text.length > LARGEST_ANSWER) finish({ failed: "the answer is too large" });
+      return true;
+    };
+    const { host, port } = what;
+    const socket = connect({ host, port, onread: { buffer: arrived, callback: take } });
+    const late = setTimeout(
+      () => finish({ failed: `no answer within ${what.timeoutMs} ms` }),
+      what.timeoutMs,
+    );
+    socket.on("error", (error) => finish({ failed: sentence(error, what.timeoutMs) }));
+    socket.on("end", () => finish(parse(text)));
+    socket.write(requestFor(what));
+  });
+}
+
+function requestFor({ host, port, path, apiKey }: Omit<Ask, "body">): string {
+  const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  const authorization = apiKey === undefined ? "" : `Authorization: Bearer ${apiKey}\r\n`;
+  return `GET ${path} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}Connection: close\r\n\r\n`;
+}
+
+function parse(text: string): Answer | { readonly failed: string } {
+  if (text === "") return { failed: "the connection was closed without an answer" };
+  const status = /^HTTP\/1\.[01] (\d{3})/.exec(text)?.[1];
+  if (status === undefined) return { failed: "the answer is not HTTP" };
+  const head = text.indexOf("\r\n\r\n");
+  return { status: Number(status), body: head === -1 ? "" : text.slice(head + 4) };
+}
