@@ -1,7 +1,9 @@
-import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
@@ -46,3 +48,23 @@ test("crds prints YAML that names all four kinds", () => {
   const names = [...stdout.matchAll(/^ {4}kind: (\w+)$/gm)].map(([, kind]) => kind);
   expect(names).toEqual(expect.arrayContaining(["Model", "InferenceService", "InferenceReplica", "Host"]));
 });
+
+test.skipIf(process.platform !== "linux")(
+  "the agent becomes a small Node under the same pid, keeps Node's own options, and logs to standard error (needs /proc)",
+  async () => {
+    const stateDir = mkdtempSync(path.join(tmpdir(), "metalbridge-small-"));
+    const config = ["--state-dir", stateDir, "--kubeconfig", "/nonexistent", "--host-name", "small"];
+    const args = ["--no-deprecation", program, "agent", ...config];
+    const agent = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const text = { stdout: "", stderr: "" };
+    agent.stdout.on("data", (chunk) => (text.stdout += chunk));
+    agent.stderr.on("data", (chunk) => (text.stderr += chunk));
+    await vi.waitFor(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/), 10_000);
+    const running = readFileSync(`/proc/${agent.pid}/cmdline`, "utf8").split("\0");
+    expect(running).toEqual(expect.arrayContaining(["--optimize-for-size", ...args]));
+    agent.kill("SIGTERM");
+    expect(await once(agent, "exit")).toEqual([0, null]);
+    expect(text.stdout).toBe("");
+    rmSync(stateDir, { recursive: true });
+  },
+);

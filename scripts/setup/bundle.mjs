@@ -12,7 +12,10 @@ export function bundleIsFresh(root) {
 }
 
 function newestMs(root) {
-  const files = [join(root, "package-lock.json"), join(root, "scripts", "build.ts")];
+  const makers = ["bundle.ts", "lean-client-node.ts", "lean-zod.ts"].map((name) =>
+    join(root, "scripts", name),
+  );
+  const files = [join(root, "package-lock.json"), ...makers];
   for (const folder of SOURCES.map((name) => join(root, name)).filter(existsSync)) {
     for (const name of readdirSync(folder, { recursive: true })) {
       if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(join(folder, name));
