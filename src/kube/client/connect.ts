@@ -119,18 +119,20 @@ class Connection {
   async #sendOnce(request: RawRequest, use: Use, deadline: Deadline): Promise<Head> {
     const generation = this.#credentials.generation();
     let credential: Credential;
+    let agent: ReturnType<SocketPool["agentFor"]>;
     try {
       credential = await this.#credentials.current();
+      agent = this.#pool.agentFor(credential, use); // throws on a certificate that is being rewritten right now
     } catch (error) {
       return { ok: false, failure: credentialFailure(error), generation };
     }
     const { signal } = deadline;
     const exchange: Exchange = { ...request, userAgent: request.userAgent ?? this.#userAgent, signal };
-    let opened = await openExchange(exchange, credential, this.#pool.agentFor(credential, use));
+    let opened = await openExchange(exchange, credential, agent);
     // A POST is not repeated: it may have been carried out.
     if (!opened.ok && opened.isStaleSocket && request.method !== "POST" && !signal.aborted) {
       this.#pool.dropIdle();
-      opened = await openExchange(exchange, credential, this.#pool.agentFor(credential, use));
+      opened = await openExchange(exchange, credential, agent);
     }
     if (!opened.ok) return { ok: false, failure: this.#networkFailure(opened.error, deadline), generation };
     return this.#headOf(opened.response, generation, deadline);

@@ -1,6 +1,7 @@
 /** Headers and TLS settings for the next request, renewed from their files and plugins without a restart. */
 import type { RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import { boundPlugins } from "./exec-plugin.ts";
 import { type KubeconfigSource, loadKubeconfig } from "./kubeconfig.ts";
 
 export interface Credential {
@@ -30,9 +31,22 @@ export interface Credentials {
 const PLUGIN_TIMEOUT_MS = 30_000;
 const RELOAD_PAUSE_MS = 2_000;
 
+export interface CredentialSource extends KubeconfigSource {
+  /** For one run of an exec plugin; it is then killed. */
+  readonly pluginTimeoutMs?: number;
+}
+
 /** Loads once, throwing MetalbridgeError; later failures keep what was loaded last. */
-export function openCredentials(source: KubeconfigSource): Credentials {
-  let config = loadKubeconfig(source);
+export function openCredentials(source: CredentialSource): Credentials {
+  const { pluginTimeoutMs = PLUGIN_TIMEOUT_MS } = source;
+  const load = (): KubeConfig => {
+    const loaded = loadKubeconfig(source);
+    boundPlugins(loaded, pluginTimeoutMs);
+    return loaded;
+  };
+  let config = load();
+  /** Shared by all who ask meanwhile: each question may be a run of a plugin. */
+  let asked: { readonly of: KubeConfig; readonly answer: Promise<Credential> } | undefined;
   let generation = 1;
   let loadedAtMs = performance.now();
 
@@ -41,7 +55,7 @@ export function openCredentials(source: KubeconfigSource): Credentials {
     if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
     loadedAtMs = performance.now();
     try {
-      config = loadKubeconfig(source);
+      config = load();
     } catch {
       return false; // half-written or gone for the moment: the next 401 tries again
     }
@@ -54,7 +68,7 @@ export function openCredentials(source: KubeconfigSource): Credentials {
     loadedAtMs = performance.now();
     const before = placeOf(config);
     try {
-      config = loadKubeconfig(source);
+      config = load();
     } catch {
       return false;
     }
@@ -63,8 +77,19 @@ export function openCredentials(source: KubeconfigSource): Credentials {
     return true;
   };
 
+  const current = (): Promise<Credential> => {
+    if (asked?.of === config) return asked.answer;
+    const own = { of: config, answer: credentialOf(config, pluginTimeoutMs) };
+    asked = own;
+    const forget = () => {
+      if (asked === own) asked = undefined;
+    };
+    own.answer.then(forget, forget);
+    return own.answer;
+  };
+
   return {
-    current: () => credentialOf(config),
+    current,
     reloadSince,
     reloadIfMoved,
     generation: () => generation,
@@ -77,9 +102,9 @@ function placeOf(config: KubeConfig): string {
   return JSON.stringify(config.getCurrentCluster() ?? null);
 }
 
-async function credentialOf(config: KubeConfig): Promise<Credential> {
+async function credentialOf(config: KubeConfig, pluginTimeoutMs: number): Promise<Credential> {
   const options: RequestOptions & { headers: Record<string, string> } = { headers: {} };
-  await within(PLUGIN_TIMEOUT_MS, config.applyToHTTPSOptions(options));
+  await within(pluginTimeoutMs, config.applyToHTTPSOptions(options));
   const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth, agent } = options;
   const headers = { ...options.headers };
   if (typeof auth === "string") headers.Authorization = `Basic ${Buffer.from(auth).toString("base64")}`;

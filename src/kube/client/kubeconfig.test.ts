@@ -1,7 +1,7 @@
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MetalbridgeError } from "../../errors.ts";
 import { explainFailure } from "../errors.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
@@ -136,6 +136,37 @@ describe("credentials", () => {
     const user = { "client-certificate-data": "Z2FyYmFnZQ==", "client-key-data": "Z2FyYmFnZQ==" };
     const connection = await connect({ kubeconfigPath: await kubeconfig({ user }) });
     expect(await createClient(connection).get(CONFIG_MAPS, { name: "a" })).toMatchObject({ ok: false });
+    const { signal } = new AbortController();
+    const watch = { method: "GET", path: "/api", timeoutMs: 1_000, signal } as const;
+    expect(await connection.stream(watch)).toMatchObject({
+      ok: false,
+      error: { kind: "unauthorized", reason: "CredentialUnavailable" },
+    });
     connection.close();
   });
+
+  it("of a plugin named relative to the kubeconfig are found there", async () => {
+    await writePlugin("plugin", `echo '{"status":{"token":"t"}}'`);
+    const credentials = openCredentials({
+      kubeconfigPath: await kubeconfig({ user: { exec: { command: "./plugin" } } }),
+    });
+    expect((await credentials.current()).headers).toMatchObject({ Authorization: "Bearer t" });
+  });
+
+  it("are asked for once by all who wait, and a plugin that hangs is ended", async () => {
+    const runs = path.join(dir, "runs");
+    await writePlugin("hangs", `echo $$ >>'${runs}'; exec sleep 600`);
+    const user = { exec: { command: path.join(dir, "hangs") } };
+    const credentials = openCredentials({ kubeconfigPath: await kubeconfig({ user }), pluginTimeoutMs: 500 });
+    const both = await Promise.allSettled([credentials.current(), credentials.current()]);
+    expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    const [pid, ...more] = (await readFile(runs, "utf8")).trim().split("\n").map(Number);
+    expect(more).toEqual([]);
+    await vi.waitFor(() => expect(() => process.kill(pid ?? 0, 0)).toThrow(/ESRCH/));
+  });
 });
+
+async function writePlugin(name: string, body: string): Promise<void> {
+  await writeFile(path.join(dir, name), `#!/bin/sh\n${body}\n`);
+  await chmod(path.join(dir, name), 0o755);
+}

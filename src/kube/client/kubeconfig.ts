@@ -1,6 +1,6 @@
 /** Reading a kubeconfig with client-node's config part, and refusing one that cannot work with a sentence that says why. */
 import { readFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, isAbsolute, resolve } from "node:path";
 // The deep path on purpose: the package's index loads every generated API class (+50 MB resident).
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
@@ -38,6 +38,7 @@ function loadFile(config: KubeConfig, path: string): void {
     config.loadFromString(text);
     config.makePathsAbsolute(dirname(path));
     adoptTokenFiles(config, text, dirname(path));
+    placePlugins(config, dirname(path));
   } catch (cause) {
     throw invalid(`${path} is not a kubeconfig: ${messageOf(cause)}`, cause);
   }
@@ -67,6 +68,15 @@ function adoptTokenFiles(config: KubeConfig, text: string, folder: string): void
     const { token: _superseded, ...rest } = known;
     const absolute = tokenFile.startsWith("/") ? tokenFile : `${folder}/${tokenFile}`;
     config.users[index] = { ...rest, authProvider: { name: "tokenFile", config: { tokenFile: absolute } } };
+  }
+}
+
+// As kubectl does: `./plugin` lies beside the kubeconfig, `plugin` on PATH.
+function placePlugins(config: KubeConfig, folder: string): void {
+  for (const { exec } of config.users) {
+    const command: unknown = exec?.command;
+    if (typeof command !== "string" || !command.includes("/") || isAbsolute(command)) continue;
+    exec.command = resolve(folder, command);
   }
 }
 

@@ -70,7 +70,7 @@ function parsePage(text: string): Page | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
     const isList = typeof parsed === "object" && parsed !== null && "items" in parsed;
-    return isList ? (parsed as Page) : undefined;
+    return isList && (parsed.items === null || Array.isArray(parsed.items)) ? (parsed as Page) : undefined;
   } catch {
     return undefined;
   }
