@@ -25,6 +25,14 @@ describe("failures", () => {
     expect(explainFailure(failure).code).toBe(errorCode);
   });
 
+  it("never ask for a wait of more than a minute", () => {
+    for (const failure of [
+      failureOfResponse(429, { "retry-after": "4294967296" }, ""),
+      failureOfResponse(429, {}, status(429, "TooManyRequests", "m", { retryAfterSeconds: 1e9 })),
+    ])
+      expect(failure.retryAfterMs).toBe(60_000);
+  });
+
   it("carry how long to wait, from the header or the body", () => {
     expect(failureOfResponse(429, { "retry-after": "3" }, status(429, "")).retryAfterMs).toBe(3_000);
     expect(failureOfResponse(503, {}, status(503, "", "m", { retryAfterSeconds: 2 })).retryAfterMs).toBe(

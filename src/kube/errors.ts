@@ -16,6 +16,8 @@ interface Status {
 }
 
 const MAX_MESSAGE = 2_000;
+/** Whatever a server asks for: nobody is to wait for days, and a timer of weeks would fire at once. */
+const MAX_RETRY_AFTER_S = 60;
 
 /** The failure behind an HTTP response that is not 2xx. */
 export function failureOfResponse(
@@ -44,7 +46,7 @@ export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
     message: (known.message ?? `the API server answered ${code}`).slice(0, MAX_MESSAGE),
   };
   const seconds = known.details?.retryAfterSeconds;
-  return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: seconds * 1_000 };
+  return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: retryMs(seconds) };
 }
 
 /** The failure behind an exception of the network: refused, reset, timed out, certificate not trusted. */
@@ -150,7 +152,11 @@ function plainMessage(status: number, body: string): string {
 
 function parseRetryAfter(header: string | string[] | undefined): number | undefined {
   const seconds = Number(Array.isArray(header) ? header[0] : header);
-  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1_000 : undefined;
+  return Number.isFinite(seconds) && seconds > 0 ? retryMs(seconds) : undefined;
+}
+
+function retryMs(seconds: number): number {
+  return Math.min(seconds, MAX_RETRY_AFTER_S) * 1_000;
 }
 
 function describe(error: unknown): { code: string; message: string } {

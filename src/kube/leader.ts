@@ -48,15 +48,25 @@ export async function runLeaderElection(options: LeaderElectionOptions): Promise
 async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSinceMs: number): Promise<void> {
   const { log, name, identity, signal, onLead, onLost } = options;
   const leading = new AbortController();
+  const over = new AbortController();
+  const stop = () => over.abort();
+  if (signal.aborted) stop();
+  signal.addEventListener("abort", stop, { once: true });
   log.info({ lease: name, identity }, "leading");
+  let hasFailed = false;
   const work = Promise.resolve()
     .then(() => onLead(leading.signal))
-    .catch((err: unknown) => log.error({ err, lease: name }, "the leader's work failed"));
-  const because = await keepLeading(options, claim, heldSinceMs);
+    .catch((err: unknown) => {
+      log.error({ err, lease: name }, "the leader's work failed");
+      hasFailed = true; // to lead on without working would keep everybody else from it
+      stop();
+    });
+  const because = await keepLeading({ ...options, signal: over.signal }, claim, heldSinceMs);
+  signal.removeEventListener("abort", stop);
   leading.abort(new Error(because));
   log.info({ lease: name, identity, because }, "no longer leading");
   await work;
-  if (signal.aborted) await claim.release();
+  if (signal.aborted || hasFailed) await claim.release();
   onLost?.();
 }
 

@@ -1,6 +1,7 @@
 /** Complete lists, page by page, so that neither side holds more than a page of JSON at a time. */
 import { failureOfBadBody } from "../errors.ts";
 import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
+import { isNamed } from "../watch/parse-event.ts";
 import type { KubeConnection } from "./connect.ts";
 import { apiVersionOf, collectionPath, selectorQuery } from "./paths.ts";
 
@@ -69,8 +70,9 @@ async function listOnce<T extends KubeObject>(
 function parsePage(text: string): Page | undefined {
   try {
     const parsed: unknown = JSON.parse(text);
-    const isList = typeof parsed === "object" && parsed !== null && "items" in parsed;
-    return isList && (parsed.items === null || Array.isArray(parsed.items)) ? (parsed as Page) : undefined;
+    if (typeof parsed !== "object" || parsed === null || !("items" in parsed)) return undefined;
+    const { items } = parsed;
+    return items === null || (Array.isArray(items) && items.every(isNamed)) ? (parsed as Page) : undefined;
   } catch {
     return undefined;
   }

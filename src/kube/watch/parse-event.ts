@@ -32,7 +32,8 @@ export function parseWatchEvent<T extends KubeObject>(line: string): WatchEvent<
   }
 }
 
-function isNamed(object: unknown): boolean {
+/** What every object of a list or watch has at least. */
+export function isNamed(object: unknown): boolean {
   return hasVersion(object) && "name" in object.metadata && typeof object.metadata.name === "string";
 }
 

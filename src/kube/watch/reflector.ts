@@ -4,12 +4,12 @@ import type { Clock, Log } from "../../ports.ts";
 import { type BackoffOptions, backoffMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages } from "../client/list-pages.ts";
-import { collectionPath, selectorQuery } from "../client/paths.ts";
 import { explainFailure, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
 import { type Change, createStore } from "./store.ts";
 import { type WatchEnd, watchOnce } from "./watch-once.ts";
+import { watchPath } from "./watch-path.ts";
 
 export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly connection: KubeConnection;
@@ -34,8 +34,6 @@ const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
 const SILENCE_MS = 90_000;
 const LIST_TIMEOUT_MS = 30_000;
-const MIN_WATCH_S = 300;
-const MAX_RETRY_AFTER_MS = 60_000;
 
 /** Starts at once; ends, with its sockets and timers, when `signal` is aborted. */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
@@ -57,7 +55,6 @@ class ReflectorLoop<T extends KubeObject> {
   lastSignMs: number | undefined;
   interruptions = 0;
   readonly #options: ReflectorOptions<T>;
-  readonly #path: string;
   readonly #waiters = new Set<() => void>();
   /** Where to resume; undefined when a list is due. */
   #resourceVersion: string | undefined;
@@ -69,15 +66,21 @@ class ReflectorLoop<T extends KubeObject> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
-    this.#path = collectionPath(options.kind, options.namespace);
   }
 
   async run(): Promise<void> {
-    const { signal } = this.#options;
+    const { clock, kind, log, signal } = this.#options;
     while (!signal.aborted) {
-      const delayMs =
-        this.#resourceVersion === undefined ? await this.#list() : await this.#watch(this.#resourceVersion);
-      if (delayMs > 0) await waitMs(this.#options.clock, delayMs, signal);
+      let delayMs = RETRY.capMs;
+      try {
+        const from = this.#resourceVersion;
+        delayMs = from === undefined ? await this.#list() : await this.#watch(from);
+      } catch (err) {
+        // A mistake of ours; without this kind the whole process would be deaf for good.
+        this.#resourceVersion = undefined;
+        log.error({ err, kind: kind.plural, retryMs: delayMs }, "list or watch failed");
+      }
+      if (delayMs > 0) await waitMs(clock, delayMs, signal);
     }
   }
 
@@ -124,14 +127,14 @@ class ReflectorLoop<T extends KubeObject> {
   }
 
   async #watch(resourceVersion: string): Promise<number> {
-    const { connection, clock, signal, userAgent } = this.#options;
+    const { connection, kind, clock, signal, userAgent } = this.#options;
     let signs = 0;
     const end = await watchOnce<T>({
       connection,
       clock,
       signal,
       userAgent,
-      path: this.#watchPath(resourceVersion),
+      path: watchPath(kind, this.#options, resourceVersion),
       silenceMs: this.#options.silenceMs ?? SILENCE_MS,
       onEvent: (event) => {
         signs += 1;
@@ -175,10 +178,7 @@ class ReflectorLoop<T extends KubeObject> {
   #trouble(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
     const retry = failure.reason === REASON_KIND_NOT_INSTALLED ? RETRY_NOT_INSTALLED : RETRY;
-    const retryMs = Math.max(
-      backoffMs(failures, retry),
-      Math.min(failure.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS),
-    );
+    const retryMs = Math.max(backoffMs(failures, retry), failure.retryAfterMs ?? 0);
     const { log, kind, onTrouble } = this.#options;
     const error = explainFailure(failure);
     const line = { kind: kind.plural, code: error.code, failure, retryMs };
@@ -221,20 +221,6 @@ class ReflectorLoop<T extends KubeObject> {
     } catch (err) {
       this.#options.log.error({ err, kind: this.#options.kind.plural }, "handler failed");
     }
-  }
-
-  #watchPath(resourceVersion: string): string {
-    const query = new URLSearchParams({
-      watch: "true",
-      allowWatchBookmarks: "true",
-      resourceVersion,
-      // Random, so that the watches of a fleet do not end together.
-      timeoutSeconds: String(MIN_WATCH_S + Math.floor(Math.random() * MIN_WATCH_S)),
-    });
-    for (const [name, value] of Object.entries(selectorQuery(this.#options))) {
-      if (value !== undefined) query.set(name, value);
-    }
-    return `${this.#path}?${query}`;
   }
 }
 
