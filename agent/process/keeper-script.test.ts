@@ -8,7 +8,7 @@ import { makeFolder, runFolder } from "./fixtures/run.ts";
 import { createDarwinIdentity } from "./identity/darwin.ts";
 import { createLinuxIdentity } from "./identity/linux.ts";
 import { KEEPER_SCRIPT } from "./keeper-script.ts";
-import { engineMark, readRunFiles } from "./run-directory.ts";
+import { engineMark, markOf, readRunFiles } from "./run-directory.ts";
 
 const SHELLS = [["/bin/sh"], ["/bin/dash"], ["/bin/bash", "--posix"], ["/bin/busybox", "sh"], ["/bin/zsh"]];
 const shells = SHELLS.filter(([path]) => existsSync(path ?? ""));
@@ -25,7 +25,7 @@ async function keep(dir: string, shell: readonly string[], script: string, engin
   const [program = "", ...args] = shell;
   const keeper = spawn(program, [...args, join(dir, "keeper"), dir, ...engine], {
     detached: true,
-    env: { PATH: "/usr/bin:/bin", METALBRIDGE_ENGINE_DIR: dir },
+    env: { PATH: "/usr/bin:/bin", METALBRIDGE_ENGINE_DIR: markOf(dir) },
     stdio: [none, log, log, none, none, none, none, none, main.writer, alive.writer],
   });
   for (const fd of [main.writer, alive.writer, main.reader, alive.reader, log]) closeSync(fd);

@@ -1,5 +1,5 @@
 /** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { ExitRecord } from "./engine-process.ts";
@@ -22,8 +22,13 @@ const RUN_FILES = ["main", "alive", "pid", "pid.tmp", "session", "exit", "exit.t
 /** The variable in the environment of everything an engine starts, so that leftovers can be told from strangers. */
 export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
 
+/** Its value is plain ASCII without spaces: `ps` of macOS prints other letters in an encoding of its own. */
 export function engineMark(dir: string): string {
-  return `${MARK_VARIABLE}=${dir}`;
+  return `${MARK_VARIABLE}=${markOf(dir)}`;
+}
+
+export function markOf(dir: string): string {
+  return encodeURI(dir);
 }
 
 /** Throws when a file is there and cannot be read. */
@@ -55,7 +60,8 @@ export function writeEngineRecord(dir: string, record: object): void {
   const temporary = `${path}.tmp`;
   const fd = openSync(temporary, "w", 0o600);
   try {
-    writeSync(fd, `${JSON.stringify(record, undefined, 2)}\n`);
+    // Not writeSync: on a disk that is filling up that may write a part and call it a success.
+    writeFileSync(fd, `${JSON.stringify(record, undefined, 2)}\n`);
     fsyncSync(fd);
   } finally {
     closeSync(fd);

@@ -1,5 +1,5 @@
 /** Starting an engine, in steps of which each may be the last one the agent makes. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { START_LINE } from "../../src/engines/start-line.ts";
@@ -7,8 +7,11 @@ import { MetalbridgeError } from "../../src/errors.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
 import { KEEPER_SCRIPT } from "./keeper-script.ts";
-import { clearRunFiles, MARK_VARIABLE, writeEngineRecord } from "./run-directory.ts";
+import { clearRunFiles, MARK_VARIABLE, markOf, writeEngineRecord } from "./run-directory.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
+
+/** The message of a refused argument quotes it. */
+const LONGEST_REASON = 300;
 
 /**
  * Refuses while anything of an earlier engine in `dir` may live. The order is what makes a crash harmless: old traces
@@ -71,32 +74,31 @@ async function spawnKeeper(
     open.push(log);
     writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
     const none = "ignore";
-    const keeper = spawn("/bin/sh", [join(dir, "keeper"), dir, ...command.argv], {
-      cwd: command.cwd ?? dir,
-      env: { ...command.env, [MARK_VARIABLE]: dir },
-      detached: true,
-      stdio: [none, log, log, none, none, none, none, none, main.writer, alive.writer],
-    });
-    keeper.unref();
-    await spawned(keeper, dir);
+    const stdio: StdioOptions = [none, log, log, none, none, none, none, none, main.writer, alive.writer];
+    await spawned(dir, () =>
+      spawn("/bin/sh", [join(dir, "keeper"), dir, ...command.argv], {
+        cwd: command.cwd ?? dir,
+        env: { ...command.env, [MARK_VARIABLE]: markOf(dir) },
+        detached: true,
+        stdio,
+      }),
+    );
     onStep("spawned");
   } finally {
     for (const fd of open) closeSync(fd);
   }
 }
 
-function spawned(keeper: ChildProcess, dir: string): Promise<void> {
-  if (keeper.pid !== undefined) return Promise.resolve();
-  return new Promise((_resolve, reject) => {
-    keeper.once("error", (cause) => {
-      reject(
-        new MetalbridgeError(
-          "EngineStartFailed",
-          `cannot start a process in ${dir}: ${cause.message}`,
-          undefined,
-          { cause },
-        ),
-      );
+/** Some refusals are thrown (arguments too long, a NUL in one), others come as an event (no such folder, no descriptors). */
+async function spawned(dir: string, start: () => ChildProcess): Promise<void> {
+  try {
+    const keeper = start();
+    keeper.unref();
+    if (keeper.pid === undefined) throw await new Promise((resolve) => keeper.once("error", resolve));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message.slice(0, LONGEST_REASON) : String(cause);
+    throw new MetalbridgeError("EngineStartFailed", `cannot start a process in ${dir}: ${why}`, undefined, {
+      cause,
     });
-  });
+  }
 }

@@ -2,15 +2,18 @@
 import { execFile, execFileSync } from "node:child_process";
 import type { IdentityReader, LivingProcess } from "./living-process.ts";
 
-const COLUMNS = "pid=,pgid=,stat=,lstart=";
+/** One option per column: some BSDs take everything after the first `=` for a heading. */
+const COLUMNS = ["pid=", "pgid=", "stat=", "lstart="].flatMap((column) => ["-o", column]);
 const TIMEOUT_MS = 5_000;
+/** Every process with its whole environment. */
+const MOST_BYTES = 64 << 20;
 const ENV = { LC_ALL: "C", TZ: "UTC0", PATH: "/bin:/usr/bin" };
 
 export function createDarwinIdentity(ps = "ps"): IdentityReader {
   return {
     startTimeNow: (pid) => {
       try {
-        const text = execFileSync(ps, ["-o", COLUMNS, "-p", String(pid)], {
+        const text = execFileSync(ps, [...COLUMNS, "-p", String(pid)], {
           encoding: "utf8",
           env: ENV,
           timeout: TIMEOUT_MS,
@@ -23,22 +26,22 @@ export function createDarwinIdentity(ps = "ps"): IdentityReader {
     },
     observe: async (pids) => {
       if (pids.length === 0) return new Map();
-      const text = await runPs(ps, ["-o", COLUMNS, "-p", pids.join(",")]);
+      const text = await runPs(ps, [...COLUMNS, "-p", pids.join(",")]);
       return text === "unknown" ? text : new Map(parsePs(text).map((found) => [found.pid, found]));
     },
     members: async (id) => {
-      const text = await runPs(ps, ["-axo", COLUMNS]);
+      const text = await runPs(ps, ["-ax", ...COLUMNS]);
       return text === "unknown" ? text : parsePs(text).filter((found) => found.group === id);
     },
     marked: async (mark) => {
-      const text = await runPs(ps, ["-Eaxww", "-o", "pid=,command="]);
+      const text = await runPs(ps, ["-Eaxww", "-o", "pid=", "-o", "command="]);
       if (text === "unknown") return text;
       const pids = text
         .split("\n")
         .filter((line) => ` ${line.trimEnd()} `.includes(` ${mark} `))
         .map((line) => Number.parseInt(line, 10));
       if (pids.length === 0) return [];
-      const found = await runPs(ps, ["-o", COLUMNS, "-p", pids.join(",")]);
+      const found = await runPs(ps, [...COLUMNS, "-p", pids.join(",")]);
       return found === "unknown" ? found : parsePs(found);
     },
   };
@@ -47,7 +50,7 @@ export function createDarwinIdentity(ps = "ps"): IdentityReader {
 /** `ps` ends with 1 when none of the pids exists: that is an answer, not a failure. */
 function runPs(ps: string, args: readonly string[]): Promise<string | "unknown"> {
   return new Promise((resolve) => {
-    execFile(ps, args, { env: ENV, timeout: TIMEOUT_MS, maxBuffer: 8 << 20 }, (error, stdout) => {
+    execFile(ps, args, { env: ENV, timeout: TIMEOUT_MS, maxBuffer: MOST_BYTES }, (error, stdout) => {
       if (error === null || (error.code === 1 && !error.killed)) resolve(stdout);
       else resolve("unknown");
     });

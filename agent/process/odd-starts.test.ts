@@ -1,0 +1,54 @@
+/** Starts from odd places and with odd arguments. */
+import { readdirSync } from "node:fs";
+import { describe, expect, it, vi } from "vitest";
+import { processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
+import { createEngineProcesses } from "./processes.ts";
+import { engineMark, readEngineRecord } from "./run-directory.ts";
+
+const open = () => createEngineProcesses(processPorts());
+
+describe("a state folder with spaces, quotes and letters of other languages", () => {
+  const name = `Ein Ordner's "für" 推論 $(x) --é`;
+
+  it("has a mark that every tool prints as it is", () => {
+    expect(engineMark(`/a/${name}`)).toMatch(/^METALBRIDGE_ENGINE_DIR=[!-~]+$/);
+  });
+
+  it("serves for an engine, its adoption, and the end of what left its session", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir(name);
+    const states = stateLog();
+    const command = shell(`setsid sleep 100 9>&- </dev/null >/dev/null 2>&1 & exec sleep 100`);
+    const first = await open().startEngine(dir, command, () => {});
+    await vi.waitFor(() => expect(first.state().at).toBe("running"));
+    first.close();
+    const engine = await open().adoptEngine(dir, states.onChange);
+    engine?.signal("KILL");
+    engine?.killGroup();
+    await states.until("gone");
+    const mark = engineMark(dir);
+    const { marked } = processPorts().identity;
+    await vi.waitFor(async () => expect(await marked(mark)).toEqual([]));
+  });
+});
+
+describe("an engine that the system refuses to start", () => {
+  it.each([
+    ["an argument that holds a NUL", ["/bin/echo", "a\0b"]],
+    ["an argument longer than the system takes", ["/bin/echo", "x".repeat(8 << 20)]],
+  ])("because of %s is a failed start", async (_what, argv) => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const before = descriptors();
+    const failed = open().startEngine(dir, shell("", { argv }), () => {});
+    await expect(failed).rejects.toMatchObject({ code: "EngineStartFailed" });
+    expect(await open().adoptEngine(dir, () => {})).toBeUndefined();
+    expect(readEngineRecord(dir)).toEqual({ test: true });
+    expect(descriptors()).toBe(before);
+  });
+});
+
+/** Open descriptors of this process, where that can be seen. */
+function descriptors(): number {
+  return process.platform === "linux" ? readdirSync("/proc/self/fd").length : 0;
+}
