@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
-import { findFlag, parseCapabilities } from "./capabilities.ts";
+import { parseCapabilities } from "./capabilities.ts";
 
 const read = (name: string) => readFileSync(new URL(`./fixtures/${name}.txt`, import.meta.url), "utf8");
 const current = parseCapabilities(
@@ -32,41 +32,6 @@ function text(
   return [...lines, ...problems.map(({ field, why, code }) => `! ${code} ${field}: ${why}`)].join("\n");
 }
 
-describe("capabilities", () => {
-  it("reads names, values, choices and removals of the current build", () => {
-    expect(current.version).toBe("b11669");
-    expect(findFlag(current, "-fa")).toMatchObject({
-      names: ["-fa", "--flash-attn"],
-      choices: ["on", "off", "auto"],
-    });
-    expect(findFlag(current, "--no-kv-unified")?.names).toEqual([
-      "-kvu",
-      "--kv-unified",
-      "-no-kvu",
-      "--no-kv-unified",
-    ]);
-    expect(findFlag(current, "-ctk")?.choices).toContain("iq4_nl");
-    expect(findFlag(current, "--spec-type")?.choices).toContain("ngram-cache");
-    expect(findFlag(current, "--n-gpu-layers")).toMatchObject({ value: "N" });
-    expect(findFlag(current, "--metrics")?.value).toBeUndefined();
-    expect(findFlag(current, "--mlock")).toBeUndefined();
-    expect(findFlag(current, "--draft-max")).toBeUndefined();
-  });
-
-  it("reads an older build", () => {
-    expect(older).toMatchObject({ version: "b5000", build: 5000 });
-    expect(findFlag(older, "--flash-attn")?.value).toBeUndefined();
-    expect(findFlag(older, "--cache-ram")).toBeUndefined();
-  });
-
-  it("of any other text are empty", () => {
-    expect(parseCapabilities("usage: none\n", "hello")).toMatchObject({
-      version: "unknown",
-      flags: new Map(),
-    });
-  });
-});
-
 describe("the command line", () => {
   it("of a chat service without settings is explicit about all that the claim counts", () => {
     expect(text({})).toBe(
@@ -83,7 +48,8 @@ describe("the command line", () => {
 --fit off
 --cache-ram 1024
 --flash-attn auto
---n-gpu-layers all`,
+--n-gpu-layers all
+--cors-origins localhost`,
     );
   });
 
@@ -158,6 +124,7 @@ describe("the command line", () => {
       --spec-draft-ngl 999
       --spec-draft-n-max 5
       --spec-draft-p-min 0.5
+      --cors-origins localhost
       --temp 0
       --no-context-shift
       -v"
@@ -165,8 +132,12 @@ describe("the command line", () => {
   });
 
   it("of an embedding and a rerank service has all flags of the mode and no prompt cache", () => {
-    expect(text({ mode: "embedding", promptCacheMiB: 512 })).toMatch(/--cache-ram 0\n(.*\n)*--embedding$/);
-    expect(text({ mode: "rerank" })).toMatch(/--cache-ram 0\n(.*\n)*--embedding\n--pooling rank\n--rerank$/);
+    expect(text({ mode: "embedding", promptCacheMiB: 512 })).toMatch(
+      /--cache-ram 0\n(.*\n)*--embedding\n--cors.*$/,
+    );
+    expect(text({ mode: "rerank" })).toMatch(
+      /--cache-ram 0\n(.*\n)*--embedding\n--pooling rank\n--rerank\n--cors.*$/,
+    );
   });
 
   it("for an older build leaves out what the build does not have", () => {

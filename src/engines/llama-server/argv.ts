@@ -22,10 +22,19 @@ export function buildArgv(
   addDraft(builder, input);
   refuseForeign(builder, input.settings);
   const extra = checkExtraArgs(input.settings.extraArgs ?? [], capabilities);
-  return {
-    argv: [...builder.argv, ...extra.argv],
-    problems: [...builder.problems, ...extra.problems],
-  };
+  if (!extra.flags.has(ORIGINS)) builder.addIfKnown([ORIGINS], "localhost");
+  const argv = [...builder.argv, ...extra.argv];
+  return { argv, problems: [...builder.problems, ...extra.problems, ...argv.flatMap(unpassable)] };
+}
+
+/** The build's default lets a page of any origin read answers through the browser of whoever opens it. */
+const ORIGINS = "--cors-origins";
+
+/** A C string ends at a NUL: the engine would get another argument than the one that was looked at. */
+function unpassable(argument: string, index: number, argv: readonly string[]): ArgvProblem[] {
+  if (!argument.includes("\0")) return [];
+  const why = `${argv[index - 1] ?? "an argument"} has a value with a NUL character`;
+  return [{ field: "engine", why, code: "SettingNotSupported" }];
 }
 
 function addServer(builder: ArgvBuilder, input: LlamaServerInput): void {

@@ -5,6 +5,8 @@ import { type Capabilities, type Flag, findFlag } from "./capabilities.ts";
 
 export interface ExtraArgs {
   readonly argv: readonly string[];
+  /** Every spelling of the flags in `argv`; a value that looks like a flag is not among them. */
+  readonly flags: ReadonlySet<string>;
   readonly problems: readonly ArgvProblem[];
 }
 
@@ -14,6 +16,7 @@ export interface ExtraArgs {
  */
 export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capabilities): ExtraArgs {
   const argv: string[] = [];
+  const flags = new Set<string>();
   const problems: ArgvProblem[] = [];
   for (let index = 0; index < extraArgs.length; index += 1) {
     const name = normalise(extraArgs[index] ?? "");
@@ -22,11 +25,13 @@ export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capab
       ? extraArgs[index + 1]
       : undefined;
     const why = refusal(name, flag, value, capabilities);
-    if (why === undefined) argv.push(name, ...(value === undefined ? [] : [value]));
-    else problems.push({ field: "extraArgs", why, code: "ExtraArgRefused" });
+    if (why === undefined) {
+      argv.push(name, ...(value === undefined ? [] : [value]));
+      for (const spelling of flag?.names ?? []) flags.add(spelling);
+    } else problems.push({ field: "extraArgs", why, code: "ExtraArgRefused" });
     if (value !== undefined) index += 1;
   }
-  return { argv, problems };
+  return { argv, flags, problems };
 }
 
 /** Of a flag the build does not know, a word that follows is taken for its value: it is refused together with it. */

@@ -1,0 +1,67 @@
+/** What must not get into a command line, or not without being asked for. */
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { buildArgv } from "./argv.ts";
+import { parseCapabilities } from "./capabilities.ts";
+
+const help = readFileSync(new URL("./fixtures/help-b11669.txt", import.meta.url), "utf8");
+const current = parseCapabilities(help, "version: 0.7.0 (build 11669, commit Debian)");
+
+function build(settings: Partial<EngineSettings>) {
+  const input = { modelPath: "/m.gguf", hosts: ["127.0.0.1"], port: 21000, aliases: ["chat"] };
+  return buildArgv({ ...input, settings: { mode: "chat", ...settings } }, current);
+}
+
+it("origins are those of this machine, unless the user names others", () => {
+  const origins = (extraArgs: string[]) =>
+    build({ extraArgs }).argv.flatMap((word, index, all) =>
+      word === "--cors-origins" ? [all[index + 1]] : [],
+    );
+  expect(origins([])).toEqual(["localhost"]);
+  // As a value it says nothing about origins.
+  expect(origins(["--grammar", "--cors-origins"])).toEqual(["localhost", undefined]);
+  expect(origins(["--cors-origins", "https://a.example"])).toEqual(["https://a.example"]);
+  expect(origins(["--cors_origins", "*"])).toEqual(["*"]);
+});
+
+it.each<Partial<EngineSettings>>([
+  { extraArgs: ["--chat-template", "a\0b"] },
+  { reasoningBudget: 1, reasoningBudgetMessage: "a\0b" },
+  { metadataOverrides: ["a=str:\0"] },
+  { tensorOverrides: ["\0=CPU"] },
+])("a NUL is refused: %j", (settings) => {
+  expect(build(settings).problems).toEqual([
+    { field: "engine", code: "SettingNotSupported", why: expect.stringContaining("NUL") },
+  ]);
+});
+
+it.each([
+  ["-m=/etc/passwd"],
+  ["--model=/etc/passwd"],
+  ["--mod", "/x"],
+  ["--models", "/x"],
+  ["-lora", "/x"],
+  ["--lora_scaled", "/x:1"],
+  ["LLAMA_ARG_MODEL=/x"],
+  ["@/etc/passwd"],
+  ["--temp\n--host", "0"],
+  [" --host", "0.0.0.0"],
+  ["--temp", "0", "--", "--host", "0.0.0.0"],
+  ["--Host", "0.0.0.0"],
+  ["\u2013-host", "0.0.0.0"],
+  ["--log_file", "/x"],
+  ["--api_key_file", "/x"],
+  ["--ssl-key-file", "/x"],
+  ["--tools", "all"],
+  ["--mcp-servers-json", "{}"],
+  ["-hf", "a/b"],
+])("%j is refused", (...extraArgs) => {
+  const { argv, problems } = build({ extraArgs });
+  expect(problems.length).toBeGreaterThan(0);
+  expect(problems.every(({ code }) => code === "ExtraArgRefused")).toBe(true);
+  const plain = build({}).argv.filter((word) => !["--cors-origins", "localhost"].includes(word));
+  expect(argv.filter((word) => !plain.includes(word)).join(" ")).toMatch(
+    /^(--temp 0 )?--cors-origins localhost( --temp 0)?$/,
+  );
+});
