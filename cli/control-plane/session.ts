@@ -101,6 +101,7 @@ function listen(server: Server, file: string): Promise<"listening" | "taken"> {
     server.once("error", onError);
     server.listen(file, () => {
       server.off("error", onError);
+      server.on("error", () => {}); // a connection that cannot be taken, for want of descriptors, is asked for again
       resolve("listening");
     });
   });

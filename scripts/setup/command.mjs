@@ -45,3 +45,8 @@ export function findOnPath(name, env = process.env) {
     .map((folder) => join(folder, name))
     .find(isExecutable);
 }
+
+/** One word of a POSIX shell script, whatever it holds. */
+export function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

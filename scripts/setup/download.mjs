@@ -26,8 +26,11 @@ export async function fetchText(url) {
   return text;
 }
 
-/** Leaves the whole file at `target`, or throws SetupError; a broken attempt continues at `target.part`. */
-export async function download(url, target, { digest } = {}) {
+/**
+ * Leaves the whole file at `target`, or throws SetupError; a broken attempt continues at `target.part`.
+ * @param {{ digest?: { algorithm: string, hex: string }, stallMs?: number }} [options]
+ */
+export async function download(url, target, { digest, stallMs = STALL_TIMEOUT_MS } = {}) {
   if (existsSync(target)) return;
   mkdirSync(dirname(target), { recursive: true });
   const part = `${target}.part`;
@@ -40,7 +43,7 @@ export async function download(url, target, { digest } = {}) {
   const flags = response.status === 206 ? "a" : "w";
   await pipeline(
     Readable.fromWeb(response.body),
-    watchForStall(abort),
+    watchForStall(abort, stallMs),
     createWriteStream(part, { flags }),
   ).catch((cause) => {
     throw new SetupError(
@@ -71,13 +74,13 @@ async function open(url, headers, alsoAllowed = []) {
   }
 }
 
-function watchForStall(abort) {
+function watchForStall(abort, stallMs) {
   return async function* (source) {
-    let timer;
+    let timer = setTimeout(abort, stallMs);
     try {
       for await (const chunk of source) {
         clearTimeout(timer);
-        timer = setTimeout(abort, STALL_TIMEOUT_MS);
+        timer = setTimeout(abort, stallMs);
         yield chunk;
       }
     } finally {

@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cacheDir } from "./cache.mjs";
 import { pickRelease } from "./cluster/envtest.mjs";
+import { quoted } from "./command.mjs";
 import { isNewEnough } from "./dependencies.mjs";
 import { download } from "./download.mjs";
 import { findDebianMirror } from "./llama/apt-sources.mjs";
@@ -52,6 +53,22 @@ test("llama.cpp's archives have a name for the machines it supports", () => {
   expect(archiveName("b1", "darwin", "arm64")).toBe("llama-b1-bin-macos-arm64.tar.gz");
   expect(archiveName("b1", "linux", "x64")).toBe("llama-b1-bin-ubuntu-x64.tar.gz");
   expect(archiveName("b1", "win32", "x64")).toBeUndefined();
+});
+
+test("a download that stalls before its first byte is given up", async () => {
+  await using folder = await temporaryFolder();
+  const server = createServer((_request, response) => response.writeHead(200).flushHeaders());
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const stalled = download(`http://127.0.0.1:${port}/x`, path.join(folder.path, "x"), { stallMs: 100 });
+  await expect(stalled).rejects.toThrow(/broke off \(stalled\)/);
+  server.closeAllConnections();
+  server.close();
+});
+
+test("words in scripts are quoted whatever they hold", () => {
+  expect(quoted("/home/o'neil/a b")).toBe(`'/home/o'\\''neil/a b'`);
 });
 
 test("the newest cached llama-server wins; one that is still unpacked is not seen", async () => {

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test, vi } from "vitest";
@@ -111,11 +111,29 @@ test("a crash is reported and answered with a restart, until it is stopped", asy
       expect((await readFile(path.join(folder.path, "runs"), "utf8")).length).toBeGreaterThanOrEqual(8),
     { timeout: 5_000, interval: 20 },
   );
+  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThanOrEqual(2)); // now in its pause
   await part.stop();
   expect(warnings[0]).toMatchObject({ part: "part", code: 9 });
   expect(part.lastEnd()?.code).toBe(9);
   const runs = await readFile(path.join(folder.path, "runs"), "utf8");
   expect(runs.split("\n").length - 1).toBe(part.crashes());
+});
+
+test("a part that cannot even be started, for want of its log, is tried again until it is stopped", async () => {
+  await using folder = await temporaryFolder();
+  const drop = () => {};
+  const log: Log = { debug: drop, info: drop, error: drop, warn: drop, child: () => log };
+  const missing = path.join(folder.path, "later");
+  const part = supervise(
+    { ...component(folder.path, "echo run >> runs; sleep 100"), logFile: path.join(missing, "log") },
+    log,
+  );
+  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThan(0));
+  await mkdir(missing);
+  await vi.waitFor(async () => expect(await readFile(path.join(folder.path, "runs"), "utf8")).toBe("run\n"), {
+    timeout: 5_000,
+  });
+  await part.stop();
 });
 
 test("a log that grew too large is cut while the program goes on writing to it", async () => {

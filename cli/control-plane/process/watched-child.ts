@@ -20,31 +20,45 @@ export interface WatchedChild {
   readonly stop: () => Promise<Ended>;
 }
 
-/** Starts it in a session of its own, so that a Ctrl-C in the terminal reaches only us and the order of stopping is ours. */
+/** Total: what cannot even be started, for want of its log or of descriptors, is a program that ended at once. */
 export function startWatched(component: Component): WatchedChild {
-  const startedAt = performance.now();
+  try {
+    return watch(startShell(component), component);
+  } catch {
+    const ended = Promise.resolve<Ended>({ code: 127, signal: null, ranMs: 0 });
+    return { ended, signal: () => {}, stop: () => ended };
+  }
+}
+
+/** In a session of its own, so that a Ctrl-C in the terminal reaches only us and the order of stopping is ours. */
+function startShell(component: Component): ChildProcess {
+  const argv = watchdogArgv(component.program, component.args, component.orphanGraceMs);
   const log = openSync(component.logFile, "a", 0o600);
-  const child = spawn(
-    "/bin/sh",
-    [...watchdogArgv(component.program, component.args, component.orphanGraceMs)],
-    {
+  try {
+    return spawn("/bin/sh", [...argv], {
       cwd: component.cwd,
       env: { PATH: "/usr/bin:/bin:/usr/sbin:/sbin", HOME: component.cwd, ...component.env },
       stdio: ["ignore", log, log, "pipe"],
       detached: true,
-    },
-  );
-  closeSync(log);
-  const orders = child.stdio[3] as Writable;
+    });
+  } finally {
+    closeSync(log);
+  }
+}
+
+function watch(child: ChildProcess, component: Component): WatchedChild {
+  const startedAt = performance.now();
+  // Absent where there were no descriptors left for it.
+  const orders = child.stdio?.[3] as Writable | undefined;
   // The shell may be gone before an order is written: that is what was wanted.
-  orders.on("error", () => {});
+  orders?.on("error", () => {});
   const ended = whenEnded(child).then(({ code, signal }): Ended => {
     killGroup(child.pid);
-    orders.destroy();
+    orders?.destroy();
     return { code, signal, ranMs: performance.now() - startedAt };
   });
   const signal: WatchedChild["signal"] = (name) => {
-    if (orders.writable) orders.write(`${name}\n`);
+    if (orders?.writable) orders.write(`${name}\n`);
   };
   const stop = async () => {
     signal("TERM");

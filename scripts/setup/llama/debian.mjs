@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { findOnPath, run } from "../command.mjs";
+import { findOnPath, quoted, run } from "../command.mjs";
 import { SetupError } from "../steps.mjs";
 import { findDebianMirror, readAptSources } from "./apt-sources.mjs";
 import { chooseCpuBackend } from "./cpu-backend.mjs";
@@ -97,9 +97,9 @@ function publish(prefix, target, names) {
   const wrapper = [
     "#!/bin/sh",
     "# Made by setup. `exec`, so that the process started here is the engine itself.",
-    `GGML_BACKEND_PATH='${within(backends, backend)}'`,
+    `GGML_BACKEND_PATH=${quoted(within(backends, backend))}`,
     "export GGML_BACKEND_PATH",
-    `exec '${within(libraries, names.loader)}' --library-path '${searched}' --argv0 llama-server '${within("usr", "bin", "llama-server")}' "$@"`,
+    `exec ${quoted(within(libraries, names.loader))} --library-path ${quoted(searched)} --argv0 llama-server ${quoted(within("usr", "bin", "llama-server"))} "$@"`,
     "",
   ];
   mkdirSync(join(prefix, "bin"), { recursive: true });

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { isExecutable, run } from "../command.mjs";
+import { isExecutable, quoted, run } from "../command.mjs";
 import { download } from "../download.mjs";
 import { SetupError } from "../steps.mjs";
 
@@ -53,7 +53,7 @@ function publish(folder, target) {
   const wrapper = join(folder, "bin", "llama-server");
   if (!existsSync(wrapper)) {
     mkdirSync(join(folder, "bin"), { recursive: true });
-    writeFileSync(wrapper, `#!/bin/sh\nexec '${join(target, "llama-server")}' "$@"\n`, { mode: 0o755 });
+    writeFileSync(wrapper, `#!/bin/sh\nexec ${quoted(join(target, "llama-server"))} "$@"\n`, { mode: 0o755 });
   }
   if (!isExecutable(join(target, "bin", "llama-server"))) {
     rmSync(target, { recursive: true, force: true });
