@@ -26,11 +26,8 @@ export async function fetchText(url) {
   return text;
 }
 
-/**
- * Leaves the whole file at `target`, or throws SetupError; a broken attempt continues at `target.part`.
- * @param {{ digest?: { algorithm: string, hex: string }, stallMs?: number }} [options]
- */
-export async function download(url, target, { digest, stallMs = STALL_TIMEOUT_MS } = {}) {
+/** Leaves the whole file at `target`, or throws SetupError; a broken attempt continues at `target.part`. */
+export async function download(url, target, { digest, stallMs } = {}) {
   if (existsSync(target)) return;
   mkdirSync(dirname(target), { recursive: true });
   const part = `${target}.part`;
@@ -43,7 +40,7 @@ export async function download(url, target, { digest, stallMs = STALL_TIMEOUT_MS
   const flags = response.status === 206 ? "a" : "w";
   await pipeline(
     Readable.fromWeb(response.body),
-    watchForStall(abort, stallMs),
+    watchForStall(abort, stallMs ?? STALL_TIMEOUT_MS),
     createWriteStream(part, { flags }),
   ).catch((cause) => {
     throw new SetupError(
