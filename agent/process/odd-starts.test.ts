@@ -1,9 +1,12 @@
 /** Starts from odd places and with odd arguments. */
 import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
+import { mkfifo, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
 import { engineMark, readEngineRecord } from "./run-directory.ts";
+import { startEngine } from "./start.ts";
+import { createSweep } from "./sweep.ts";
 
 const open = () => createEngineProcesses(processPorts());
 
@@ -46,6 +49,19 @@ describe("an engine that the system refuses to start", () => {
     expect(readEngineRecord(dir)).toEqual({ test: true });
     expect(descriptors()).toBe(before);
   });
+});
+
+it("an engine starts although the FIFOs of an agent killed a moment ago appear late", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const ports = processPorts();
+  const late = (step: string): void => {
+    if (step === "record") mkfifo(join(dir, "main"));
+  };
+  const watch = { ...ports, sweep: createSweep({ ...ports, everyMs: 10_000 }) };
+  const engine = await startEngine(dir, shell("exec sleep 100"), watch, () => {}, late);
+  await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+  engine.close();
 });
 
 /** Open descriptors of this process, where that can be seen. */

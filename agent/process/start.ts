@@ -32,7 +32,7 @@ export async function startEngine(
   writeEngineRecord(dir, command.record);
   writeKeeper(dir);
   onStep("record");
-  await makeFifos([join(dir, "main"), join(dir, "alive")]);
+  await makeBothFifos(dir);
   onStep("fifos");
   await spawnKeeper(dir, command, ports.clock.nowMs(), onStep);
   const engine = await watchEngine(dir, ports, onChange);
@@ -50,6 +50,17 @@ async function refuseIfOccupied(dir: string, ports: WatchPorts): Promise<void> {
   earlier?.close();
   if (earlier === undefined || earlier.state().at === "gone") return;
   throw new MetalbridgeError("EngineStillRunning", `an engine in ${dir} is ${earlier.state().at}`);
+}
+
+/** Twice, because the `mkfifo` of an agent that was killed a moment ago may still have been at work. */
+async function makeBothFifos(dir: string): Promise<void> {
+  const paths = [join(dir, "main"), join(dir, "alive")];
+  try {
+    await makeFifos(paths);
+  } catch {
+    clearRunFiles(dir);
+    await makeFifos(paths);
+  }
 }
 
 function writeKeeper(dir: string): void {
