@@ -39,6 +39,29 @@ test("the socket of a killed agent is taken over", async () => {
   rmSync(dir, { recursive: true });
 });
 
+test("of many that find a dead socket at once, one begins and the others are refused", async () => {
+  for (let round = 0; round < 20; round += 1) {
+    const dir = folder();
+    await leaveDeadSocket(join(dir, "agent.sock"));
+    const results = await Promise.allSettled(Array.from({ length: 8 }, () => lockStateDir(dir, tmpdir())));
+    const locks = results.filter((result) => result.status === "fulfilled");
+    expect(locks).toHaveLength(1);
+    for (const result of results) {
+      if (result.status === "rejected") expect(result.reason).toMatchObject({ code: "StateDirInUse" });
+    }
+    await expect(lockStateDir(dir, tmpdir())).rejects.toMatchObject({ code: "StateDirInUse" });
+    await locks[0]?.value.release();
+    rmSync(dir, { recursive: true });
+  }
+});
+
+/** What a listener that was killed leaves: a socket nobody answers on. */
+async function leaveDeadSocket(path: string): Promise<void> {
+  const script = `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
+  const child = spawn(process.execPath, ["-e", script], { stdio: "ignore" });
+  await new Promise((resolve) => child.once("exit", resolve));
+}
+
 test("a path that is too long for a socket still locks, through the temporary folder", async () => {
   const dir = folder();
   const deep = join(dir, "x".repeat(90));

@@ -128,6 +128,9 @@ export function noteUnreadable(state: ReplicaState, context: RunnerContext, erro
   state.unreadableWhy = why;
 }
 
+/** What a full, read-only or foreign state folder answers. */
+const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
+
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
   state.launchFailures += 1;
   const now = context.ports.clock.monotonicMs();
@@ -139,7 +142,7 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
     return;
   }
   context.log.error({ err: error, uid: state.uid }, "engine not started");
-  const isDisk = error instanceof Error && "code" in error;
+  const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
   const message = `the engine could not be started: ${error instanceof Error ? error.message : String(error)}`;
   const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
   state.launch = { at: "failed", code, message, transient: true, retryAt };
