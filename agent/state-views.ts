@@ -4,7 +4,7 @@ import { type Host, hostSchema } from "../src/api/host.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
 import { hostBudget } from "../src/placement/budget.ts";
 import type { AddressAnswer } from "./host/addresses.ts";
-import type { MemoryReading } from "./host/reader.ts";
+import type { MemoryReading } from "./host/host-reader.ts";
 import type { Trouble } from "./registration/registration.ts";
 import type { Session } from "./session.ts";
 

@@ -152,3 +152,12 @@ test("the address is the first configured one that is allowed and up, else the r
 test("the route to a server on this machine falls back to the default route, never to loopback", async () => {
   expect(await routedAddress("https://127.0.0.1:6443")).not.toBe("127.0.0.1");
 });
+
+test("what a failing command printed counts only where that is asked for", async () => {
+  const run = createRunCommand(process.env.PATH ?? "");
+  const half = ["-c", "echo half; exit 1"];
+  expect(await run("sh", half)).toBeUndefined();
+  expect(await run("sh", half, { partial: true })).toBe("half\n");
+  expect(await run("sh", ["-c", "echo whole"])).toBe("whole\n");
+  expect(await run("no-such-program", [])).toBeUndefined();
+});

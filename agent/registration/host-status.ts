@@ -11,7 +11,7 @@ import { formatBytes } from "../../src/bytes.ts";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
 import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import type { MemoryReading } from "../host/reader.ts";
+import type { MemoryReading } from "../host/host-reader.ts";
 
 export interface ObservedHost {
   readonly info: HostInfo;

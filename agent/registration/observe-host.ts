@@ -4,7 +4,7 @@ import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import type { HostReader, MemoryReading } from "../host/reader.ts";
+import type { HostReader, MemoryReading } from "../host/host-reader.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { FoundRuntimes, ObservedHost, RuntimeTrouble } from "./host-status.ts";
 

@@ -1,7 +1,7 @@
 /** Reads a Mac by its own tools: one sysctl child for all keys, vm_stat beside it. */
 import { hostname } from "node:os";
 import type { RunCommand } from "../command.ts";
-import type { HostReader, MemoryReading, Pressure } from "../reader.ts";
+import type { HostReader, MemoryReading, Pressure } from "../host-reader.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import {
   availableBytes,
@@ -40,7 +40,9 @@ export function createDarwinReader(run: RunCommand): HostReader {
     info: () => readInfo(run),
     memory: () => readMemory(run),
     gpuBudgetBytes: async () => {
-      const values = parseSysctl((await run("sysctl", ["hw.memsize", "iogpu.wired_limit_mb"])) ?? "");
+      const values = parseSysctl(
+        (await run("sysctl", ["hw.memsize", "iogpu.wired_limit_mb"], { partial: true })) ?? "",
+      );
       return gpuBudgetFor(
         parseCount(values.get("hw.memsize")),
         parseCount(values.get("iogpu.wired_limit_mb")),
@@ -51,7 +53,7 @@ export function createDarwinReader(run: RunCommand): HostReader {
 
 async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   const [sysctl, swVers, accelerator, platform] = await Promise.all([
-    run("sysctl", INFO_KEYS),
+    run("sysctl", INFO_KEYS, { partial: true }),
     run("sw_vers", []),
     run("ioreg", ["-r", "-d", "1", "-w", "0", "-c", "IOAccelerator"]),
     run("ioreg", ["-r", "-d", "1", "-w", "0", "-c", "IOPlatformExpertDevice"]),
@@ -76,7 +78,10 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
 }
 
 async function readMemory(run: RunCommand): Promise<MemoryReading> {
-  const [sysctl, vmStat] = await Promise.all([run("sysctl", MEMORY_KEYS), run("vm_stat", [])]);
+  const [sysctl, vmStat] = await Promise.all([
+    run("sysctl", MEMORY_KEYS, { partial: true }),
+    run("vm_stat", []),
+  ]);
   const values = parseSysctl(sysctl ?? "");
   const pages = parseVmStat(vmStat ?? "");
   const wired = pages?.pages.get("Pages wired down");

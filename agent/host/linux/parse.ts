@@ -1,5 +1,5 @@
 /** Reads files of /proc and /etc. Pure. */
-import type { Pressure } from "../reader.ts";
+import type { Pressure } from "../host-reader.ts";
 
 /** `/proc/meminfo` in bytes. */
 export function parseMeminfo(text: string): ReadonlyMap<string, number> {

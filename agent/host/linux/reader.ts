@@ -1,7 +1,7 @@
 /** Reads a Linux machine from /proc, without children. */
 import { readFile } from "node:fs/promises";
 import { arch, cpus, hostname, totalmem } from "node:os";
-import type { HostReader, MemoryReading } from "../reader.ts";
+import type { HostReader, MemoryReading } from "../host-reader.ts";
 import { parseFootprint, parseMeminfo, parseOsRelease, pressureFromPsi } from "./parse.ts";
 
 export function createLinuxReader(): HostReader {
