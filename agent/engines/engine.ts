@@ -46,6 +46,7 @@ export interface EngineTarget {
 }
 
 export type Health = "healthy" | "loading" | { readonly unhealthy: string };
+/** `failed` begins with "HTTP" and the status where the engine answered. */
 export type RequestResult = "ok" | { readonly failed: string };
 export type ExitReason = { readonly code: ErrorCode; readonly message: string };
 
@@ -63,8 +64,11 @@ export interface EngineDriver {
   ) => Promise<RequestResult>;
   /** Requests being worked on or queued; a failed reading is "unknown", which means busy. */
   readonly inFlight: (target: EngineTarget) => Promise<number | "unknown">;
-  /** Counters that move while work is done; they stand still in a hung engine. */
-  readonly progress: (target: EngineTarget) => Promise<EngineProgress | "unknown">;
+  /** Health and progress of an engine that serves, with one request where that is enough. Wakes no sleeping engine. */
+  readonly probeLive: (
+    target: EngineTarget,
+    options?: { readonly timeoutMs?: number },
+  ) => Promise<LiveAnswer>;
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
   readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string) => ExitReason;
@@ -72,6 +76,12 @@ export interface EngineDriver {
   readonly findDegraded: (logTail: string) => string | undefined;
 }
 
+export interface LiveAnswer {
+  readonly health: Health;
+  readonly progress: EngineProgress | "unknown";
+}
+
+/** Counters that move while work is done; they stand still in a hung engine. */
 export interface EngineProgress {
   readonly inFlight: number;
   readonly decodeTotal: number;

@@ -1,5 +1,5 @@
 /** Carries out the steps of a plan. Local ones at once, questions and writes to others as jobs. */
-import type { Step, StopReason } from "../../src/replica/step.ts";
+import type { Step } from "../../src/replica/step.ts";
 import type { RunnerContext } from "./context.ts";
 import { writeEngineFile } from "./files/engine-record.ts";
 import { removeFinalizer } from "./report/finalizer.ts";
@@ -10,6 +10,7 @@ import { fetchModel } from "./work/fetch.ts";
 import { measureFootprint } from "./work/footprint.ts";
 import { reserve, start } from "./work/launch.ts";
 import { pollQuiet, probeHealth, probeRequest } from "./work/probes.ts";
+import { proveAgain } from "./work/prove-again.ts";
 
 /** What a step leaves: nothing new yet, facts that want a new plan at once, or a reason not to take the later steps. */
 type Outcome = "later" | "changed" | "replan";
@@ -48,6 +49,9 @@ async function applyStep(step: Step, state: ReplicaState, context: RunnerContext
       return "later";
     case "probeRequest":
       probeRequest(state, context, step.timeoutMs);
+      return "later";
+    case "proveAgain":
+      proveAgain(state, context, step.timeoutMs);
       return "later";
     case "measureFootprint":
       measureFootprint(state, context);
@@ -90,7 +94,7 @@ async function applyToRun(step: RunStep, state: ReplicaState, context: RunnerCon
     case "markReady":
       return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "beginStop":
-      return beginStop(state, context, step.why, step.deadlineAt);
+      return beginStop(state, context, step);
     case "cancelStop":
       return rewrite(state, context, { stop: undefined });
     case "adjustClaim":
@@ -128,21 +132,20 @@ function detect(state: ReplicaState, context: RunnerContext): Outcome {
 function beginStop(
   state: ReplicaState,
   context: RunnerContext,
-  why: StopReason,
-  deadlineAt: number,
+  { why, deadlineAt, because }: Extract<Step, { do: "beginStop" }>,
 ): Outcome {
   const { wallMs, monotonicMs } = context.moment();
   const startedAt = state.record?.stop?.startedAt ?? monotonicMs;
   const toWall = (at: number): number => wallMs + at - monotonicMs;
-  context.log.info({ uid: state.uid, name: state.file?.name, why }, "engine is to end");
+  context.log.info({ uid: state.uid, name: state.file?.name, why, because }, "engine is to end");
   if (state.file === undefined || state.record === undefined) return "later";
   const file = {
     ...state.file,
-    stop: { why, startedAtMs: toWall(startedAt), deadlineMs: toWall(deadlineAt) },
+    stop: { why, startedAtMs: toWall(startedAt), deadlineMs: toWall(deadlineAt), because },
   };
   setFile(state, file, { wallMs, monotonicMs });
   // Exactly as planned: what went over the wall clock and back could differ and be planned again.
-  state.record = { ...state.record, stop: { why, startedAt, deadlineAt } };
+  state.record = { ...state.record, stop: { why, startedAt, deadlineAt, because } };
   writeEngineFile(state.dir, file);
   return "changed";
 }

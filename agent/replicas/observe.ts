@@ -39,6 +39,8 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     slice: observeSlice(state, context, moment.monotonicMs),
     health: state.run.health,
     request: state.run.request,
+    work: state.run.work,
+    suspicion: state.run.suspicion,
     quiet: state.run.quiet,
     signals: state.run.signals,
     ...(state.run.footprint === undefined ? {} : { footprint: state.run.footprint }),

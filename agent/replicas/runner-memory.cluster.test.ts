@@ -41,7 +41,7 @@ it(
     await bench.createReplica("chat-1-a", withoutPromptCache);
     const waiting = await bench.untilPhase("chat-1-a", "Waiting");
     expect(waiting.status).toMatchObject({ reason: "InsufficientMemory" });
-    expect(waiting.status?.message).toMatch(/needs \d+ MiB, \d+ MiB of 150 MiB left/);
+    expect(waiting.status?.message).toMatch(/needs [\d.]+ MiB, [\d.]+ MiB of 150 MiB left/);
     // More than the 64 MiB of its spec: the engine's process and buffers are part of it.
     expect(first.status?.memory?.claimBytes).toBeGreaterThan(96 * MIB);
     await bench.deleteReplica("chat-0-a");

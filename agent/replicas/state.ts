@@ -2,6 +2,8 @@
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import type { Moment } from "../../src/replica/desired.ts";
+import type { Suspicion } from "../../src/replica/evidence/suspicion.ts";
+import { NO_WORK_SEEN, type Work } from "../../src/replica/evidence/work.ts";
 import type {
   Footprint,
   Health,
@@ -25,10 +27,16 @@ import type { Jobs } from "./jobs.ts";
 export interface RunFacts {
   health: Health;
   request: RequestProof;
+  work: Work;
+  suspicion: Suspicion;
   quiet: Quiet;
   signals: Signals;
   slice: Omit<Slice, "state">;
   logBytes: number;
+  /** Up to where its log was looked through for errors; absent before the first look. */
+  logSeenTo?: number;
+  /** Its logged errors were told of. */
+  toldErrors?: boolean;
   footprint?: Footprint;
   /** Since when the host's address is another one than the engine's. */
   elsewhereSince?: number;
@@ -76,6 +84,8 @@ export function freshRun(): RunFacts {
   return {
     health: { failuresInARow: 0 },
     request: { at: "none" },
+    work: NO_WORK_SEEN,
+    suspicion: { at: "none" },
     quiet: {},
     signals: {},
     slice: { wasExposed: false },

@@ -35,8 +35,16 @@ export const replicaErrors = {
     do: "look at the log tail in status.lastExit; if it ran out of GPU memory, lower contextSize or parallelSlots",
   },
   EngineHung: {
-    what: "The engine's process lives but stopped answering its health probes.",
+    what: "The engine's process lives but stopped answering its health probes, or answers them and has stopped working on its requests.",
     do: "it is being restarted; if this repeats, update the engine or report it with the log tail",
+  },
+  EngineDegraded: {
+    what: "The engine's log shows errors after which it fails every request, and a real request failed.",
+    do: "it is being restarted; if this repeats, lower contextSize or parallelSlots so that it needs less GPU memory",
+  },
+  EngineErrorsLogged: {
+    what: "The engine's log shows errors after which it may fail every request, but a real request succeeded.",
+    do: "nothing: the engine serves on and is watched; if this repeats, lower contextSize or parallelSlots",
   },
   EngineEndUnknown: {
     what: "The engine ended and nothing recorded how.",

@@ -70,7 +70,7 @@ function dueAt(
 const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly message: string }> = {
   hung: {
     reason: "EngineHung",
-    message: "the engine stopped answering; it is ended before its successor starts",
+    message: "the engine stopped working; it is ended before its successor starts",
   },
   neverHealthy: {
     reason: "EngineNeverHealthy",
@@ -79,6 +79,10 @@ const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly mess
   requestFailed: {
     reason: "EngineRequestFailed",
     message: "the engine failed a real request; it is ended and tried again",
+  },
+  degraded: {
+    reason: "EngineDegraded",
+    message: "the engine fails its requests; it is ended and started again",
   },
 };
 
@@ -94,11 +98,12 @@ export function planForcedStop(stop: Stop, observed: Observed, now: number, timi
   const patience = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
   const { killAt } = observed.signals;
   const killDue = killAt === undefined ? patience : Math.max(patience, killAt + timings.killRepeatMs - now);
+  const message = stop.because === undefined ? text.message : `${text.message}: ${stop.because}`;
   if (killDue <= 0) steps.push({ do: "signal", signal: "KILL", because: text.message });
   return {
     phase: "Backoff",
     reason: text.reason,
-    message: text.message,
+    message,
     steps,
     recheckAfterMs: killDue <= 0 ? timings.killRepeatMs : killDue,
   };

@@ -1,6 +1,8 @@
 /** What the planner is told: one value per replica. All times are monotonic milliseconds of this process. */
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ErrorCode } from "../errors.ts";
+import type { Suspicion } from "./evidence/suspicion.ts";
+import type { Work } from "./evidence/work.ts";
 import type { Need } from "./need.ts";
 import type { StopReason } from "./step.ts";
 
@@ -54,6 +56,8 @@ export interface Stop {
   readonly why: StopReason;
   readonly startedAt: number;
   readonly deadlineAt: number;
+  /** The evidence for a forced one. */
+  readonly because?: string;
 }
 
 export type ModelState =
@@ -188,6 +192,9 @@ export interface Observed {
   readonly slice: Slice;
   readonly health: Health;
   readonly request: RequestProof;
+  /** Does it get on with what it has been asked for. */
+  readonly work: Work;
+  readonly suspicion: Suspicion;
   readonly quiet: Quiet;
   readonly signals: Signals;
   /** Absent until this run's process was asked for the first time by this agent. */

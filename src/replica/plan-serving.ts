@@ -1,16 +1,9 @@
 /** A process runs and should serve: prove it ready, announce it, watch it, and tell a hung one. */
 import { planForcedStop, planSignals } from "./ending.ts";
-import type { Desired, Observed, RunRecord } from "./observed.ts";
-import { type ForcedStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
-import { requestTimeoutMs, startDeadline, startProbeMs, type Timings } from "./timings.ts";
-
-interface Frame {
-  readonly desired: Desired;
-  readonly observed: Observed;
-  readonly record: RunRecord;
-  readonly now: number;
-  readonly timings: Timings;
-}
+import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
+import type { Desired, Observed } from "./observed.ts";
+import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
 
 /** Plans for a running process whose replica should serve. */
 export function planServing(
@@ -34,8 +27,8 @@ export function planServing(
 
 function serve(frame: Frame): ReplicaPlan {
   const { observed } = frame;
-  const failed = failedForGood(frame);
-  if (failed !== undefined) return failed;
+  const trouble = planTrouble(frame);
+  if (trouble !== undefined) return trouble;
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
   // Before the first list an absent address only means that a fresh agent does not know it yet.
@@ -56,49 +49,6 @@ function serve(frame: Frame): ReplicaPlan {
     default:
       return observed.slice.state satisfies never;
   }
-}
-
-/** A start that took too long, a request that keeps failing, or a process that stopped answering. */
-function failedForGood(frame: Frame): ReplicaPlan | undefined {
-  const { desired, observed, record, now, timings } = frame;
-  const { health, request } = observed;
-  const isStarting = record.readyAt === undefined && health.healthyAt === undefined;
-  if (isStarting) {
-    return now >= startBy(frame)
-      ? force(frame, "neverHealthy", "it did not become healthy in time")
-      : undefined;
-  }
-  const limit = desired.probes?.failures ?? timings.failuresUntilHung;
-  if (health.failuresInARow >= limit) {
-    return force(frame, "hung", `${health.failuresInARow} health probes in a row failed`);
-  }
-  if (record.readyAt === undefined && request.at === "failed" && request.tries >= timings.requestTries) {
-    return force(frame, "requestFailed", `${request.tries} real requests failed: ${request.message}`);
-  }
-  return undefined;
-}
-
-/** A time that the service names holds as it is; else it is scaled to the weights. */
-function startBy(frame: Frame): number {
-  const { desired, observed, record, timings } = frame;
-  const startMs = desired.probes?.startMs;
-  const scaled = startMs === undefined ? timings : { ...timings, startBaseMs: startMs, startPerGiBMs: 0 };
-  return startDeadline(scaled, {
-    startedAt: record.startedAt,
-    weightsBytes: weightsBytes(frame),
-    progressAt: observed.health.progressAt,
-  });
-}
-
-/** What the controller did not know of a file on the host, the agent has found. */
-function weightsBytes({ desired, observed: { model } }: Frame): number {
-  return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
-}
-
-function force(frame: Frame, why: ForcedStop, because: string): ReplicaPlan {
-  const stop = { why, startedAt: frame.now, deadlineAt: frame.now };
-  const next = planForcedStop(stop, frame.observed, frame.now, frame.timings);
-  return prepend({ do: "beginStop", why, deadlineAt: frame.now, because }, next);
 }
 
 function loading(frame: Frame): ReplicaPlan {
@@ -177,6 +127,7 @@ function publishing(
 function ready(frame: Frame): ReplicaPlan {
   const probe = probeStep(frame, frame.timings.liveProbeMs);
   const measure = measureStep(frame);
+  const prove = proveAgainStep(frame);
   const mark: Step[] =
     frame.record.readyAt === undefined
       ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
@@ -185,9 +136,19 @@ function ready(frame: Frame): ReplicaPlan {
     phase: "Ready",
     reason: "Serving",
     message: "the engine answers and its endpoint is announced",
-    steps: [...mark, ...probe.steps, ...measure.steps],
+    steps: [...mark, ...probe.steps, ...prove, ...measure.steps],
     recheckAfterMs: Math.min(probe.dueInMs, measure.dueInMs),
   };
+}
+
+/** Only a request tells whether the log's errors were those of one request or of all that follow. */
+function proveAgainStep(frame: Frame): readonly Step[] {
+  const { observed, timings, now } = frame;
+  const { suspicion } = observed;
+  if (suspicion.at !== "suspected") return [];
+  if (suspicion.askedAt !== undefined && now < suspicion.askedAt + timings.proveAgainMs) return [];
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
 }
 
 /** Seldom: the figure is for admission and status, and on some systems it costs a process to ask. */

@@ -18,6 +18,18 @@ const actions: Record<string, Action> = {
   unhang: (world) => {
     if (world.engine !== undefined) world.engine.isHung = false;
   },
+  stick: (world) => {
+    if (world.engine !== undefined) world.engine.isStuck = true;
+  },
+  unstick: (world) => {
+    if (world.engine !== undefined) world.engine.isStuck = false;
+  },
+  mute: (world) => {
+    if (world.engine !== undefined) world.engine.isMute = !world.engine.isMute;
+  },
+  degrade: (world) => {
+    if (world.engine !== undefined) world.engine.isDegraded = true;
+  },
   restartAgent: (world) => world.restartAgent(),
   apiDown: (world) => {
     world.isApiUp = false;
@@ -144,7 +156,16 @@ function heal(world: World): void {
     nextEngine: {},
   });
   if (world.slice === "missing") world.slice = "unwritten";
-  if (world.engine !== undefined) world.engine.isHung = false;
+  if (world.engine !== undefined) {
+    Object.assign(world.engine, { isHung: false, isStuck: false, isDegraded: false });
+  }
+}
+
+function ready(): World {
+  const world = new World();
+  pass(world, 10_000);
+  expect(world.settle().phase).toBe("Ready");
+  return world;
 }
 
 describe("the state machine of a replica", () => {
@@ -169,6 +190,50 @@ describe("the state machine of a replica", () => {
       }),
       { numRuns: 2_000 },
     );
+  });
+
+  it("replaces an engine that answers its probes and gets on with nothing, and no idle one", () => {
+    const world = ready();
+    Object.assign(world.engine ?? {}, { isStuck: true });
+    pass(world, 1_000_000);
+    expect(world.starts).toBe(1);
+    world.isBusy = true;
+    pass(world, 100_000);
+    expect(world.starts).toBe(1);
+    pass(world, 60_000);
+    expect(world.starts).toBe(2);
+    pass(world, 1_000_000);
+    expect(world).toMatchObject({ starts: 2, slice: "ready" });
+  });
+
+  it("leaves a busy engine alone whose gauges it cannot read", () => {
+    const world = ready();
+    Object.assign(world.engine ?? {}, { isStuck: true, isMute: true });
+    world.isBusy = true;
+    pass(world, 1_000_000);
+    expect(world.starts).toBe(1);
+  });
+
+  it("lets an engine take four times the longest step that it was seen to take", () => {
+    const world = ready();
+    world.isBusy = true;
+    pass(world, 10_000);
+    Object.assign(world.engine ?? {}, { isStuck: true });
+    pass(world, 100_000);
+    Object.assign(world.engine ?? {}, { isStuck: false });
+    pass(world, 10_000);
+    Object.assign(world.engine ?? {}, { isStuck: true });
+    pass(world, 380_000);
+    expect(world.starts).toBe(1);
+    pass(world, 60_000);
+    expect(world.starts).toBe(2);
+  });
+
+  it("replaces an engine whose log shows errors when a request fails too, and only then", () => {
+    const world = ready();
+    Object.assign(world.engine ?? {}, { isDegraded: true });
+    pass(world, 10_000);
+    expect(world).toMatchObject({ starts: 2, slice: "ready" });
   });
 
   it("ends an engine that nobody wants once a list says so, and not before", () => {

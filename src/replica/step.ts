@@ -28,7 +28,7 @@ export type ReplicaReason = ErrorCode | ProgressReason;
 
 /** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
 export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision" | "moved";
-export type ForcedStop = "hung" | "neverHealthy" | "requestFailed";
+export type ForcedStop = "hung" | "neverHealthy" | "requestFailed" | "degraded";
 export type StopReason = GracefulStop | ForcedStop;
 
 export type Step = { readonly because: string } & (
@@ -40,6 +40,7 @@ export type Step = { readonly because: string } & (
   | { readonly do: "adjustClaim"; readonly claimBytes: number }
   | { readonly do: "probeHealth" }
   | { readonly do: "probeRequest"; readonly timeoutMs: number }
+  | { readonly do: "proveAgain"; readonly timeoutMs: number }
   | { readonly do: "measureFootprint" }
   | { readonly do: "setEndpoint"; readonly port: number }
   | { readonly do: "markReady" }
@@ -65,5 +66,5 @@ export interface ReplicaPlan {
 }
 
 export function isForced(why: StopReason): why is ForcedStop {
-  return why === "hung" || why === "neverHealthy" || why === "requestFailed";
+  return why === "hung" || why === "neverHealthy" || why === "requestFailed" || why === "degraded";
 }

@@ -12,6 +12,13 @@ export interface Timings {
   readonly failedProbeMs: number;
   /** Failed probes in a row, on fresh connections, that make a live process a hung one. */
   readonly failuresUntilHung: number;
+  /** Work without movement that makes an answering process a hung one: this long, and so many times its longest step. */
+  readonly stallMs: number;
+  readonly stallSteps: number;
+  /** Readings further apart than this, and than twice the service's own interval, say nothing of the time between them. */
+  readonly stallGapMs: number;
+  /** Between real requests to an engine whose log shows errors. */
+  readonly proveAgainMs: number;
   /** Time to become healthy: base plus a share per GiB of weights; while progress is seen, up to `startMaxFactor` times that. */
   readonly startBaseMs: number;
   readonly startPerGiBMs: number;
@@ -54,6 +61,10 @@ export const defaultTimings: Timings = {
   liveProbeMs: 5 * SECOND,
   failedProbeMs: SECOND,
   failuresUntilHung: 3,
+  stallMs: 2 * MINUTE,
+  stallSteps: 4,
+  stallGapMs: 30 * SECOND,
+  proveAgainMs: MINUTE,
   startBaseMs: MINUTE,
   startPerGiBMs: 2 * SECOND,
   startMaxFactor: 4,

@@ -28,7 +28,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeRequest(target)).toBe("ok");
     expect(await driver.inFlight(target)).toBe(0);
     expect(await driver.facts(target)).toEqual({ contextPerSlot: 256 });
-    expect(await driver.progress(target)).toMatchObject({ inFlight: 0 });
+    expect(await driver.probeLive(target)).toMatchObject({ health: "healthy", progress: { inFlight: 0 } });
     expect(await driver.probeRequest({ ...target, modelAlias: "other" })).toEqual({
       failed: expect.stringContaining("a server of tiny, not of other"),
     });
@@ -126,10 +126,10 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     });
     await answer.body?.getReader().read();
     await vi.waitFor(async () => expect(await driver.inFlight(target)).toBe(1));
-    const before = await driver.progress(target);
+    const { progress: before } = await driver.probeLive(target);
     await vi.waitFor(
       async () => {
-        const after = await driver.progress(target);
+        const { progress: after } = await driver.probeLive(target);
         if (before === "unknown" || after === "unknown") throw new Error("no gauges");
         expect(after.decodeTotal + after.tokensTotal).toBeGreaterThan(
           before.decodeTotal + before.tokensTotal,

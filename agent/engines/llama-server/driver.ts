@@ -6,7 +6,7 @@ import { classifyExit, findDegraded } from "../../../src/engines/llama-server/ex
 import { MetalbridgeError } from "../../../src/errors.ts";
 import type { EngineDriver, EngineLaunch, PreparedEngine } from "../engine.ts";
 import { isLoopback } from "../ports.ts";
-import { probeHealth, probeRequest, readContextPerSlot, readGauges } from "./probe.ts";
+import { probeHealth, probeLive, probeRequest, readContextPerSlot, readGauges } from "./probe.ts";
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -30,12 +30,7 @@ export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
       const gauges = await readGauges(target);
       return gauges === "unknown" ? gauges : gauges.running + gauges.deferred;
     },
-    progress: async (target) => {
-      const gauges = await readGauges(target);
-      if (gauges === "unknown") return gauges;
-      const { running, deferred, decodeTotal, tokensTotal } = gauges;
-      return { inFlight: running + deferred, decodeTotal, tokensTotal };
-    },
+    probeLive,
     facts: async (target) => {
       const contextPerSlot = await readContextPerSlot(target);
       return contextPerSlot === undefined ? {} : { contextPerSlot };

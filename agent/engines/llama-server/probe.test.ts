@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import type { EngineTarget } from "../engine.ts";
-import { probeHealth, probeRequest } from "./probe.ts";
+import { probeHealth, probeLive, probeRequest } from "./probe.ts";
 
 /** A server that answers as an engine does which is slow, busy or another one. */
 async function answering(listener: RequestListener) {
@@ -29,6 +29,44 @@ test("a health probe waits as long as the service says, longer and shorter than 
   expect(await probeHealth(slow.target, { timeoutMs: 100 })).toEqual({
     unhealthy: "no answer within 100 ms",
   });
+});
+
+const GAUGES = "llamacpp:requests_processing 1\nllamacpp:requests_deferred 2\nllamacpp:n_decode_total 7\n";
+
+test("a live probe asks once where the gauges tell all", async () => {
+  const asked: string[] = [];
+  await using engine = await answering((request, response) => {
+    asked.push(request.url ?? "");
+    response.end(GAUGES);
+  });
+  expect(await probeLive(engine.target)).toEqual({
+    health: "healthy",
+    progress: { inFlight: 3, decodeTotal: 7, tokensTotal: 0 },
+  });
+  expect(asked).toEqual(["/metrics"]);
+});
+
+test.each([
+  ["are refused", (response: ServerResponse) => response.writeHead(401).end("{}")],
+  ["are not there", (response: ServerResponse) => response.writeHead(501).end("{}")],
+  ["are half an answer", (response: ServerResponse) => response.end("llamacpp:requests_processing 1\n")],
+  ["do not come", () => undefined],
+])("a live probe asks /health where the gauges %s, and claims to know no progress", async (_name, answer) => {
+  await using engine = await answering((request, response) => {
+    if (request.url === "/metrics") answer(response);
+    else response.end('{"status":"ok"}');
+  });
+  expect(await probeLive(engine.target, { timeoutMs: 400 })).toEqual({
+    health: "healthy",
+    progress: "unknown",
+  });
+});
+
+test("a live probe of an engine that answers nothing is over when its time is", async () => {
+  await using engine = await answering(() => undefined);
+  const startedAt = performance.now();
+  expect(await probeLive(engine.target, { timeoutMs: 400 })).toMatchObject({ progress: "unknown" });
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
 });
 
 test("a real request waits as long as it is told, and asks for the service's own model", async () => {

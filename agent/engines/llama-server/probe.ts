@@ -1,7 +1,7 @@
 /** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
 import { z } from "zod";
 import { type Gauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
-import type { EngineTarget, Health, RequestResult } from "../engine.ts";
+import type { EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
 import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
 
@@ -20,6 +20,26 @@ export async function probeHealth(
   if (reply.status === 200) return "healthy";
   if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
   return { unhealthy: describe(reply) };
+}
+
+/**
+ * The gauges prove the same as /health and tell more. Where they cannot be read (another key, an older engine whose busy
+ * main loop answers them late) /health still decides, in what is left of the time.
+ */
+export async function probeLive(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<LiveAnswer> {
+  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+  const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
+  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs: forGauges });
+  const gauges = "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
+  if (gauges === undefined) {
+    const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
+    return { health, progress: "unknown" };
+  }
+  const { running, deferred, decodeTotal, tokensTotal } = gauges;
+  return { health: "healthy", progress: { inFlight: running + deferred, decodeTotal, tokensTotal } };
 }
 
 /** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */

@@ -16,9 +16,11 @@ const stopSchema = z.object({
     "hung",
     "neverHealthy",
     "requestFailed",
+    "degraded",
   ]),
   startedAtMs: z.number(),
   deadlineMs: z.number(),
+  because: z.string().optional(),
 });
 
 /** Times are wall times here: they have to survive the agent. */
@@ -85,6 +87,7 @@ export function recordOf(file: EngineFile, moment: Moment): RunRecord {
             why: stop.why,
             startedAt: past(stop.startedAtMs),
             deadlineAt: past(stop.startedAtMs) + Math.max(0, stop.deadlineMs - stop.startedAtMs),
+            ...(stop.because === undefined ? {} : { because: stop.because }),
           },
         }),
   };

@@ -16,6 +16,7 @@ const FORCED_CODE = {
   hung: "EngineHung",
   neverHealthy: "EngineNeverHealthy",
   requestFailed: "EngineRequestFailed",
+  degraded: "EngineDegraded",
 } as const satisfies Record<string, ErrorCode>;
 
 /** Writes down how the run ended and how long the next start is held back. Once per run. */
@@ -68,7 +69,7 @@ function exitOf(
           code: "EngineEndUnknown" as const,
           message: "the engine ended",
         })
-      : { code: forced, message: "the agent ended the engine because it did not answer" };
+      : { code: forced, message: endedBecause(file.stop?.because) };
   return {
     ...(exit === "unknown" ? {} : exit),
     killedByUs: forced !== undefined,
@@ -77,6 +78,10 @@ function exitOf(
     at: new Date(context.ports.clock.nowMs()).toISOString(),
     logTail,
   };
+}
+
+function endedBecause(because: string | undefined): string {
+  return `the agent ended the engine: ${because ?? "it did not answer"}`;
 }
 
 /** Nothing of the run is left: its record goes, and its memory with it. */

@@ -1,19 +1,13 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
-import { statSync } from "node:fs";
-import { join } from "node:path";
-import type { EngineDriver, EngineTarget, Health } from "../../engines/engine.ts";
+import { seeWork } from "../../../src/replica/evidence/work.ts";
+import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { type EngineFile, writeEngineFile } from "../files/engine-record.ts";
+import { writeEngineFile } from "../files/engine-record.ts";
 import { type ReplicaState, setFile } from "../state.ts";
+import { logBytes, lookAtLog } from "./log-look.ts";
+import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 
-const LOOPBACK = "127.0.0.1";
 const DEFAULT_TIMEOUT_MS = 5_000;
-
-interface Probe {
-  readonly driver: EngineDriver;
-  readonly target: EngineTarget;
-  readonly file: EngineFile;
-}
 
 /** One health probe on a fresh connection. */
 export function probeHealth(state: ReplicaState, context: RunnerContext): void {
@@ -22,11 +16,29 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutSeconds = state.desired?.spec.probes.timeoutSeconds;
   const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   state.jobs.run("health", async () => {
-    const asked = probe.driver.probeHealth(probe.target, { timeoutMs });
-    const answer = await within(timeoutMs, context, asked);
-    if (isSameRun(state, probe)) noteHealth(state, context, answer);
+    const asked = isServing(state)
+      ? probe.driver.probeLive(probe.target, { timeoutMs })
+      : probe.driver
+          .probeHealth(probe.target, { timeoutMs })
+          .then((health) => ({ health, progress: "unknown" as const }));
+    const late = { health: { unhealthy: `no answer within ${timeoutMs} ms` }, progress: "unknown" } as const;
+    const { health, progress } = await within(timeoutMs, context, asked, late);
+    if (!isSameRun(state, probe)) return true;
+    noteHealth(state, context, health);
+    noteProgress(state, context, progress);
+    if (isServing(state)) await lookAtLog(state, context, probe.driver);
     return true;
   });
+}
+
+/** From here on its gauges are read and its log is looked through; before that its requests are our own. */
+function isServing(state: ReplicaState): boolean {
+  return state.file?.readyAtMs !== undefined;
+}
+
+function noteProgress(state: ReplicaState, context: RunnerContext, progress: LiveAnswer["progress"]): void {
+  const now = context.ports.clock.monotonicMs();
+  state.run.work = seeWork(state.run.work, progress, now, context.timings.stallGapMs);
 }
 
 function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health): void {
@@ -51,7 +63,7 @@ function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health)
 /** A log that grows is the sign of progress every engine gives. */
 function seeProgress(state: ReplicaState): boolean {
   if (state.file?.readyAtMs !== undefined) return false;
-  const bytes = statSync(join(state.dir, "log"), { throwIfNoEntry: false })?.size ?? 0;
+  const bytes = logBytes(state.dir);
   const grew = bytes > state.run.logBytes && state.run.logBytes > 0;
   state.run.logBytes = bytes;
   return grew;
@@ -62,11 +74,14 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("request", async () => {
+    const logSeenTo = logBytes(state.dir);
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
     if (!isSameRun(state, probe)) return true;
     const before = state.run.request;
     if (answer === "ok") {
       state.run.request = { at: "ok" };
+      // What it logged before says nothing any more.
+      state.run.logSeenTo = logSeenTo;
       readFacts(state, context, probe);
       return true;
     }
@@ -95,46 +110,12 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("quiet", async () => {
-    const count = await within(DEFAULT_TIMEOUT_MS, context, probe.driver.inFlight(probe.target)).catch(
-      () => "unknown",
-    );
+    const asked = probe.driver.inFlight(probe.target).catch(() => "unknown" as const);
+    const count = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
     if (!isSameRun(state, probe)) return true;
     const now = context.ports.clock.monotonicMs();
     state.run.quiet =
       count === 0 ? { lastPollAt: now, since: state.run.quiet.since ?? now } : { lastPollAt: now };
     return true;
-  });
-}
-
-function probeOf(state: ReplicaState, context: RunnerContext): Probe | undefined {
-  const { file } = state;
-  const driver = file === undefined ? undefined : context.runtimes.driver(file.runtime);
-  if (file === undefined || driver === undefined) return undefined;
-  const { apiKey } = state.run;
-  const target = {
-    host: LOOPBACK,
-    port: file.port,
-    mode: file.mode,
-    ...(file.service === "" ? {} : { modelAlias: file.service }),
-    ...(apiKey === undefined ? {} : { apiKey }),
-  };
-  return { driver, target, file };
-}
-
-/** An answer that comes after the run's end says nothing about the next one. */
-function isSameRun(state: ReplicaState, probe: Probe): boolean {
-  return state.file?.runId === probe.file.runId;
-}
-
-function within<T>(
-  timeoutMs: number,
-  context: RunnerContext,
-  answer: Promise<T>,
-): Promise<T | { readonly unhealthy: string }> {
-  return new Promise((resolve, reject) => {
-    const cancel = context.ports.clock.after(timeoutMs, () =>
-      resolve({ unhealthy: `no answer within ${timeoutMs} ms` }),
-    );
-    answer.then(resolve, reject).finally(cancel);
   });
 }

@@ -1,9 +1,18 @@
 /** The engine of the simulated host. */
+import { judge, type Suspicion, suspect } from "../evidence/suspicion.ts";
+import { seeWork, type Work } from "../evidence/work.ts";
 import type { Health, RequestProof } from "../observed.ts";
+import { defaultTimings } from "../timings.ts";
 
 export interface Engine {
   isHealthy: boolean;
   isHung: boolean;
+  /** Answers its probes and decodes nothing. */
+  isStuck: boolean;
+  /** Fails all requests, and says so in its log. */
+  isDegraded: boolean;
+  /** Its gauges cannot be read. */
+  isMute: boolean;
   ignoresTerm: boolean;
   loadsUntil: number;
   hasEnded: boolean;
@@ -14,6 +23,9 @@ export function newEngine(now: number): Engine {
   return {
     isHealthy: false,
     isHung: false,
+    isStuck: false,
+    isDegraded: false,
+    isMute: false,
     ignoresTerm: false,
     loadsUntil: now + 700,
     hasEnded: false,
@@ -37,7 +49,29 @@ export function probeEngine(
 }
 
 export function askEngine(engine: Engine | undefined, before: RequestProof, now: number): RequestProof {
-  if (engine?.isHealthy === true && !engine.isHung) return { at: "ok" };
+  if (engine?.isHealthy === true && !engine.isHung && !engine.isDegraded) return { at: "ok" };
   const tries = before.at === "failed" ? before.tries + 1 : 1;
   return { at: "failed", tries, lastAt: now, message: "500" };
+}
+
+/** Gauges and log, read with a live probe: a clock stands for the counters of an engine that gets on. */
+export function watchEngine(
+  engine: Engine | undefined,
+  before: { readonly work: Work; readonly suspicion: Suspicion },
+  isBusy: boolean,
+  now: number,
+): { readonly work: Work; readonly suspicion: Suspicion } {
+  const isRead = engine?.isHealthy === true && !engine.isHung && !engine.isMute;
+  const at = engine?.isStuck === true ? (before.work.last?.decodeTotal ?? 0) : now;
+  const reading = isRead ? { inFlight: isBusy ? 1 : 0, decodeTotal: at, tokensTotal: 0 } : "unknown";
+  const line = engine?.isDegraded === true ? "failed to decode, ret = -3" : undefined;
+  return {
+    work: seeWork(before.work, reading, now, defaultTimings.stallGapMs),
+    suspicion: suspect(before.suspicion, line, now, defaultTimings.proveAgainMs),
+  };
+}
+
+export function askEngineAgain(engine: Engine | undefined, before: Suspicion, now: number): Suspicion {
+  if (engine?.isHealthy !== true || engine.isHung || engine.isStuck) return judge(before, "unclear", now);
+  return judge(before, engine.isDegraded ? { failed: "HTTP 500: Compute error" } : "ok", now);
 }

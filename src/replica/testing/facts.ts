@@ -1,4 +1,5 @@
 /** Where observations in tests start from. */
+import { NO_WORK_SEEN } from "../evidence/work.ts";
 import type { Desired, Observed } from "../observed.ts";
 
 /** The usual wish: serve. */
@@ -23,11 +24,20 @@ export function nothingKnown(): Observed {
     hasAddress: true,
     isBoundElsewhere: false,
     slice: { state: "unknown", wasExposed: false },
-    health: { failuresInARow: 0 },
-    request: { at: "none" },
-    quiet: {},
-    signals: {},
+    ...newRun(),
     crashes: { restarts: 0, inARow: 0 },
     wasListed: false,
+  };
+}
+
+/** What is known of a run at its start. */
+export function newRun(): Pick<Observed, "health" | "request" | "work" | "suspicion" | "quiet" | "signals"> {
+  return {
+    health: { failuresInARow: 0 },
+    request: { at: "none" },
+    work: NO_WORK_SEEN,
+    suspicion: { at: "none" },
+    quiet: {},
+    signals: {},
   };
 }

@@ -1,7 +1,8 @@
 /** What no plan may ever do; each check throws with the promise that was broken. */
 import type { Observed, SliceState } from "../observed.ts";
-import { isForced, type ReplicaPlan } from "../step.ts";
+import { type ForcedStop, isForced, type ReplicaPlan } from "../step.ts";
 import { defaultTimings } from "../timings.ts";
+import type { Engine } from "./engine.ts";
 
 /** Every plan says why, and when to look again. */
 export function checkPlan(plan: ReplicaPlan): void {
@@ -46,4 +47,14 @@ export function checkDeadline({ record, slice, signals, run }: Observed, now: nu
     return;
   const settledAt = (slice.withdrawnAt ?? Number.POSITIVE_INFINITY) + defaultTimings.propagationMs;
   if (now > Math.max(stop.deadlineAt, settledAt) + 1_000) throw new Error("drained past its deadline");
+}
+
+/** An engine that works is not killed on a suspicion. */
+export function checkForced(why: ForcedStop, engine: Engine | undefined): void {
+  if (why === "hung" && engine?.isHung !== true && engine?.isStuck !== true) {
+    throw new Error("an engine that works was taken for a hung one");
+  }
+  if (why === "degraded" && engine?.isDegraded !== true) {
+    throw new Error("an engine that answers was taken for a degraded one");
+  }
 }

@@ -3,9 +3,9 @@ import type { Observed, Run, SliceState, Stop, Wanted } from "../observed.ts";
 import { planReplica } from "../plan.ts";
 import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.ts";
 import { backoffMs, defaultTimings } from "../timings.ts";
-import { askEngine, type Engine, newEngine, probeEngine } from "./engine.ts";
-import { nothingKnown, SERVE } from "./facts.ts";
-import { checkDeadline, checkPlan, checkSignal } from "./promises.ts";
+import { askEngine, askEngineAgain, type Engine, newEngine, probeEngine, watchEngine } from "./engine.ts";
+import { newRun, nothingKnown, SERVE } from "./facts.ts";
+import { checkDeadline, checkForced, checkPlan, checkSignal } from "./promises.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -118,6 +118,9 @@ export class World {
       case "probeRequest":
         facts.request = askEngine(this.engine, facts.request, this.now);
         return true;
+      case "proveAgain":
+        facts.suspicion = askEngineAgain(this.engine, facts.suspicion, this.now);
+        return true;
       case "setEndpoint":
         return this.#announce();
       case "withdraw":
@@ -166,6 +169,7 @@ export class World {
   #beginStop(why: StopReason, deadlineAt: number): boolean {
     const { record } = this.#facts;
     if (record === undefined) return false;
+    if (isForced(why)) checkForced(why, this.engine);
     const stop: Stop = { why, startedAt: record.stop?.startedAt ?? this.now, deadlineAt };
     if (record.stop !== undefined && deadlineAt > record.stop.deadlineAt && !isForced(why)) {
       throw new Error("a second request to stop lengthened the drain");
@@ -217,8 +221,11 @@ export class World {
   }
 
   #probe(): boolean {
-    const { health, record } = this.#facts;
-    this.#facts.health = probeEngine(this.engine, health, record?.readyAt !== undefined, this.now);
+    const facts = this.#facts;
+    const wasReady = facts.record?.readyAt !== undefined;
+    facts.health = probeEngine(this.engine, facts.health, wasReady, this.now);
+    if (!wasReady) return true;
+    Object.assign(facts, watchEngine(this.engine, facts, this.isBusy, this.now));
     return true;
   }
 
@@ -275,13 +282,6 @@ export class World {
 
   #resetRun(): void {
     const { record: _, ...rest } = this.#facts;
-    this.#facts = {
-      ...rest,
-      health: { failuresInARow: 0 },
-      request: { at: "none" },
-      quiet: {},
-      signals: {},
-      slice: { state: this.slice, wasExposed: false },
-    };
+    this.#facts = { ...rest, ...newRun(), slice: { state: this.slice, wasExposed: false } };
   }
 }

@@ -1,0 +1,91 @@
+/** Engines whose /health answers 200 and that serve nobody: found out, withdrawn, gone, and only then replaced. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test, vi } from "vitest";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import type { AnsweringFault } from "../../test/fixtures/answering-engine.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { type Bench, createBench } from "../../test/replicas/bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const ENGINE = fileURLToPath(new URL("../../test/fixtures/answering-engine.ts", import.meta.url));
+const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 1_500, proveAgainMs: 200 };
+
+function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
+  return async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    await run(bench);
+  };
+}
+
+/** The first start has the fault, later ones are the real engine; each notes its pid, and whether an earlier one lives. */
+function faultyOnce(bench: Bench, fault: AnsweringFault): string {
+  const { root } = bench.place;
+  return bench.program(`cd ${root}
+for pid in $(cat pids 2>/dev/null); do kill -0 $pid 2>/dev/null && echo $pid >>overlaps; done
+[ -e pids ] && { echo $$ >>pids; exec "$REAL" "$@"; }
+echo $$ >>pids
+exec '${process.execPath}' '${ENGINE}' ${fault} "$@"`);
+}
+
+/** From Ready to the successor's Ready; what status and slice show meanwhile. */
+async function replaced(bench: Bench, name: string, reason: string): Promise<string> {
+  await bench.createReplica(name);
+  const before = await bench.untilPhase(name, "Ready");
+  const pid = before.status?.pid ?? 0;
+  const held = await bench.untilExit(name, reason);
+  expect(held.status).toMatchObject({ phase: "Backoff", reason, restarts: 1 });
+  expect(held.status?.lastExit).toMatchObject({ killedByUs: true, signal: "SIGKILL" });
+  expect((await bench.slice(name))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });
+  expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  const after = await bench.untilPhase(name, "Ready");
+  expect(await bench.lines("pids", 2)).toEqual([pid, after.status?.pid]);
+  expect(() => readFileSync(`${bench.place.root}/overlaps`)).toThrow("ENOENT");
+  expect((await bench.slice(name))?.endpoints?.[0]?.conditions).toMatchObject({ ready: true });
+  return held.status?.message ?? "";
+}
+
+it(
+  "replaces an engine that has work and decodes nothing",
+  withBench(async (bench) => {
+    await bench.startAgent({ llamaServer: faultyOnce(bench, "decodes-nothing"), timings });
+    const message = await replaced(bench, "chat-0-h", "EngineHung");
+    expect(message).toMatch(/with 1 request in work, no token was read or written for \d s/);
+  }),
+);
+
+it(
+  "replaces an engine that logs errors and fails a real request",
+  withBench(async (bench) => {
+    await bench.startAgent({ llamaServer: faultyOnce(bench, "out-of-memory"), timings });
+    const message = await replaced(bench, "chat-0-m", "EngineDegraded");
+    expect(message).toContain("kIOGPUCommandBufferCallbackErrorOutOfMemory");
+    expect(message).toContain("HTTP 500: Compute error");
+  }),
+);
+
+it(
+  "keeps an engine that logs errors and answers a real request, and says so once",
+  withBench(async (bench) => {
+    const events: string[] = [];
+    const agent = await bench.startAgent({
+      llamaServer: faultyOnce(bench, "recovers"),
+      timings,
+      recorder: (_regarding, { reason, note }) => {
+        if (reason === "EngineErrorsLogged") events.push(note);
+      },
+    });
+    const { metadata } = await bench.createReplica("chat-0-r");
+    const before = await bench.untilPhase("chat-0-r", "Ready");
+    const log = `${bench.stateDir}/engines/${metadata.uid}/log`;
+    await vi.waitFor(() => expect(readFileSync(log, "utf8")).toContain("answered 4"), {
+      timeout: 10_000,
+      interval: 50,
+    });
+    expect(events).toHaveLength(1);
+    expect(events[0]).toContain("kIOGPUCommandBufferCallbackErrorOutOfMemory");
+    expect(agent.runner.snapshot()).toMatchObject([{ phase: "Ready", pid: before.status?.pid, restarts: 0 }]);
+  }),
+);

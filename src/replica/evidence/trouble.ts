@@ -1,0 +1,68 @@
+/** Is the running engine beyond hope: a start that takes too long, or evidence that it serves nobody. */
+import { planForcedStop } from "../ending.ts";
+import type { Desired, Observed, RunRecord } from "../observed.ts";
+import type { ForcedStop, ReplicaPlan, Step } from "../step.ts";
+import { startDeadline, type Timings } from "../timings.ts";
+import { findStall } from "./work.ts";
+
+/** All that the plan of a running engine is made from. */
+export interface Frame {
+  readonly desired: Desired;
+  readonly observed: Observed;
+  readonly record: RunRecord;
+  readonly now: number;
+  readonly timings: Timings;
+}
+
+/** The plan to end it, where there is a reason to. */
+export function planTrouble(frame: Frame): ReplicaPlan | undefined {
+  const trouble = findTrouble(frame);
+  if (trouble === undefined) return undefined;
+  const { why, because } = trouble;
+  const stop = { why, startedAt: frame.now, deadlineAt: frame.now, because };
+  const next = planForcedStop(stop, frame.observed, frame.now, frame.timings);
+  const begin: Step = { do: "beginStop", why, deadlineAt: frame.now, because };
+  return { ...next, steps: [begin, ...next.steps] };
+}
+
+function findTrouble(frame: Frame): { readonly why: ForcedStop; readonly because: string } | undefined {
+  const { desired, observed, record, now, timings } = frame;
+  const { health, request, suspicion, work } = observed;
+  if (record.readyAt === undefined && health.healthyAt === undefined) {
+    if (now < startBy(frame)) return undefined;
+    const seconds = Math.round((now - record.startedAt) / 1_000);
+    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start` };
+  }
+  if (health.failuresInARow >= (desired.probes?.failures ?? timings.failuresUntilHung)) {
+    const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
+    return { why: "hung", because: `${health.failuresInARow} health probes in a row failed${last}` };
+  }
+  const stall = findStall(work, timings);
+  if (stall !== undefined) return { why: "hung", because: stall };
+  if (suspicion.at === "confirmed") {
+    const because = `its log says "${suspicion.line}", and a real request failed: ${suspicion.message}`;
+    return { why: "degraded", because };
+  }
+  if (record.readyAt === undefined && request.at === "failed" && request.tries >= timings.requestTries) {
+    const because = `${request.tries} real requests failed: ${request.message}`;
+    return { why: "requestFailed", because };
+  }
+  return undefined;
+}
+
+/** A time that the service names holds as it is; else it is scaled to the weights. */
+export function startBy(frame: Frame): number {
+  const { desired, observed, record, timings } = frame;
+  const startMs = desired.probes?.startMs;
+  const scaled = startMs === undefined ? timings : { ...timings, startBaseMs: startMs, startPerGiBMs: 0 };
+  return startDeadline(scaled, {
+    startedAt: record.startedAt,
+    weightsBytes: weightsBytes(frame),
+    progressAt: observed.health.progressAt,
+  });
+}
+
+/** What the controller did not know of a file on the host, the agent has found. */
+export function weightsBytes({ desired, observed: { model } }: Frame): number {
+  return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
+}
