@@ -1,8 +1,9 @@
 /** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { type DemoOptions, parseDemoOptions } from "./demo/options.ts";
 import { type DemoResult, type RunningDemo, runDemo } from "./demo/run.ts";
 import { createScreen } from "./demo/screen.ts";
+import { shellWord } from "./program/shell-word.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 /** Options and action of the verb. */
@@ -15,9 +16,17 @@ export function configureDemo(command: Command): void {
     )
     .option("--prompt <text>", "what to ask the model")
     .option("--address <ip>", "address of this machine that engines serve on (default: its first)")
-    .option("--timeout-seconds <n>", "how long to wait until the service is ready")
+    .option(
+      "--timeout-seconds <n>",
+      "how long to wait until the service is ready (default: 900)",
+      parseSeconds,
+    )
     .option("--once", "stop everything after the answer")
-    .option("--output <format>", "text, or json: the last line is one JSON object")
+    .addOption(
+      new Option("--output <format>", "json: standard output is one line with one JSON object")
+        .choices(["text", "json"])
+        .default("text"),
+    )
     .action(async (options: unknown) => demo(parseDemoOptions(options)));
 }
 
@@ -50,12 +59,20 @@ async function demo(options: DemoOptions): Promise<void> {
 }
 
 function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
-  return `  export KUBECONFIG=${kubeconfig}
+  return `  In another terminal:
+    export KUBECONFIG=${shellWord(kubeconfig)}
 
   Try next:
-    kubectl get mdl,isvc,irep,mbhost          (or: npx metalbridge status --kubeconfig ${kubeconfig})
-    kubectl scale isvc/quickstart --replicas 0; kubectl get irep -w
+    kubectl get mdl,isvc,irep,mbhost          # or: npx metalbridge status
     curl ${result.endpoint}/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+    kubectl scale isvc/quickstart --replicas 2; kubectl get irep -w
 
   Logs are in ${dir}/logs, engines' logs in ${dir}/agent/engines. Ctrl-C stops everything; npm start brings it back.`;
+}
+
+function parseSeconds(text: string): number {
+  const seconds = Number(text);
+  if (!Number.isInteger(seconds) || seconds < 5 || seconds > 86_400)
+    throw new InvalidArgumentError("It has to be a whole number from 5 to 86400.");
+  return seconds;
 }

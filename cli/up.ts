@@ -7,6 +7,7 @@ import { startDetached } from "./control-plane/detach.ts";
 import { openControlPlane } from "./control-plane/open.ts";
 import { findClusterParts } from "./control-plane/parts.ts";
 import { findSession, type SessionInfo } from "./control-plane/session.ts";
+import { shellWord } from "./program/shell-word.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 import { createTerminalLog } from "./program/terminal-log.ts";
 
@@ -69,7 +70,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
 
 function announce(info: SessionInfo, what: string): void {
   process.stdout.write(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})\n`);
-  if (info.kubeconfig !== "") process.stdout.write(`export KUBECONFIG=${info.kubeconfig}\n`);
+  if (info.kubeconfig !== "") process.stdout.write(`export KUBECONFIG=${shellWord(info.kubeconfig)}\n`);
 }
 
 function parsePort(text: string): number {

@@ -5,6 +5,7 @@ import { createConnection, createServer, type Server, type Socket } from "node:n
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
+import { shellWord } from "../program/shell-word.ts";
 
 export interface SessionInfo {
   readonly pid: number;
@@ -126,7 +127,7 @@ function ask(file: string, question: string, timeoutMs: number): Promise<string 
 function running(dir: string, other: SessionInfo | undefined): MetalbridgeError {
   const who = other === undefined ? "another process" : `process ${other.pid}`;
   return new MetalbridgeError("ControlPlaneRunning", `${who} already runs a control plane in ${dir}`, {
-    summary: "use it, or stop it first",
-    command: `metalbridge down --dir ${dir}`,
+    summary: "use it, or stop it: Ctrl-C where it runs, or",
+    command: `npx metalbridge down --dir ${shellWord(dir)}`,
   });
 }

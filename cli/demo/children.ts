@@ -1,11 +1,13 @@
 /** Controller and agent as children of the demo: each in a session of its own, ended by closing its standard input. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 export interface Child {
   readonly name: string;
   readonly logFile: string;
+  /** Where this run begins in it, in bytes. */
+  readonly logFrom: number;
   /** Settles once, with a sentence on how it ended. */
   readonly ended: Promise<string>;
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL two seconds later. */
@@ -21,6 +23,7 @@ export interface Child {
 export function startChild(name: string, args: readonly string[], logFile: string): Child {
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
+  const logFrom = fstatSync(log).size;
   const [entry] = process.argv.slice(1);
   if (entry === undefined) throw new Error("the demo does not know its own program file");
   const child = spawn(process.execPath, [...process.execArgv, entry, ...args], {
@@ -36,15 +39,22 @@ export function startChild(name: string, args: readonly string[], logFile: strin
   return {
     name,
     logFile,
+    logFrom,
     ended,
     stop: (graceMs) => stopChild(child, ended, graceMs),
     kill: () => signalChild(child, "SIGKILL"),
   };
 }
 
-/** The last lines of a child's log, for an error message. */
+/** The last lines of a child's log that are of this run, for an error message. */
 export function logTail(child: Child, lines: number): string {
-  return readFileSync(child.logFile, "utf8").trimEnd().split("\n").slice(-lines).join("\n");
+  return readFileSync(child.logFile)
+    .subarray(child.logFrom)
+    .toString("utf8")
+    .trimEnd()
+    .split("\n")
+    .slice(-lines)
+    .join("\n");
 }
 
 async function stopChild(child: ChildProcess, ended: Promise<string>, graceMs: number): Promise<void> {

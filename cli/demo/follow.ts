@@ -1,5 +1,6 @@
 /** Follows one service until it serves, telling each phase as it happens. */
 
+import { getCondition } from "../../src/api/conditions.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -34,10 +35,10 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
   const ending = new AbortController();
   const signal = AbortSignal.any([options.signal, ending.signal]);
   const told = new Map<string, string>();
-  let obstacle = "nothing has been reported yet";
+  const obstacles = new Map<string, string>();
   const tell = (who: string, phase: string | undefined, message: string | undefined) => {
     if (phase === undefined) return;
-    obstacle = `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`;
+    obstacles.set(who, `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`);
     if (told.get(who) === phase) return;
     told.set(who, phase);
     const elapsed = `${((performance.now() - options.startedAtMs) / 1_000).toFixed(2)} s`;
@@ -54,7 +55,8 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
       settle();
     };
     const cancelTimeout = systemClock.after(options.timeoutMs, () => {
-      finish(() => reject(new MetalbridgeError("DemoNotReady", `not ready in time; ${obstacle}`)));
+      const why = obstacles.size === 0 ? "nothing has been reported yet" : [...obstacles.values()].join("; ");
+      finish(() => reject(new MetalbridgeError("DemoNotReady", `not ready in time; ${why}`)));
     });
     options.signal.addEventListener("abort", () => finish(() => reject(options.signal.reason)), {
       once: true,
@@ -78,7 +80,8 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
       kind: INFERENCE_REPLICAS,
       labelSelector: `${LABEL_SERVICE}=${name}`,
       onChange: (_key, replica) => {
-        if (replica === undefined) return;
+        // What an earlier run left behind: the agent of this one has not looked yet.
+        if (replica === undefined || replica.status?.phase === "Stopped") return;
         const { progress, phase, message } = replica.status ?? {};
         if (progress?.totalBytes !== undefined)
           screen.fetching({ bytes: progress.bytes, totalBytes: progress.totalBytes });
@@ -90,7 +93,8 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
       kind: INFERENCE_SERVICES,
       fieldSelector: `metadata.name=${name}`,
       onChange: (_key, service) => {
-        tell(`InferenceService/${name}`, service?.status?.phase, undefined);
+        const { phase, conditions = [] } = service?.status ?? {};
+        tell(`InferenceService/${name}`, phase, getCondition(conditions, "Ready")?.message);
         settleWhenReady();
       },
     });

@@ -1,6 +1,5 @@
 /** The main job from an empty folder to an answer: control plane, controller, agent, Model, InferenceService, question. */
-import { mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
@@ -14,8 +13,8 @@ import { followUntilReady } from "./follow.ts";
 import { DEMO_NAMESPACE, type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoOptions } from "./options.ts";
 import type { Screen } from "./screen.ts";
+import { demoSource } from "./source.ts";
 import { type DemoSystem, openDemoSystem } from "./system.ts";
-import { writeTinyModel } from "./tiny-model.ts";
 
 export interface DemoResult {
   readonly ready: true;
@@ -43,13 +42,14 @@ const ASK_AGAIN_MS = 500;
 export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<RunningDemo> {
   const { screen, signal } = ports;
   const beganAt = performance.now();
-  const source = await demoSource(options);
+  const address = machineAddress(undefined, options.address);
+  const { source, path } = await demoSource(options);
   const manifests = await readDemoManifests(source);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
   const system = await openDemoSystem({
     dir: options.dir,
-    address: options.address ?? machineAddress(),
-    modelRoots: [join(options.dir, "models"), ...(source.startsWith("/") ? [source] : [])],
+    address,
+    modelRoots: [join(options.dir, "models"), ...(path === undefined ? [] : [path])],
     signal,
     onStopOrder: ports.requestStop,
   });
@@ -129,16 +129,6 @@ async function untilAnswered(question: Question, appliedAt: number, { timeoutSec
 
 function isRefused(error: unknown): boolean {
   return error instanceof MetalbridgeError && error.code === "NoAnswer" && error.cause !== undefined;
-}
-
-/** The generated model, or what the user named; a path may be relative to where the user stands. */
-async function demoSource(options: DemoOptions): Promise<string> {
-  if (options.model !== undefined)
-    return /^\.{1,2}\//.test(options.model) ? resolve(options.model) : options.model;
-  const path = join(options.dir, "models", "quickstart.gguf");
-  mkdirSync(join(options.dir, "models"), { recursive: true });
-  await writeTinyModel(path);
-  return path;
 }
 
 async function applyManifests(client: KubeClient, { model, service }: DemoManifests): Promise<void> {
