@@ -206,6 +206,19 @@ describe("the state machine of a replica", () => {
     expect(world).toMatchObject({ starts: 2, slice: "ready" });
   });
 
+  it("counts afresh in a fresh agent", () => {
+    const world = ready();
+    Object.assign(world.engine ?? {}, { isStuck: true });
+    world.isBusy = true;
+    pass(world, 100_000);
+    world.restartAgent();
+    world.isListed = true;
+    pass(world, 100_000);
+    expect(world.starts).toBe(1);
+    pass(world, 60_000);
+    expect(world.starts).toBe(2);
+  });
+
   it("leaves a busy engine alone whose gauges it cannot read", () => {
     const world = ready();
     Object.assign(world.engine ?? {}, { isStuck: true, isMute: true });

@@ -46,6 +46,15 @@ test("a live probe asks once where the gauges tell all", async () => {
   expect(asked).toEqual(["/metrics"]);
 });
 
+test("a live probe claims to know no progress where decode steps are not counted", async () => {
+  await using older = await answering((_request, response) => {
+    response.end(
+      "llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\nllamacpp:prompt_tokens_total 7\n",
+    );
+  });
+  expect(await probeLive(older.target)).toEqual({ health: "healthy", progress: "unknown" });
+});
+
 test.each([
   ["are refused", (response: ServerResponse) => response.writeHead(401).end("{}")],
   ["are not there", (response: ServerResponse) => response.writeHead(501).end("{}")],

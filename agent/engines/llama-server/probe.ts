@@ -39,6 +39,8 @@ export async function probeLive(
     return { health, progress: "unknown" };
   }
   const { running, deferred, decodeTotal, tokensTotal } = gauges;
+  // Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang.
+  if (decodeTotal === undefined) return { health: "healthy", progress: "unknown" };
   return { health: "healthy", progress: { inFlight: running + deferred, decodeTotal, tokensTotal } };
 }
 

@@ -62,3 +62,14 @@ test("a wall clock that is set while the agent runs changes no deadline", () => 
   setFile(state, { ...file, readyAtMs: dayLater + 50, contextPerSlot: 1 }, { wallMs: 0, monotonicMs: 200 });
   expect(state.record).toMatchObject({ startedAt: 100, readyAt: 150 });
 });
+
+test("why an engine is ended by force outlives the agent", () => {
+  const stop = { why: "degraded", startedAtMs: 5, deadlineMs: 5, because: "a real request failed" } as const;
+  writeEngineFile(folder, { ...file, stop });
+  const found = readEngineFile(folder);
+  if (found === undefined || found === "unreadable") throw new Error("not read");
+  expect(recordOf(found, { wallMs: 10, monotonicMs: 1_000 }).stop).toMatchObject({
+    why: "degraded",
+    because: "a real request failed",
+  });
+});

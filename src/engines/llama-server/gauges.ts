@@ -3,8 +3,8 @@
 export interface Gauges {
   readonly running: number;
   readonly deferred: number;
-  /** Decode steps since the start: moves while anything is generated. */
-  readonly decodeTotal: number;
+  /** Decode steps since the start: moves while anything is read or generated. Absent from an engine too old to count them. */
+  readonly decodeTotal?: number;
   /** Tokens read and generated since the start. */
   readonly tokensTotal: number;
 }
@@ -20,7 +20,8 @@ export function parseGauges(metricsText: string): Gauges | undefined {
   const deferred = count(values, "requests_deferred");
   if (running === undefined || deferred === undefined) return undefined;
   const tokens = (count(values, "prompt_tokens_total") ?? 0) + (count(values, "tokens_predicted_total") ?? 0);
-  return { running, deferred, decodeTotal: count(values, "n_decode_total") ?? 0, tokensTotal: tokens };
+  const decodeTotal = count(values, "n_decode_total");
+  return { running, deferred, tokensTotal: tokens, ...(decodeTotal === undefined ? {} : { decodeTotal }) };
 }
 
 function count(values: ReadonlyMap<string, number>, name: string): number | undefined {

@@ -1,4 +1,5 @@
 /** Lines in the log that mean an engine may fail all its requests, and what one real request said to that. */
+import { hasMovedOn, type Work } from "./work.ts";
 
 export type Suspicion =
   | { readonly at: "none" }
@@ -28,12 +29,32 @@ export function suspect(
   }
 }
 
-/** What the request said. One that the engine had no time for says nothing. */
-export function judge(
-  before: Suspicion,
-  answer: "ok" | "unclear" | { readonly failed: string },
-  now: number,
-): Suspicion {
+export type Answer = "ok" | { readonly failed: string };
+
+/** An answer other than to a wrong request: what the engine itself has to say. */
+const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
+
+/**
+ * What an answer is worth. One that was refused decides nothing, nor does one that did not come where the engine got on
+ * with others meanwhile, or where nobody can tell.
+ */
+export function weigh(
+  answer: Answer,
+  asked: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
+): Answer | "unclear" {
+  if (answer === "ok") return answer;
+  const isClear = asked.isLate ? stoodStill(asked) : FAILED_ANSWER.test(answer.failed);
+  return isClear ? answer : "unclear";
+}
+
+function stoodStill({ at, before, after }: { at: number; before: Work; after: Work }): boolean {
+  const { last, lastAt } = after;
+  if (before.last === undefined || last === undefined || lastAt === undefined) return false;
+  return lastAt > at && !hasMovedOn(before.last, last);
+}
+
+/** What the request said becomes of it. */
+export function judge(before: Suspicion, answer: Answer | "unclear", now: number): Suspicion {
   if (before.at !== "suspected") return before;
   const { line } = before;
   if (answer === "ok") return { at: "cleared", line, askedAt: now };
