@@ -1,6 +1,5 @@
 /** Follows one service until it serves, telling each phase as it happens. */
 
-import { getCondition } from "../../src/api/conditions.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -93,8 +92,8 @@ export function followUntilReady(options: FollowOptions): Promise<Followed> {
       kind: INFERENCE_SERVICES,
       fieldSelector: `metadata.name=${name}`,
       onChange: (_key, service) => {
-        const { phase, conditions = [] } = service?.status ?? {};
-        tell(`InferenceService/${name}`, phase, getCondition(conditions, "Ready")?.message);
+        const { phase, message } = service?.status ?? {};
+        tell(`InferenceService/${name}`, phase, message);
         settleWhenReady();
       },
     });

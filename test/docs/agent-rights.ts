@@ -53,6 +53,14 @@ export async function grantDocumentedRights(
   await kubectl(["create", "serviceaccount", name, "-n", namespace]);
   const list = { apiVersion: "v1", kind: "List", items: objects };
   await kubectl(["create", "-f", "-"], { input: JSON.stringify(list) });
+  await writeAccountKubeconfig({ kubeconfig, kubectl }, { name, namespace, file });
+}
+
+/** A kubeconfig with the account's token in place of the administrator's. */
+export async function writeAccountKubeconfig(
+  { kubeconfig, kubectl }: Pick<TestCluster, "kubeconfig" | "kubectl">,
+  { name, namespace, file }: { readonly name: string; readonly namespace: string; readonly file: string },
+): Promise<void> {
   const token = (await kubectl(["create", "token", name, "-n", namespace])).trim();
   const config = kubeconfigSchema.parse(parse(readFileSync(kubeconfig, "utf8")));
   const users = config.users.map((user) => ({ name: user.name, user: { token } }));

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import type { z } from "zod";
+import { API_VERSION } from "../../src/api/group.ts";
 import { unhonoredFields } from "../../src/api/honored.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
@@ -17,7 +18,9 @@ const schemas = new Map<string, z.ZodType>([
   ["InferenceReplica", inferenceReplicaSchema],
   ["Host", hostSchema],
 ]);
-const found = [...exampleManifests(), ...documentedManifests()];
+const found = [...exampleManifests(), ...documentedManifests()].filter(
+  ({ object }) => object.apiVersion === API_VERSION,
+);
 
 test("there are manifests in examples and in pages", () => {
   expect(exampleManifests().length).toBeGreaterThan(10);

@@ -1,0 +1,124 @@
+/** What examples/rbac grants is enough for the controller, and is what docs/add-a-host.md says of the agent. */
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { z } from "zod";
+import { parseControllerConfig } from "../../controller/config.ts";
+import { runController } from "../../controller/main.ts";
+import type { Log } from "../../src/ports.ts";
+import { type Bench, inferenceService, startBench } from "../controller/bench.ts";
+import { ranged, serveModel } from "../fixtures/model-server.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { documentedRules, type Rule, writeAccountKubeconfig } from "./agent-rights.ts";
+import { exampleManifests } from "./manifests.ts";
+import { root } from "./pages.ts";
+
+const WAIT = { timeout: 20_000, interval: 50 };
+const roleSchema = z.looseObject({
+  metadata: z.looseObject({ namespace: z.string().optional() }),
+  rules: z.array(
+    z.object({ apiGroups: z.array(z.string()), resources: z.array(z.string()), verbs: z.array(z.string()) }),
+  ),
+});
+
+test("the agent's roles are the documented ones, without --register", () => {
+  const roles = exampleManifests().filter(
+    ({ where, object }) => where === "examples/rbac/agent.yaml" && /Role$/.test(object.kind),
+  );
+  const rules: Rule[] = roles.flatMap(({ object }) => {
+    const { metadata, rules } = roleSchema.parse(object);
+    const { namespace } = metadata;
+    return rules.map((rule) => (namespace === undefined ? rule : { ...rule, namespace }));
+  });
+  const documented = single(documentedRules()).filter((right) => right !== "metalbridge.dev/hosts create");
+  expect(single(rules)).toEqual(documented);
+});
+
+test("the controller does all its work with the rights of the example", { timeout: 90_000 }, async () => {
+  await using bench = await startBench();
+  await bench.stopController();
+  const { lines, controller } = await startWithExample(bench);
+  const { kubectl } = bench.cluster;
+  const mac = await bench.agent("mac-1");
+
+  const ns = "rights";
+  await kubectl(["create", "namespace", ns]);
+  await kubectl(["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=sesame", "-n", ns]);
+  const file = path.join(bench.cluster.dir, "tiny.gguf");
+  await writeTinyGguf(file);
+  const server = await serveModel(ranged(await readFile(file)));
+  await bench.apply({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name: "tiny", namespace: ns },
+    spec: {
+      source: `${server.url}/tiny.gguf`,
+      sourceSecretRef: { name: "hub" },
+      hardware: { accelerator: "metal" },
+    },
+  });
+  const ready = (replicas: number) =>
+    bench.serviceUntil(ns, "chat", ({ status }) =>
+      expect(status, lines.join("\n")).toMatchObject({ phase: "Ready", readyReplicas: replicas }),
+    );
+  await bench.apply(inferenceService(ns, "chat"));
+  await ready(1);
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, contextSize: 2048, priority: "high" }));
+  await ready(2);
+
+  mac.fallSilent();
+  await kubectl(["delete", "host", "mac-1"]);
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.readyReplicas).toBe(0));
+  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=20s"]);
+  expect(await bench.replicas(ns)).toEqual([]);
+  expect(await kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"])).toContain("chat");
+  await controller.stop();
+  expect(lines.filter((line) => /forbidden/i.test(line))).toEqual([]);
+});
+
+/** A controller under the example's account. */
+async function startWithExample({ cluster }: Bench) {
+  const folder = path.join(root, "examples/rbac");
+  await cluster.kubectl(["apply", "--server-side", "-f", folder]);
+  const kubeconfig = path.join(cluster.dir, "controller.kubeconfig");
+  const account = { name: "metalbridge-controller", namespace: "metalbridge-system" };
+  await writeAccountKubeconfig(cluster, { ...account, file: kubeconfig });
+  const lines: string[] = [];
+  const stop = new AbortController();
+  let working = () => {};
+  const isWorking = new Promise<void>((resolve) => {
+    working = resolve;
+  });
+  const config = parseControllerConfig({ kubeconfig, healthPort: 0, allowLoopback: true });
+  const running = runController({ config, log: collect(lines), signal: stop.signal, onWorking: working });
+  await vi.waitFor(() => Promise.race([isWorking, running]), WAIT);
+  const end = async () => {
+    stop.abort();
+    await running;
+  };
+  return { lines, controller: { stop: end } };
+}
+
+function collect(lines: string[]): Log {
+  const note = (data: object, message: string) => {
+    lines.push(
+      `${message} ${JSON.stringify(data, (_, value) => (value instanceof Error ? value.message : value))}`,
+    );
+  };
+  const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log };
+  return log;
+}
+
+/** One line per right, in order. */
+function single(rules: readonly Rule[]): readonly string[] {
+  const rights = rules.flatMap(({ apiGroups, resources, verbs, namespace }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) =>
+        verbs.map(
+          (verb) => `${group}/${resource} ${verb}${namespace === undefined ? "" : ` in ${namespace}`}`,
+        ),
+      ),
+    ),
+  );
+  return rights.toSorted();
+}
