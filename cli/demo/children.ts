@@ -12,7 +12,8 @@ export interface Child {
   readonly ended: Promise<string>;
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL two seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
-  readonly kill: () => void;
+  /** Starts the same once more. */
+  readonly again: () => Child;
 }
 
 /**
@@ -42,7 +43,7 @@ export function startChild(name: string, args: readonly string[], logFile: strin
     logFrom,
     ended,
     stop: (graceMs) => stopChild(child, ended, graceMs),
-    kill: () => signalChild(child, "SIGKILL"),
+    again: () => startChild(name, args, logFile),
   };
 }
 

@@ -39,6 +39,7 @@ const CONTROLLER_GRACE_MS = 3_000;
 /** Opens the control plane; on failure nothing is left running. */
 export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
   let stopped: Promise<void> | undefined;
+  let agentDied = false;
   const children: Child[] = [];
   let failParts: (reason: Error) => void = () => {};
   const partFailed = new Promise<never>((_, reject) => {
@@ -57,7 +58,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
     },
   });
   const stop = () => {
-    stopped ??= stopAll(children, plane.close);
+    stopped ??= stopAll(children, plane.close, agentDied);
     return stopped;
   };
   const connection = await connect({
@@ -75,7 +76,8 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
         children.push(child);
         void child.ended.then((how) => {
           if (stopped !== undefined) return;
-          const message = `${how}; the end of ${child.logFile}:\n${logTail(child, 15)}`;
+          if (child.name === "agent") agentDied = true;
+          const message = `${how}; the end of ${child.logFile}:\n${logTail(child, 5)}`;
           failParts(new MetalbridgeError("DemoPartEnded", message));
         });
       }
@@ -101,7 +103,14 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   ];
 }
 
-async function stopAll(children: readonly Child[], closePlane: () => Promise<void>): Promise<void> {
+async function stopAll(
+  children: readonly Child[],
+  closePlane: () => Promise<void>,
+  agentDied: boolean,
+): Promise<void> {
+  // Engines outlive an agent that was killed: another one adopts them, and ends them with itself.
+  const agent = children.find(({ name }) => name === "agent");
+  if (agentDied) await agent?.again().stop(AGENT_GRACE_MS);
   await Promise.all(
     children.map((child) => child.stop(child.name === "agent" ? AGENT_GRACE_MS : CONTROLLER_GRACE_MS)),
   );

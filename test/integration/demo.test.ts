@@ -1,6 +1,6 @@
 /** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
@@ -8,7 +8,7 @@ import { machineAddress } from "../../cli/demo/address.ts";
 import { packageRoot } from "../../cli/program/package-root.ts";
 import { createNamespacePair, type NamespacePair } from "../cluster/network-namespace.ts";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
-import { processesNaming } from "../system/leftovers.ts";
+import { pidsNaming, processesNaming } from "../system/leftovers.ts";
 
 const can = process.platform === "linux" && canRunNodeNetwork().ok;
 const why = can ? "" : " (skipped: needs Linux, root and the network tools)";
@@ -88,6 +88,17 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await untilNothingIsLeft();
   });
 
+  it("leaves no engine running when its agent is killed, and says what ended", async () => {
+    const run = demo([]);
+    await untilPrinted(run, "Try next");
+    const [agent, ...more] = pidsNaming(dir, " agent --kubeconfig ");
+    if (agent === undefined || more.length > 0) throw new Error("there has to be one agent");
+    process.kill(agent, "SIGKILL");
+    expect((await run.ended)[0]).toBe(1);
+    expect(run.output()).toContain("DemoPartEnded: agent ended with SIGKILL");
+    await untilNothingIsLeft();
+  });
+
   it("refuses a second demo on the same folder, and names what to do", async () => {
     const first = demo([]);
     await untilPrinted(first, "Try next");
@@ -101,18 +112,12 @@ describe.skipIf(!can)(`the demo${why}`, () => {
 
   it("says what stands in the way of a model that cannot work", async () => {
     const other = `${dir}-bad`;
-    const run = demo([
-      "--once",
-      "--dir",
-      other,
-      "--model",
-      path.join(dir, "no-such.gguf"),
-      "--timeout-seconds",
-      "8",
-    ]);
+    const file = path.join(dir, "no-model.gguf");
+    await writeFile(file, "no model");
+    const run = demo(["--once", "--dir", other, "--model", file, "--timeout-seconds", "8"]);
     expect((await run.ended)[0]).toBe(1);
     expect(run.output()).toContain("DemoNotReady");
-    expect(run.output()).toContain("no-such.gguf");
+    expect(run.output()).toContain("no-model.gguf");
     await untilNothingIsLeft();
     await rm(other, { recursive: true, force: true });
   });

@@ -3,10 +3,20 @@ import { readdirSync, readFileSync } from "node:fs";
 
 /** Command lines of living processes that name `folder`, this one excepted. */
 export function processesNaming(folder: string): readonly string[] {
-  return readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
+  return others()
     .map(commandLine)
     .filter((line) => line.includes(folder));
+}
+
+/** Pids of living processes whose command line names `folder` and holds `text`. */
+export function pidsNaming(folder: string, text: string): readonly number[] {
+  return others()
+    .filter((pid) => commandLine(pid).includes(folder) && commandLine(pid).includes(text))
+    .map(Number);
+}
+
+function others(): readonly string[] {
+  return readdirSync("/proc").filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid);
 }
 
 function commandLine(pid: string): string {
