@@ -1,59 +1,41 @@
 /** One agent per state folder: whoever listens on its socket owns it. */
-import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { chmod, mkdir, rename, rm } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MetalbridgeError } from "../src/errors.ts";
+import { oneAtATime } from "./one-at-a-time.ts";
 
-/** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included; 9 are for a dead socket's other name. */
-const MOST_PATH_BYTES = 103 - 9;
+/** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
+const MOST_PATH_BYTES = 103;
 const ANSWER_MS = 2_000;
-const ATTEMPTS = 5;
 
 export interface StateDirLock {
   readonly socketPath: string;
   readonly release: () => Promise<void>;
 }
 
-interface Listener {
-  readonly server: Server;
-  /** Told to whoever connects, so that a path can be told from one that another took over. */
-  readonly token: string;
-}
-
 /** Throws StateDirInUse with the pid of the living agent; takes over the socket of a dead one. */
 export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
   await makePrivate(stateDir);
   const socketPath = await socketPathFor(stateDir, tempDir);
-  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    const listener = await listen(socketPath);
-    const owner = await ask(socketPath);
-    if (listener !== undefined && owner?.token === listener.token) {
-      await chmod(socketPath, 0o600);
-      return { socketPath, release: () => closeServer(listener.server) };
+  // One at a time: a socket found dead must not be removed after another starter has put its own there.
+  const server = await oneAtATime(socketPath, async () => {
+    const first = await listen(socketPath);
+    if (first !== undefined) return first;
+    const pid = await askPid(socketPath);
+    if (pid !== undefined) {
+      throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
     }
-    if (owner !== undefined) {
-      // A listener of ours that lost the path is left to the end of the process: closing it would remove the other's.
-      throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${owner.pid}`);
-    }
-    await removeDead(socketPath);
+    // Nobody answers: the socket is what a killed agent left.
+    await rm(socketPath, { force: true });
+    return listen(socketPath);
+  });
+  if (server === undefined) {
+    throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
   }
-  throw new MetalbridgeError("StateDirInUse", `${socketPath} is taken again and again by another process`);
-}
-
-/**
- * Takes away what a killed agent left. Renamed first, then asked: another starter may have replaced the dead socket
- * since we asked, and a living one is put back.
- */
-async function removeDead(socketPath: string): Promise<void> {
-  const aside = `${socketPath}~${randomBytes(3).toString("hex")}`;
-  try {
-    await rename(socketPath, aside);
-  } catch {
-    return; // somebody else was faster
-  }
-  if ((await ask(aside)) === undefined) await rm(aside, { force: true });
-  else await rename(aside, socketPath);
+  await chmod(socketPath, 0o600);
+  return { socketPath, release: () => closeServer(server) };
 }
 
 async function makePrivate(folder: string): Promise<void> {
@@ -85,12 +67,11 @@ async function socketPathFor(stateDir: string, tempDir: string): Promise<string>
 }
 
 /** Undefined when the path is taken. */
-function listen(path: string): Promise<Listener | undefined> {
-  const token = randomUUID();
+function listen(path: string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);
-      socket.end(`${process.pid} ${token}\n`);
+      socket.end(`${process.pid}\n`);
     });
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EADDRINUSE") return resolve(undefined);
@@ -101,34 +82,25 @@ function listen(path: string): Promise<Listener | undefined> {
       // A connection that cannot be accepted (too many open files) must not end the agent.
       server.on("error", () => undefined);
       server.unref();
-      resolve({ server, token });
+      resolve(server);
     });
   });
 }
 
-interface Owner {
-  /** "unknown" when it lives but says nothing. */
-  readonly pid: string;
-  readonly token: string;
-}
-
-/** Who listens; undefined when nobody does. */
-function ask(path: string): Promise<Owner | undefined> {
+/** The pid that the listener tells, "unknown" when it lives but says nothing, undefined when nobody listens. */
+function askPid(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket: Socket = connect(path);
     let answer = "";
-    const finish = (owner: Owner | undefined): void => {
+    const finish = (result: string | undefined): void => {
       socket.destroy();
-      resolve(owner);
+      resolve(result);
     };
-    socket.setTimeout(ANSWER_MS, () => finish({ pid: "unknown (it does not answer)", token: "" }));
+    socket.setTimeout(ANSWER_MS, () => finish("unknown (it does not answer)"));
     socket.on("data", (chunk) => {
       answer += chunk.toString();
     });
-    socket.once("end", () => {
-      const [pid = "", token = ""] = answer.trim().split(" ");
-      finish({ pid: pid === "" ? "unknown" : pid, token });
-    });
+    socket.once("end", () => finish(answer.trim() || "unknown"));
     socket.once("error", () => finish(undefined));
   });
 }
