@@ -1,6 +1,7 @@
 /** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
 import { setCondition } from "../api/conditions.ts";
 import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
+import { isDeepEqual } from "../deep-equal.ts";
 import type { LastExit, Observed } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings } from "./timings.ts";
@@ -78,15 +79,7 @@ export function isSameStatus(
   current: InferenceReplicaStatus | undefined,
 ): boolean {
   const own = current?.conditions?.filter((condition) => condition.type === "Ready");
-  return stableText(next) === stableText({ ...current, conditions: own });
-}
-
-function stableText(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) =>
-    typeof part === "object" && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
-  );
+  return isDeepEqual(next, { ...current, conditions: own });
 }
 
 /** Progress moves at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */

@@ -33,7 +33,7 @@ test("the first real request has time for the weights to come into memory", () =
   expect([0, 40 * GIB].map((bytes) => requestTimeoutMs(defaultTimings, bytes))).toEqual([30_000, 110_000]);
 });
 
-test("a young engine is asked often, an older one every quarter of a second", () => {
+test("a starting engine is asked every 25 ms at first and every 50 ms later", () => {
   expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
     25, 25, 100, 250, 250,
   ]);

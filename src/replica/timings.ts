@@ -56,7 +56,7 @@ export interface Timings {
 }
 
 export const defaultTimings: Timings = {
-  startProbeMs: 250,
+  startProbeMs: 50,
   firstProbeMs: 25,
   liveProbeMs: 5 * SECOND,
   failedProbeMs: SECOND,
