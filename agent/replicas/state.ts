@@ -28,6 +28,8 @@ export interface RunFacts {
   health: Health;
   request: RequestProof;
   work: Work;
+  /** When the gauges were last asked for, on the monotonic clock. */
+  gaugesAt?: number;
   suspicion: Suspicion;
   quiet: Quiet;
   signals: Signals;

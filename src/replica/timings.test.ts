@@ -35,6 +35,6 @@ test("the first real request has time for the weights to come into memory", () =
 
 test("a starting engine is asked every 25 ms at first and every 50 ms later", () => {
   expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
-    25, 25, 100, 250, 250,
+    25, 25, 50, 50, 50,
   ]);
 });

@@ -17,6 +17,8 @@ export interface Timings {
   readonly stallSteps: number;
   /** Readings further apart than this, and than twice the service's own interval, say nothing of the time between them. */
   readonly stallGapMs: number;
+  /** Between two looks at the gauges of an idle engine; one that has work is looked at with every live probe. */
+  readonly gaugesMs: number;
   /** Between real requests to an engine whose log shows errors. */
   readonly proveAgainMs: number;
   /** Time to become healthy: base plus a share per GiB of weights; while progress is seen, up to `startMaxFactor` times that. */
@@ -64,6 +66,7 @@ export const defaultTimings: Timings = {
   stallMs: 2 * MINUTE,
   stallSteps: 4,
   stallGapMs: 30 * SECOND,
+  gaugesMs: 15 * SECOND,
   proveAgainMs: MINUTE,
   startBaseMs: MINUTE,
   startPerGiBMs: 2 * SECOND,

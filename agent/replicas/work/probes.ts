@@ -16,7 +16,8 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutSeconds = state.desired?.spec.probes.timeoutSeconds;
   const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   state.jobs.run("health", async () => {
-    const asked = isServing(state)
+    const asksGauges = isGaugeLookDue(state, context);
+    const asked = asksGauges
       ? probe.driver.probeLive(probe.target, { timeoutMs })
       : probe.driver
           .probeHealth(probe.target, { timeoutMs })
@@ -25,7 +26,7 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     const { health, progress } = await within(timeoutMs, context, asked, late);
     if (!isSameRun(state, probe)) return true;
     noteHealth(state, context, health);
-    noteProgress(state, context, progress);
+    if (asksGauges) noteProgress(state, context, progress);
     if (isServing(state)) await lookAtLog(state, context, probe.driver);
     return true;
   });
@@ -34,6 +35,17 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
 /** From here on its gauges are read and its log is looked through; before that its requests are our own. */
 function isServing(state: ReplicaState): boolean {
   return state.file?.readyAtMs !== undefined;
+}
+
+/** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
+function isGaugeLookDue(state: ReplicaState, context: RunnerContext): boolean {
+  if (!isServing(state)) return false;
+  const now = context.ports.clock.monotonicMs();
+  const { work, gaugesAt } = state.run;
+  const isBusy = (work.last?.inFlight ?? 0) > 0;
+  if (!isBusy && gaugesAt !== undefined && now - gaugesAt < context.timings.gaugesMs) return false;
+  state.run.gaugesAt = now;
+  return true;
 }
 
 function noteProgress(state: ReplicaState, context: RunnerContext, progress: LiveAnswer["progress"]): void {
