@@ -30,6 +30,8 @@ interface FollowOptions {
 
 /** Resolves when the service is Ready and its slice holds a ready endpoint; rejects with what is in the way after `timeoutMs`. */
 export function followUntilReady(options: FollowOptions): Promise<Followed> {
+  // An abort that has already happened is told to nobody any more.
+  if (options.signal.aborted) return Promise.reject(options.signal.reason);
   const { connection, namespace, name, screen } = options;
   const ending = new AbortController();
   const signal = AbortSignal.any([options.signal, ending.signal]);
