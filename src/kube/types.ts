@@ -1,19 +1,5 @@
 /** What the rest of the code sees of the API server: objects, typed results, the client port. */
-
-export interface ObjectMeta {
-  name: string;
-  namespace?: string;
-  uid?: string;
-  resourceVersion?: string;
-  generation?: number;
-  creationTimestamp?: string;
-  deletionTimestamp?: string;
-  labels?: Record<string, string>;
-  annotations?: Record<string, string>;
-  finalizers?: string[];
-  ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
-  managedFields?: unknown[];
-}
+import type { ObjectMeta } from "../api/metadata.ts";
 
 export interface KubeObject {
   apiVersion?: string;

@@ -1,9 +1,10 @@
 /** JSON patches that bring an existing object to what is wanted, field by field, guarded by uid and resourceVersion. Pure. */
 import { ANNOTATION_ADDRESSES } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { ObjectMeta } from "../../../src/api/metadata.ts";
 import { canonicalJson } from "../../../src/hash.ts";
 import type { EndpointSlice, Service, ServicePort } from "../../../src/kube/objects.ts";
-import type { JsonPatchOp, ObjectMeta } from "../../../src/kube/types.ts";
+import type { JsonPatchOp } from "../../../src/kube/types.ts";
 
 /** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
 export function guards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
