@@ -66,3 +66,13 @@ test("a cancelled job sees it on its signal", async () => {
   await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
   expect(seen).toHaveBeenCalledTimes(1);
 });
+
+test("a job that found nothing new wakes nobody, and may run again", async () => {
+  const { jobs, onDone } = setup();
+  const work = vi.fn(async () => "unchanged" as const);
+  jobs.run("probe", work);
+  await vi.waitFor(() => expect(jobs.isRunning("probe")).toBe(false));
+  expect(onDone).not.toHaveBeenCalled();
+  jobs.run("probe", work);
+  expect(work).toHaveBeenCalledTimes(2);
+});

@@ -9,9 +9,12 @@ export interface JobOptions {
   readonly isSilent?: boolean;
 }
 
+/** Answers whether it succeeded; "unchanged" when it did and the planner would decide the same without it. */
+type Work = (signal: AbortSignal) => Promise<boolean | "unchanged">;
+
 export interface Jobs {
-  /** Starts the work unless one of that name runs or its last failure is too fresh. The work answers whether it succeeded. */
-  readonly run: (name: string, work: (signal: AbortSignal) => Promise<boolean>, options?: JobOptions) => void;
+  /** Starts the work unless one of that name runs or its last failure is too fresh. */
+  readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
   readonly isRunning: (name: string) => boolean;
 }
@@ -38,18 +41,14 @@ export function createJobs(ports: {
     failures.set(name, { count, notBefore: ports.clock.monotonicMs() + delayMs });
     ports.onRetry(delayMs);
   };
-  const settle = async (
-    name: string,
-    work: (signal: AbortSignal) => Promise<boolean>,
-    signal: AbortSignal,
-  ): Promise<void> => {
-    try {
-      if (await work(signal)) failures.delete(name);
-      else fail(name);
-    } catch (err) {
+  const settle = async (name: string, work: Work, signal: AbortSignal): Promise<boolean | "unchanged"> => {
+    const result = await work(signal).catch((err: unknown) => {
       if (!signal.aborted) ports.log.warn({ err, job: name }, "a step failed unexpectedly");
-      fail(name);
-    }
+      return false;
+    });
+    if (result === false) fail(name);
+    else failures.delete(name);
+    return result;
   };
   return {
     run: (name, work, options = {}) => {
@@ -58,9 +57,9 @@ export function createJobs(ports: {
       if (failure !== undefined && ports.clock.monotonicMs() < failure.notBefore) return;
       const own = new AbortController();
       running.set(name, own);
-      void settle(name, work, AbortSignal.any([ports.signal, own.signal])).then(() => {
+      void settle(name, work, AbortSignal.any([ports.signal, own.signal])).then((result) => {
         running.delete(name);
-        if (options.isSilent !== true) ports.onDone();
+        if (options.isSilent !== true && result !== "unchanged") ports.onDone();
       });
     },
     cancel: (name) => running.get(name)?.abort(),

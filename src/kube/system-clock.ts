@@ -5,7 +5,8 @@ export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   after: (delayMs, fire) => {
-    const timer = setTimeout(fire, delayMs);
+    // Node cuts off what is less than a millisecond, and who is woken early has to wait once more.
+    const timer = setTimeout(fire, Math.ceil(delayMs));
     return () => clearTimeout(timer);
   },
 };

@@ -3,7 +3,7 @@ import { planForcedStop, planSignals } from "./ending.ts";
 import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
 import type { Desired, Observed } from "./observed.ts";
 import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
-import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
+import { nextBeat, requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
 
 /** Plans for a running process whose replica should serve. */
 export function planServing(
@@ -183,10 +183,12 @@ function probeStep(
   const { desired, timings, now } = frame;
   const isServing = usualMs === timings.liveProbeMs;
   const calm = isServing ? (desired.probes?.intervalMs ?? usualMs) : usualMs;
-  const every = isServing && health.failuresInARow > 0 ? Math.min(timings.failedProbeMs, calm) : calm;
-  const due = health.lastProbeAt === undefined ? now : health.lastProbeAt + every;
+  const isCalm = isServing && health.failuresInARow === 0;
+  const every = isServing && !isCalm ? Math.min(timings.failedProbeMs, calm) : calm;
+  const after = (at: number): number => (isCalm ? nextBeat(at, every) : at + every);
+  const due = health.lastProbeAt === undefined ? now : after(health.lastProbeAt);
   if (now < due) return { steps: [], dueInMs: due - now };
-  return { steps: [{ do: "probeHealth", because: "a health probe is due" }], dueInMs: every };
+  return { steps: [{ do: "probeHealth", because: "a health probe is due" }], dueInMs: after(now) - now };
 }
 
 function unrecorded(timings: Timings): ReplicaPlan {

@@ -1,5 +1,6 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
 import { seeWork } from "../../../src/replica/evidence/work.ts";
+import { nextBeat } from "../../../src/replica/timings.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
@@ -25,11 +26,20 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     const late = { health: { unhealthy: `no answer within ${timeoutMs} ms` }, progress: "unknown" } as const;
     const { health, progress } = await within(timeoutMs, context, asked, late);
     if (!isSameRun(state, probe)) return true;
+    const before = state.run;
+    const wasCalm = isCalm(before);
     noteHealth(state, context, health);
     if (asksGauges) noteProgress(state, context, progress);
     if (isServing(state)) await lookAtLog(state, context, probe.driver);
-    return true;
+    return wasCalm && state.run === before && isCalm(before) && isServing(state) ? "unchanged" : true;
   });
+}
+
+/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. */
+function isCalm({ health, work, suspicion }: ReplicaState["run"]): boolean {
+  const isIdle = (work.last?.inFlight ?? 0) === 0;
+  const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
+  return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
 }
 
 /** From here on its gauges are read and its log is looked through; before that its requests are our own. */
@@ -43,7 +53,7 @@ function isGaugeLookDue(state: ReplicaState, context: RunnerContext): boolean {
   const now = context.ports.clock.monotonicMs();
   const { work, gaugesAt } = state.run;
   const isBusy = (work.last?.inFlight ?? 0) > 0;
-  if (!isBusy && gaugesAt !== undefined && now - gaugesAt < context.timings.gaugesMs) return false;
+  if (!isBusy && gaugesAt !== undefined && now < nextBeat(gaugesAt, context.timings.gaugesMs)) return false;
   state.run.gaugesAt = now;
   return true;
 }
