@@ -3,21 +3,18 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { openBed } from "./bed.ts";
 import type { Measurement } from "./measurement.ts";
-import { type Report, renderReport, reportLine } from "./report.ts";
-import { measureAdoption } from "./scenarios/adopt.ts";
-import { measureDownload } from "./scenarios/download.ts";
-import { measureIdle } from "./scenarios/idle.ts";
-import { measureStarts } from "./scenarios/start.ts";
-import { measureWithdrawals } from "./scenarios/withdraw.ts";
+import { mergeReports, type Report, renderReport, reportLine } from "./report.ts";
+import { scenarios } from "./scenarios.ts";
 
 const BASELINE = fileURLToPath(new URL("./baseline.json", import.meta.url));
-const HELP = `npm run bench -- [--engines 20] [--idle-minutes 1] [--download-gb 2] [--output json] [--save]
-  --save makes this result the committed one to compare with`;
+const HELP = `npm run bench -- [--only NAME]... [--engines 20] [--idle-minutes 1] [--download-gb 2] [--output json] [--save]
+  --only   one of ${Object.keys(scenarios).join(", ")}; may be repeated
+  --save   makes this result the committed one to compare with; with --only the others stay as they are`;
 
 const { values } = parseArgs({
   options: {
+    only: { type: "string", multiple: true, default: [] },
     engines: { type: "string", default: "20" },
     "idle-minutes": { type: "string", default: "1" },
     "download-gb": { type: "string", default: "2" },
@@ -27,29 +24,37 @@ const { values } = parseArgs({
   },
 });
 
+const unknown = values.only.filter((name) => !Object.hasOwn(scenarios, name));
 if (values.help) console.log(HELP);
-else await bench();
+else if (unknown.length === 0) await bench(values.only);
+else {
+  console.error(`there is no scenario ${unknown.join(", ")}\n${HELP}`);
+  process.exitCode = 2;
+}
 
-async function bench(): Promise<void> {
-  const measurements = [...(await onBed()), ...(await measureDownload(Number(values["download-gb"]) * 1e9))];
+async function bench(only: readonly string[]): Promise<void> {
   const report: Report = {
     at: new Date().toISOString(),
     machine: machine(),
-    lines: measurements.map(reportLine),
+    lines: (await measure(only)).map(reportLine),
   };
   const baseline = existsSync(BASELINE) ? (JSON.parse(readFileSync(BASELINE, "utf8")) as Report) : undefined;
   console.log(values.output === "json" ? JSON.stringify(report) : renderReport(report, baseline));
-  if (values.save) writeFileSync(BASELINE, `${JSON.stringify(report, undefined, 2)}\n`);
+  if (!values.save) return;
+  const kept = only.length > 0 && baseline !== undefined ? mergeReports(baseline, report) : report;
+  writeFileSync(BASELINE, `${JSON.stringify(kept, undefined, 2)}\n`);
 }
 
-async function onBed(): Promise<readonly Measurement[]> {
-  await using bed = await openBed();
-  const starts = await measureStarts(bed, Number(values.engines));
-  const own = await measureWithdrawals(bed, "engine killed → slice withdrawn");
-  const adoption = await measureAdoption(bed);
-  const adopted = await measureWithdrawals(bed, "adopted engine killed → slice withdrawn");
-  const idle = await measureIdle(bed, Number(values["idle-minutes"]));
-  return [...starts, own, adoption, adopted, ...idle];
+async function measure(only: readonly string[]): Promise<readonly Measurement[]> {
+  const options = {
+    engines: Number(values.engines),
+    idleMinutes: Number(values["idle-minutes"]),
+    downloadGb: Number(values["download-gb"]),
+  };
+  const measurements: Measurement[] = [];
+  for (const [name, scenario] of Object.entries(scenarios))
+    if (only.length === 0 || only.includes(name)) measurements.push(...(await scenario(options)));
+  return measurements;
 }
 
 function machine(): Report["machine"] {

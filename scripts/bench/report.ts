@@ -29,6 +29,13 @@ export function reportLine({ name, unit, samples, targets }: Measurement): Repor
   };
 }
 
+/** The newer lines in the place of the older ones of the same name, or after all of them. */
+export function mergeReports(older: Report, newer: Report): Report {
+  const kept = older.lines.map((line) => newer.lines.find(({ name }) => name === line.name) ?? line);
+  const known = new Set(kept.map(({ name }) => name));
+  return { ...newer, lines: [...kept, ...newer.lines.filter(({ name }) => !known.has(name))] };
+}
+
 /** Columns: figures, targets met or missed, and the ratio of this p50 to the committed one. */
 export function renderReport(report: Report, baseline: Report | undefined): string {
   const rows = report.lines.map((line) => {

@@ -2,6 +2,8 @@
 
 export interface Signal {
   readonly fire: () => void;
+  /** Called at each event, until the result is called. */
+  readonly listen: (listener: () => void) => () => void;
   /** Resolves with the first value that `look` returns, asked now and after each event; rejects after `timeoutMs`. */
   readonly until: <T>(what: string, look: () => T | undefined, timeoutMs?: number) => Promise<T>;
 }
@@ -13,6 +15,10 @@ export function createSignal(): Signal {
   return {
     fire: () => {
       for (const listener of [...listeners]) listener();
+    },
+    listen: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     until: (what, look, timeoutMs = TIMEOUT_MS) =>
       new Promise((resolve, reject) => {

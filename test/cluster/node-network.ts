@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { vi } from "vitest";
+import { setTimeout as pause } from "node:timers/promises";
 import { parse } from "yaml";
 import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
@@ -21,6 +21,8 @@ export interface InsideResult {
 
 export interface NodeNetwork extends AsyncDisposable {
   readonly nodeName: string;
+  /** Of the network, for `ip netns exec`. */
+  readonly namespace: string;
   /** This machine's side of the pair: servers under test bind to it, and EndpointSlices may hold it. */
   readonly hostAddress: string;
   readonly insideAddress: string;
@@ -34,6 +36,8 @@ export interface CurlOptions {
   readonly onStdout?: (chunk: string) => void;
 }
 
+export type NetworkedCluster = Pick<TestCluster, "kubeconfig" | "kubectl">;
+
 /** Whether this machine can do it, and if not, the sentence for the skipped test. */
 export function canRunNodeNetwork(): { readonly ok: true } | { readonly ok: false; readonly why: string } {
   const why = whyNotHere() ?? whyNoKubeProxy();
@@ -41,7 +45,7 @@ export function canRunNodeNetwork(): { readonly ok: true } | { readonly ok: fals
 }
 
 /** Resolves when kube-proxy has synchronised its rules once; disposal leaves no namespace, device or process. */
-export async function startNodeNetwork(cluster: TestCluster): Promise<NodeNetwork> {
+export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeNetwork> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
@@ -62,8 +66,8 @@ export async function startNodeNetwork(cluster: TestCluster): Promise<NodeNetwor
     cleanups.push(proxy.stop);
     const curlInside = curlIn(pair);
     await untilSynchronised(curlInside, path.join(dir, "kube-proxy.log"));
-    const { hostAddress, insideAddress } = pair;
-    return { nodeName, hostAddress, insideAddress, curlInside, [Symbol.asyncDispose]: dispose };
+    const { name: namespace, hostAddress, insideAddress } = pair;
+    return { nodeName, namespace, hostAddress, insideAddress, curlInside, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
     throw error;
@@ -71,7 +75,7 @@ export async function startNodeNetwork(cluster: TestCluster): Promise<NodeNetwor
 }
 
 /** The API server listens on loopback, which the namespace cannot reach: its bytes are carried over, TLS and all. */
-async function apiServerSeenFrom(pair: NamespacePair, cluster: TestCluster) {
+async function apiServerSeenFrom(pair: NamespacePair, cluster: NetworkedCluster) {
   const known = parse(await readFile(cluster.kubeconfig, "utf8")) as KnownKubeconfig;
   const [entry] = known.clusters;
   const [user] = known.users;
@@ -97,7 +101,7 @@ interface KnownKubeconfig {
 }
 
 /** kube-proxy asks for its own address here. */
-async function createNode(cluster: TestCluster, name: string, address: string): Promise<void> {
+async function createNode(cluster: NetworkedCluster, name: string, address: string): Promise<void> {
   const node = { apiVersion: "v1", kind: "Node", metadata: { name } };
   await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(node) });
   const status = { status: { addresses: [{ type: "InternalIP", address }] } };
@@ -155,27 +159,20 @@ function curlIn(pair: NamespacePair): NodeNetwork["curlInside"] {
 }
 
 async function untilSynchronised(curlInside: NodeNetwork["curlInside"], logFile: string): Promise<void> {
-  await vi.waitFor(
-    async () => {
-      const { stdout, stderr } = await curlInside([
-        "-m",
-        "2",
-        "-w",
-        "%{http_code}",
-        "-o",
-        "/dev/null",
-        HEALTHZ,
-      ]);
-      if (stdout === "200") return;
-      const log = await readFile(logFile, "utf8").catch(() => "");
-      throw new Error(
-        `kube-proxy is not ready (${stdout} ${stderr}); its log ends with:\n${log.slice(-2_000)}`,
-      );
-    },
-    { timeout: 30_000, interval: 100 },
-  );
+  const look = ["-m", "2", "-w", "%{http_code}", "-o", "/dev/null", HEALTHZ];
+  for (const until = performance.now() + READY_TIMEOUT_MS; ; await pause(POLL_MS)) {
+    const { stdout, stderr } = await curlInside(look);
+    if (stdout === "200") return;
+    if (performance.now() < until) continue;
+    const log = await readFile(logFile, "utf8").catch(() => "");
+    throw new Error(
+      `kube-proxy is not ready (${stdout} ${stderr}); its log ends with:\n${log.slice(-2_000)}`,
+    );
+  }
 }
 
+const READY_TIMEOUT_MS = 30_000;
+const POLL_MS = 100;
 const HEALTHZ = "http://127.0.0.1:10256/healthz";
 
 function whyNoKubeProxy(): string | undefined {

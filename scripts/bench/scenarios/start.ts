@@ -47,7 +47,7 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
 }
 
 /** Wall time at which the engine's own /health first said 200, asked from outside the agent. */
-async function healthyAt(bed: Bed, name: string): Promise<number> {
+export async function healthyAt(bed: Bed, name: string): Promise<number> {
   const dir = await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name));
   for (;;) {
     const record = readEngineRecord(dir);
@@ -71,7 +71,7 @@ function isHealthy(port: number): Promise<boolean> {
   });
 }
 
-function runDirectory(bed: Bed, service: string): string | undefined {
+export function runDirectory(bed: Bed, service: string): string | undefined {
   const replica = bed.replicas.list().find(({ metadata }) => metadata.labels?.[LABEL_SERVICE] === service);
   return replica?.metadata.uid === undefined
     ? undefined

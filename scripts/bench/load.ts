@@ -1,0 +1,55 @@
+/** Load from a node's network, through kube-proxy, and what came of it. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+export interface Answered {
+  /** Wall time. */
+  readonly startedAt: number;
+  readonly ms: number;
+  readonly error?: string;
+}
+
+export interface Load {
+  readonly answers: readonly Answered[];
+  /** Sends nothing more; resolves when the last request has ended. */
+  readonly stop: () => Promise<readonly Answered[]>;
+}
+
+const WORKER = fileURLToPath(new URL("./workers/load.ts", import.meta.url));
+
+/** Resolves with the first answer: kube-proxy follows a new Service within its sync period. */
+export async function startLoad(
+  namespace: string,
+  url: string,
+  perSecond: number,
+  maxTokens: number,
+): Promise<Load> {
+  const worker = [process.execPath, "--import", "tsx", WORKER, url, String(perSecond), String(maxTokens)];
+  const child = spawn("ip", ["netns", "exec", namespace, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
+  const closed = once(child, "close");
+  const answers: Answered[] = [];
+  let warmAt: number | undefined;
+  const first = new Promise<void>((resolve) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      const answered: Answered = JSON.parse(line);
+      if (answered.error === undefined) warmAt ??= answered.startedAt;
+      if (warmAt === undefined || answered.startedAt < warmAt) return;
+      answers.push(answered);
+      resolve();
+    });
+  });
+  await Promise.race([
+    first,
+    closed.then(() => Promise.reject(new Error("the load ended before an answer"))),
+  ]);
+  return {
+    answers,
+    stop: async () => {
+      child.stdin.end();
+      await closed;
+      return answers;
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/** A real control plane in a folder of its own, with watches of what the scenarios look at. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { readPartsConfig } from "../../cli/control-plane/config.ts";
+import { openControlPlane } from "../../cli/control-plane/open.ts";
+import { findClusterParts } from "../../cli/control-plane/parts.ts";
+import type { ControlPlane } from "../../cli/control-plane/start.ts";
+import { createTerminalLog } from "../../cli/program/terminal-log.ts";
+import { type Condition, getCondition } from "../../src/api/conditions.ts";
+import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
+import { API_VERSION } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { ApiResult, KubeClient, Reflector } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { createSignal, type Signal } from "./signal.ts";
+
+export interface Plane extends AsyncDisposable {
+  readonly dir: string;
+  readonly controlPlane: ControlPlane;
+  readonly client: KubeClient;
+  readonly connection: KubeConnection;
+  readonly hosts: Reflector<Host>;
+  readonly replicas: Reflector<InferenceReplica>;
+  readonly slices: Reflector<EndpointSlice>;
+  /** Fires on every event of hosts, models, replicas and slices. */
+  readonly changed: Signal;
+  /** Creates the one Model; resolves when it is available. */
+  readonly createModel: (source: string) => Promise<void>;
+  /** Creates a service of the one Model; resolves with the wall time (ms) at which the API server had accepted it. */
+  readonly createService: (name: string, spec?: object) => Promise<number>;
+  /** Runs before the control plane ends, last come first. */
+  readonly atEnd: (cleanup: () => Promise<unknown>) => void;
+}
+
+export const NAMESPACE = "default";
+export const log = createTerminalLog((line) => process.stderr.write(line));
+
+/** Our kinds are installed; nothing else runs. */
+export async function openPlane(): Promise<Plane> {
+  const cleanups: (() => Promise<unknown>)[] = [];
+  const dispose = async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
+  };
+  try {
+    const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-bench-"));
+    cleanups.push(() => rm(dir, { recursive: true, force: true }));
+    const plane = await openControlPlane({
+      dir,
+      parts: findClusterParts(readPartsConfig()),
+      crds: customResourceDefinitions(),
+      log,
+      onStopOrder: async () => {},
+    });
+    cleanups.push(plane.close);
+    const { controlPlane } = plane;
+    const connection = await connect({
+      kubeconfigPath: controlPlane.kubeconfig,
+      userAgent: "metalbridge-bench",
+    });
+    const ending = new AbortController();
+    cleanups.push(async () => {
+      ending.abort();
+      connection.close();
+    });
+    return {
+      ...{ dir, controlPlane, connection, ...watchPlane(connection, ending.signal) },
+      atEnd: (cleanup) => cleanups.push(cleanup),
+      [Symbol.asyncDispose]: dispose,
+    };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+function watchPlane(connection: KubeConnection, signal: AbortSignal) {
+  const client = createClient(connection);
+  const changed = createSignal();
+  const everywhere = { ...{ connection, clock: systemClock, signal, log }, onChange: changed.fire };
+  const here = { ...everywhere, namespace: NAMESPACE };
+  const models = startReflector<Model>({ ...here, kind: MODELS });
+  return {
+    ...{ client, changed },
+    hosts: startReflector<Host>({ ...everywhere, kind: HOSTS }),
+    replicas: startReflector<InferenceReplica>({ ...here, kind: INFERENCE_REPLICAS }),
+    slices: startReflector<EndpointSlice>({ ...here, kind: ENDPOINT_SLICES }),
+    createModel: async (source: string) => {
+      expectOk(await client.create(MODELS, modelManifest(source)));
+      await changed.until(
+        "a Model that is ready",
+        () => models.list().some(({ status }) => isTrue(status?.conditions, "Available")) || undefined,
+      );
+    },
+    createService: async (name: string, spec: object = {}) => {
+      expectOk(await client.create(INFERENCE_SERVICES, serviceManifest(name, spec)));
+      return Date.now();
+    },
+  };
+}
+
+export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
+  return getCondition(conditions ?? [], type)?.status === "True";
+}
+
+function modelManifest(source: string): Model {
+  return {
+    apiVersion: API_VERSION,
+    kind: "Model",
+    metadata: { name: "bench", namespace: NAMESPACE },
+    spec: { source, hardware: { accelerator: "metal" } },
+  } as Model;
+}
+
+function serviceManifest(name: string, spec: object): InferenceService {
+  return {
+    apiVersion: API_VERSION,
+    kind: "InferenceService",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      modelRef: "bench",
+      contextSize: 256,
+      parallelSlots: 1,
+      promptCacheMiB: 0,
+      rollout: { drainSeconds: 1 },
+      ...spec,
+    },
+  } as InferenceService;
+}
+
+export function expectOk<T>(result: ApiResult<T>): T {
+  if (!result.ok) throw new Error(`${result.error.kind}: ${result.error.message}`);
+  return result.value;
+}

@@ -1,0 +1,42 @@
+/** Every scenario by the name that `--only` takes. */
+import { openBed } from "./bed.ts";
+import type { Measurement } from "./measurement.ts";
+import { measureAdoption } from "./scenarios/adopt.ts";
+import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
+import { measureDownload } from "./scenarios/download.ts";
+import { measureDrains } from "./scenarios/drain.ts";
+import { measureIdle } from "./scenarios/idle.ts";
+import { measureRecovery } from "./scenarios/recovery.ts";
+import { measureRollout } from "./scenarios/rollout.ts";
+import { measureStarts } from "./scenarios/start.ts";
+import { measureUpgrade } from "./scenarios/upgrade.ts";
+import { measureWithdrawals } from "./scenarios/withdraw.ts";
+
+export interface BenchOptions {
+  readonly engines: number;
+  readonly idleMinutes: number;
+  readonly downloadGb: number;
+}
+
+type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
+
+export const scenarios: Readonly<Record<string, Scenario>> = {
+  engines: measureEngines,
+  download: ({ downloadGb }) => measureDownload(downloadGb * 1e9),
+  drain: measureDrains,
+  recovery: measureRecovery,
+  rollout: measureRollout,
+  upgrade: measureUpgrade,
+  restart: measureControlPlaneRestart,
+};
+
+/** In this order: each needs what the one before left running. */
+async function measureEngines({ engines, idleMinutes }: BenchOptions): Promise<readonly Measurement[]> {
+  await using bed = await openBed();
+  const starts = await measureStarts(bed, engines);
+  const own = await measureWithdrawals(bed, "engine killed → slice withdrawn");
+  const adoption = await measureAdoption(bed);
+  const adopted = await measureWithdrawals(bed, "adopted engine killed → slice withdrawn");
+  const idle = await measureIdle(bed, idleMinutes);
+  return [...starts, own, adoption, adopted, ...idle];
+}

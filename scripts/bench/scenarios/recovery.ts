@@ -1,0 +1,76 @@
+/** From the death of an engine to its return, weights warm, beside what the engine itself needs to load them. */
+import { statSync } from "node:fs";
+import path from "node:path";
+import { type Bed, openBed } from "../bed.ts";
+import type { Measurement } from "../measurement.ts";
+import { healthyAt, isReady, isReadySliceOf, runDirectory } from "./start.ts";
+
+const ROUNDS = 5;
+
+/** Kills each engine once: a second crash within ten minutes is held back for longer, on purpose. */
+export async function measureRecovery(): Promise<readonly Measurement[]> {
+  await using bed = await openBed(LARGE);
+  const loads: number[] = [];
+  const recoveries: number[] = [];
+  const shares: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const name = `recovery-${round}`;
+    await bed.createService(name);
+    await bed.changed.until(
+      `a ready slice of ${name}`,
+      () => bed.slices.list().some((slice) => isReadySliceOf(slice, name)) || undefined,
+    );
+    const { loadMs, recoveredMs } = await killOnce(bed, name);
+    loads.push(loadMs);
+    recoveries.push(recoveredMs);
+    shares.push(recoveredMs / (1.2 * loadMs + 1_000));
+  }
+  return [
+    { name: "the engine's own load time, warm", unit: "ms", samples: loads, targets: [] },
+    { name: "engine killed → serves again", unit: "ms", samples: recoveries, targets: [] },
+    {
+      name: "engine killed → serves again, to 1.2 × load + 1 s",
+      unit: "ratio",
+      samples: shares,
+      targets: [{ statistic: "max", limit: 1 }],
+    },
+  ];
+}
+
+/** Real enough to take a while; its layers are zeros without a place on disk. */
+const LARGE = {
+  sparse: true,
+  layerType: "f16",
+  layers: 16,
+  embeddingSize: 2_048,
+  feedForwardSize: 5_632,
+  heads: 16,
+} as const;
+
+async function killOnce(bed: Bed, service: string) {
+  const replica = bed.replicas.list().find(({ metadata }) => metadata.name.startsWith(`${service}-`));
+  const key = `${replica?.metadata.namespace}/${replica?.metadata.name}`;
+  const isServing = () => {
+    const slice = bed.slices.get(key);
+    return slice !== undefined && isReady(slice);
+  };
+  const killedAt = Date.now();
+  process.kill(replica?.status?.pid ?? 0, "SIGKILL");
+  await bed.changed.until(`the withdrawal of ${key}`, () => (isServing() ? undefined : true));
+  const servesAt = bed.changed.until(`${key} to serve again`, () => (isServing() ? Date.now() : undefined));
+  const pidFile = path.join(runDirectory(bed, service) ?? "", "pid");
+  const startedAt = await startAfter(pidFile, killedAt);
+  const loadMs = (await healthyAt(bed, service)) - startedAt;
+  return { loadMs, recoveredMs: (await servesAt) - killedAt };
+}
+
+const POLL_MS = 3;
+
+/** The keeper writes this file right after it has started the engine. */
+async function startAfter(pidFile: string, wallMs: number): Promise<number> {
+  for (;;) {
+    const at = statSync(pidFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (at > wallMs) return at;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
