@@ -6,6 +6,7 @@ import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { replicaErrors } from "./errors/replica.ts";
+import { rolloutErrors } from "./errors/rollout.ts";
 import { sourceErrors } from "./errors/source.ts";
 
 export const errorCatalogue = {
@@ -14,6 +15,7 @@ export const errorCatalogue = {
   ...agentErrors,
   ...apiErrors,
   ...placementErrors,
+  ...rolloutErrors,
   ...replicaErrors,
   ...cliErrors,
 } as const satisfies Record<string, ErrorEntry>;

@@ -7,6 +7,7 @@ import { engineErrors } from "../../src/errors/engine.ts";
 import type { ErrorEntry } from "../../src/errors/entry.ts";
 import { placementErrors } from "../../src/errors/placement.ts";
 import { replicaErrors } from "../../src/errors/replica.ts";
+import { rolloutErrors } from "../../src/errors/rollout.ts";
 import { sourceErrors } from "../../src/errors/source.ts";
 import { errorCatalogue } from "../../src/errors.ts";
 
@@ -19,6 +20,7 @@ const sections: readonly Section[] = [
   ["Engines", engineErrors],
   ["Replicas", replicaErrors],
   ["Placement", placementErrors],
+  ["Rollouts and hosts", rolloutErrors],
   ["Agent and host", agentErrors],
   ["API server", apiErrors],
   ["Command line", cliErrors],

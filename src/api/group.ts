@@ -15,6 +15,8 @@ export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
 
 /** On an EndpointSlice: comma-separated CIDRs or addresses it may hold, copied from `Host.spec.addresses`. */
 export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
+/** On a Host: an operator says that the machine is gone for good, and when that was said. Counts once its Lease is over. */
+export const ANNOTATION_LOST = "metalbridge.dev/lost";
 
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";

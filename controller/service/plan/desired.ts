@@ -16,6 +16,7 @@ import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { replicaName, revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
+import type { RevisionData } from "../../../src/api/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { toReplicaProbes } from "../../../src/api/to-template.ts";
 import type { ControllerRevision, EndpointSlice, Service } from "../../../src/kube/objects.ts";
@@ -135,16 +136,17 @@ export function desiredSlice(
 
 export function desiredRevision(
   service: InferenceService,
-  template: TemplateWithoutHost,
+  data: RevisionData,
   revision: number,
 ): ControllerRevision {
+  const hash = data.template.revision;
   return {
     metadata: {
-      ...place(service, revisionName(service.metadata.name, template.revision)),
-      labels: { ...ownerLabels(service), [LABEL_REVISION]: template.revision, ...MANAGED_BY },
+      ...place(service, revisionName(service.metadata.name, hash)),
+      labels: { ...ownerLabels(service), [LABEL_REVISION]: hash, ...MANAGED_BY },
     },
     revision,
-    data: { template },
+    data,
   };
 }
 

@@ -7,6 +7,7 @@ import {
   inferenceServiceSpecSchema,
 } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
+import { toRevisionData } from "../../../src/api/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import type { Placed } from "../../../src/placement/types.ts";
 import { testGoldens } from "../../../test/golden/golden.ts";
@@ -126,7 +127,10 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
       : templates
           .slice(0, short.replicas?.some((word) => word.includes("current")) ? 2 : 1)
           .map((template, index) =>
-            stored(desiredRevision(service, template, index + 1), `revision-${index + 1}`),
+            stored(
+              desiredRevision(service, toRevisionData(service, template, MODEL), index + 1),
+              `revision-${index + 1}`,
+            ),
           ),
   };
 }

@@ -3,6 +3,7 @@ import { FINALIZER_SERVICE, LABEL_REPLICA, LABEL_REVISION } from "../../../src/a
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { sliceName } from "../../../src/api/names.ts";
+import { toRevisionData } from "../../../src/api/revision-data.ts";
 import { revisionHistoryLimit } from "../../../src/api/to-template.ts";
 import type { ControllerRevision, EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
@@ -170,14 +171,15 @@ function correctionOf(slice: EndpointSlice, wanted: EndpointSlice): ServiceStep[
 
 function stepsOfRevisions(
   { service, revisions, replicas }: ServiceObserved,
-  { template }: Resolved,
+  { template, model }: Resolved,
 ): ServiceStep[] {
   const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
   const now = revisions.find((one) => hashOf(one) === template.revision);
   const inUse = new Set([template.revision, ...replicas.map(({ spec }) => spec.template.revision)]);
   const steps: ServiceStep[] = [];
   if (now === undefined) {
-    steps.push({ do: "create", what: "revision", object: desiredRevision(service, template, newest + 1) });
+    const object = desiredRevision(service, toRevisionData(service, template, model), newest + 1);
+    steps.push({ do: "create", what: "revision", object });
   } else if (now.revision < newest) {
     const operations = [
       ...guards(now.metadata),

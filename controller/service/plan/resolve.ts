@@ -13,6 +13,7 @@ import type { ServiceObserved } from "./observed.ts";
 export interface Resolved {
   readonly at: "resolved";
   readonly template: TemplateWithoutHost;
+  readonly model: Model;
   readonly claim: Claim;
   readonly unhonored: readonly string[];
 }
@@ -69,7 +70,13 @@ function resolve(
   if (claim.at === "unsizable") {
     return { at: "blocked", code: "ModelSizeUnknown", message: claim.message, isFinal: false };
   }
-  return { at: "resolved", template, claim, unhonored: unhonoredFields(service.spec, "metal", runtime) };
+  return {
+    at: "resolved",
+    template,
+    model,
+    claim,
+    unhonored: unhonoredFields(service.spec, "metal", runtime),
+  };
 }
 
 function usableModel(model: Model | undefined, name: string): Model | Blocked {

@@ -25,7 +25,7 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
     message: word.message.slice(0, MAX_MESSAGE),
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
-    revision: input.draft.slots.revision,
+    updateRevision: input.draft.slots.revision,
     replicas: facts.live.length,
     readyReplicas: ready,
     updatedReplicas: facts.updated.length,

@@ -48,6 +48,12 @@ export const modelColumns: readonly PrinterColumn[] = [
 export const serviceColumns: readonly PrinterColumn[] = [
   text("Phase", ".status.phase", "Where the service is."),
   text("Ready", ".status.ready", "Replicas that answer, of those wanted."),
+  {
+    name: "Up-To-Date",
+    type: "integer",
+    jsonPath: ".status.updatedReplicas",
+    description: "Replicas of the newest revision.",
+  },
   text("Model", ".spec.modelRef", "Model that is served."),
   text("Runtime", ".status.runtime", "Engine in use."),
   text("Endpoint", ".status.endpoint", "URL inside the cluster."),
@@ -60,6 +66,7 @@ export const serviceColumns: readonly PrinterColumn[] = [
   }),
   wide(text("Waiting-For", ".status.waitingFor", "What is short.")),
   wide(text("Priority", ".spec.priority", "Who goes first.")),
+  wide(text("Revision", ".status.updateRevision", "Revision that replicas are brought to.")),
   age,
 ];
 
@@ -100,6 +107,8 @@ export const hostColumns: readonly PrinterColumn[] = [
     jsonPath: ".status.memory.gpuBudgetBytes",
     description: "Memory engines may use together, in bytes.",
   }),
+  wide(condition("Drained", "Drained", "While spec.drain is set: has every replica left?")),
+  wide(condition("Flapping", "Flapping", "True: it came and went too often, so nothing new goes here.")),
   wide(text("Pressure", ".status.memory.pressure", "Memory pressure.")),
   wide(text("OS", ".status.info.osVersion", "Version of the operating system.")),
   wide(text("Agent", ".status.info.agentVersion", "Version of the agent.")),

@@ -4,7 +4,7 @@ import { conditionsSchema } from "../conditions.ts";
 import { modeSchema, runtimeSchema } from "../engine-settings.ts";
 import { bytes, hostName } from "../fields/shared.ts";
 
-const SERVICE_PHASES = [
+export const SERVICE_PHASES = [
   "Pending",
   "Creating",
   "Progressing",
@@ -76,10 +76,19 @@ export const inferenceServiceStatusSchema = z.object({
     })
     .describe("The model that is served.")
     .optional(),
-  revision: z.string().max(63).describe("Revision that replicas are brought to.").optional(),
+  currentRevision: z
+    .string()
+    .max(63)
+    .describe("Revision that serves; during a rollout the one that is being replaced.")
+    .optional(),
+  updateRevision: z
+    .string()
+    .max(63)
+    .describe("Revision that replicas are brought to; equal to currentRevision when no rollout is under way.")
+    .optional(),
   replicas: count("Replicas that exist; read by the scale subresource."),
   readyReplicas: count("Replicas that answer: phase Ready on a host that is reachable."),
-  updatedReplicas: count("Replicas of the newest revision."),
+  updatedReplicas: count("Wanted replicas that have one of updateRevision, ready or not."),
   desiredReplicas: count("Replicas wanted now; 0 while suspended."),
   ready: z.string().max(16).describe("Ready and wanted replicas as one text, for example 1/2.").optional(),
   selector: z
