@@ -103,7 +103,7 @@ async function serve(
 
 /** All that wait are planned together, so that a better claim elsewhere is not taken away here. */
 function place({ caches, clock, ledger }: ServicePorts, draft: ServiceDraft): PlacementPlan {
-  if (draft.demands.length === 0) return { placed: [], waiting: [] };
+  if (draft.demands.length === 0) return { placed: [], waiting: [], preemptions: [] };
   const claims = caches.replicas.list().map(replicaClaim);
   const seen = new Set(claims.map(({ replica }) => replica));
   const input = {

@@ -73,6 +73,30 @@ export const placementErrors = {
     do: "free memory or disk on the host",
     command: "kubectl describe host NAME",
   },
+  HostFlapping: {
+    what: "The host has come and gone several times within a short while, so nothing new is placed on it for now.",
+    do: "find out why its agent falls silent: sleep, network, power",
+    command: "kubectl describe host NAME",
+  },
+  HostBeyondLimit: {
+    what: "The replica claims more than spec.hardware of its Model allows on this host.",
+    do: "raise spec.hardware.memoryBudget or memoryFraction of the Model, or make the replica smaller",
+  },
+  HostHeld: {
+    what: "The host is kept free for a service that has waited for long; those behind it in the queue go elsewhere.",
+    do: "wait: a hold lasts for half an hour at most",
+    command: "kubectl get isvc -A --sort-by=.status.queuePosition",
+  },
+  MakingRoom: {
+    what: "Services of lower priority are ending on a host to make room for this one.",
+    do: "wait until they have ended",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.message}'",
+  },
+  Preempted: {
+    what: "A service of higher priority took this one's place; it waits for room again.",
+    do: "wait, add a host, raise spec.priority, or set spec.placement.allowEviction to false",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.message}'",
+  },
   HostTakenBySibling: {
     what: "spec.placement.spread is Required and the host runs a replica of this service already.",
     do: "add a host, ask for fewer replicas, or set spec.placement.spread to Preferred",
@@ -142,6 +166,11 @@ export const placementErrors = {
     what: "spec.replicas is 0.",
     do: "scale it up",
     command: "kubectl scale isvc NAME --replicas 1",
+  },
+  RolloutStopped: {
+    what: "Replicas of the new revision fail, so the rollout goes no further; the old revision goes on serving.",
+    do: "read why they fail; correct the service, or go back to the revision before",
+    command: "metalbridge rollout undo <service>",
   },
   Suspended: { what: "spec.suspend is true, so everything is stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {

@@ -17,6 +17,12 @@ export interface StoredWeights {
   readonly sha256?: string;
 }
 
+/** Weights on a host, with what is known of them there. */
+export interface HostModel extends StoredWeights {
+  /** As last measured on this host; absent where nobody has measured. */
+  readonly tokensPerSecond?: number;
+}
+
 /** One host as the placement sees it. */
 export interface HostFacts {
   readonly name: string;
@@ -27,11 +33,15 @@ export interface HostFacts {
   readonly cordon?: "unschedulable" | "drain";
   /** Names of the conditions of pressure that hold: no new engine starts there. */
   readonly pressures: readonly string[];
+  /** It comes and goes: why, and until when nothing new is placed. */
+  readonly flapping?: string;
   readonly runtimes: readonly string[];
   /** Why an engine that is there cannot be used, or how to get one. */
   readonly runtimeTrouble?: string;
   readonly budget: HostBudget;
-  readonly models: readonly StoredWeights[];
+  /** Installed memory, where the host has reported it. */
+  readonly totalBytes?: number;
+  readonly models: readonly HostModel[];
 }
 
 /** Memory that is spoken for on a host: a replica in any phase, also draining, or a create that is not confirmed yet. */
@@ -40,6 +50,17 @@ export interface HostClaim {
   readonly service: string;
   readonly host: string;
   readonly bytes: number;
+  /** Absent: nobody may take its place. */
+  readonly eviction?: {
+    readonly priority: number;
+    /** A higher class that its service earned by waiting, for a while. */
+    readonly earned?: { readonly priority: number; readonly untilMs: number };
+  };
+  /** It is on its way out; its bytes count until it is gone. */
+  readonly leaving?: {
+    /** The slot that it makes way for, as in {@link slotKey}. */
+    readonly for?: string;
+  };
 }
 
 export interface Refusal {
@@ -71,6 +92,16 @@ export interface Demand {
   readonly priority: number;
   /** Creation of the service, seconds or milliseconds since the epoch: only compared. */
   readonly since: number;
+  /** Since when it waits, on the clock of the plan's `now`. Absent: since now. */
+  readonly waitingSinceMs?: number;
+  /** May it take the place of lower priorities? Not where something of its slot serves already. */
+  readonly mayPreempt?: boolean;
+  /** It ran and made way: for whom, and where. */
+  readonly preempted?: { readonly by: string; readonly host: string };
+  /** The most that its Model allows it to claim on a host. */
+  readonly limit?:
+    | { readonly of: "bytes"; readonly bytes: number }
+    | { readonly of: "fraction"; readonly fraction: number };
   readonly runtime: string;
   /** Unknown means that only the host can tell (a file on its disk): its agent does the admission. */
   readonly memory: { readonly known: true; readonly bytes: number } | { readonly known: false };
@@ -102,6 +133,19 @@ export interface Placed {
   readonly host: string;
   readonly score: number;
   readonly why: string;
+  /** The class that it had reached by waiting, where that is above its own. */
+  readonly earned?: number;
+}
+
+/** A replica that makes way. */
+export interface Preemption {
+  /** `namespace/name` of the replica. */
+  readonly replica: string;
+  /** `namespace/name` of its service. */
+  readonly service: string;
+  readonly host: string;
+  /** The slot that takes its place, as in {@link slotKey}. */
+  readonly for: string;
 }
 
 export interface Unplaced {
@@ -120,6 +164,17 @@ export interface Unplaced {
 export interface PlacementPlan {
   readonly placed: readonly Placed[];
   readonly waiting: readonly Unplaced[];
-  /** When a refusal ends, so that the plan is worth making again. */
+  readonly preemptions: readonly Preemption[];
+  /** When time alone changes the answer: a refusal ends, waiting raises a class, a hold begins or ends. */
   readonly recheckAfterMs?: number;
+}
+
+/** One slot of one service, as a key. */
+export function slotKey({ service, ordinal }: Pick<Demand, "service" | "ordinal">): string {
+  return `${service}/${ordinal}`;
+}
+
+/** The service of a slot's key. */
+export function serviceOfSlot(key: string): string {
+  return key.slice(0, key.lastIndexOf("/"));
 }

@@ -1,0 +1,104 @@
+/**
+ * The board of placement: hosts, what they hold, and who waits, kept from one pass to the next.
+ * A pass looks only at what has changed since: new demands, and hosts that may have more to give.
+ * No clock and no effects: the same calls give the same answers.
+ */
+import {
+  type Demand,
+  type HostClaim,
+  type HostFacts,
+  type Placed,
+  type Preemption,
+  serviceOfSlot,
+  type Unplaced,
+} from "../types.ts";
+import { setDemands, type Table } from "./decisions.ts";
+import { explain } from "./explain.ts";
+import { type Floor, newFloor, putClaim, putHost, removeClaim, removeHost } from "./floor.ts";
+import { newLine, positionsOf, waitersOf } from "./line.ts";
+import { runPass } from "./pass.ts";
+
+/** How many services at the head of the queue hear of every change of their place; the others when they are looked at again. */
+const TOLD_AT_ONCE = 100;
+
+export interface PassResult {
+  /** Slots that got a host in this pass. */
+  readonly placed: readonly Placed[];
+  /** Replicas that this pass told to make way. */
+  readonly preempted: readonly Preemption[];
+  /** Services whose answer may be another than before. */
+  readonly changed: readonly string[];
+  readonly recheckAfterMs?: number;
+}
+
+export interface Answers {
+  readonly placed: readonly Placed[];
+  readonly waiting: readonly Unplaced[];
+}
+
+export interface Board {
+  readonly setHost: (host: HostFacts) => void;
+  readonly removeHost: (name: string) => void;
+  /** A replica as it is now; its bytes count until it is removed. */
+  readonly setClaim: (claim: HostClaim) => void;
+  readonly removeClaim: (replica: string) => void;
+  /** All that a service wants now; an empty list when it waits for nothing. True when that changes the queue. */
+  readonly setDemands: (service: string, demands: readonly Demand[], now: number) => boolean;
+  readonly pass: (now: number) => PassResult;
+  /** What has been decided for a service's demands. */
+  readonly answers: (service: string, now: number) => Answers;
+  /** Replicas of a service that are to make way and do not show it yet. */
+  readonly orders: (service: string) => readonly Preemption[];
+  /** Services with demands that have no host, in turn. */
+  readonly waiters: () => readonly string[];
+}
+
+export function createBoard(): Board {
+  const table: Table = { floor: newFloor(), line: newLine(), holds: new Map() };
+  const { floor, line } = table;
+  let positions: ReadonlyMap<string, number> = new Map();
+  return {
+    setHost: (host) => putHost(floor, host),
+    removeHost: (name) => removeHost(floor, name),
+    setClaim: (claim) => putClaim(floor, claim),
+    removeClaim: (replica) => removeClaim(floor, replica),
+    setDemands: (service, demands, now) => setDemands(table, service, demands, now),
+    pass: (now) => {
+      const { touched, ...outcome } = runPass(table, now);
+      const next = positionsOf(line);
+      const changed = new Set(touched);
+      for (const [service, at] of next) {
+        if (at > TOLD_AT_ONCE) break;
+        if (positions.get(service) !== at) changed.add(service);
+      }
+      positions = next;
+      return { ...outcome, changed: [...changed] };
+    },
+    answers: (service, now) => {
+      const placed: Placed[] = [];
+      const waiting: Unplaced[] = [];
+      for (const waiter of waitersOf(line, service)) {
+        if (waiter.decision.at === "assigned") placed.push(waiter.decision.placed);
+        else waiting.push(explain(floor, waiter, positions.get(service) ?? 1, now));
+      }
+      return { placed, waiting };
+    },
+    orders: (service) => ordersOf(floor, service),
+    waiters: () => [...positionsOf(line).keys()],
+  };
+}
+
+function ordersOf({ orders, hostOf, cells }: Floor, service: string): Preemption[] {
+  const own: Preemption[] = [];
+  for (const [replica, slot] of orders) {
+    const host = hostOf.get(replica) ?? "";
+    if (cells.get(host)?.claims.get(replica)?.service === service)
+      own.push({ replica, service, host, for: slot });
+  }
+  return own;
+}
+
+/** The service that a preempted replica made way for. */
+export function takerOf({ for: slot }: Preemption): string {
+  return serviceOfSlot(slot);
+}

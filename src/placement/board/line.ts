@@ -1,0 +1,83 @@
+/** The queue for capacity: who waits, in whose turn. */
+import { byTurn, refreshTurn, type Waiter } from "./waiter.ts";
+
+export interface Line {
+  readonly waiters: Map<string, Waiter>;
+  /** Keys of the slots of each service. */
+  readonly byService: Map<string, Set<string>>;
+  /** Those without a host, in turn. */
+  queue: Waiter[];
+  /** The earliest moment at which time alone changes something. */
+  nextWakeMs: number;
+}
+
+export function newLine(): Line {
+  return { waiters: new Map(), byService: new Map(), queue: [], nextWakeMs: Number.POSITIVE_INFINITY };
+}
+
+export function waitersOf({ byService, waiters }: Line, service: string): Waiter[] {
+  const keys = byService.get(service) ?? [];
+  return [...keys]
+    .flatMap((key) => waiters.get(key) ?? [])
+    .sort((a, b) => a.demand.ordinal - b.demand.ordinal);
+}
+
+export function enter(line: Line, waiter: Waiter): void {
+  const { service } = waiter.demand;
+  line.waiters.set(waiter.key, waiter);
+  const keys = line.byService.get(service) ?? new Set<string>();
+  line.byService.set(service, keys.add(waiter.key));
+  line.nextWakeMs = Math.min(line.nextWakeMs, waiter.wakeAtMs);
+  enqueue(line, waiter);
+}
+
+export function leave(line: Line, waiter: Waiter): void {
+  line.waiters.delete(waiter.key);
+  const keys = line.byService.get(waiter.demand.service);
+  keys?.delete(waiter.key);
+  if (keys?.size === 0) line.byService.delete(waiter.demand.service);
+  dequeue(line, waiter);
+}
+
+/** In its turn among those without a host. */
+export function enqueue({ queue }: Line, waiter: Waiter): void {
+  let low = 0;
+  let high = queue.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const there = queue[middle];
+    if (there !== undefined && byTurn(there, waiter) < 0) low = middle + 1;
+    else high = middle;
+  }
+  queue.splice(low, 0, waiter);
+}
+
+export function dequeue({ queue }: Line, waiter: Waiter): void {
+  const at = queue.indexOf(waiter);
+  if (at !== -1) queue.splice(at, 1);
+}
+
+/** Raises those who have waited long enough, and has them looked at whose refusals have ended. */
+export function wake(line: Line, now: number): boolean {
+  if (now < line.nextWakeMs) return false;
+  let next = Number.POSITIVE_INFINITY;
+  for (const waiter of line.queue) {
+    if (waiter.wakeAtMs <= now) {
+      refreshTurn(waiter, now);
+      if (waiter.demand.refusals.length > 0) waiter.isFresh = true;
+    }
+    next = Math.min(next, waiter.wakeAtMs);
+  }
+  line.nextWakeMs = next;
+  line.queue.sort(byTurn);
+  return true;
+}
+
+/** Place of each service that waits, 1 being next. */
+export function positionsOf({ queue }: Line): Map<string, number> {
+  const positions = new Map<string, number>();
+  for (const { demand } of queue) {
+    if (!positions.has(demand.service)) positions.set(demand.service, positions.size + 1);
+  }
+  return positions;
+}

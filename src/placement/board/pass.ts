@@ -1,0 +1,126 @@
+/** One pass over what has changed: in turn, each slot gets a host, or room is made for it, or it goes on waiting. */
+import type { Placed, Preemption } from "../types.ts";
+import { roomFor } from "./cell.ts";
+import { assign, nominate, type Table, withdraw } from "./decisions.ts";
+import { settleHolds } from "./holds.ts";
+import { wake } from "./line.ts";
+import { findTakeover } from "./preempt.ts";
+import { findHost, isAllowed } from "./search.ts";
+import type { Waiter } from "./waiter.ts";
+
+export interface PassOutcome {
+  readonly placed: readonly Placed[];
+  readonly preempted: readonly Preemption[];
+  /** Services whose decisions are others than before. */
+  readonly touched: ReadonlySet<string>;
+  readonly recheckAfterMs?: number;
+}
+
+interface Pass {
+  readonly table: Table;
+  readonly now: number;
+  readonly placed: Placed[];
+  readonly preempted: Preemption[];
+  readonly touched: Set<string>;
+}
+
+/** With more changed hosts than this every host is looked at: the shelves are faster than a long list. */
+const MANY = 32;
+
+export function runPass(table: Table, now: number): PassOutcome {
+  const { floor, line, holds } = table;
+  const pass: Pass = { table, now, placed: [], preempted: [], touched: new Set() };
+  expire(table, now);
+  const hasWoken = wake(line, now);
+  for (;;) {
+    if (hasWoken || floor.dirty.size > 0 || holds.size > 0) settleHolds(floor, holds, line.queue, now);
+    const dirty = [...floor.dirty];
+    floor.dirty.clear();
+    if (!round(pass, dirty)) break;
+  }
+  const { placed, preempted, touched } = pass;
+  const at = Math.min(
+    line.queue.length === 0 ? Number.POSITIVE_INFINITY : line.nextWakeMs,
+    nextExpiry(table),
+  );
+  const outcome = { placed, preempted, touched };
+  return at === Number.POSITIVE_INFINITY ? outcome : { ...outcome, recheckAfterMs: Math.max(1, at - now) };
+}
+
+/** Once through the queue; false where nobody had to be looked at. */
+function round(pass: Pass, dirty: readonly string[]): boolean {
+  const { queue } = pass.table.line;
+  if (dirty.length === 0 && !queue.some(({ isFresh }) => isFresh)) return false;
+  for (const waiter of [...queue]) {
+    if (waiter.isFresh) settle(pass, waiter, undefined);
+    else if (dirty.length > 0) settle(pass, waiter, dirty);
+  }
+  return true;
+}
+
+/** `dirty` names the hosts worth looking at; absent: all. */
+function settle(pass: Pass, waiter: Waiter, dirty: readonly string[] | undefined): void {
+  const { table, now } = pass;
+  const { floor } = table;
+  const before = waiter.decision;
+  waiter.isFresh = false;
+  const isWhole = dirty === undefined || dirty.length > MANY;
+  const placed = findHost(floor, waiter, now, isWhole ? undefined : dirty);
+  if (placed !== undefined) {
+    assign(table, waiter, placed);
+    pass.placed.push(placed);
+    pass.touched.add(waiter.demand.service);
+    return;
+  }
+  let among: Iterable<string> = isWhole ? floor.cells.keys() : dirty;
+  if (before.at === "nominated") {
+    if (!isWhole && !dirty.includes(before.host)) return;
+    if (isStillComing(pass, waiter, before.host)) return;
+    withdraw(table, waiter);
+    pass.touched.add(waiter.demand.service);
+    // What it was promised is not coming, so every host counts again.
+    among = floor.cells.keys();
+  }
+  makeRoom(pass, waiter, among);
+}
+
+function makeRoom(pass: Pass, waiter: Waiter, among: Iterable<string>): void {
+  const { table, now } = pass;
+  const { mayPreempt, memory, service } = { ...waiter.demand };
+  if (mayPreempt !== true || !memory.known) return;
+  const takeover = findTakeover(table.floor, waiter, now, among);
+  if (takeover === undefined) return;
+  const preemptions = nominate(table, waiter, takeover);
+  pass.preempted.push(...preemptions);
+  pass.touched.add(service);
+  for (const one of preemptions) pass.touched.add(one.service);
+  for (const other of takeover.overtaken) pass.touched.add(other.demand.service);
+}
+
+/** Will there be room once all that leaves has left? */
+function isStillComing({ table, now }: Pass, waiter: Waiter, host: string): boolean {
+  const cell = table.floor.cells.get(host);
+  if (cell === undefined || !isAllowed(table.floor, cell, waiter, now)) return false;
+  const { budget } = cell.facts;
+  if (!budget.known) return false;
+  let reserved = 0;
+  for (const nominee of cell.nominees) reserved += nominee.bytes;
+  return (
+    roomFor(cell, waiter) < waiter.bytes && reserved <= budget.bytes - cell.claimedBytes + cell.leavingBytes
+  );
+}
+
+/** Where an earned class ends, its place can be taken again. */
+function expire({ floor }: Table, now: number): void {
+  for (const [at, { atMs, host }] of [...floor.expiries.entries()].reverse()) {
+    if (atMs > now) continue;
+    floor.expiries.splice(at, 1);
+    floor.dirty.add(host);
+  }
+}
+
+function nextExpiry({ floor }: Table): number {
+  let next = Number.POSITIVE_INFINITY;
+  for (const { atMs } of floor.expiries) next = Math.min(next, atMs);
+  return next;
+}
