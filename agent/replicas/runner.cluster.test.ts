@@ -46,6 +46,11 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
   const again = await bench.untilPhase("chat-0-a", "Ready");
   expect(again.status).toMatchObject({ restarts: 1, port: ready.status?.port });
   expect(again.status?.pid).not.toBe(pid);
+  const story = again.status?.transitions?.map(({ phase, reason }) =>
+    phase === "Starting" ? phase : `${phase} ${reason}`,
+  );
+  expect(story).toEqual(["Starting", "Ready Serving", "Backoff EngineKilled", "Starting", "Ready Serving"]);
+  expect(again.status?.transitions?.[2]?.message).toContain("killed");
 });
 
 it("is taken over by the next agent with the same process, announced all the time", async () => {
@@ -68,6 +73,7 @@ it("is taken over by the next agent with the same process, announced all the tim
   await vi.waitFor(() => expect(second.runner.snapshot()).toMatchObject([{ phase: "Ready" }]), PATIENT);
   const after = await bench.replica("chat-0-b");
   expect(after?.status).toEqual(before?.status);
+  expect(after?.metadata.resourceVersion).toBe(before?.metadata.resourceVersion);
   expect((await bench.slice("chat-0-b"))?.metadata.resourceVersion).toBe(
     sliceBefore?.metadata.resourceVersion,
   );
@@ -77,6 +83,10 @@ it("is taken over by the next agent with the same process, announced all the tim
     async () => expect((await bench.slice("chat-0-b"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
     { timeout: 10_000, interval: 5 },
   );
+  const again = await bench.untilPhase("chat-0-b", "Backoff");
+  const story = again.status?.transitions ?? [];
+  expect(story.slice(0, -1)).toEqual(before?.status?.transitions);
+  expect(story.at(-1)).toMatchObject({ phase: "Backoff", reason: "EngineKilled" });
 });
 
 it("drains on deletion and lets the object go when nothing is left", async () => {

@@ -168,6 +168,17 @@ const lastExitSchema = z.object({
   logTail: z.string().max(8192).describe("The last lines of its log.").optional(),
 });
 
+/** Newest last. */
+export const TRANSITIONS_MAX = 10;
+export const TRANSITION_MESSAGE_MAX = 1_024;
+
+export const transitionSchema = z.object({
+  at: timestamp("When the agent saw it."),
+  phase: replicaPhaseSchema.describe("The phase that began."),
+  reason: z.string().max(63).describe("Stable code for it; see docs/errors.md."),
+  message: z.string().max(TRANSITION_MESSAGE_MAX).describe("Why, in a sentence.").optional(),
+});
+
 const inferenceReplicaStatusSchema = z.object({
   phase: replicaPhaseSchema
     .describe("Where the engine is on its way; readiness is Ready here and HostReachable=True.")
@@ -209,6 +220,11 @@ const inferenceReplicaStatusSchema = z.object({
     })
     .describe("What was really found on the host.")
     .optional(),
+  transitions: z
+    .array(transitionSchema)
+    .max(TRANSITIONS_MAX)
+    .describe("The last changes of phase, or of what stands in the way, newest last.")
+    .optional(),
   conditions: conditionsSchema.optional(),
 });
 
@@ -224,6 +240,7 @@ export type ReplicaModel = z.output<typeof replicaModelSchema>;
 export type ReplicaTemplate = z.output<typeof replicaTemplateSchema>;
 export type ReplicaMemory = z.output<typeof replicaMemorySchema>;
 export type ReplicaProbes = z.output<typeof replicaProbesSchema>;
+export type ReplicaTransition = z.output<typeof transitionSchema>;
 export type LastExit = z.output<typeof lastExitSchema>;
 export type InferenceReplicaSpec = z.output<typeof inferenceReplicaSpecSchema>;
 export type InferenceReplicaStatus = z.output<typeof inferenceReplicaStatusSchema>;

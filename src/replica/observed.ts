@@ -202,4 +202,6 @@ export interface Observed {
   readonly crashes: Crashes;
   /** True after the first successful list of this process. */
   readonly wasListed: boolean;
+  /** The agent was told to end its engines with itself; asked a second time, it waits for no request. */
+  readonly agentEnds?: "in order" | "at once";
 }

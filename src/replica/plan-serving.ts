@@ -2,8 +2,9 @@
 import { planForcedStop, planSignals } from "./ending.ts";
 import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
 import type { Desired, Observed } from "./observed.ts";
+import { type DueProbe, liveProbe, startProbe } from "./probe-step.ts";
 import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
-import { nextBeat, requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
+import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
 
 /** Plans for a running process whose replica should serve. */
 export function planServing(
@@ -53,7 +54,7 @@ function serve(frame: Frame): ReplicaPlan {
 
 function loading(frame: Frame): ReplicaPlan {
   const { now, record, timings } = frame;
-  const probe = probeStep(frame, startProbeMs(timings, now - record.startedAt));
+  const probe = startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
   return {
     phase: "Starting",
     reason: "LoadingModel",
@@ -69,7 +70,7 @@ function proving(frame: Frame): ReplicaPlan {
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
   const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
   const ask: Step = { do: "probeRequest", timeoutMs, because: "healthy is not proof that it can answer" };
-  const probe = probeStep(frame, timings.liveProbeMs);
+  const probe = probeStep(frame);
   return {
     phase: "Starting",
     reason: "ProvingRequest",
@@ -114,7 +115,7 @@ function publishing(
   first: readonly Step[],
 ): ReplicaPlan {
   const { timings } = frame;
-  const probe = probeStep(frame, timings.liveProbeMs);
+  const probe = probeStep(frame);
   return {
     phase: "Starting",
     reason,
@@ -125,7 +126,7 @@ function publishing(
 }
 
 function ready(frame: Frame): ReplicaPlan {
-  const probe = probeStep(frame, frame.timings.liveProbeMs);
+  const probe = probeStep(frame);
   const measure = measureStep(frame);
   const prove = proveAgainStep(frame);
   const mark: Step[] =
@@ -163,7 +164,7 @@ function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly 
 /** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
 function unreachable(frame: Frame): ReplicaPlan {
   const { state } = frame.observed.slice;
-  const probe = probeStep(frame, frame.timings.liveProbeMs);
+  const probe = probeStep(frame);
   const isAnnounced = state === "ready" || state === "stale" || state === "unknown";
   const withdraw: Step[] = isAnnounced ? [{ do: "withdraw", because: "no registered address is up" }] : [];
   return {
@@ -175,20 +176,8 @@ function unreachable(frame: Frame): ReplicaPlan {
   };
 }
 
-function probeStep(
-  frame: Frame,
-  usualMs: number,
-): { readonly steps: readonly Step[]; readonly dueInMs: number } {
-  const { health } = frame.observed;
-  const { desired, timings, now } = frame;
-  const isServing = usualMs === timings.liveProbeMs;
-  const calm = isServing ? (desired.probes?.intervalMs ?? usualMs) : usualMs;
-  const isCalm = isServing && health.failuresInARow === 0;
-  const every = isServing && !isCalm ? Math.min(timings.failedProbeMs, calm) : calm;
-  const after = (at: number): number => (isCalm ? nextBeat(at, every) : at + every);
-  const due = health.lastProbeAt === undefined ? now : after(health.lastProbeAt);
-  if (now < due) return { steps: [], dueInMs: due - now };
-  return { steps: [{ do: "probeHealth", because: "a health probe is due" }], dueInMs: after(now) - now };
+function probeStep({ observed, desired, now, timings }: Frame): DueProbe {
+  return liveProbe(observed.health, desired.probes, now, timings);
 }
 
 function unrecorded(timings: Timings): ReplicaPlan {

@@ -1,14 +1,17 @@
 /** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
 import { isAnnounced, killLeftovers, killSilentKeeper, planForcedStop, planSignals } from "./ending.ts";
-import type { Observed } from "./observed.ts";
+import { beginForcedStop, findHang } from "./evidence/trouble.ts";
+import type { Observed, ProbeSettings } from "./observed.ts";
+import { liveProbe } from "./probe-step.ts";
 import { type GracefulStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
 
-interface StopGoal {
+export interface StopGoal {
   readonly why: GracefulStop;
   readonly drainSeconds: number;
   readonly deadlineAt?: number;
   readonly hasFinalizer: boolean;
+  readonly probes?: ProbeSettings;
 }
 
 const BECAUSE: Record<GracefulStop, string> = {
@@ -17,7 +20,10 @@ const BECAUSE: Record<GracefulStop, string> = {
   unwanted: "the API server has no such replica any more",
   revision: "the running engine is of another revision",
   moved: "the host's address has changed and the engine listens on the old one",
+  agentStopped: "the agent was told to end its engines with itself",
 };
+
+const WITHDRAW: Step = { do: "withdraw", because: "no new connection may reach an engine that ends" };
 
 /** Plans for a replica that should not run. */
 export function planStop(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
@@ -61,8 +67,9 @@ function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Ti
   const startedAt = stop?.startedAt ?? now;
   const wanted = earliest(stop?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
   const deadlineAt = Math.max(startedAt, wanted);
-  const plan = drain(deadlineAt, observed, now, timings);
-  if (stop !== undefined && stop.deadlineAt <= deadlineAt) return plan;
+  const plan = drain(goal, { startedAt, deadlineAt }, observed, now, timings);
+  const isForcedNow = plan.steps.some((step) => step.do === "beginStop");
+  if (isForcedNow || (stop !== undefined && stop.deadlineAt <= deadlineAt)) return plan;
   const begin: Step = { do: "beginStop", why: goal.why, deadlineAt, because: BECAUSE[goal.why] };
   return { ...plan, steps: [begin, ...plan.steps] };
 }
@@ -72,39 +79,73 @@ function earliest(...times: readonly (number | undefined)[]): number {
   return Math.min(...times.filter((time) => time !== undefined));
 }
 
-function drain(deadlineAt: number, observed: Observed, now: number, timings: Timings): ReplicaPlan {
-  const { slice, signals, quiet } = observed;
-  if (signals.termAt !== undefined) return planSignals(observed, now, timings);
+function drain(
+  goal: StopGoal,
+  time: { readonly startedAt: number; readonly deadlineAt: number },
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  if (observed.signals.termAt !== undefined) return planSignals(observed, now, timings);
+  // Requests that an engine will never answer are not waited for.
+  const hang = findHang(observed, goal.probes, timings);
+  if (hang !== undefined) return beginForcedStop(hang, observed, now, timings);
+  const wait =
+    awaitOut(goal, time.startedAt, observed, now, timings) ?? awaitQuiet(goal, time, observed, now, timings);
+  if (wait === undefined) {
+    const plan = planSignals(observed, now, timings);
+    return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
+  }
+  if (observed.record?.readyAt === undefined) return wait;
+  const probe = liveProbe(observed.health, goal.probes, now, timings);
+  const recheckAfterMs = Math.min(wait.recheckAfterMs ?? timings.outsideMs, probe.dueInMs);
+  return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
+}
+
+/** Until no new connection can come; undefined from then on. */
+function awaitOut(
+  goal: StopGoal,
+  startedAt: number,
+  { slice }: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan | undefined {
   if (isAnnounced(slice)) {
-    const withdraw: Step = { do: "withdraw", because: "no new connection may reach an engine that ends" };
-    return slice.lastError === undefined
-      ? draining(
-          "WithdrawingEndpoint",
-          "taking the engine out of its Service",
-          [withdraw],
-          timings.endpointRetryMs,
-        )
-      : draining(
-          "EndpointNotWithdrawn",
-          `its endpoint could not be withdrawn: ${slice.lastError}`,
-          [withdraw],
-          timings.endpointRetryMs,
-        );
+    if (goal.why === "agentStopped" && now >= startedAt + timings.goodbyeMs) return undefined;
+    const { lastError } = slice;
+    const reason = lastError === undefined ? "WithdrawingEndpoint" : "EndpointNotWithdrawn";
+    const message =
+      lastError === undefined
+        ? "taking the engine out of its Service"
+        : `its endpoint could not be withdrawn: ${lastError}`;
+    return draining(reason, message, [WITHDRAW], timings.endpointRetryMs);
   }
-  if (!slice.wasExposed) return planSignals(observed, now, timings);
+  if (!slice.wasExposed) return undefined;
   const settledIn = (slice.withdrawnAt ?? now) + timings.propagationMs - now;
-  if (settledIn > 0) {
-    return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
-  }
-  const { since, lastPollAt } = quiet;
+  if (settledIn <= 0) return undefined;
+  return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
+}
+
+/** Until nothing is in flight or the time is over; undefined then. */
+function awaitQuiet(
+  goal: StopGoal,
+  { startedAt, deadlineAt }: { readonly startedAt: number; readonly deadlineAt: number },
+  { slice, quiet: { since, lastPollAt } }: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan | undefined {
+  if (!slice.wasExposed || now >= deadlineAt) return undefined;
   // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
-  const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, now + settledIn);
-  const isQuiet = lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs;
-  if (isQuiet || now >= deadlineAt) return planSignals(observed, now, timings);
+  const outAt = isAnnounced(slice)
+    ? startedAt + timings.goodbyeMs
+    : (slice.withdrawnAt ?? now) + timings.propagationMs;
+  const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, outAt);
+  if (lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs) return undefined;
   const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
   const poll: Step = { do: "pollQuiet", because: "requests may still be in flight" };
   const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, deadlineAt - now));
-  return draining("AwaitingQuiet", "waiting for requests in flight", pollIn <= 0 ? [poll] : [], recheck);
+  const message = `waiting for requests in flight: ${BECAUSE[goal.why]}`;
+  return draining("AwaitingQuiet", message, pollIn <= 0 ? [poll] : [], recheck);
 }
 
 function afterEnd(goal: StopGoal, observed: Observed, last: readonly Step[], timings: Timings): ReplicaPlan {
@@ -148,6 +189,8 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
         "the engine was drained and ended; it starts again when spec.drain is removed",
         steps,
       );
+    case "agentStopped":
+      return stopped("AgentStopped", `${BECAUSE.agentStopped}; start the agent again`, steps);
     case "revision":
     case "moved":
       return { ...stopped("Drained", "the old engine has ended", steps), recheckAfterMs: 1 };

@@ -23,7 +23,7 @@ const folder = join(import.meta.dirname, "golden");
 const inputs = readdirSync(folder).filter((name) => name.endsWith(".input.yaml"));
 
 describe.each(inputs)("%s", (name) => {
-  const input = parse(readFileSync(join(folder, name), "utf8")) as Input;
+  const input = parse(readFileSync(join(folder, name), "utf8"), { merge: true }) as Input;
   const path = join(folder, name.replace(".input.yaml", ".plan.yaml"));
   const plans = input.cases.map((one) => ({ case: one.case, plan: planOf(input, one) }));
 

@@ -31,6 +31,12 @@ const actions: Record<string, Action> = {
     if (world.engine !== undefined) world.engine.isDegraded = true;
   },
   restartAgent: (world) => world.restartAgent(),
+  agentEnds: (world) => {
+    world.agentEnds ??= "in order";
+  },
+  agentEndsAtOnce: (world) => {
+    if (world.agentEnds !== undefined) world.agentEnds = "at once";
+  },
   apiDown: (world) => {
     world.isApiUp = false;
   },
@@ -144,6 +150,7 @@ function pass(world: World, forMs: number): void {
 }
 
 function heal(world: World): void {
+  if (world.agentEnds !== undefined) world.restartAgent();
   Object.assign(world, {
     isApiUp: true,
     isListed: true,

@@ -5,8 +5,8 @@ import type { Desired, Observed, Wanted } from "./observed.ts";
 import { planEnded } from "./plan-ended.ts";
 import { planPrepare } from "./plan-prepare.ts";
 import { planServing } from "./plan-serving.ts";
-import { planStop } from "./plan-stop.ts";
-import type { GracefulStop, ReplicaPlan } from "./step.ts";
+import { planStop, type StopGoal } from "./plan-stop.ts";
+import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings, type Timings } from "./timings.ts";
 
 const DEFAULT_DRAIN_SECONDS = 30;
@@ -18,23 +18,38 @@ export function planReplica(
   now: number,
   timings: Timings = defaultTimings,
 ): ReplicaPlan {
-  if (wanted === "unknown") return leaveAlone();
+  if (wanted === "unknown" && observed.agentEnds === undefined) return leaveAlone();
   const stop = stopWanted(wanted, observed);
   if (stop !== undefined) return planStop(stop, observed, now, timings);
-  if (wanted === "absent") return leaveAlone();
+  if (typeof wanted === "string") return leaveAlone();
   return planServe(wanted, observed, now, timings);
 }
 
 /** Why the replica should end, and by when; undefined when it should serve. */
-function stopWanted(
-  wanted: Desired | "absent",
-  observed: Observed,
-): { why: GracefulStop; drainSeconds: number; deadlineAt?: number; hasFinalizer: boolean } | undefined {
+function stopWanted(wanted: Wanted, observed: Observed): StopGoal | undefined {
+  const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
+  return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
+}
+
+/** The engine would serve on if its agent did. */
+function agentStop(wanted: Wanted, { agentEnds, record }: Observed): StopGoal | undefined {
+  if (agentEnds === undefined) return undefined;
+  const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
+  return { why: "agentStopped", drainSeconds: known ?? DEFAULT_DRAIN_SECONDS, hasFinalizer: false };
+}
+
+function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
+  if (wanted === "unknown") return undefined;
   if (wanted === "absent") {
     const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
     return { why: "unwanted", drainSeconds, hasFinalizer: false };
   }
-  const common = { drainSeconds: wanted.drainSeconds, hasFinalizer: wanted.hasFinalizer };
+  const { probes } = wanted;
+  const common = {
+    drainSeconds: wanted.drainSeconds,
+    hasFinalizer: wanted.hasFinalizer,
+    ...(probes === undefined ? {} : { probes }),
+  };
   const cap = wanted.drain?.deadlineAt;
   if (wanted.isDeleting)
     return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };

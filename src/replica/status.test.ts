@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
 import type { Observed } from "./observed.ts";
-import { isSameStatus, isTransition, replicaStatus } from "./status.ts";
+import { isSameStatus, replicaStatus } from "./status.ts";
 import type { ReplicaPlan } from "./step.ts";
 import { nothingKnown } from "./testing/facts.ts";
 
@@ -83,10 +83,15 @@ test("a footprint is shown when it has moved by more than five percent, and is t
   expect(shown(undefined, 1_000, 6)?.footprintBytes).toBeUndefined();
 });
 
-test("an event is due for a new phase and for a new trouble, not for every step of a phase", () => {
-  const waiting: ReplicaPlan = { ...plan, phase: "Waiting", reason: "InsufficientMemory" };
-  expect(isTransition(undefined, plan)).toBe(true);
-  expect(isTransition({ phase: "Fetching", reason: "Other" }, plan)).toBe(false);
-  expect(isTransition({ phase: "Waiting", reason: "MemoryUnknown" }, waiting)).toBe(true);
-  expect(isTransition({ phase: "Waiting", reason: "InsufficientMemory" }, waiting)).toBe(false);
+test("what a replica went through is told with the next write, and is no reason for one", () => {
+  const facts = {
+    generation: 1,
+    transitions: [{ at: "2026-01-01T00:00:00Z", phase: "Ready", reason: "Serving" }],
+  } as const;
+  const time = { now: 0, iso: "2026-01-01T00:00:00Z" };
+  const before = replicaStatus(plan, nothingKnown(), undefined, { generation: 1 }, time);
+  const next = replicaStatus(plan, nothingKnown(), before, facts, time);
+  expect(next.transitions).toEqual(facts.transitions);
+  expect(isSameStatus(next, before)).toBe(true);
+  expect(isSameStatus({ ...next, restarts: 1 }, before)).toBe(false);
 });

@@ -1,6 +1,6 @@
 /** The status an agent applies for a replica: everything it knows, noise left out. Pure. */
 import { setCondition } from "../api/conditions.ts";
-import type { InferenceReplicaStatus } from "../api/inference-replica.ts";
+import type { InferenceReplicaStatus, ReplicaTransition } from "../api/inference-replica.ts";
 import { isDeepEqual } from "../deep-equal.ts";
 import type { LastExit, Observed } from "./observed.ts";
 import type { ReplicaPlan } from "./step.ts";
@@ -17,6 +17,7 @@ export interface StatusFacts {
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
   readonly contextPerSlot?: number;
+  readonly transitions?: readonly ReplicaTransition[];
   /** When progress was last written, on the clock of `now`. */
   readonly progressWrittenAt?: number;
 }
@@ -59,27 +60,21 @@ export function replicaStatus(
     ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
     ...defined("memory", memoryOf(observed, previous)),
     ...defined("model", modelOf(model, previous)),
+    ...defined("transitions", transitionsOf(facts)),
     conditions,
   };
 }
 
-/** True when a change of phase or reason deserves an Event. */
-export function isTransition(
-  before: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined,
-  after: ReplicaPlan,
-): boolean {
-  if (before?.phase !== after.phase) return true;
-  const isTrouble = after.phase === "Waiting" || after.phase === "Backoff" || after.phase === "Failed";
-  return isTrouble && before.reason !== after.reason;
-}
-
-/** True when `current` already says all that `next` says; conditions of other writers do not count. */
+/**
+ * True when `current` already says all that `next` says; conditions of other writers do not count. Nor do transitions:
+ * a phase that came and went between two writes is told with the next one, and is no reason for one.
+ */
 export function isSameStatus(
   next: InferenceReplicaStatus,
   current: InferenceReplicaStatus | undefined,
 ): boolean {
   const own = current?.conditions?.filter((condition) => condition.type === "Ready");
-  return isDeepEqual(next, { ...current, conditions: own });
+  return isDeepEqual(next, { ...current, conditions: own, transitions: next.transitions });
 }
 
 /** Progress moves at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
@@ -116,6 +111,10 @@ function modelOf(
   return model.at === "stored"
     ? { sizeBytes: model.sizeBytes, ...defined("sha256", model.sha256), ...defined("gguf", model.gguf) }
     : undefined;
+}
+
+function transitionsOf({ transitions = [] }: StatusFacts): ReplicaTransition[] | undefined {
+  return transitions.length === 0 ? undefined : [...transitions];
 }
 
 function exitOf({

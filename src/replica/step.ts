@@ -22,12 +22,13 @@ export type ProgressReason =
   | "RemovingFinalizer"
   | "Drained"
   | "Deleted"
-  | "NotWanted";
+  | "NotWanted"
+  | "AgentStopped";
 
 export type ReplicaReason = ErrorCode | ProgressReason;
 
 /** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
-export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision" | "moved";
+export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision" | "moved" | "agentStopped";
 export type ForcedStop = "hung" | "neverHealthy" | "requestFailed" | "degraded";
 export type StopReason = GracefulStop | ForcedStop;
 

@@ -38,6 +38,8 @@ export interface Timings {
   readonly killRepeatMs: number;
   /** How long an engine that is already useless waits for its withdrawal's acknowledgement before it is killed. */
   readonly forcedWithdrawMs: number;
+  /** How long engines that end with their agent wait for that acknowledgement: the API server may have ended before. */
+  readonly goodbyeMs: number;
   readonly backoffFirstMs: number;
   readonly backoffMaxMs: number;
   readonly backoffResetMs: number;
@@ -81,6 +83,7 @@ export const defaultTimings: Timings = {
   killAfterSecondTermMs: SECOND,
   killRepeatMs: SECOND,
   forcedWithdrawMs: 2 * SECOND,
+  goodbyeMs: 3 * SECOND,
   backoffFirstMs: SECOND,
   backoffMaxMs: 5 * MINUTE,
   backoffResetMs: 10 * MINUTE,

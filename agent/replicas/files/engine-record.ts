@@ -13,6 +13,7 @@ const stopSchema = z.object({
     "unwanted",
     "revision",
     "moved",
+    "agentStopped",
     "hung",
     "neverHealthy",
     "requestFailed",

@@ -1,7 +1,8 @@
-/** history.json: what a replica keeps from run to run: its port, its crashes, how it last ended. */
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+/** history.json: what a replica keeps from run to run: its port, its crashes, how it last ended, what it went through. */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { transitionSchema } from "../../../src/api/inference-replica.ts";
 import { type ErrorCode, errorCatalogue } from "../../../src/errors.ts";
 
 const exitSchema = z.object({
@@ -23,12 +24,13 @@ const historySchema = z.object({
   recordedRunId: z.string().optional(),
   hopelessWith: z.string().optional(),
   lastExit: exitSchema.optional(),
+  transitions: z.array(transitionSchema).default([]),
 });
 
 export type History = z.output<typeof historySchema>;
 export type HistoryExit = z.output<typeof exitSchema>;
 
-const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0 };
+const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0, transitions: [] };
 
 /** Nothing here is needed for safety, so what cannot be read counts as empty. */
 export function readHistory(dir: string): History {
@@ -42,6 +44,7 @@ export function readHistory(dir: string): History {
 
 export function writeHistory(dir: string, history: History): void {
   const path = join(dir, "history.json");
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
   writeFileSync(`${path}.tmp`, JSON.stringify(history), { mode: 0o600 });
   renameSync(`${path}.tmp`, path);
 }

@@ -7,14 +7,15 @@ import type {
 } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { Observed } from "../../../src/replica/observed.ts";
-import { isSameStatus, isTransition, replicaStatus } from "../../../src/replica/status.ts";
+import { isSameStatus, replicaStatus } from "../../../src/replica/status.ts";
 import type { ReplicaPlan } from "../../../src/replica/step.ts";
+import { isTransition } from "../../../src/replica/transitions.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, refOf } from "../state.ts";
+import { isoSeconds } from "./iso-seconds.ts";
 import { newerOf } from "./newest.ts";
+import { noteTransition } from "./note-transition.ts";
 
-/** Steps that pass within milliseconds are no news. */
-const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
 const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
 
 /** Writes what has changed; nothing is waited for. */
@@ -24,7 +25,9 @@ export function report(
   observed: Observed,
   context: RunnerContext,
 ): void {
-  if (state.desired === undefined || state.isGone || !state.isSeen) return;
+  if (state.desired === undefined || state.isGone) return;
+  noteTransition(state, plan, context);
+  if (!state.isSeen) return;
   tell(state, plan, context);
   if (isSameStatus(wantedStatus(state, plan, observed, context), state.desired.status)) return;
   state.jobs.run("status", () => writeStatus(state, observed, context), { isSilent: true });
@@ -67,27 +70,26 @@ function wantedStatus(
   context: RunnerContext,
 ): InferenceReplicaStatus {
   const { file, desired, progressWrittenAt } = state;
-  const iso = (wallMs: number): string => new Date(wallMs).toISOString().replace(/\.\d+Z$/, "Z");
   return replicaStatus(
     plan,
     observed,
     desired?.status,
     {
       generation: desired?.metadata.generation ?? 0,
-      ...(file === undefined ? {} : { startedAtIso: iso(file.startedAtMs) }),
-      ...(file?.readyAtMs === undefined ? {} : { readyAtIso: iso(file.readyAtMs) }),
+      ...(file === undefined ? {} : { startedAtIso: isoSeconds(file.startedAtMs) }),
+      ...(file?.readyAtMs === undefined ? {} : { readyAtIso: isoSeconds(file.readyAtMs) }),
       ...(file?.contextPerSlot === undefined ? {} : { contextPerSlot: file.contextPerSlot }),
       ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }),
+      transitions: state.history.transitions,
     },
-    { now: context.ports.clock.monotonicMs(), iso: iso(context.ports.clock.nowMs()) },
+    { now: context.ports.clock.monotonicMs(), iso: isoSeconds(context.ports.clock.nowMs()) },
   );
 }
 
 function tell(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): void {
-  if (SILENT.has(plan.phase)) return;
   const before = state.told ?? state.desired?.status;
-  state.told = { phase: plan.phase, reason: plan.reason };
   if (!isTransition(before, plan) || state.desired === undefined) return;
+  state.told = { phase: plan.phase, reason: plan.reason };
   const { uid } = state;
   context.log.info(
     { uid, ...refOf(state), phase: plan.phase, reason: plan.reason, message: plan.message },

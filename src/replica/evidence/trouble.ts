@@ -1,6 +1,6 @@
 /** Is the running engine beyond hope: a start that takes too long, or evidence that it serves nobody. */
 import { planForcedStop } from "../ending.ts";
-import type { Desired, Observed, RunRecord } from "../observed.ts";
+import type { Desired, Observed, ProbeSettings, RunRecord } from "../observed.ts";
 import type { ForcedStop, ReplicaPlan, Step } from "../step.ts";
 import { startDeadline, type Timings } from "../timings.ts";
 import { findStall } from "./work.ts";
@@ -14,31 +14,56 @@ export interface Frame {
   readonly timings: Timings;
 }
 
+export interface Trouble {
+  readonly why: ForcedStop;
+  readonly because: string;
+}
+
 /** The plan to end it, where there is a reason to. */
 export function planTrouble(frame: Frame): ReplicaPlan | undefined {
   const trouble = findTrouble(frame);
-  if (trouble === undefined) return undefined;
-  const { why, because } = trouble;
-  const stop = { why, startedAt: frame.now, deadlineAt: frame.now, because };
-  const next = planForcedStop(stop, frame.observed, frame.now, frame.timings);
-  const begin: Step = { do: "beginStop", why, deadlineAt: frame.now, because };
+  return trouble === undefined
+    ? undefined
+    : beginForcedStop(trouble, frame.observed, frame.now, frame.timings);
+}
+
+/** The first plan of a forced end. */
+export function beginForcedStop(
+  { why, because }: Trouble,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const startedAt = observed.record?.stop?.startedAt ?? now;
+  const next = planForcedStop({ why, startedAt, deadlineAt: now, because }, observed, now, timings);
+  const begin: Step = { do: "beginStop", why, deadlineAt: now, because };
   return { ...next, steps: [begin, ...next.steps] };
 }
 
-function findTrouble(frame: Frame): { readonly why: ForcedStop; readonly because: string } | undefined {
+/** Evidence that a proven engine answers nobody: it counts while it serves and while it drains. */
+export function findHang(
+  { health, work }: Observed,
+  probes: ProbeSettings | undefined,
+  timings: Timings,
+): Trouble | undefined {
+  if (health.failuresInARow >= (probes?.failures ?? timings.failuresUntilHung)) {
+    const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
+    return { why: "hung", because: `${health.failuresInARow} health probes in a row failed${last}` };
+  }
+  const stall = findStall(work, timings);
+  return stall === undefined ? undefined : { why: "hung", because: stall };
+}
+
+function findTrouble(frame: Frame): Trouble | undefined {
   const { desired, observed, record, now, timings } = frame;
-  const { health, request, suspicion, work } = observed;
+  const { health, request, suspicion } = observed;
   if (record.readyAt === undefined && health.healthyAt === undefined) {
     if (now < startBy(frame)) return undefined;
     const seconds = Math.round((now - record.startedAt) / 1_000);
     return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start` };
   }
-  if (health.failuresInARow >= (desired.probes?.failures ?? timings.failuresUntilHung)) {
-    const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
-    return { why: "hung", because: `${health.failuresInARow} health probes in a row failed${last}` };
-  }
-  const stall = findStall(work, timings);
-  if (stall !== undefined) return { why: "hung", because: stall };
+  const hang = findHang(observed, desired.probes, timings);
+  if (hang !== undefined) return hang;
   if (suspicion.at === "confirmed") {
     const because = `its log says "${suspicion.line}", and a real request failed: ${suspicion.message}`;
     return { why: "degraded", because };

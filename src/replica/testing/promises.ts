@@ -13,12 +13,18 @@ export function checkPlan(plan: ReplicaPlan): void {
   }
 }
 
+interface Circumstances {
+  readonly now: number;
+  readonly isBusy: boolean;
+  readonly wasWithdrawAsked: boolean;
+}
+
 /** No signal before the engine is out of its Service, and none in the middle of work while there is time. */
 export function checkSignal(
   name: "TERM" | "KILL",
   facts: Observed,
   slice: SliceState,
-  world: { readonly now: number; readonly isBusy: boolean; readonly wasWithdrawAsked: boolean },
+  world: Circumstances,
 ): void {
   const { record, signals } = facts;
   const stop = record?.stop;
@@ -29,6 +35,7 @@ export function checkSignal(
     }
     return;
   }
+  if (isGoodbye(facts, world)) return checkGoodbye(name, facts, world);
   if (slice === "ready") throw new Error("stopped while its endpoint was announced");
   if (name === "KILL" && signals.secondTermAt === undefined) throw new Error("killed without two TERMs");
   if (name === "KILL" || signals.termAt !== undefined || !facts.slice.wasExposed) return;
@@ -38,6 +45,24 @@ export function checkSignal(
   }
   if (world.isBusy && world.now < stop.deadlineAt)
     throw new Error("told to end with requests in flight and time left");
+}
+
+/** Engines that end with their agent wait only so long for an API server that does not answer. */
+function isGoodbye({ record, slice, agentEnds }: Observed, world: Circumstances): boolean {
+  const startedAt = record?.stop?.startedAt;
+  if (agentEnds === undefined || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
+  return world.wasWithdrawAsked && world.now - startedAt >= defaultTimings.goodbyeMs;
+}
+
+function checkGoodbye(
+  name: "TERM" | "KILL",
+  { record, slice, signals }: Observed,
+  world: Circumstances,
+): void {
+  const isFirst = name === "TERM" && signals.termAt === undefined;
+  const deadlineAt = record?.stop?.deadlineAt ?? Number.NEGATIVE_INFINITY;
+  if (isFirst && slice.wasExposed && world.isBusy && world.now < deadlineAt)
+    throw new Error("ended with its agent with requests in flight and time left");
 }
 
 /** A drain ends when its time is over, whatever the engine is doing. */

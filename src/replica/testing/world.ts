@@ -23,6 +23,7 @@ export class World {
   model: "there" | "missing" | "broken" = "there";
   runtime: "present" | "missing" = "present";
   isBusy = false;
+  agentEnds: Observed["agentEnds"];
   slice: SliceState = "unwritten";
   starts = 0;
   #notBefore = 0;
@@ -38,6 +39,7 @@ export class World {
     const { record, crashes } = this.#facts;
     this.#facts = { ...nothingKnown(), crashes, ...(record === undefined ? {} : { record }) };
     this.isListed = false;
+    this.agentEnds = undefined;
     this.isSliceRead = this.isApiUp;
     this.#wasWithdrawAsked = false;
   }
@@ -80,6 +82,8 @@ export class World {
         : { at: "missing", code: "RuntimeNotInstalled", message: "not installed", checkedAt: this.now };
     this.#facts.hasAddress = this.hasAddress;
     this.#facts.wasListed = this.isListed;
+    if (this.agentEnds === undefined) delete this.#facts.agentEnds;
+    else this.#facts.agentEnds = this.agentEnds;
     return this.#facts;
   }
 
