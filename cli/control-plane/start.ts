@@ -32,6 +32,8 @@ export interface ControlPlaneOptions {
   /** False only for tests: a crash of the machine then loses data. */
   readonly fsync?: boolean;
   readonly controllerManager?: boolean;
+  /** More flags of kube-apiserver. */
+  readonly apiServerArgs?: readonly string[] | undefined;
   readonly readyTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -112,7 +114,10 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
     await running.get(name)?.stop();
     running.delete(name);
   };
-  const apiServer = describeApiServer(options.parts, layout, { address, port });
+  const apiServer = describeApiServer(options.parts, layout, {
+    ...{ address, port },
+    moreArgs: options.apiServerArgs,
+  });
   const ready = () =>
     waitUntilReady({
       url: plan.url,

@@ -43,6 +43,8 @@ export interface PrivateClusterOptions {
   /** Of an earlier private cluster, to come back with its data; kept on disposal. */
   readonly dir?: string;
   readonly bindAddress?: string;
+  /** More flags of kube-apiserver. */
+  readonly apiServerArgs?: readonly string[];
 }
 
 /** The control plane that global-setup started; tests share it and must stay in their namespaces. */
@@ -60,6 +62,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     log: quietLog,
     controllerManager: options.controllerManager ?? false,
     bindAddress: options.bindAddress,
+    apiServerArgs: options.apiServerArgs,
   });
   const installCrds = async () => installBasics(controlPlane.access, customResourceDefinitions());
   const dispose = async () => {

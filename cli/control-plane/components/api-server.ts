@@ -7,6 +7,8 @@ import { ETCD_SOCKET } from "./etcd.ts";
 export interface ApiServerOptions {
   readonly address: string;
   readonly port: number;
+  /** Set after, and so over, everything else. */
+  readonly moreArgs?: readonly string[] | undefined;
 }
 
 /** Issuer of service account tokens: a name, not an address, so that tokens survive a change of port. */
@@ -36,6 +38,7 @@ export function describeApiServer(parts: ClusterParts, layout: Layout, options: 
       "--anonymous-auth=false",
       "--profiling=false",
       "--shutdown-delay-duration=0s",
+      ...(options.moreArgs ?? []),
     ],
     env: {},
     cwd: layout.run,

@@ -10,6 +10,8 @@ import { type Exchange, openExchange, readBody } from "./transport.ts";
 
 export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
+  /** Told of every exchange: the verb, WATCH for a stream, and the status; 0 where no answer came. */
+  readonly onAnswer?: ((verb: string, status: number) => void) | undefined;
 }
 
 export interface RawRequest {
@@ -48,7 +50,7 @@ type Head =
 
 /** Loads the kubeconfig (rejects with MetalbridgeError where it cannot work); opens no socket yet. */
 export async function connect(options: ConnectOptions = {}): Promise<KubeConnection> {
-  const connection = new Connection(openCredentials(options), options.userAgent ?? DEFAULT_USER_AGENT);
+  const connection = new Connection(openCredentials(options), options);
   return {
     get server() {
       return connection.server;
@@ -62,11 +64,13 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
 class Connection {
   readonly #credentials: Credentials;
   readonly #userAgent: string;
+  readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
   readonly #pool: SocketPool = createPool();
 
-  constructor(credentials: Credentials, userAgent: string) {
+  constructor(credentials: Credentials, { userAgent = DEFAULT_USER_AGENT, onAnswer }: ConnectOptions) {
     this.#credentials = credentials;
     this.#userAgent = userAgent;
+    this.#onAnswer = onAnswer ?? (() => undefined);
   }
 
   get server(): string {
@@ -112,7 +116,7 @@ class Connection {
       const mayRepeat = this.#credentials.reloadIfMoved() && !deadline.isOver() && request.method !== "POST";
       return mayRepeat ? this.#sendOnce(request, use, deadline) : first;
     }
-    if (first.failure.kind !== "unauthorized") return first;
+    if (first.failure.kind !== "unauthorized" || deadline.isOver()) return first;
     return this.#credentials.reloadSince(first.generation) ? this.#sendOnce(request, use, deadline) : first;
   }
 
@@ -121,7 +125,7 @@ class Connection {
     let credential: Credential;
     let agent: ReturnType<SocketPool["agentFor"]>;
     try {
-      credential = await this.#credentials.current();
+      credential = await orAborted(this.#credentials.current(), deadline.signal);
       agent = this.#pool.agentFor(credential, use); // throws on a certificate that is being rewritten right now
     } catch (error) {
       return { ok: false, failure: credentialFailure(error), generation };
@@ -134,6 +138,8 @@ class Connection {
       this.#pool.dropIdle();
       opened = await openExchange(exchange, credential, agent);
     }
+    const verb = use === "watch" ? "WATCH" : request.method;
+    this.#onAnswer(verb, opened.ok ? (opened.response.statusCode ?? 0) : 0);
     if (!opened.ok) return { ok: false, failure: this.#networkFailure(opened.error, deadline), generation };
     return this.#headOf(opened.response, generation, deadline);
   }
@@ -155,6 +161,16 @@ class Connection {
     const message = `${this.server}: ${deadline.signal.reason instanceof Error ? deadline.signal.reason.message : "too late"}`;
     return { kind: "unreachable", status: 0, reason: "Timeout", message };
   }
+}
+
+/** A plugin may take longer than a call has; its answer then serves the next call. */
+function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) return stop();
+    signal.addEventListener("abort", stop, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
 }
 
 function credentialFailure(error: unknown): ApiFailure {

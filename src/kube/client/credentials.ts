@@ -66,13 +66,15 @@ export function openCredentials(source: CredentialSource): Credentials {
   const reloadIfMoved = (): boolean => {
     if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
     loadedAtMs = performance.now();
-    const before = placeOf(config);
+    let loaded: KubeConfig;
     try {
-      config = load();
+      loaded = load();
     } catch {
       return false;
     }
-    if (placeOf(config) === before) return false;
+    // What leads to the same place is not taken up: with it would go what plugins and token files have answered.
+    if (placeOf(loaded) === placeOf(config)) return false;
+    config = loaded;
     generation += 1;
     return true;
   };
@@ -109,6 +111,7 @@ async function credentialOf(config: KubeConfig, pluginTimeoutMs: number): Promis
   const headers = { ...options.headers };
   if (typeof auth === "string") headers.Authorization = `Basic ${Buffer.from(auth).toString("base64")}`;
   for (const [name, value] of Object.entries(headers)) headers[name] = String(value).trim();
+  checkTokenFile(config, headers);
   const cluster = config.getCurrentCluster();
   const credential: Credential = {
     server: new URL(cluster?.server ?? ""),
@@ -117,6 +120,14 @@ async function credentialOf(config: KubeConfig, pluginTimeoutMs: number): Promis
   };
   if (cluster?.proxyUrl === undefined || agent === undefined) return credential;
   return { ...credential, proxyAgent: agent };
+}
+
+/** A file that is being rewritten may be empty: without its token we would be a stranger, whose refusal means nothing. */
+function checkTokenFile(config: KubeConfig, headers: Readonly<Record<string, string>>): void {
+  const settings: unknown = config.getCurrentUser()?.authProvider?.config;
+  const file = typeof settings === "object" && settings !== null && Reflect.get(settings, "tokenFile");
+  if (typeof file !== "string" || /^Bearer ./.test(headers.Authorization ?? "")) return;
+  throw new Error(`the token file ${file} is empty`);
 }
 
 async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {

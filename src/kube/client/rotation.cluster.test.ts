@@ -1,0 +1,161 @@
+/** Credentials that end, change and fail while an agent uses them. */
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, it, vi } from "vitest";
+import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { createTestAuthority } from "../../../test/fixtures/test-authority.ts";
+import { LEASES } from "../kinds.ts";
+import type { KubeClient } from "../types.ts";
+import { connect } from "./connect.ts";
+import { createClient } from "./create-client.ts";
+
+const within = { timeout: 30_000, interval: 50 };
+
+interface User {
+  readonly [field: string]: unknown;
+}
+
+/** A kubeconfig in the cluster's folder for this user, relative names beside it. */
+function kubeconfigFor(cluster: PrivateCluster, user: User): string {
+  const known = readFileSync(cluster.kubeconfig, "utf8");
+  const authority = /certificate-authority-data: *"?([^"\s]+)/.exec(known)?.[1];
+  const entry = { server: cluster.url, "certificate-authority-data": authority };
+  const file = path.join(cluster.dir, "user.kubeconfig");
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": "c",
+    contexts: [{ name: "c", context: { cluster: "k", user: "u" } }],
+    users: [{ name: "u", user }],
+    clusters: [{ name: "k", cluster: entry }],
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return file;
+}
+
+async function open(kubeconfigPath: string, timeoutMs = 10_000) {
+  const connection = await connect({ kubeconfigPath });
+  return { client: createClient(connection, { timeoutMs }), [Symbol.dispose]: () => connection.close() };
+}
+
+async function untilWorks(client: KubeClient): Promise<void> {
+  await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
+}
+
+it("a client certificate that ran out is refused, and its successor is taken from the files without a restart", async () => {
+  const authority = createTestAuthority();
+  await using cluster = await startCluster({
+    crds: false,
+    apiServerArgs: [`--client-ca-file=${authority.certificateFile}`],
+  });
+  const [cert, key] = [path.join(cluster.dir, "host.crt"), path.join(cluster.dir, "host.key")];
+  const first = authority.issue("first", { organization: "system:masters", validSeconds: 6 });
+  writeFileSync(cert, first.certificate);
+  writeFileSync(key, first.key);
+  using opened = await open(
+    kubeconfigFor(cluster, { "client-certificate": "host.crt", "client-key": "host.key" }),
+  );
+  const { client } = opened;
+  await untilWorks(client);
+  await vi.waitFor(
+    async () =>
+      expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } }),
+    within,
+  );
+  // In two steps, as many tools do: for a moment the two do not belong together.
+  const second = authority.issue("second", { organization: "system:masters" });
+  writeFileSync(cert, second.certificate);
+  expect(await client.list(LEASES)).toMatchObject({
+    error: { kind: "unauthorized", reason: "CredentialUnavailable" },
+  });
+  writeFileSync(key, second.key);
+  await untilWorks(client);
+  authority.remove();
+});
+
+/** A plugin that says what lies in `answer`, and counts its runs. */
+function writePlugin(
+  cluster: PrivateCluster,
+  body: string,
+): { readonly runs: () => number; readonly user: User } {
+  const runs = path.join(cluster.dir, "runs");
+  const program = path.join(cluster.dir, "plugin");
+  writeFileSync(program, `#!/bin/sh\necho x >>${runs}\n${body}\n`, { mode: 0o700 });
+  return {
+    runs: () => (existsSync(runs) ? readFileSync(runs, "utf8").trim().split("\n").length : 0),
+    user: {
+      exec: {
+        apiVersion: "client.authentication.k8s.io/v1",
+        command: "./plugin",
+        interactiveMode: "Never",
+      },
+    },
+  };
+}
+
+function answerWith(cluster: PrivateCluster, status: object): void {
+  const file = path.join(cluster.dir, "answer");
+  const answer = { kind: "ExecCredential", apiVersion: "client.authentication.k8s.io/v1", status };
+  writeFileSync(`${file}.tmp`, JSON.stringify(answer));
+  renameSync(`${file}.tmp`, file);
+}
+
+function tokenOf(cluster: PrivateCluster): string {
+  return /token: *"?([^"\s]+)/.exec(readFileSync(cluster.kubeconfig, "utf8"))?.[1] ?? "";
+}
+
+it("a plugin runs when its credential has ended or was refused, and not for every attempt while the server is away", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const plugin = writePlugin(cluster, `cat ${path.join(cluster.dir, "answer")}`);
+  answerWith(cluster, { token: tokenOf(cluster) });
+  using opened = await open(kubeconfigFor(cluster, plugin.user));
+  const { client } = opened;
+  await untilWorks(client);
+  await untilWorks(client);
+  expect(plugin.runs()).toBe(1);
+  await cluster.stopApiServer();
+  const startedAt = performance.now();
+  while (performance.now() - startedAt < 7_000) {
+    expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unreachable" } });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  expect(plugin.runs()).toBe(1);
+  await cluster.startApiServer();
+  await untilWorks(client);
+  expect(plugin.runs()).toBe(1);
+  // With an end: a new one is fetched after it, not before.
+  answerWith(cluster, { token: "nonsense" });
+  using other = await open(kubeconfigFor(cluster, plugin.user));
+  expect(await other.client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } });
+  const expirationTimestamp = new Date(Date.now() + 5_000).toISOString();
+  answerWith(cluster, { token: tokenOf(cluster), expirationTimestamp });
+  await untilWorks(other.client);
+  const before = plugin.runs();
+  await untilWorks(other.client);
+  expect(plugin.runs()).toBe(before);
+  await new Promise((resolve) => setTimeout(resolve, Date.parse(expirationTimestamp) - Date.now() + 100));
+  answerWith(cluster, { token: tokenOf(cluster) });
+  await untilWorks(other.client);
+  expect(plugin.runs()).toBe(before + 1);
+}, 120_000);
+
+it("a plugin that hangs holds a call no longer than the call's own time", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const plugin = writePlugin(cluster, "exec sleep 60");
+  using opened = await open(kubeconfigFor(cluster, plugin.user), 1_000);
+  const startedAt = performance.now();
+  expect(await opened.client.list(LEASES)).toMatchObject({ ok: false });
+  expect(performance.now() - startedAt).toBeLessThan(3_000);
+});
+
+it("a token file that is empty for a moment is no credential, and the next content counts at once", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const file = path.join(cluster.dir, "token");
+  writeFileSync(file, "");
+  using opened = await open(kubeconfigFor(cluster, { tokenFile: "token" }));
+  expect(await opened.client.list(LEASES)).toMatchObject({
+    error: { kind: "unauthorized", reason: "CredentialUnavailable", message: expect.stringContaining(file) },
+  });
+  writeFileSync(file, tokenOf(cluster));
+  await untilWorks(opened.client);
+});
