@@ -47,6 +47,41 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./status.ts")).configureStatus,
   },
   {
+    name: "describe",
+    summary: "all about a replica or a service: memory, state, what happened lately",
+    load: async () => (await import("./describe.ts")).configureDescribe,
+  },
+  {
+    name: "logs",
+    summary: "the log of a replica's engine",
+    load: async () => (await import("./logs.ts")).configureLogs,
+  },
+  {
+    name: "rollout",
+    summary: "follow a change of a service, list its revisions, go back",
+    load: async () => (await import("./rollout.ts")).configureRollout,
+  },
+  {
+    name: "host",
+    summary: "list hosts, or give one up",
+    load: async () => (await import("./host.ts")).configureHost,
+  },
+  {
+    name: "cordon",
+    summary: "place nothing new on a host",
+    load: async () => (await import("./cordon.ts")).configureCordon,
+  },
+  {
+    name: "drain",
+    summary: "move everything from a host elsewhere",
+    load: async () => (await import("./drain.ts")).configureDrain,
+  },
+  {
+    name: "uncordon",
+    summary: "take a cordon or a drain back",
+    load: async () => (await import("./uncordon.ts")).configureUncordon,
+  },
+  {
     name: "gguf",
     summary: "what a GGUF file is, and the memory it needs",
     load: async () => (await import("./gguf.ts")).configureGguf,

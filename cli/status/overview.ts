@@ -1,5 +1,5 @@
 /** What `metalbridge status` tells, as data: pure, from lists of objects. */
-import { getCondition } from "../../src/api/conditions.ts";
+import { type Condition, getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -60,7 +60,7 @@ function hostLine(host: Host): HostLine {
   const { metadata, spec, status } = host;
   return {
     name: metadata.name,
-    state: hostState(spec.unschedulable === true, status),
+    state: hostState(spec, status),
     machine: status?.info?.chip ?? status?.info?.arch ?? "",
     claimedBytes: status?.memory?.claimedBytes ?? 0,
     budgetBytes: budgetOf(host),
@@ -77,17 +77,28 @@ function budgetOf(host: Parameters<typeof hostBudget>[0]): number | undefined {
 }
 
 /** The controller's word on reachability comes first: a dead agent cannot take its own Ready back. */
-function hostState(isCordoned: boolean, status: Host["status"]): string {
+function hostState(spec: Host["spec"] | undefined, status: Host["status"]): string {
+  const { conditions } = status ?? {};
+  const is = (type: string) => isConditionTrue(conditions, type);
+  const drain = is("Drained") ? ["drained"] : ["draining"];
+  return [
+    healthOf(conditions),
+    ...(spec?.unschedulable === true ? ["cordoned"] : []),
+    ...(spec?.drain === true ? drain : []),
+    ...(is("Flapping") ? ["flapping"] : []),
+  ].join(", ");
+}
+
+function healthOf(conditions: readonly Condition[] | undefined): string {
   for (const [type, bad] of [
     ["Lost", "True"],
     ["Reachable", "False"],
     ["Ready", "False"],
   ] as const) {
-    const condition = getCondition(status?.conditions, type);
+    const condition = getCondition(conditions, type);
     if (condition?.status === bad) return condition.reason;
   }
-  if (getCondition(status?.conditions, "Ready")?.status !== "True") return "Unknown";
-  return isCordoned ? "Ready, cordoned" : "Ready";
+  return isConditionTrue(conditions, "Ready") ? "Ready" : "Unknown";
 }
 
 function serviceLine({ metadata, spec, status }: InferenceService): ServiceLine {

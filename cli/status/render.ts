@@ -1,8 +1,7 @@
 /** The overview as one screen of text. Pure; colour is the caller's choice. */
 import { formatBytes } from "../../src/bytes.ts";
+import { alignColumns, type Row } from "../program/table.ts";
 import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
-
-type Row = readonly string[];
 
 export function renderOverview(
   overview: Overview,
@@ -53,14 +52,7 @@ function replicaRow(replica: ReplicaLine): Row {
 
 function section(first: string, titles: Row, rows: readonly Row[], empty: string): readonly string[] {
   if (rows.length === 0) return [first, `  ${empty}`];
-  const all = [[first, ...titles], ...rows];
-  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
-  return all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
+  return alignColumns([[first, ...titles], ...rows]);
 }
 
 const COLOURS: readonly (readonly [RegExp, number])[] = [

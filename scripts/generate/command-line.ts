@@ -17,13 +17,26 @@ export async function commandLineLines(): Promise<string[]> {
 function sectionOf(name: string, configure: (command: Command) => void): string[] {
   const command = new Command(name);
   configure(command);
+  const usages = command.commands.length === 0 ? usageOf(command, name) : subcommandsOf(command, name);
+  return [`### metalbridge ${name}`, "", ...usages];
+}
+
+function subcommandsOf(command: Command, name: string): string[] {
+  return command.commands.flatMap((sub) => [
+    `${sub.description().replace(/^./, (letter) => letter.toUpperCase())}:`,
+    "",
+    ...usageOf(sub, `${name} ${sub.name()}`),
+  ]);
+}
+
+function usageOf(command: Command, name: string): string[] {
   const words = command.registeredArguments.map((argument) =>
     argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
   );
   const options = command.options.filter(({ hidden }) => !hidden);
   const usage = ["metalbridge", name, ...words, ...(options.length === 0 ? [] : ["[options]"])].join(" ");
   const table = ["", "| option | meaning |", "|---|---|", ...options.map(optionRow)];
-  return [`### metalbridge ${name}`, "", `\`${usage}\``, ...(options.length === 0 ? [] : table), ""];
+  return [`\`${usage}\``, ...(options.length === 0 ? [] : table), ""];
 }
 
 function optionRow(option: Option): string {

@@ -58,4 +58,67 @@ export const cliErrors = {
     what: "The controller or the agent of the demo ended by itself.",
     do: "read the end of its log, which the message holds",
   },
+  ServiceNotFound: {
+    what: "There is no InferenceService of this name in the namespace.",
+    do: "correct the name, or name the namespace with -n",
+    command: "kubectl get isvc -A",
+  },
+  ReplicaNotFound: {
+    what: "There is no InferenceReplica of this name in the namespace.",
+    do: "correct the name, or name the namespace with -n; a replica that was replaced has another name",
+    command: "kubectl get irep -A",
+  },
+  HostNotFound: {
+    what: "There is no Host of this name.",
+    do: "correct the name",
+    command: "metalbridge host list",
+  },
+  NameAmbiguous: {
+    what: "The name fits several objects.",
+    do: "use one of those that the message lists",
+  },
+  RevisionNotFound: {
+    what: "The service has no such revision: it was never there, or it is older than rollout.revisionHistoryLimit keeps.",
+    do: "choose one that is kept",
+    command: "metalbridge rollout history <service>",
+  },
+  RevisionNotRestorable: {
+    what: "The revision was kept by an older controller, or changed by hand: it does not hold the spec it was made from.",
+    do: "choose another revision, or apply the manifest you want",
+    command: "metalbridge rollout history <service>",
+  },
+  RolloutNotFinished: {
+    what: "The rollout was not done within --timeout; it goes on by itself.",
+    do: "see what it waits for",
+    command: "metalbridge describe <service>",
+  },
+  DrainNotFinished: {
+    what: "Replicas were still on the host after --timeout; the drain goes on by itself.",
+    do: "see why they stay, make room on another host, or take the drain back",
+    command: "metalbridge uncordon <host>",
+  },
+  DrainTakenBack: {
+    what: "Somebody ended the drain while it was followed: spec.drain of the Host is no longer true.",
+    do: "nothing, if that was meant; otherwise drain the host again",
+    command: "metalbridge drain <host>",
+  },
+  NotConfirmed: {
+    what: "The question was not answered with yes, or there is no terminal to ask at; nothing was changed.",
+    do: "answer yes, or pass --yes",
+  },
+  LogOnAnotherHost: {
+    what: "The log of a replica is a file on the replica's own host, and that is another machine.",
+    do: "run the command that the message names there",
+    command: "metalbridge logs <replica>",
+  },
+  LogNotFound: {
+    what: "The agent's state folder on this machine holds no log of this replica.",
+    do: "if the agent here uses another state folder, name it with --state-dir; an engine that never started has no log",
+    command: "metalbridge describe <replica>",
+  },
+  LogUnreadable: {
+    what: "The log or the agent's state folder cannot be read by this user: the folder belongs to the agent's user alone.",
+    do: "run it as the agent's user, or as root",
+    command: "sudo metalbridge logs <replica>",
+  },
 } as const satisfies Record<string, ErrorEntry>;

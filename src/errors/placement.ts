@@ -167,11 +167,6 @@ export const placementErrors = {
     do: "scale it up",
     command: "kubectl scale isvc NAME --replicas 1",
   },
-  RolloutStopped: {
-    what: "Replicas of the new revision fail, so the rollout goes no further; the old revision goes on serving.",
-    do: "read why they fail; correct the service, or go back to the revision before",
-    command: "metalbridge rollout undo <service>",
-  },
   Suspended: { what: "spec.suspend is true, so everything is stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {
     what: "Fields of the spec have no effect on Metal hosts; the message names them.",

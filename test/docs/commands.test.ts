@@ -13,6 +13,11 @@ const cliPage = pages.find(({ path }) => path === "docs/cli.md");
 test("wrong commands are noticed", () => {
   expect(problemOf("metalbridge fly")).toBe("there is no verb fly");
   expect(problemOf("metalbridge up --wings")).toBe("metalbridge up has no option --wings");
+  expect(problemOf("metalbridge rollout fly")).toBe("metalbridge rollout has no subcommand fly");
+  expect(problemOf("metalbridge rollout undo chat --wings")).toBe(
+    "metalbridge rollout undo has no option --wings",
+  );
+  expect(problemOf("metalbridge rollout undo chat --to-revision 2")).toBeUndefined();
   expect(problemOf("npm run fly")).toBe("package.json has no script fly");
   expect(problemOf("npm start -- --wings")).toBe("metalbridge demo has no option --wings");
   expect(problemOf("npm run bench -- --wings 2")).toBe("npm run bench has no option --wings");

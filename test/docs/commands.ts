@@ -17,15 +17,18 @@ const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")));
 
+/** By `verb`, and by `verb subcommand`. */
 const optionsByVerb = new Map(
-  await Promise.all(
-    verbs.map(async ({ name, load }) => {
-      const command = new Command(name);
-      (await load())(command);
-      const flags = command.options.flatMap(({ long, short }) => [long, short]);
-      return [name, new Set([...flags, "--help", "-h"])] as const;
-    }),
-  ),
+  (
+    await Promise.all(
+      verbs.map(async ({ name, load }) => {
+        const command = new Command(name);
+        (await load())(command);
+        const subcommands = command.commands.map((sub) => [`${name} ${sub.name()}`, flagsOf(sub)] as const);
+        return [[name, flagsOf(command)] as const, ...subcommands];
+      }),
+    )
+  ).flat(),
 );
 
 /** Every command line of a page that is one of ours: `metalbridge …`, `npm …`. */
@@ -64,10 +67,19 @@ export function problemOf(command: string): string | undefined {
 
 function problemOfVerb([verb = "", ...rest]: readonly string[]): string | undefined {
   if (verb.startsWith("-") || /^(VERB|…)$/.test(verb)) return undefined;
-  const options = optionsByVerb.get(verb);
-  if (options === undefined) return `there is no verb ${verb}`;
-  const unknown = flagsIn(rest).find((flag) => !options.has(flag));
-  return unknown === undefined ? undefined : `metalbridge ${verb} has no option ${unknown}`;
+  if (!optionsByVerb.has(verb)) return `there is no verb ${verb}`;
+  const subcommands = [...optionsByVerb.keys()].filter((known) => known.startsWith(`${verb} `));
+  const named = `${verb} ${rest[0]}`;
+  if (subcommands.length > 0 && rest.length > 0 && !subcommands.includes(named))
+    return `metalbridge ${verb} has no subcommand ${rest[0]}`;
+  const whole = subcommands.includes(named) ? named : verb;
+  const options = optionsByVerb.get(whole);
+  const unknown = flagsIn(rest).find((flag) => options?.has(flag) !== true);
+  return unknown === undefined ? undefined : `metalbridge ${whole} has no option ${unknown}`;
+}
+
+function flagsOf({ options }: Command): ReadonlySet<string | undefined> {
+  return new Set([...options.flatMap(({ long, short }) => [long, short]), "--help", "-h"]);
 }
 
 function problemOfNpm([first = "", ...rest]: readonly string[]): string | undefined {

@@ -1,0 +1,46 @@
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { testScreens } from "../../test/golden/text.ts";
+import { type ReplicaFacts, renderReplica } from "./replica.ts";
+import { printable } from "./sections.ts";
+import { renderService, type ServiceFacts } from "./service.ts";
+import { readTarget } from "./target.ts";
+
+const NOW = Date.parse("2026-03-01T12:00:00Z");
+
+type Input = Partial<ReplicaFacts & ServiceFacts>;
+
+/** Parsed as the API server would: with defaults. */
+function screenOf(input: Input): string {
+  const { host, model, events = [] } = input;
+  if (input.replica !== undefined) {
+    const replica = inferenceReplicaSchema.parse(input.replica);
+    return renderReplica({ replica, service: input.service, host, events }, NOW);
+  }
+  const service = inferenceServiceSchema.parse(input.service);
+  const replicas = (input.replicas ?? []).map((one) => inferenceReplicaSchema.parse(one));
+  return renderService({ service, replicas, model, events }, NOW);
+}
+
+describe("screens", () => {
+  testScreens(path.join(import.meta.dirname, "golden"), screenOf);
+});
+
+describe("what a terminal would obey", () => {
+  it("is cut out of messages and log lines", () => {
+    expect(printable("\u001b[2Jgone\u0007\tover\r\n\u009b31mnext\u001b")).toBe("gone  over next");
+  });
+});
+
+describe("names", () => {
+  it.each([
+    ["chat", "either", "chat"],
+    ["irep/chat-0-abc", "replica", "chat-0-abc"],
+    ["inferencereplica/chat-0-abc", "replica", "chat-0-abc"],
+    ["isvc/chat", "service", "chat"],
+  ])("%s means %s %s", (text, kind, name) => {
+    expect(readTarget(text)).toEqual({ kind, name });
+  });
+});

@@ -1,0 +1,54 @@
+/** What runs, in a few lines: engine, model, context, and every setting that was given. Pure. */
+import type { EngineSettings } from "../../src/api/engine-settings.ts";
+import type { InferenceReplica, ReplicaModel } from "../../src/api/inference-replica.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import { type Field, fieldLines, type Section } from "./sections.ts";
+
+/** Told in lines of their own. */
+const TOLD = new Set(["mode", "contextSize", "parallelSlots", "extraArgs"]);
+
+export function engineSection({ spec, status }: InferenceReplica): Section {
+  const { template, probes } = spec;
+  const { engine, model, draft, auth } = template;
+  const fields: Field[] = [
+    ["runtime", template.runtime],
+    ["model", modelOf(model, status?.model?.sizeBytes)],
+    ["draft model", draft === undefined ? undefined : modelOf(draft, undefined)],
+    ["mode", engine.mode],
+    ["context", contextOf(engine, status?.contextPerSlot)],
+    ["settings", settingsOf(engine)],
+    ["extra arguments", engine.extraArgs?.join(" ")],
+    ["API key", auth === undefined ? undefined : `Secret ${auth.secretName}, key ${auth.key}`],
+    ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
+    ["drain", `at most ${spec.drainSeconds}s for requests in flight`],
+    ["host lost", `placed anew after ${spec.hostLostSeconds}s of silence`],
+    [
+      "health",
+      `hung after ${probes.failureThreshold} probes of ${probes.timeoutSeconds}s that fail in a row`,
+    ],
+  ];
+  return { title: "Engine", lines: fieldLines(fields) };
+}
+
+function modelOf({ source, format, gguf, sizeBytes }: ReplicaModel, foundBytes: number | undefined): string {
+  const size = foundBytes ?? sizeBytes;
+  const about = [format, gguf?.quantization, size === undefined ? undefined : formatBytes(size)];
+  return `${source} (${about.filter((word) => word !== undefined).join(", ")})`;
+}
+
+function contextOf(
+  { contextSize, parallelSlots }: EngineSettings,
+  perSlot: number | undefined,
+): string | undefined {
+  if (contextSize === undefined) return undefined;
+  const slots = parallelSlots ?? 1;
+  const each = perSlot === undefined || slots === 1 ? "" : `, ${perSlot} each`;
+  return `${contextSize} tokens for ${slots} ${slots === 1 ? "slot" : "slots"}${each}`;
+}
+
+function settingsOf(engine: EngineSettings): string {
+  return Object.entries(engine)
+    .filter(([key, value]) => !TOLD.has(key) && value !== undefined)
+    .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
+    .join(", ");
+}

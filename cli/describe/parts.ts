@@ -1,0 +1,39 @@
+/** What the descriptions of replicas and services share: conditions and Events. Pure. */
+import type { Condition } from "../../src/api/conditions.ts";
+import type { KubeEvent } from "../../src/kube/objects.ts";
+import { ageOf } from "../program/age.ts";
+import { type Section, tableLines } from "./sections.ts";
+
+const MOST_EVENTS = 20;
+
+export function conditionSection(conditions: readonly Condition[] | undefined, nowMs: number): Section {
+  const rows = (conditions ?? []).map(({ type, status, reason, message, lastTransitionTime }) => [
+    type,
+    status,
+    ageOf(lastTransitionTime, nowMs) ?? "",
+    reason,
+    message,
+  ]);
+  return { title: "Conditions", lines: tableLines(["TYPE", "STATUS", "FOR", "REASON", "MESSAGE"], rows) };
+}
+
+/** Newest last, as a story is told. */
+export function eventSection(events: readonly KubeEvent[] | "forbidden", nowMs: number): Section {
+  const title = "Events";
+  if (events === "forbidden") return { title, lines: ["this credential may not list events"] };
+  const sorted = [...events].sort((a, b) => Date.parse(lastOf(a)) - Date.parse(lastOf(b)));
+  const rows = sorted
+    .slice(-MOST_EVENTS)
+    .map((event) => [
+      ageOf(lastOf(event), nowMs) ?? "",
+      event.type ?? "",
+      event.reason ?? "",
+      (event.series?.count ?? 1) > 1 ? `${event.series?.count} times` : "once",
+      event.note ?? "",
+    ]);
+  return { title, lines: tableLines(["AGE", "TYPE", "REASON", "SEEN", "MESSAGE"], rows) };
+}
+
+function lastOf({ series, eventTime, metadata }: KubeEvent): string {
+  return series?.lastObservedTime ?? eventTime ?? metadata.creationTimestamp ?? "";
+}

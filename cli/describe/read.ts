@@ -1,0 +1,55 @@
+/** Gathers what a description tells. What is only beside the point may be missing; the object itself may not. */
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { EVENTS } from "../../src/kube/kinds.ts";
+import type { KubeEvent } from "../../src/kube/objects.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { listAll, lookUp } from "../cluster/find.ts";
+import type { ReplicaFacts } from "./replica.ts";
+import type { ServiceFacts } from "./service.ts";
+
+export async function readReplicaFacts(cluster: Cluster, replica: InferenceReplica): Promise<ReplicaFacts> {
+  const { hostName, serviceName } = replica.spec.template;
+  const [service, host, events] = await Promise.all([
+    ifAllowed(lookUp(cluster, INFERENCE_SERVICES, serviceName)),
+    ifAllowed(lookUp(cluster, HOSTS, hostName)),
+    eventsOf(cluster, replica),
+  ]);
+  const isOwner = service?.metadata.uid === replica.spec.template.serviceUid;
+  return { replica, service: isOwner ? service : undefined, host, events };
+}
+
+export async function readServiceFacts(cluster: Cluster, service: InferenceService): Promise<ServiceFacts> {
+  const [replicas, model, events] = await Promise.all([
+    listAll(cluster, INFERENCE_REPLICAS, {
+      namespace: cluster.namespace,
+      labelSelector: `${LABEL_SERVICE}=${service.metadata.name}`,
+    }),
+    ifAllowed(lookUp(cluster, MODELS, service.spec.modelRef)),
+    eventsOf(cluster, service),
+  ]);
+  const own = replicas.filter(({ spec }) => spec.template.serviceUid === service.metadata.uid);
+  return { service, replicas: own, model, events };
+}
+
+async function eventsOf(
+  cluster: Cluster,
+  { metadata }: KubeObject,
+): Promise<readonly KubeEvent[] | "forbidden"> {
+  const { namespace } = cluster;
+  const fieldSelector = `regarding.uid=${metadata.uid}`;
+  return (await ifAllowed(listAll(cluster, EVENTS, { namespace, fieldSelector }))) ?? "forbidden";
+}
+
+async function ifAllowed<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof MetalbridgeError && error.code === "ApiForbidden") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,145 @@
+/** A replica in full, as text. Pure. */
+import { getCondition } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica, LastExit } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import type { KubeEvent } from "../../src/kube/objects.ts";
+import { ageOf } from "../program/age.ts";
+import { overviewOf } from "../status/overview.ts";
+import { engineSection } from "./engine.ts";
+import { memorySection } from "./memory.ts";
+import { conditionSection, eventSection } from "./parts.ts";
+import { type Field, fieldLines, layOut, printable, type Section, tableLines } from "./sections.ts";
+
+export interface ReplicaFacts {
+  readonly replica: InferenceReplica;
+  /** Undefined where it is gone, or may not be read. */
+  readonly service: InferenceService | undefined;
+  readonly host: Host | undefined;
+  readonly events: readonly KubeEvent[] | "forbidden";
+}
+
+export function renderReplica(facts: ReplicaFacts, nowMs: number): string {
+  const { replica, events } = facts;
+  return layOut(fieldLines(headOf(facts, nowMs)), [
+    engineSection(replica),
+    memorySection(replica),
+    transitionSection(replica, nowMs),
+    exitSection(replica.status?.lastExit, nowMs),
+    conditionSection(replica.status?.conditions, nowMs),
+    eventSection(events, nowMs),
+  ]);
+}
+
+function headOf(facts: ReplicaFacts, nowMs: number): readonly Field[] {
+  const { replica, host } = facts;
+  const { metadata, spec, status } = replica;
+  const { hostName } = spec.template;
+  const [line] = host === undefined ? [] : overviewOf([host], [], []).hosts;
+  return [
+    ["Name", metadata.name],
+    ["Namespace", metadata.namespace],
+    ["Service", serviceOf(facts)],
+    ["Host", `${hostName} (${line === undefined ? "no such Host, or not to be read" : line.state})`],
+    ["Phase", phaseOf(replica, nowMs)],
+    ["Message", status?.message],
+    ["Leaving", leavingOf(replica, nowMs)],
+    ["Download", progressOf(status?.progress)],
+    ["Listens on", listensOn(host, status?.port)],
+    ["Process", processOf(replica, nowMs)],
+    ["Restarts", status?.restarts === undefined ? undefined : String(status.restarts)],
+    ["Created", ago(metadata.creationTimestamp, nowMs)],
+  ];
+}
+
+function serviceOf({ replica, service }: ReplicaFacts): string {
+  const { serviceName, revision } = replica.spec.template;
+  const newest = service?.status?.updateRevision;
+  if (service === undefined) return `${serviceName} (gone, or not to be read), revision ${revision}`;
+  const age = newest === undefined ? "" : newest === revision ? ", the newest" : `; the newest is ${newest}`;
+  return `${serviceName}, revision ${revision}${age}`;
+}
+
+/** A dead agent cannot take its own Ready back. */
+function phaseOf({ status }: InferenceReplica, nowMs: number): string {
+  const { phase = "Pending", reason } = status ?? {};
+  const since = ageOf(
+    status?.transitions?.at(-1)?.at ?? (phase === "Ready" ? status?.readyAt : undefined),
+    nowMs,
+  );
+  const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
+  const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason];
+  return [...words, unreachable ? "but its host is unreachable" : undefined]
+    .filter((word) => word !== undefined)
+    .join(", ");
+}
+
+function leavingOf({ metadata, spec }: InferenceReplica, nowMs: number): string | undefined {
+  const deleted = ago(metadata.deletionTimestamp, nowMs);
+  const drain = spec.drain;
+  if (drain === undefined) return deleted === undefined ? undefined : `deleted ${deleted}`;
+  const until = drain.deadline === undefined ? "" : `, until ${drain.deadline} at the latest`;
+  return `to be drained: ${drain.reason}${until}${deleted === undefined ? "" : `; deleted ${deleted}`}`;
+}
+
+function progressOf(progress: NonNullable<InferenceReplica["status"]>["progress"]): string | undefined {
+  if (progress === undefined) return undefined;
+  const { bytes, totalBytes, bytesPerSecond } = progress;
+  const total = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
+  const speed = bytesPerSecond === undefined ? "" : `, ${formatBytes(bytesPerSecond)}/s`;
+  return `${formatBytes(bytes)}${total}${speed}`;
+}
+
+function listensOn(host: Host | undefined, port: number | undefined): string | undefined {
+  if (port === undefined) return undefined;
+  const address = host?.status?.addresses?.[0];
+  if (address === undefined) return `port ${port}`;
+  return `${address.includes(":") ? `[${address}]` : address}:${port}`;
+}
+
+function processOf({ status }: InferenceReplica, nowMs: number): string | undefined {
+  if (status?.pid === undefined) return undefined;
+  const [started, ready] = [ago(status.startedAt, nowMs), ago(status.readyAt, nowMs)];
+  return [
+    `pid ${status.pid}`,
+    started === undefined ? undefined : `started ${started}`,
+    ready === undefined ? undefined : `ready ${ready}`,
+  ]
+    .filter((word) => word !== undefined)
+    .join(", ");
+}
+
+function transitionSection({ status }: InferenceReplica, nowMs: number): Section {
+  const rows = (status?.transitions ?? []).map(({ at, phase, reason, message }) => [
+    ago(at, nowMs) ?? "",
+    phase,
+    reason,
+    message ?? "",
+  ]);
+  return { title: "Last transitions", lines: tableLines(["WHEN", "PHASE", "REASON", "WHY"], rows) };
+}
+
+function exitSection(exit: LastExit | undefined, nowMs: number): Section {
+  const title = "Last exit";
+  if (exit === undefined) return { title, lines: [] };
+  const { code, signal, killedByUs, reason, at, logTail = "" } = exit;
+  const how = signal ?? (code === undefined ? "nobody knows how" : `exit code ${code}`);
+  const about = [how, killedByUs === true ? "ended by the agent" : undefined, reason, ago(at, nowMs)];
+  const tail = logTail
+    .trimEnd()
+    .split("\n")
+    .filter((line) => line !== "");
+  return {
+    title,
+    lines: [
+      about.filter((word) => word !== undefined).join(", "),
+      ...tail.map((line) => `| ${printable(line)}`),
+    ],
+  };
+}
+
+function ago(timestamp: string | undefined, nowMs: number): string | undefined {
+  const age = ageOf(timestamp, nowMs);
+  return age === undefined ? undefined : `${age} ago`;
+}

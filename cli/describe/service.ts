@@ -1,0 +1,142 @@
+/** A service in full, as text: what it asks for, where it went and why, what its replicas do. Pure. */
+import { getCondition } from "../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { REVISION_SPEC_FIELDS } from "../../src/api/revision-data.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import type { KubeEvent } from "../../src/kube/objects.ts";
+import { ageOf } from "../program/age.ts";
+import { conditionSection, eventSection } from "./parts.ts";
+import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
+
+export interface ServiceFacts {
+  readonly service: InferenceService;
+  readonly replicas: readonly InferenceReplica[];
+  /** Undefined where it does not exist, or may not be read. */
+  readonly model: Model | undefined;
+  readonly events: readonly KubeEvent[] | "forbidden";
+}
+
+export function renderService(facts: ServiceFacts, nowMs: number): string {
+  const { service, events } = facts;
+  return layOut(fieldLines(headOf(facts, nowMs)), [
+    specSection(service.spec),
+    replicaSection(facts, nowMs),
+    placementSection(service),
+    conditionSection(service.status?.conditions, nowMs),
+    eventSection(events, nowMs),
+  ]);
+}
+
+function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field[] {
+  const { metadata, spec, status } = service;
+  const created = ageOf(metadata.creationTimestamp, nowMs);
+  return [
+    ["Name", metadata.name],
+    ["Namespace", metadata.namespace],
+    ["Phase", [status?.phase ?? "Pending", status?.reason].filter((word) => word !== undefined).join(", ")],
+    ["Message", status?.message],
+    ["Model", modelOf(spec.modelRef, model)],
+    ["Runtime", status?.runtime ?? spec.runtime],
+    ["Endpoint", status?.endpoint],
+    ["Replicas", replicasOf(service)],
+    ["Revision", revisionOf(status)],
+    ["Queue", queueOf(status)],
+    ["Deleted", metadata.deletionTimestamp],
+    ["Created", created === undefined ? undefined : `${created} ago`],
+  ];
+}
+
+function modelOf(name: string, model: Model | undefined): string {
+  if (model === undefined) return `${name} (there is none, or it may not be read)`;
+  const { phase, size, gguf } = model.status ?? {};
+  const about = [model.spec.source, gguf?.quantization, size, phase].filter((word) => word !== undefined);
+  return `${name} (${about.join(", ")})`;
+}
+
+function replicasOf({ spec, status }: InferenceService): string {
+  const wanted = status?.desiredReplicas ?? spec.replicas;
+  const { readyReplicas = 0, updatedReplicas = 0, replicas = 0 } = status ?? {};
+  return `${wanted} wanted, ${readyReplicas} answer, ${updatedReplicas} of the newest revision, ${replicas} in all`;
+}
+
+function revisionOf(status: InferenceService["status"]): string | undefined {
+  const { currentRevision, updateRevision } = status ?? {};
+  if (updateRevision === undefined || currentRevision === undefined || currentRevision === updateRevision)
+    return updateRevision ?? currentRevision;
+  return `${updateRevision}, replacing ${currentRevision}`;
+}
+
+function queueOf(status: InferenceService["status"]): string | undefined {
+  const { queuePosition, waitingFor } = status ?? {};
+  if (queuePosition === undefined || queuePosition === 0) return waitingFor;
+  return `number ${queuePosition}${waitingFor === undefined ? "" : `, waiting for ${waitingFor}`}`;
+}
+
+/** What was asked for beyond defaults, and how changes go. */
+function specSection(spec: InferenceServiceSpec): Section {
+  const { rollout, placement } = spec;
+  const set = REVISION_SPEC_FIELDS.filter((field) => field !== "modelRef" && spec[field] !== undefined);
+  const asked: Field[] = set.map((field) => [field, textOf(spec[field])]);
+  const { drainSeconds, maxSurge, maxUnavailable } = rollout;
+  return {
+    title: "Asked for",
+    lines: fieldLines([
+      ...asked,
+      ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
+      ["hosts", placement.hosts?.join(", ")],
+      ["host labels", placement.hostSelector === undefined ? undefined : textOf(placement.hostSelector)],
+      ["spread", placement.spread],
+      ["rollout", `${maxSurge} more, ${maxUnavailable} fewer at a time; at most ${drainSeconds}s to drain`],
+      ["host lost", `placed anew after ${spec.hostLostSeconds}s of silence`],
+    ]),
+  };
+}
+
+function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Section {
+  const newest = service.status?.updateRevision;
+  const sorted = [...replicas].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const rows = sorted.map(({ metadata, spec, status }) => {
+    const { hostName, revision } = spec.template;
+    const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
+    const phase = status?.phase ?? "Pending";
+    return [
+      metadata.name,
+      unreachable ? `${phase}, host unreachable` : phase,
+      hostName,
+      newest === undefined || newest === revision ? revision : `${revision} (old)`,
+      formatBytes(spec.memory.claimBytes),
+      String(status?.restarts ?? 0),
+      ageOf(metadata.creationTimestamp, nowMs) ?? "",
+      phase === "Ready" ? "" : (status?.message ?? ""),
+    ];
+  });
+  const titles = ["REPLICA", "PHASE", "HOST", "REVISION", "CLAIM", "RESTARTS", "AGE", "MESSAGE"];
+  return { title: "Replicas", lines: tableLines(titles, rows) };
+}
+
+/** Why hosts were taken, and why others were not. */
+function placementSection({ status }: InferenceService): Section {
+  const { chosen = [], misses = [], reasons = {} } = status?.placement ?? {};
+  const told = chosen.filter(({ reason }) => reason !== undefined);
+  const counts = Object.entries(reasons).map(([code, count]) => `${code} ${count}`);
+  return {
+    title: "Placement",
+    lines: [
+      ...tableLines(
+        ["CHOSEN", "FOR", "SCORE", "BECAUSE"],
+        told.map(({ host, replica, score, reason }) => [host, replica, String(score ?? ""), reason ?? ""]),
+      ),
+      ...tableLines(
+        ["NOT CHOSEN", "REASON", "BECAUSE"],
+        misses.map(({ host, reason, message }) => [host, reason, message ?? ""]),
+      ),
+      ...(counts.length === 0 ? [] : [`hosts refused, by reason: ${counts.join(", ")}`]),
+    ],
+  };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,48 @@
+/** Which object a name means: a replica, a service, or neither. */
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { findReplica, findService, lookUp, notFound } from "../cluster/find.ts";
+
+export interface TargetName {
+  readonly kind: "replica" | "service" | "either";
+  readonly name: string;
+}
+
+export type Target =
+  | { readonly kind: "replica"; readonly replica: InferenceReplica }
+  | { readonly kind: "service"; readonly service: InferenceService };
+
+const REPLICA = /^(replicas?|ireps?|inferencereplicas?)\//;
+const SERVICE = /^(services?|isvc|inferenceservices?)\//;
+
+/** `chat`, `irep/chat-0-abc`, `isvc/chat`. Pure. */
+export function readTarget(text: string): TargetName {
+  if (REPLICA.test(text)) return { kind: "replica", name: text.replace(REPLICA, "") };
+  if (SERVICE.test(text)) return { kind: "service", name: text.replace(SERVICE, "") };
+  return { kind: "either", name: text };
+}
+
+/** Throws ReplicaNotFound, ServiceNotFound or NameAmbiguous. */
+export async function findTarget(cluster: Cluster, { kind, name }: TargetName): Promise<Target> {
+  if (kind === "replica") return { kind, replica: await findReplica(cluster, name) };
+  if (kind === "service") return { kind, service: await findService(cluster, name) };
+  const [replica, service] = await Promise.all([
+    lookUp(cluster, INFERENCE_REPLICAS, name),
+    lookUp(cluster, INFERENCE_SERVICES, name),
+  ]);
+  if (replica !== undefined && service !== undefined) {
+    throw new MetalbridgeError("NameAmbiguous", `${name} is a replica and a service`, {
+      summary: "say which of them is meant",
+      command: `metalbridge describe irep/${name} -n ${cluster.namespace}`,
+    });
+  }
+  if (replica !== undefined) return { kind: "replica", replica };
+  if (service !== undefined) return { kind: "service", service };
+  // Names of replicas end with an ordinal and a hash.
+  return /-\d+-[0-9a-z]{8,}$/.test(name)
+    ? notFound(cluster, INFERENCE_REPLICAS, "ReplicaNotFound", name)
+    : notFound(cluster, INFERENCE_SERVICES, "ServiceNotFound", name);
+}

@@ -1,0 +1,78 @@
+/** `metalbridge host lost`: the operator's word that a machine is gone, so that nobody waits for it. */
+import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import { ANNOTATION_LOST } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { explainAttempt } from "../cluster/failure.ts";
+import { findHost, listAll } from "../cluster/find.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+import { confirm } from "../program/confirm.ts";
+import { lostOperations } from "./lost-patch.ts";
+
+interface LostFlags extends ClusterFlags {
+  readonly yes?: boolean;
+}
+
+/** The agent writes status every few seconds; such a write is a conflict that means nothing. */
+const ATTEMPTS = 10;
+
+export async function hostLost(name: string, flags: LostFlags): Promise<void> {
+  await withCluster("host", flags, async (cluster) => {
+    const host = await findHost(cluster, name);
+    const since = host.metadata.annotations?.[ANNOTATION_LOST];
+    if (since !== undefined && isConditionTrue(host.status?.conditions, "Lost")) {
+      say(`host ${name} was given up already, at ${since}`);
+      return;
+    }
+    const replicas = await listAll(cluster, INFERENCE_REPLICAS, {
+      fieldSelector: `spec.template.hostName=${name}`,
+    });
+    const names = replicas.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort();
+    tellConsequences(host, names);
+    if (flags.yes !== true) await confirm(`give up host ${name}?`);
+    await markLost(cluster, host);
+    say(
+      `host ${name} is given up${names.length === 0 ? "" : "; its replicas go to other hosts where they fit"}`,
+    );
+    say("if the machine comes back, its agent stops the engines that were replaced");
+  });
+}
+
+async function markLost(cluster: Cluster, found: Host): Promise<void> {
+  const { name, uid } = found.metadata;
+  let host = found;
+  for (let attempt = 1; ; attempt += 1) {
+    const result = await cluster.client.jsonPatch(
+      HOSTS,
+      { name },
+      lostOperations(host, new Date().toISOString()),
+    );
+    if (result.ok) return;
+    const isRace = result.error.kind === "conflict" || result.error.kind === "invalid";
+    host = isRace && attempt < ATTEMPTS ? await findHost(cluster, name) : host;
+    // Another Host of the same name is another machine's: nobody has confirmed that.
+    if (!isRace || attempt === ATTEMPTS || host.metadata.uid !== uid)
+      throw explainAttempt({ verb: "patch", kind: HOSTS, name }, result.error);
+  }
+}
+
+function tellConsequences(host: Host, replicas: readonly string[]): void {
+  const { name } = host.metadata;
+  const reachable = getCondition(host.status?.conditions, "Reachable");
+  const aside = (line: string) => process.stderr.write(`${line}\n`);
+  if (reachable?.status === "True")
+    aside(
+      `host ${name} was heard of within the last 40 s: it is given up once that is over, and not at all if it is heard of again`,
+    );
+  else if (reachable !== undefined) aside(`host ${name}: ${reachable.message}`);
+  aside(
+    replicas.length === 0
+      ? "no replica is on it"
+      : `on it: ${replicas.join(", ")}; what still runs there serves nobody until the machine is back`,
+  );
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

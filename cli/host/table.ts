@@ -1,0 +1,59 @@
+/** The hosts of a farm as a table. Pure. */
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import { ageOf } from "../program/age.ts";
+import { alignColumns } from "../program/table.ts";
+import { type HostLine, overviewOf } from "../status/overview.ts";
+
+export interface HostEntry extends HostLine {
+  readonly replicas: number;
+  readonly readyReplicas: number;
+  readonly addresses: readonly string[];
+  readonly os: string;
+  readonly agentVersion: string;
+  readonly createdAt: string | undefined;
+}
+
+/** By name. */
+export function hostEntries(
+  hosts: readonly Host[],
+  replicas: readonly InferenceReplica[],
+): readonly HostEntry[] {
+  const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
+  const { hosts: lines, replicas: all } = overviewOf(hosts, [], replicas);
+  return lines.map((line) => {
+    const host = byName.get(line.name);
+    const here = all.filter((replica) => replica.host === line.name);
+    const { info, addresses = [] } = host?.status ?? {};
+    return {
+      ...line,
+      replicas: here.length,
+      readyReplicas: here.filter(({ phase, isReachable }) => phase === "Ready" && isReachable).length,
+      addresses: addresses.length > 0 ? addresses : (host?.spec?.addresses ?? []),
+      os: [info?.os, info?.osVersion].filter((word) => word !== undefined).join(" "),
+      agentVersion: info?.agentVersion ?? "",
+      createdAt: host?.metadata.creationTimestamp,
+    };
+  });
+}
+
+/** One line per host. */
+export function renderHosts(entries: readonly HostEntry[], nowMs: number): string {
+  if (entries.length === 0) return "no hosts: see docs/add-a-host.md";
+  const titles = ["HOST", "STATE", "READY", "MEMORY", "MACHINE", "ADDRESS", "OS", "AGENT", "AGE"];
+  return alignColumns([titles, ...entries.map((entry) => rowOf(entry, nowMs))]).join("\n");
+}
+
+function rowOf(entry: HostEntry, nowMs: number): readonly string[] {
+  const { name, state, readyReplicas, replicas, machine, addresses, os, agentVersion, createdAt } = entry;
+  return [
+    ...[name, state, `${readyReplicas}/${replicas}`, memoryOf(entry), machine],
+    ...[addresses.join(","), os, agentVersion, ageOf(createdAt, nowMs) ?? ""],
+  ];
+}
+
+function memoryOf({ claimedBytes, budgetBytes }: HostEntry): string {
+  const claimed = formatBytes(claimedBytes);
+  return budgetBytes === undefined ? claimed : `${claimed} of ${formatBytes(budgetBytes)}`;
+}

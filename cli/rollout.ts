@@ -1,0 +1,49 @@
+/** `metalbridge rollout`: how a change of a service goes, what went before, and going back to it. */
+import type { Command } from "commander";
+import {
+  addNamespacedFlags,
+  outputFlag,
+  parseCount,
+  parseDuration,
+  parseServiceName,
+  yesOrNo,
+} from "./cluster/flags.ts";
+import { rolloutHistory } from "./rollout/run-history.ts";
+import { rolloutStatus } from "./rollout/run-status.ts";
+import { rolloutUndo } from "./rollout/run-undo.ts";
+
+const SERVICE = ["<service>", "name of the InferenceService"] as const;
+
+/** Subcommands, options and actions of the verb. */
+export function configureRollout(command: Command): void {
+  addNamespacedFlags(command.command("status"))
+    .description("follow the rollout of a service until it is done")
+    .argument(...SERVICE, parseServiceName)
+    .addOption(yesOrNo("--watch", "follow until it is done, or stopped"))
+    .option(
+      "--timeout <time>",
+      "give up following after this time, such as 90s or 10m; 0: never",
+      parseDuration,
+      0,
+    )
+    .addOption(outputFlag())
+    .action(rolloutStatus);
+  addNamespacedFlags(command.command("history"))
+    .description("list the revisions of a service")
+    .argument(...SERVICE, parseServiceName)
+    .option("--revision <number>", "everything of one revision", parseCount(1))
+    .addOption(outputFlag())
+    .action(rolloutHistory);
+  addNamespacedFlags(command.command("undo"))
+    .description("go back to an earlier revision of a service")
+    .argument(...SERVICE, parseServiceName)
+    .option(
+      "--to-revision <number>",
+      "revision to go back to; 0: the one before the newest",
+      parseCount(0),
+      0,
+    )
+    .option("--dry-run", "say what would change, and change nothing")
+    .addOption(outputFlag())
+    .action(rolloutUndo);
+}

@@ -1,0 +1,38 @@
+/** What differs between two specs, field by field. Pure. */
+import { isDeepEqual } from "../../src/deep-equal.ts";
+
+export interface Change {
+  /** Dotted path below spec. */
+  readonly field: string;
+  /** Undefined: not set. */
+  readonly from: unknown;
+  readonly to: unknown;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Objects are compared inside; lists and everything else as a whole. */
+export function changesBetween(from: Fields, to: Fields, prefix = ""): readonly Change[] {
+  const names = [...new Set([...Object.keys(from), ...Object.keys(to)])].sort();
+  return names.flatMap((name) => {
+    const [before, after] = [from[name], to[name]];
+    if (isDeepEqual(before, after)) return [];
+    const field = `${prefix}${name}`;
+    if (isFields(before) && isFields(after)) return changesBetween(before, after, `${field}.`);
+    return [{ field, from: before, to: after }];
+  });
+}
+
+/** "contextSize 4096 -> 8192". */
+export function renderChange({ field, from, to }: Change): string {
+  return `${field} ${renderValue(from)} -> ${renderValue(to)}`;
+}
+
+function renderValue(value: unknown): string {
+  if (value === undefined) return "unset";
+  return typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,64 @@
+/** How far the rollout of a service is, read from its status. Pure. */
+import { type Condition, getCondition } from "../../src/api/conditions.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+
+export interface Progress {
+  /** `stopped`: it does not go on by itself. */
+  readonly at: "done" | "moving" | "stopped";
+  /** Code of what stopped it. */
+  readonly reason?: string | undefined;
+  readonly message: string;
+}
+
+/** The controller's word for a new revision that fails while the old one goes on serving. */
+const STOPPED = "RolloutStopped";
+
+/** Counts decide, because the condition may be older than the last change; the condition tells the story. */
+export function progressOf(service: InferenceService): Progress {
+  const { metadata, status } = service;
+  if (metadata.deletionTimestamp !== undefined)
+    return { at: "stopped", reason: "ServiceNotFound", message: "the service is being deleted" };
+  if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
+    return { at: "moving", message: "the controller has not seen the last change yet" };
+  const progressing = getCondition(status.conditions, "Progressing");
+  if (progressing?.reason === STOPPED)
+    return { at: "stopped", reason: STOPPED, message: progressing.message };
+  if (status.phase === "Failed")
+    return {
+      at: "stopped",
+      reason: status.reason,
+      message: status.message ?? "it will not work as specified",
+    };
+  return missing(service, progressing) ?? done(service);
+}
+
+function missing(
+  { spec, status }: InferenceService,
+  progressing: Condition | undefined,
+): Progress | undefined {
+  const { replicas = 0, updatedReplicas = 0, readyReplicas = 0 } = status ?? {};
+  const wanted = status?.desiredReplicas ?? spec.replicas;
+  const told = progressing?.status === "True" ? progressing.message : "";
+  const moving = (counted: string): Progress => {
+    const why = status?.waitingFor === undefined ? "" : `; waiting for ${status.waitingFor}`;
+    return { at: "moving", message: `${told === "" ? counted : told}${why}` };
+  };
+  if (wanted === 0) return replicas === 0 ? undefined : moving(`${replicas} replicas are still leaving`);
+  if (updatedReplicas < wanted)
+    return moving(`${updatedReplicas} of ${wanted} replicas are of the new revision`);
+  if (replicas > updatedReplicas)
+    return moving(`${replicas - updatedReplicas} old replicas have not left yet`);
+  if (readyReplicas < wanted) return moving(`${readyReplicas} of ${wanted} replicas answer`);
+  return progressing?.status === "True" ? moving("the controller is not done yet") : undefined;
+}
+
+function done({ metadata, spec, status }: InferenceService): Progress {
+  const wanted = status?.desiredReplicas ?? spec.replicas;
+  if (wanted === 0)
+    return { at: "done", message: `service ${metadata.name} wants no replicas, and has none` };
+  const revision = status?.updateRevision === undefined ? "" : ` of revision ${status.updateRevision}`;
+  return {
+    at: "done",
+    message: `service ${metadata.name} is rolled out: ${wanted} of ${wanted} replicas${revision} answer`,
+  };
+}

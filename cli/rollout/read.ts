@@ -1,0 +1,22 @@
+/** A service and its revisions, as the API server has them now. */
+import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { findService, listAll } from "../cluster/find.ts";
+import { type HistoryEntry, historyOf } from "./history.ts";
+
+export interface ServiceHistory {
+  readonly service: InferenceService;
+  /** Oldest first. */
+  readonly history: readonly HistoryEntry[];
+}
+
+export async function readHistory(cluster: Cluster, name: string): Promise<ServiceHistory> {
+  const service = await findService(cluster, name);
+  const revisions = await listAll(cluster, CONTROLLER_REVISIONS, {
+    namespace: cluster.namespace,
+    labelSelector: `${LABEL_SERVICE_UID}=${service.metadata.uid}`,
+  });
+  return { service, history: historyOf(service, revisions) };
+}

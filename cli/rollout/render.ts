@@ -1,0 +1,31 @@
+/** Revisions as text. Pure. */
+import { stringify } from "yaml";
+import { ageOf } from "../program/age.ts";
+import { alignColumns } from "../program/table.ts";
+import { renderChange } from "./changes.ts";
+import type { HistoryEntry } from "./history.ts";
+
+/** One line per revision, oldest first, as `kubectl rollout history` has it. */
+export function renderHistory(entries: readonly HistoryEntry[], nowMs: number): string {
+  if (entries.length === 0) return "no revisions yet";
+  const rows = entries.map((entry) => [
+    String(entry.revision),
+    entry.hash,
+    ageOf(entry.createdAt, nowMs) ?? "",
+    stateOf(entry),
+    entry.changes.map(renderChange).join(", "),
+  ]);
+  return alignColumns([["REVISION", "HASH", "AGE", "STATE", "CHANGE"], ...rows]).join("\n");
+}
+
+/** Everything of one revision. */
+export function renderRevision({ revision, hash, createdAt, data, changes }: HistoryEntry): string {
+  const about = { revision, hash, createdAt, changes: changes.map(renderChange) };
+  const kept = data === undefined ? {} : { model: data.model, spec: data.spec, template: data.template };
+  return stringify({ ...about, ...kept }, { aliasDuplicateObjects: false }).trimEnd();
+}
+
+function stateOf({ isNewest, isServing }: HistoryEntry): string {
+  if (isServing) return isNewest ? "serving" : "serving, being replaced";
+  return isNewest ? "newest" : "";
+}

@@ -1,0 +1,26 @@
+/** `metalbridge rollout history`: what a service was before. */
+import { withCluster } from "../cluster/cluster.ts";
+import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { readHistory } from "./read.ts";
+import { renderHistory, renderRevision } from "./render.ts";
+import { chooseRevision } from "./undo.ts";
+
+interface HistoryFlags extends ClusterFlags {
+  readonly revision?: number;
+  readonly output: Output;
+}
+
+export async function rolloutHistory(name: string, flags: HistoryFlags): Promise<void> {
+  await withCluster("rollout", flags, async (cluster) => {
+    const { service, history } = await readHistory(cluster, name);
+    const chosen =
+      flags.revision === undefined ? undefined : chooseRevision(service, history, flags.revision);
+    const text =
+      flags.output === "json"
+        ? JSON.stringify(chosen ?? history, undefined, 2)
+        : chosen === undefined
+          ? renderHistory(history, Date.now())
+          : renderRevision(chosen);
+    process.stdout.write(`${text}\n`);
+  });
+}

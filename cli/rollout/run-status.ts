@@ -1,0 +1,121 @@
+/** `metalbridge rollout status`: tells each step of a rollout as it happens. */
+
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/errors.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { findService } from "../cluster/find.ts";
+import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { follow } from "../cluster/follow.ts";
+import { formatSpan } from "../program/age.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+import { type Progress, progressOf } from "./progress.ts";
+
+interface StatusFlags extends ClusterFlags {
+  readonly watch: boolean;
+  readonly timeout: number;
+  readonly output: Output;
+}
+
+export async function rolloutStatus(name: string, flags: StatusFlags): Promise<void> {
+  await withCluster("rollout", flags, async (cluster) => {
+    const service = await findService(cluster, name);
+    const tell = flags.output === "json" ? () => {} : say;
+    const end = flags.watch ? await followRollout(cluster, service, flags, tell) : judge(service, tell);
+    if (end === undefined) return;
+    if (flags.output === "json") say(JSON.stringify(jsonOf(end.service, end.progress), undefined, 2));
+    if (end.progress.at === "stopped") throw stopped(end.service, end.progress);
+  });
+}
+
+interface Judged {
+  readonly service: InferenceService;
+  readonly progress: Progress;
+}
+
+function judge(service: InferenceService, tell: (line: string) => void): Judged {
+  const progress = progressOf(service);
+  if (progress.at === "done") tell(progress.message);
+  if (progress.at === "moving") tell(`waiting: ${progress.message}`);
+  return { service, progress };
+}
+
+/** Undefined after Ctrl-C. */
+async function followRollout(
+  cluster: Cluster,
+  found: InferenceService,
+  { timeout }: StatusFlags,
+  tell: (line: string) => void,
+): Promise<Judged | undefined> {
+  const stop = listenForStop();
+  const { name, namespace = "", uid } = found.metadata;
+  let last = "";
+  const options = { signal: stop.signal, timeoutMs: timeout, tellTrouble: sayAside };
+  const end = await follow<Judged>(cluster, options, ({ watch, finish, fail }) => {
+    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
+      const service = services.get(`${namespace}/${name}`);
+      if (service === undefined || service.metadata.uid !== uid) return fail(deleted(name));
+      const { progress } = judge(service, (line) => {
+        if (line !== last) tell(line);
+        last = line;
+      });
+      if (progress.at !== "moving") finish({ service, progress });
+    });
+  });
+  switch (end.how) {
+    case "finished":
+      return end.value;
+    case "late":
+      throw late(name, namespace, timeout, last);
+    case "stopped":
+      // Also after TERM: 0 would say that it is rolled out.
+      process.exitCode = exitCodes.interrupted;
+      return undefined;
+    default:
+      return end satisfies never;
+  }
+}
+
+function deleted(name: string): MetalbridgeError {
+  return new MetalbridgeError("ServiceNotFound", `service ${name} was deleted meanwhile`);
+}
+
+function late(name: string, namespace: string, timeoutMs: number, last: string): MetalbridgeError {
+  const message = `service ${name} is not rolled out after ${formatSpan(timeoutMs)}; ${last}`;
+  return new MetalbridgeError("RolloutNotFinished", message, {
+    summary: "it goes on by itself; see what it waits for",
+    command: `metalbridge describe ${name} -n ${namespace}`,
+  });
+}
+
+/** The service's own code where the catalogue has it, with its remedy. */
+function stopped({ metadata }: InferenceService, { reason, message }: Progress): MetalbridgeError {
+  const { name, namespace } = metadata;
+  const sentence = `the rollout of service ${name} has stopped: ${message}`;
+  if (reason === "RolloutStopped") {
+    return new MetalbridgeError("RolloutStopped", sentence, {
+      summary: "the old revision goes on serving; correct the service, or go back",
+      command: `metalbridge rollout undo ${name} -n ${namespace}`,
+    });
+  }
+  const code = reason !== undefined && reason in errorCatalogue ? (reason as ErrorCode) : "RolloutStopped";
+  return new MetalbridgeError(code, sentence);
+}
+
+function jsonOf({ metadata, status }: InferenceService, progress: Progress): object {
+  const { replicas, updatedReplicas, readyReplicas, desiredReplicas, currentRevision, updateRevision } =
+    status ?? {};
+  return {
+    ...{ name: metadata.name, namespace: metadata.namespace, ...progress },
+    ...{ replicas, updatedReplicas, readyReplicas, desiredReplicas, currentRevision, updateRevision },
+  };
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+function sayAside(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

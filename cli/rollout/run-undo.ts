@@ -1,0 +1,84 @@
+/** `metalbridge rollout undo`: writes an earlier revision's part of the spec back. */
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { explainAttempt } from "../cluster/failure.ts";
+import { lookUp } from "../cluster/find.ts";
+import type { ClusterFlags, Output } from "../cluster/flags.ts";
+import { renderChange } from "./changes.ts";
+import { readHistory, type ServiceHistory } from "./read.ts";
+import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
+
+interface UndoFlags extends ClusterFlags {
+  readonly toRevision: number;
+  readonly dryRun?: boolean;
+  readonly output: Output;
+}
+
+/** The controller writes status all the time while it rolls out; each such write is a conflict that means nothing. */
+const ATTEMPTS = 10;
+
+export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void> {
+  await withCluster("rollout", flags, async (cluster) => {
+    const plan = await undo(cluster, name, flags);
+    for (const note of plan.notes) process.stderr.write(`note: ${note}\n`);
+    const text =
+      flags.output === "json"
+        ? JSON.stringify(jsonOf(plan), undefined, 2)
+        : render(cluster, name, plan, flags);
+    process.stdout.write(`${text}\n`);
+  });
+}
+
+async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<UndoPlan> {
+  const first = await readHistory(cluster, name);
+  let read = first;
+  for (let attempt = 1; ; attempt += 1) {
+    const target = chooseRevision(read.service, read.history, flags.toRevision);
+    const model = await lookUp(cluster, MODELS, restorable(target).model.name);
+    const plan = planUndo(read.service, target, model);
+    if (plan.operations.length === 0 || flags.dryRun === true) return plan;
+    const { namespace } = cluster;
+    const result = await cluster.client.jsonPatch(INFERENCE_SERVICES, { name, namespace }, plan.operations);
+    if (result.ok) return plan;
+    if (result.error.kind !== "conflict" || attempt === ATTEMPTS)
+      throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
+    read = await readHistory(cluster, name);
+    assertSameSpec(name, first, read);
+  }
+}
+
+/** What was asked for was asked of the spec that the user saw. */
+function assertSameSpec(
+  name: string,
+  { service: before }: ServiceHistory,
+  { service: now }: ServiceHistory,
+): void {
+  const isSame =
+    before.metadata.uid === now.metadata.uid && before.metadata.generation === now.metadata.generation;
+  if (isSame) return;
+  throw new MetalbridgeError("ApiObjectConflict", `service ${name} was changed by somebody else meanwhile`, {
+    summary: "nothing was written; look at it again first",
+    command: `metalbridge rollout history ${name} -n ${now.metadata.namespace}`,
+  });
+}
+
+function jsonOf({ target, changes, notes }: UndoPlan): object {
+  return { revision: target.revision, hash: target.hash, changes, notes };
+}
+
+function render(
+  { namespace }: Cluster,
+  name: string,
+  { target, changes }: UndoPlan,
+  flags: UndoFlags,
+): string {
+  const { revision, hash } = target;
+  if (changes.length === 0)
+    return `nothing to undo: service ${name} asks for what revision ${revision} (${hash}) asks for`;
+  const verb = flags.dryRun === true ? "would go back" : "goes back";
+  const head = `service ${name} ${verb} to revision ${revision} (${hash})`;
+  const lines = changes.map((change) => `  ${renderChange(change)}`);
+  const next = flags.dryRun === true ? [] : [`follow it: metalbridge rollout status ${name} -n ${namespace}`];
+  return [head, ...lines, ...next].join("\n");
+}

@@ -1,0 +1,121 @@
+import { describe, expect, it } from "vitest";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { ControllerRevision } from "../../src/kube/objects.ts";
+import { historyOf } from "./history.ts";
+import { chooseRevision, planUndo } from "./undo.ts";
+
+const SOURCE = "hf://org/repo/a.gguf";
+
+function service(spec: object, observedGeneration = 5) {
+  return inferenceServiceSchema.parse({
+    metadata: { name: "chat", namespace: "team", uid: "s1", resourceVersion: "77", generation: 5 },
+    spec: { modelRef: "a", ...spec },
+    status: { observedGeneration },
+  });
+}
+
+function revision(number: number, spec: object, source = SOURCE): ControllerRevision {
+  const template = {
+    ...{ serviceName: "chat", serviceUid: "s1", revision: `hash${number}`, runtime: "llamacpp" },
+    model: { source, format: "gguf" },
+    engine: { mode: "chat" },
+  };
+  return {
+    metadata: { name: `chat-hash${number}`, labels: { "metalbridge.dev/revision": `hash${number}` } },
+    revision: number,
+    data: { template, spec: { modelRef: "a", ...spec }, model: { name: "a", source } },
+  };
+}
+
+const model = (source = SOURCE) => ({ metadata: { name: "a" }, spec: { source } }) as unknown as Model;
+const three = [revision(4, { contextSize: 4096 }), revision(1, {}), revision(3, { contextSize: 2048 })];
+
+describe("the revision that is gone back to", () => {
+  const history = historyOf(service({}), three);
+
+  it("is the last but one, whatever order they are listed in", () => {
+    expect(chooseRevision(service({}), history, 0).revision).toBe(3);
+  });
+
+  it("is the one that is named", () => {
+    expect(chooseRevision(service({}), history, 1).revision).toBe(1);
+  });
+
+  it.each([2, 5, 999_999_999])("is not %d, which is not kept; those that are kept are named", (number) => {
+    expect(() => chooseRevision(service({}), history, number)).toThrow(
+      /has no revision \d+; kept are 1, 3, 4/,
+    );
+  });
+
+  it("is not guessed while the newest revision is not yet that of the spec", () => {
+    expect(() => chooseRevision(service({}, 4), history, 0)).toThrow(/not seen the last change/);
+    expect(chooseRevision(service({}, 4), history, 3).revision).toBe(3);
+  });
+
+  it.each([[[]], [three.slice(0, 1)]])("does not exist where there is none before", (revisions) => {
+    expect(() => chooseRevision(service({}), historyOf(service({}), revisions), 0)).toThrow(/no earlier/);
+  });
+});
+
+describe("going back", () => {
+  const planFor = (spec: object, target: ControllerRevision, now: Model | undefined = model()) => {
+    const current = service(spec);
+    return planUndo(current, chooseRevision(current, historyOf(current, [target]), target.revision), now);
+  };
+
+  it("writes the fields that differ, and only onto what was read", () => {
+    const plan = planFor(
+      { contextSize: 8192, parallelSlots: 4, replicas: 7, priority: "high" },
+      revision(1, { contextSize: 4096, flashAttention: "off" }),
+    );
+    expect(plan.operations).toEqual([
+      { op: "test", path: "/metadata/uid", value: "s1" },
+      { op: "test", path: "/metadata/resourceVersion", value: "77" },
+      { op: "add", path: "/spec/contextSize", value: 4096 },
+      { op: "add", path: "/spec/flashAttention", value: "off" },
+      { op: "remove", path: "/spec/parallelSlots" },
+    ]);
+    expect(plan.notes).toEqual([]);
+  });
+
+  it("replaces a nested field as a whole", () => {
+    const plan = planFor(
+      { ropeScaling: { type: "yarn", factor: "2" } },
+      revision(1, { ropeScaling: { type: "yarn", factor: "4" } }),
+    );
+    expect(plan.changes.map(({ field }) => field)).toEqual(["ropeScaling.factor"]);
+    expect(plan.operations).toContainEqual({
+      op: "add",
+      path: "/spec/ropeScaling",
+      value: { type: "yarn", factor: "4" },
+    });
+  });
+
+  it("writes nothing where the spec asks for it already", () => {
+    expect(planFor({ contextSize: 4096 }, revision(1, { contextSize: 4096 })).operations).toEqual([]);
+  });
+
+  it("touches nothing but what makes a revision, whatever the revision holds", () => {
+    const plan = planFor({}, revision(1, { replicas: 0, "metadata/labels": "x", suspend: true }));
+    expect(plan.operations).toEqual([]);
+  });
+
+  it("says what it does not bring back", () => {
+    const target = revision(1, {});
+    expect(planFor({}, target, model("hf://org/repo/b.gguf")).notes).toEqual([
+      expect.stringContaining("its source was hf://org/repo/a.gguf and is hf://org/repo/b.gguf"),
+    ]);
+    const current = service({});
+    const gone = planUndo(current, chooseRevision(current, historyOf(current, [target]), 1), undefined);
+    expect(gone.notes).toEqual([expect.stringContaining("does not exist any more")]);
+  });
+
+  it.each([undefined, {}, "text", { spec: 5 }, { template: {} }])(
+    "refuses a revision that holds %j",
+    (data) => {
+      const target = { ...revision(1, {}), data };
+      expect(() => planFor({}, target)).toThrow(expect.objectContaining({ code: "RevisionNotRestorable" }));
+    },
+  );
+});

@@ -1,0 +1,100 @@
+/** Going back to an earlier revision: which one, and what that changes in the service's spec. Pure. */
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { REVISION_SPEC_FIELDS, type RevisionData } from "../../src/api/revision-data.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { type Change, changesBetween } from "./changes.ts";
+import type { HistoryEntry } from "./history.ts";
+
+export interface UndoPlan {
+  readonly target: HistoryEntry;
+  readonly changes: readonly Change[];
+  /** Empty when the service asks for that revision's spec already. */
+  readonly operations: readonly JsonPatchOp[];
+  /** What going back does not bring back. */
+  readonly notes: readonly string[];
+}
+
+/** As kubectl chooses: 0 is the last but one. Throws RevisionNotFound. */
+export function chooseRevision(
+  { metadata, status }: InferenceService,
+  history: readonly HistoryEntry[],
+  toRevision: number,
+): HistoryEntry {
+  const numbers = history.map(({ revision }) => revision).join(", ");
+  if (toRevision !== 0) {
+    const found = history.find(({ revision }) => revision === toRevision);
+    if (found !== undefined) return found;
+    const kept = numbers === "" ? "none is kept" : `kept are ${numbers}`;
+    throw new MetalbridgeError(
+      "RevisionNotFound",
+      `service ${metadata.name} has no revision ${toRevision}; ${kept}`,
+    );
+  }
+  // The newest revision is then not that of the spec, and "the one before" would be one too early.
+  if ((status?.observedGeneration ?? 0) < (metadata.generation ?? 0)) {
+    throw new MetalbridgeError(
+      "RevisionNotFound",
+      `the controller has not seen the last change of service ${metadata.name} yet`,
+      { summary: `try again in a moment, or name a revision (${numbers || "none yet"}) with --to-revision` },
+    );
+  }
+  const before = history.at(-2);
+  if (before !== undefined) return before;
+  throw new MetalbridgeError("RevisionNotFound", `service ${metadata.name} has no earlier revision`);
+}
+
+/** Throws RevisionNotRestorable. `data` names the Model that must be looked up for the notes. */
+export function restorable({ revision, data }: HistoryEntry): RevisionData {
+  if (data !== undefined) return data;
+  const message = `revision ${revision} holds no spec that could be written back`;
+  throw new MetalbridgeError("RevisionNotRestorable", message);
+}
+
+/** `model` is the Model that the revision names, as it is now. */
+export function planUndo(
+  service: InferenceService,
+  target: HistoryEntry,
+  model: Model | undefined,
+): UndoPlan {
+  const data = restorable(target);
+  const current = revisionFields(service.spec);
+  const wanted = revisionFields(data.spec);
+  const changes = changesBetween(current, wanted);
+  const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
+  return { target, changes, operations, notes: notesOf(data, model) };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function revisionFields(spec: Fields): Fields {
+  const set = REVISION_SPEC_FIELDS.filter((field) => spec[field] !== undefined);
+  return Object.fromEntries(set.map((field) => [field, spec[field]]));
+}
+
+/** Whole fields of spec, and only where nothing was written since it was read. */
+function operationsOf(
+  { metadata }: InferenceService,
+  changes: readonly Change[],
+  wanted: Fields,
+): readonly JsonPatchOp[] {
+  const touched = new Set(changes.map(({ field }) => field.split(".")[0] ?? field));
+  return [
+    { op: "test", path: "/metadata/uid", value: metadata.uid },
+    { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+    ...[...touched].map((field): JsonPatchOp => {
+      const [path, value] = [`/spec/${field}`, wanted[field]];
+      return value === undefined ? { op: "remove", path } : { op: "add", path, value };
+    }),
+  ];
+}
+
+function notesOf({ model }: RevisionData, now: Model | undefined): readonly string[] {
+  if (now === undefined)
+    return [`Model ${model.name} does not exist any more; its source was ${model.source}`];
+  if (now.spec.source === model.source) return [];
+  return [
+    `Model ${model.name} has changed since: its source was ${model.source} and is ${now.spec.source}; going back does not change a Model`,
+  ];
+}
