@@ -1,5 +1,6 @@
 /** The work of the leader: copies, queues, reconcilers. Everything hangs on one signal. */
 import type { Host } from "../src/api/host.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { RecordEvent } from "../src/kube/events.ts";
 import { createQueue, type Queue, type Recheck } from "../src/kube/queue.ts";
@@ -11,6 +12,7 @@ import { createFleet, type Fleet, markOf } from "./host/fleet.ts";
 import { reconcileHost } from "./host/reconcile.ts";
 import { createLeaseSigns, type LeaseSigns } from "./host/signs.ts";
 import type { ControllerMetrics } from "./metrics.ts";
+import { claimOfReplica, momentOf } from "./placement/claims.ts";
 import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
 import { seeService } from "./service/observe.ts";
 import { draftNow, reconcileService, type ServicePorts } from "./service/reconcile.ts";
@@ -35,6 +37,8 @@ interface Queues {
   readonly hosts: Queue<string>;
   readonly fleet: Queue<"all">;
   readonly models: Queue<string>;
+  /** What has changed for placement is looked at together, once for many changes. */
+  readonly placement: Queue<"all">;
 }
 
 /** What handlers reach once everything is there; before that, a first list is on its way and nothing is missed. */
@@ -42,6 +46,7 @@ interface Working {
   readonly queues: Queues;
   readonly ledger: PlacementLedger;
   readonly caches: Caches;
+  readonly clock: Clock;
 }
 
 /** Runs until `signal` is aborted. */
@@ -61,10 +66,19 @@ export async function lead(options: LeadOptions): Promise<void> {
   const ledger = createPlacementLedger();
   const fleet = createFleet(caches, signs, clock);
   const ports: ControllerPorts = { ...options, caches };
-  const servicePorts: ServicePorts = { ...ports, ledger, onQueueChanged: () => enqueueWaiters(state) };
+  const servicePorts: ServicePorts = {
+    ...ports,
+    ledger,
+    onQueueChanged: () => state.working?.queues.placement.enqueue("all"),
+    onDecided: (services) => {
+      for (const key of services) state.working?.queues.services.enqueue(key);
+    },
+  };
   const queues = createQueues(options, servicePorts, { fleet, signs });
-  state.working = { queues, ledger, caches };
-  metrics.watch(caches);
+  state.working = { queues, ledger, caches, clock };
+  for (const host of caches.hosts.list()) ledger.noteHost(host.metadata.name, host);
+  for (const replica of caches.replicas.list()) noteReplica(state.working, keyOf(replica), replica);
+  metrics.watch(() => leaderFacts(caches, { ...queues }, ledger, clock));
   // The queue for capacity must be whole before the first is served from it.
   for (const [key, service] of liveServices(caches))
     draftNow(servicePorts, key, service, seeService(caches, key));
@@ -106,6 +120,11 @@ function createQueues(
       for (const host of changed) hosts.enqueue(host);
       return { recheckAfterMs };
     }),
+    placement: counted("placement", async () => {
+      const { changed, recheckAfterMs } = ports.ledger.plan(clock.monotonicMs());
+      ports.onDecided(changed);
+      return { recheckAfterMs };
+    }),
   };
 }
 
@@ -120,13 +139,13 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
       }
     },
     onReplica: (key, replica) => {
-      state.working?.ledger.settle(key);
-      if (replica === undefined) enqueueWaiters(state);
+      if (state.working !== undefined) noteReplica(state.working, key, replica);
     },
     onHost: (name, host, before) => {
       state.working?.queues.hosts.enqueue(name);
       state.working?.queues.fleet.enqueue("all");
-      enqueueWaiters(state);
+      state.working?.ledger.noteHost(name, host);
+      state.working?.queues.placement.enqueue("all");
       if (addressesOf(host) !== addressesOf(before)) enqueueServicesOn(state, name);
       if (modelsOf(host) !== modelsOf(before)) enqueueModels(state);
     },
@@ -146,8 +165,22 @@ function isReachable({ working }: { working?: Working }, host: string): boolean 
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
 }
 
-function enqueueWaiters({ working }: { working?: Working }): void {
-  for (const key of working?.ledger.waiters() ?? []) working?.queues.services.enqueue(key);
+function noteReplica(
+  { ledger, caches, clock, queues }: Working,
+  key: string,
+  replica: InferenceReplica | undefined,
+): void {
+  const service = replica === undefined ? undefined : caches.services.get(serviceKeyOf(replica));
+  ledger.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
+  queues.placement.enqueue("all");
+}
+
+function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
+  return `${metadata.namespace}/${spec.template.serviceName}`;
+}
+
+function keyOf({ metadata }: InferenceReplica): string {
+  return `${metadata.namespace}/${metadata.name}`;
 }
 
 function enqueueServicesOn({ working }: { working?: Working }, host: string): void {

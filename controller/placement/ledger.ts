@@ -1,56 +1,69 @@
-/** What the controller remembers between passes for placement: who waits, what was created and not yet seen, who refused. */
-import type { Demand, HostClaim } from "../../src/placement/types.ts";
+/** What the controller remembers between passes for placement: the board, what was created and not yet seen, who refused. */
+import type { Host } from "../../src/api/host.ts";
+import { type Answers, createBoard, type PassResult } from "../../src/placement/board/board.ts";
+import { hostFacts } from "../../src/placement/host-facts.ts";
+import type { Demand, HostClaim, Preemption } from "../../src/placement/types.ts";
 import { EMPTY_BOOK, type RefusalBook } from "./refusals.ts";
 
+/** Times are monotonic. */
 export interface PlacementLedger {
+  readonly noteHost: (name: string, host: Host | undefined) => void;
+  /** A replica as the watch shows it; undefined when it is gone. */
+  readonly noteClaim: (replica: string, claim: HostClaim | undefined) => void;
   /** Demands of one service; an empty list when it waits for nothing. True when that changes the queue. */
-  readonly setDemands: (service: string, demands: readonly Demand[]) => boolean;
-  readonly demands: () => readonly Demand[];
+  readonly setDemands: (service: string, demands: readonly Demand[], now: number) => boolean;
+  /** Looks at what has changed; names the services whose answers may be others. */
+  readonly plan: (now: number) => PassResult;
+  readonly answers: (service: string, now: number) => Answers;
+  /** Replicas of the service that are to make way and have not been told. */
+  readonly orders: (service: string) => readonly Preemption[];
   readonly waiters: () => readonly string[];
-  /** A create that was sent: it counts until the watch shows the object, or the create failed. */
+  /** A create that is sent: it counts until the watch shows the object, or the create failed. */
   readonly expect: (claim: HostClaim, now: number) => void;
   readonly settle: (replica: string) => void;
-  /** Times are monotonic. What the watch has not shown for a minute was deleted before it could. */
-  readonly unconfirmed: (now: number) => readonly HostClaim[];
   readonly book: (service: string) => RefusalBook;
   readonly setBook: (service: string, book: RefusalBook) => void;
-  readonly forget: (service: string) => void;
+  readonly forget: (service: string, now: number) => void;
 }
 
+/** What the watch has not shown for so long was deleted before it could. */
 const UNCONFIRMED_MS = 60_000;
 
 export function createPlacementLedger(): PlacementLedger {
-  const demands = new Map<string, readonly Demand[]>();
-  const expected = new Map<string, { readonly claim: HostClaim; readonly atMs: number }>();
+  const board = createBoard();
+  const expected = new Map<string, number>();
   const books = new Map<string, RefusalBook>();
+  const settle = (replica: string) => {
+    if (expected.delete(replica)) board.removeClaim(replica);
+  };
   return {
-    setDemands: (service, wanted) => {
-      const before = turnsOf(demands.get(service) ?? []);
-      if (wanted.length === 0) demands.delete(service);
-      else demands.set(service, wanted);
-      return before !== turnsOf(wanted);
+    noteHost: (name, host) => (host === undefined ? board.removeHost(name) : board.setHost(hostFacts(host))),
+    noteClaim: (replica, claim) => {
+      expected.delete(replica);
+      if (claim === undefined) board.removeClaim(replica);
+      else board.setClaim(claim);
     },
-    demands: () => [...demands.values()].flat(),
-    waiters: () => [...demands.keys()],
-    expect: (claim, now) => expected.set(claim.replica, { claim, atMs: now }),
-    settle: (replica) => expected.delete(replica),
-    unconfirmed: (now) => {
-      for (const [replica, { atMs }] of expected) if (now - atMs > UNCONFIRMED_MS) expected.delete(replica);
-      return [...expected.values()].map(({ claim }) => claim);
+    setDemands: board.setDemands,
+    plan: (now) => {
+      for (const [replica, atMs] of expected) if (now - atMs > UNCONFIRMED_MS) settle(replica);
+      return board.pass(now);
     },
+    answers: board.answers,
+    orders: board.orders,
+    waiters: board.waiters,
+    expect: (claim, now) => {
+      expected.set(claim.replica, now);
+      board.setClaim(claim);
+    },
+    settle,
     book: (service) => books.get(service) ?? EMPTY_BOOK,
     setBook: (service, book) => {
       if (book.since.size === 0 && book.refusals.length === 0) books.delete(service);
       else books.set(service, book);
     },
-    forget: (service) => {
-      demands.delete(service);
+    forget: (service, now) => {
+      board.setDemands(service, [], now);
       books.delete(service);
     },
   };
-}
-
-/** What of demands decides on the order of the queue. */
-function turnsOf(demands: readonly Demand[]): string {
-  return demands.map(({ ordinal, priority, since }) => `${ordinal} ${priority} ${since}`).join(",");
 }

@@ -3,27 +3,33 @@ import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import { hostFacts, replicaClaim } from "../../src/placement/host-facts.ts";
-import { planPlacement } from "../../src/placement/plan.ts";
-import type { HostClaim, PlacementPlan } from "../../src/placement/types.ts";
+import { EARNED_MS } from "../../src/placement/priority.ts";
+import type { HostClaim, Placed } from "../../src/placement/types.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
+import { claimOfReplica, type Moment, momentOf, waitingSince } from "../placement/claims.ts";
 import type { PlacementLedger } from "../placement/ledger.ts";
+import { planPreemptions, preemptedSlots, withPreempted } from "../placement/preempted.ts";
 import { readRefusals } from "../placement/refusals.ts";
 import { applySteps, type Outcome } from "./apply.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { observeService, type ServiceSeen, seeService } from "./observe.ts";
 import { draftService, planService, type ServiceDraft } from "./plan/plan.ts";
+import { ordinalOf } from "./plan/slots.ts";
 import { planTeardown } from "./plan/teardown.ts";
+import { earnedForMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
 
 const BEHIND_MS = 1_000;
 const OBSTACLE_MS = 15_000;
+const REFRESH_MS = 60_000;
 
 export interface ServicePorts extends ControllerPorts {
   readonly ledger: PlacementLedger;
-  /** The queue of those that wait has changed. */
+  /** Hosts, claims or demands have changed: placement is worth another look. */
   readonly onQueueChanged: () => void;
+  /** The answers of these services may be others than before. */
+  readonly onDecided: (services: readonly string[]) => void;
 }
 
 /** `key` is `namespace/name`. Throws where only trying again helps. */
@@ -32,12 +38,12 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const { service } = seen;
   const behind = await sweepStrays(ports, key, seen);
   if (service === undefined) {
-    if (ports.ledger.setDemands(key, [])) ports.onQueueChanged();
-    ports.ledger.forget(key);
+    ports.ledger.forget(key, ports.clock.monotonicMs());
+    ports.onQueueChanged();
     return behind;
   }
   if (service.metadata.deletionTimestamp === undefined) return serve(ports, key, service, seen);
-  if (ports.ledger.setDemands(key, [])) ports.onQueueChanged();
+  if (ports.ledger.setDemands(key, [], ports.clock.monotonicMs())) ports.onQueueChanged();
   const steps = planTeardown(seen.own, "the InferenceService is being deleted", service);
   const outcome = await applySteps(ports, steps);
   return outcome.isBehind ? { recheckAfterMs: BEHIND_MS } : behind;
@@ -52,16 +58,35 @@ export function draftNow(
 ): DraftNow {
   const { clock, ledger, caches } = ports;
   const observed = observeService(caches, service, seen.own);
-  const reading = readRefusals(ledger.book(key), observed.replicas, clock.monotonicMs());
+  const moment = momentOf(clock);
+  const reading = readRefusals(ledger.book(key), observed.replicas, moment.monotonicMs);
   ledger.setBook(key, reading.book);
-  const draft = draftService(observed, reading.displaced, reading.book.refusals);
-  const queueChanged = ledger.setDemands(key, draft.demands);
-  return { draft, queueChanged, recheckAfterMs: reading.recheckAfterMs };
+  noteClaims(ports, service, seen, moment);
+  const bare = draftService(observed, reading.displaced, reading.book.refusals);
+  const slots = preemptedSlots(observed.replicas, service.status, ordinalOf);
+  const waitingSinceMs = waitingSince(service, moment);
+  const demands = withPreempted(bare.demands, slots).map((demand) =>
+    waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
+  );
+  ledger.setDemands(key, demands, moment.monotonicMs);
+  return { draft: { ...bare, demands }, recheckAfterMs: reading.recheckAfterMs };
+}
+
+/** Priority and protection of what runs follow the service, and it may have changed. */
+function noteClaims(
+  { ledger }: ServicePorts,
+  service: InferenceService,
+  { own }: ServiceSeen,
+  moment: Moment,
+): void {
+  for (const replica of own.replicas) {
+    const claim = claimOfReplica(replica, service, moment);
+    ledger.noteClaim(claim.replica, claim);
+  }
 }
 
 interface DraftNow {
   readonly draft: ServiceDraft;
-  readonly queueChanged: boolean;
   readonly recheckAfterMs: number | undefined;
 }
 
@@ -71,12 +96,13 @@ async function serve(
   service: InferenceService,
   seen: ServiceSeen,
 ): Promise<Recheck | undefined> {
-  const { draft, queueChanged, recheckAfterMs } = draftNow(ports, key, service, seen);
-  const plan = place(ports, draft);
-  const placed = plan.placed.filter((one) => one.service === key);
-  const unplaced = plan.waiting.filter((one) => one.service === key);
-  const steps = planService(draft, placed);
-  const claims = claimsOf(steps, key);
+  const { draft, recheckAfterMs } = draftNow(ports, key, service, seen);
+  const { ledger } = ports;
+  // All that wait are looked at together, so that a better claim elsewhere is not taken away here.
+  ports.onDecided(ledger.plan(ports.clock.monotonicMs()).changed.filter((other) => other !== key));
+  const { placed, waiting: unplaced } = ledger.answers(key, ports.clock.monotonicMs());
+  const steps = [...planService(draft, placed), ...planPreemptions(seen.own.replicas, ledger.orders(key))];
+  const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
   for (const claim of claims) ports.ledger.expect(claim, ports.clock.monotonicMs());
   let outcome: Outcome;
   try {
@@ -89,38 +115,35 @@ async function serve(
   if (outcome.obstacle.at === "nameTaken") await leaveForeignService(ports, seen);
   // Placed demands wait no longer, so the others move up.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
-  const movedUp = ports.ledger.setDemands(key, outcome.obstacle.at === "none" ? left : []);
-  if (queueChanged !== movedUp) ports.onQueueChanged();
+  const { monotonicMs } = momentOf(ports.clock);
+  if (ledger.setDemands(key, outcome.obstacle.at === "none" ? left : [], monotonicMs)) ports.onQueueChanged();
   const { created, obstacle } = outcome;
   await writeStatus(ports, service, planStatus({ draft, placed, unplaced, created, obstacle }, now(ports)));
   return soonest([
     outcome.isBehind ? BEHIND_MS : undefined,
     obstacle.at === "none" ? undefined : OBSTACLE_MS,
     recheckAfterMs,
-    unplaced.length > 0 ? plan.recheckAfterMs : undefined,
+    // Figures of a long queue are brought up to date now and then; decisions are told at once.
+    unplaced.length > 0 ? REFRESH_MS : undefined,
+    earnedForMs(service, ports.clock.nowMs()),
   ]);
 }
 
-/** All that wait are planned together, so that a better claim elsewhere is not taken away here. */
-function place({ caches, clock, ledger }: ServicePorts, draft: ServiceDraft): PlacementPlan {
-  if (draft.demands.length === 0) return { placed: [], waiting: [], preemptions: [] };
-  const claims = caches.replicas.list().map(replicaClaim);
-  const seen = new Set(claims.map(({ replica }) => replica));
-  const input = {
-    hosts: caches.hosts.list().map(hostFacts),
-    claims: [
-      ...claims,
-      ...ledger.unconfirmed(clock.monotonicMs()).filter(({ replica }) => !seen.has(replica)),
-    ],
-    demands: ledger.demands(),
-  };
-  return planPlacement(input, clock.monotonicMs());
-}
-
-function claimsOf(steps: ReturnType<typeof planService>, service: string): HostClaim[] {
-  return steps.flatMap((step) =>
-    step.do === "create" && step.what === "replica" ? [{ ...replicaClaim(step.object), service }] : [],
-  );
+/** What is about to be created, with the class that waiting has earned it. */
+function claimsOf(
+  steps: ReturnType<typeof planService>,
+  service: InferenceService,
+  placed: readonly Placed[],
+  moment: Moment,
+): HostClaim[] {
+  return steps.flatMap((step) => {
+    if (step.do !== "create" || step.what !== "replica") return [];
+    const claim = claimOfReplica(step.object, service, moment);
+    const earned = placed.find(({ ordinal }) => ordinal === ordinalOf(step.object))?.earned;
+    if (claim.eviction === undefined || earned === undefined) return [claim];
+    const untilMs = moment.monotonicMs + EARNED_MS;
+    return [{ ...claim, eviction: { ...claim.eviction, earned: { priority: earned, untilMs } } }];
+  });
 }
 
 /** A slice that carries the name of somebody else's Service would send its traffic to us. */

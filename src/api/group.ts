@@ -18,6 +18,9 @@ export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
 /** On a Host: an operator says that the machine is gone for good, and when that was said. Counts once its Lease is over. */
 export const ANNOTATION_LOST = "metalbridge.dev/lost";
 
+/** On an InferenceReplica that makes way: the slot, `namespace/service/ordinal`, that takes its place. */
+export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
+
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 

@@ -104,6 +104,9 @@ export const DRAIN_SECONDS_DEFAULT = 30;
 export const DRAIN_SECONDS_MAX = 3600;
 export const HOST_LOST_SECONDS_DEFAULT = 300;
 
+/** `spec.drain.reason` of a replica that makes way for a higher priority. */
+export const DRAIN_PREEMPTED = "Preempted";
+
 export const inferenceReplicaSpecSchema = z.object({
   template: replicaTemplateSchema.meta({
     description: "What runs and where. Immutable as a whole: a change is a new replica.",
@@ -143,7 +146,7 @@ export const inferenceReplicaSpecSchema = z.object({
     .optional(),
 });
 
-const REPLICA_PHASES = [
+export const REPLICA_PHASES = [
   "Pending",
   "Fetching",
   "Admitting",

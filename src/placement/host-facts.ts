@@ -1,6 +1,7 @@
 /** From Host and InferenceReplica objects to what placement reads. */
 import type { Condition } from "../api/conditions.ts";
 import { getCondition, isConditionTrue } from "../api/conditions.ts";
+import { ANNOTATION_PREEMPTED_BY } from "../api/group.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import { hostBudget } from "./budget.ts";
@@ -24,9 +25,11 @@ export function hostFacts(host: Host): HostFacts {
     isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
     ...(cordon === undefined ? {} : { cordon }),
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
+    ...flappingOf(getCondition(conditions, "Flapping")),
     ...runtimeTrouble(getCondition(conditions, RUNTIMES_USABLE)),
     runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
     budget: hostBudget(host),
+    ...totalOf(host.status?.memory?.totalBytes),
     models: (host.status?.models ?? []).map(({ source, sha256 }) =>
       sha256 === undefined ? { source } : { source, sha256 },
     ),
@@ -41,11 +44,29 @@ export function replicaClaim({ metadata, spec, status }: InferenceReplica): Host
     service: `${metadata.namespace}/${spec.template.serviceName}`,
     host: spec.template.hostName,
     bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
+    ...leavingOf({ metadata, spec }),
   };
+}
+
+function leavingOf({
+  metadata,
+  spec,
+}: Pick<InferenceReplica, "metadata" | "spec">): Pick<HostClaim, "leaving"> {
+  if (metadata.deletionTimestamp === undefined && spec.drain === undefined) return {};
+  const slot = metadata.annotations?.[ANNOTATION_PREEMPTED_BY];
+  return { leaving: slot === undefined ? {} : { for: slot } };
 }
 
 function runtimeTrouble(condition: Condition | undefined): Pick<HostFacts, "runtimeTrouble"> {
   return condition?.status === "False" ? { runtimeTrouble: condition.message } : {};
+}
+
+function flappingOf(condition: Condition | undefined): Pick<HostFacts, "flapping"> {
+  return condition?.status === "True" ? { flapping: condition.message } : {};
+}
+
+function totalOf(totalBytes: number | undefined): Pick<HostFacts, "totalBytes"> {
+  return totalBytes === undefined || totalBytes <= 0 ? {} : { totalBytes };
 }
 
 function claimed(condition: Condition | undefined): Claimed {

@@ -37,7 +37,7 @@ export interface AgentSide extends AsyncDisposable {
   readonly fallSilent: () => void;
 }
 
-/** Registers a host and makes every replica on it Ready, and lets go of every replica that is being deleted. */
+/** Registers a host and makes every replica on it Ready, or Stopped where it is to drain, and lets go of every replica that is being deleted. */
 export async function startAgentSide(options: AgentSideOptions): Promise<AgentSide> {
   const { client, connection, host } = options;
   const stop = new AbortController();
@@ -148,7 +148,10 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
     ports: [{ name: PORT_NAME, port: 21000, protocol: "TCP" }],
   } as EndpointSlice;
   await options.client.apply(ENDPOINT_SLICES, filled, { manager: MANAGER_AGENT, current: slice.value });
-  const status = { phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 };
+  const status =
+    replica.spec.drain === undefined
+      ? { phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 }
+      : { phase: "Stopped", reason: "Drained", message: "spec.drain asks for it" };
   const body = { metadata: { name, namespace }, status } as unknown as InferenceReplica;
   await options.client.apply(INFERENCE_REPLICAS, body, {
     manager: MANAGER_AGENT,

@@ -1,27 +1,29 @@
 /** The planner of a live service, in two halves with placement between them. Pure. */
+import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { FINALIZER_SERVICE, LABEL_REPLICA, LABEL_REVISION } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { sliceName } from "../../../src/api/names.ts";
 import { toRevisionData } from "../../../src/api/revision-data.ts";
 import { revisionHistoryLimit } from "../../../src/api/to-template.ts";
 import type { ControllerRevision, EndpointSlice } from "../../../src/kube/objects.ts";
+import { PRIORITIES } from "../../../src/placement/priority.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
 import { UNKNOWN_MEMORY } from "./claim.ts";
 import { correctKubeService, correctReplica, correctSlice, guards } from "./corrections.ts";
 import { desiredKubeService, desiredReplica, desiredRevision, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Resolution, type Resolved, resolveService } from "./resolve.ts";
-import { ordinalOf, planSacrifices, planSlots, type SlotsInput, type SlotsPlan } from "./slots.ts";
+import {
+  ordinalOf,
+  planSacrifices,
+  planSlots,
+  type SlotsInput,
+  type SlotsPlan,
+  type Wanted,
+} from "./slots.ts";
 import type { ServiceStep } from "./steps.ts";
-
-export const PRIORITIES = {
-  critical: 1_000_000,
-  high: 100_000,
-  normal: 10_000,
-  low: 1_000,
-  batch: 100,
-} as const;
 
 /** A service thought through as far as that goes without knowing the other services. */
 export interface ServiceDraft {
@@ -56,7 +58,7 @@ export function draftService(
   const slotsPlan = planSlots(slots);
   const demands =
     resolution.at === "resolved"
-      ? slotsPlan.wanted.map(({ ordinal }) => demandOf(observed, resolution, ordinal, refusals))
+      ? slotsPlan.wanted.map((wanted) => demandOf(observed, resolution, wanted, refusals))
       : [];
   return { observed, resolution, slots, slotsPlan, demands };
 }
@@ -87,9 +89,9 @@ function isHeld({ metadata }: InferenceService): boolean {
 }
 
 function demandOf(
-  { service, replicas }: ServiceObserved,
+  { service, replicas, model }: ServiceObserved,
   { template, claim }: Resolved,
-  ordinal: number,
+  { ordinal, why }: Wanted,
   refusals: readonly Refusal[],
 ): Demand {
   const { metadata, spec } = service;
@@ -99,6 +101,9 @@ function demandOf(
     ordinal,
     priority: PRIORITIES[spec.priority],
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
+    // Where an old revision serves, the new one takes nobody's place.
+    mayPreempt: why !== "surge",
+    ...limitOf(model?.spec.hardware),
     runtime: template.runtime,
     memory: claim.at === "estimated" ? { known: true, bytes: claim.memory.claimBytes } : { known: false },
     weights: sha256 === undefined ? { source } : { source, sha256 },
@@ -116,6 +121,13 @@ function demandOf(
     },
     refusals,
   };
+}
+
+function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {
+  const { memoryBudget, memoryFraction } = hardware ?? {};
+  const bytes = memoryBudget === undefined ? undefined : parseQuantity(memoryBudget);
+  if (bytes !== undefined) return { limit: { of: "bytes", bytes } };
+  return memoryFraction === undefined ? {} : { limit: { of: "fraction", fraction: memoryFraction } };
 }
 
 function replicasFor(

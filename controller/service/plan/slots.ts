@@ -1,6 +1,7 @@
 /** The slots of a service: which replica holds which, what wants a host, what has to go. Pure; placement lies between the two steps. */
 import { isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { isPreempted } from "../../placement/preempted.ts";
 
 export interface SlotsInput {
   /** Replicas wanted; 0 for a suspended service. */
@@ -88,8 +89,9 @@ export function ordinalOf({ metadata }: InferenceReplica): number {
   return match?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(match[1]);
 }
 
-export function isLeaving({ metadata }: InferenceReplica): boolean {
-  return metadata.deletionTimestamp !== undefined;
+/** It ends, and counts for nothing any more: deleted, or told to make way. */
+export function isLeaving(replica: InferenceReplica): boolean {
+  return replica.metadata.deletionTimestamp !== undefined || isPreempted(replica);
 }
 
 function slotsOf({ want, revision, replicas }: SlotsInput): Slot[] {

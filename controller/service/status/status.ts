@@ -6,10 +6,10 @@ import type {
   ServicePlacement,
 } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
-import { PRIORITIES } from "../plan/plan.ts";
 import { conditionsOf } from "./conditions.ts";
 import { readyCount, type StatusFacts, type StatusInput, statusFacts } from "./facts.ts";
 import { phaseOf } from "./phase.ts";
+import { effectivePriority } from "./priority.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -19,6 +19,7 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
   const { service } = input.draft.observed;
   const [first] = facts.unplaced;
   const ready = readyCount(facts);
+  const conditions = conditionsOf(facts, word, nowIso);
   const status: InferenceServiceStatus = {
     phase: word.phase,
     reason: word.reason,
@@ -36,8 +37,8 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
     placement: placementOf(facts),
     queuePosition: first?.queuePosition,
     waitingFor: first?.waitingFor,
-    effectivePriority: PRIORITIES[service.spec.priority],
-    conditions: conditionsOf(facts, word, nowIso),
+    effectivePriority: effectivePriority(service, conditions, Date.parse(nowIso)),
+    conditions,
     ...modelOf(facts),
   };
   return withoutAbsent(status);
@@ -78,8 +79,12 @@ function placementOf({ live, placed, created, unplaced, draft }: StatusFacts): S
       : { replica: metadata.name, host, score: decision.score, reason: decision.why };
   });
   const [first] = unplaced;
-  const placement: ServicePlacement = { chosen };
-  if (first === undefined) return placement;
+  if (first === undefined) return { chosen };
+  const without = new Set(unplaced.map(({ ordinal }) => ordinal));
+  const preempted = draft.demands.flatMap(({ ordinal, preempted: made }) =>
+    made !== undefined && without.has(ordinal) ? [{ slot: ordinal, ...made }] : [],
+  );
+  const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
   const misses = first.misses.map(({ host, code, message, shortBytes }) =>
     shortBytes === undefined ? { host, reason: code, message } : { host, reason: code, message, shortBytes },
   );

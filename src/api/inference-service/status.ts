@@ -32,6 +32,12 @@ const missSchema = z.object({
   shortBytes: bytes("Bytes of memory that were missing, where that was the reason.").optional(),
 });
 
+const preemptedSchema = z.object({
+  slot: z.int32().min(0).describe("Number of the replica within its service."),
+  by: z.string().max(317).describe("The InferenceService that took its place, with its namespace."),
+  host: hostName("Where that was."),
+});
+
 const servicePlacementSchema = z.object({
   chosen: z
     .array(chosenSchema)
@@ -49,6 +55,15 @@ const servicePlacementSchema = z.object({
       description: "The nearest misses, at most ten, when not all replicas could be placed.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["host"],
+    })
+    .optional(),
+  preempted: z
+    .array(preemptedSchema)
+    .max(100)
+    .meta({
+      description: "Replicas that made way for a higher priority and wait for another place.",
+      "x-kubernetes-list-type": "map",
+      "x-kubernetes-list-map-keys": ["slot"],
     })
     .optional(),
   reasons: z

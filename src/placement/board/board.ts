@@ -3,23 +3,17 @@
  * A pass looks only at what has changed since: new demands, and hosts that may have more to give.
  * No clock and no effects: the same calls give the same answers.
  */
-import {
-  type Demand,
-  type HostClaim,
-  type HostFacts,
-  type Placed,
-  type Preemption,
-  serviceOfSlot,
-  type Unplaced,
-} from "../types.ts";
+import type { Demand, HostClaim, HostFacts, Placed, Preemption, Unplaced } from "../types.ts";
 import { setDemands, type Table } from "./decisions.ts";
 import { explain } from "./explain.ts";
 import { type Floor, newFloor, putClaim, putHost, removeClaim, removeHost } from "./floor.ts";
 import { newLine, positionsOf, waitersOf } from "./line.ts";
 import { runPass } from "./pass.ts";
 
-/** How many services at the head of the queue hear of every change of their place; the others when they are looked at again. */
-const TOLD_AT_ONCE = 100;
+/** So many services at the head of the queue hear when figures or places have changed; the others when they are looked at again. */
+const TOLD = 100;
+/** And no more often than this, however much goes on. */
+const TELL_MS = 5_000;
 
 export interface PassResult {
   /** Slots that got a host in this pass. */
@@ -57,6 +51,8 @@ export function createBoard(): Board {
   const table: Table = { floor: newFloor(), line: newLine(), holds: new Map() };
   const { floor, line } = table;
   let positions: ReadonlyMap<string, number> = new Map();
+  let isStale = false;
+  let toldMs = Number.NEGATIVE_INFINITY;
   return {
     setHost: (host) => putHost(floor, host),
     removeHost: (name) => removeHost(floor, name),
@@ -64,15 +60,19 @@ export function createBoard(): Board {
     removeClaim: (replica) => removeClaim(floor, replica),
     setDemands: (service, demands, now) => setDemands(table, service, demands, now),
     pass: (now) => {
-      const { touched, ...outcome } = runPass(table, now);
-      const next = positionsOf(line);
-      const changed = new Set(touched);
-      for (const [service, at] of next) {
-        if (at > TOLD_AT_ONCE) break;
-        if (positions.get(service) !== at) changed.add(service);
+      const { touched, hasLooked, ...outcome } = runPass(table, now);
+      isStale ||= hasLooked;
+      positions = positionsOf(line);
+      if (!isStale) return { ...outcome, changed: [...touched] };
+      const waitMs = toldMs + TELL_MS - now;
+      if (waitMs > 0) {
+        const recheckAfterMs = Math.min(outcome.recheckAfterMs ?? waitMs, waitMs);
+        return { ...outcome, recheckAfterMs, changed: [...touched] };
       }
-      positions = next;
-      return { ...outcome, changed: [...changed] };
+      isStale = false;
+      toldMs = now;
+      const head = [...positions.keys()].slice(0, TOLD);
+      return { ...outcome, changed: [...new Set([...touched, ...head])] };
     },
     answers: (service, now) => {
       const placed: Placed[] = [];
@@ -96,9 +96,4 @@ function ordersOf({ orders, hostOf, cells }: Floor, service: string): Preemption
       own.push({ replica, service, host, for: slot });
   }
   return own;
-}
-
-/** The service that a preempted replica made way for. */
-export function takerOf({ for: slot }: Preemption): string {
-  return serviceOfSlot(slot);
 }

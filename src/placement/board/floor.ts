@@ -1,4 +1,5 @@
 /** Everything the board knows of hosts: cells, shelves, and which hosts hold which weights. */
+import { isDeepEqual } from "../../deep-equal.ts";
 import type { HostClaim, HostFacts, HostModel, StoredWeights } from "../types.ts";
 import { addClaim, type Cell, dropClaim, newCell, type Orders, settleSums } from "./cell.ts";
 import { newShelves, type Shelves, shelve, unshelve } from "./shelves.ts";
@@ -37,6 +38,7 @@ export function newFloor(): Floor {
 
 export function putHost(floor: Floor, facts: HostFacts): void {
   const before = floor.cells.get(facts.name);
+  if (before !== undefined && isDeepEqual(before.facts, facts)) return;
   if (before !== undefined) forgetModels(floor, before.facts);
   const cell = newCell(facts, before, floor.orders);
   floor.cells.set(facts.name, cell);
@@ -57,6 +59,8 @@ export function removeHost(floor: Floor, name: string): void {
 }
 
 export function putClaim(floor: Floor, claim: HostClaim): void {
+  const known = floor.cells.get(claim.host)?.claims.get(claim.replica);
+  if (known !== undefined && isSameClaim(known, claim)) return;
   const hostBefore = floor.hostOf.get(claim.replica);
   if (hostBefore !== undefined && hostBefore !== claim.host) removeClaim(floor, claim.replica);
   floor.hostOf.set(claim.replica, claim.host);
@@ -110,6 +114,18 @@ export function fastestWith(floor: Floor, { source }: StoredWeights): number {
   return Math.max(0, ...(floor.speeds.get(source)?.values() ?? []));
 }
 
+/** A clock that was read a moment later changes nothing. */
+function isSameClaim(a: HostClaim, b: HostClaim): boolean {
+  const untilA = a.eviction?.earned?.untilMs ?? 0;
+  const untilB = b.eviction?.earned?.untilMs ?? 0;
+  return Math.abs(untilA - untilB) < CLOCK_MS && isDeepEqual(withoutTime(a), withoutTime(b));
+}
+
+function withoutTime({ eviction, ...rest }: HostClaim): object {
+  return { ...rest, priority: eviction?.priority, earned: eviction?.earned?.priority };
+}
+
+const CLOCK_MS = 5_000;
 const NOBODY: ReadonlySet<string> = new Set();
 
 function adopt(floor: Floor, cell: Cell): void {

@@ -57,20 +57,22 @@ export function dequeue({ queue }: Line, waiter: Waiter): void {
   if (at !== -1) queue.splice(at, 1);
 }
 
-/** Raises those who have waited long enough, and has them looked at whose refusals have ended. */
-export function wake(line: Line, now: number): boolean {
-  if (now < line.nextWakeMs) return false;
+/** Raises those who have waited long enough, and has them looked at whose refusals have ended; returns whom it woke. */
+export function wake(line: Line, now: number): readonly Waiter[] {
+  if (now < line.nextWakeMs) return [];
+  const woken: Waiter[] = [];
   let next = Number.POSITIVE_INFINITY;
   for (const waiter of line.queue) {
     if (waiter.wakeAtMs <= now) {
       refreshTurn(waiter, now);
+      woken.push(waiter);
       if (waiter.demand.refusals.length > 0) waiter.isFresh = true;
     }
     next = Math.min(next, waiter.wakeAtMs);
   }
   line.nextWakeMs = next;
   line.queue.sort(byTurn);
-  return true;
+  return woken;
 }
 
 /** Place of each service that waits, 1 being next. */

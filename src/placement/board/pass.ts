@@ -13,6 +13,8 @@ export interface PassOutcome {
   readonly preempted: readonly Preemption[];
   /** Services whose decisions are others than before. */
   readonly touched: ReadonlySet<string>;
+  /** Something had changed. */
+  readonly hasLooked: boolean;
   readonly recheckAfterMs?: number;
 }
 
@@ -31,19 +33,24 @@ export function runPass(table: Table, now: number): PassOutcome {
   const { floor, line, holds } = table;
   const pass: Pass = { table, now, placed: [], preempted: [], touched: new Set() };
   expire(table, now);
-  const hasWoken = wake(line, now);
+  const woken = wake(line, now);
+  // Its class is told in its status.
+  for (const { demand } of woken) pass.touched.add(demand.service);
+  let hasLooked = false;
   for (;;) {
-    if (hasWoken || floor.dirty.size > 0 || holds.size > 0) settleHolds(floor, holds, line.queue, now);
+    if (woken.length > 0 || floor.dirty.size > 0 || holds.size > 0)
+      settleHolds(floor, holds, line.queue, now);
     const dirty = [...floor.dirty];
     floor.dirty.clear();
     if (!round(pass, dirty)) break;
+    hasLooked = true;
   }
   const { placed, preempted, touched } = pass;
   const at = Math.min(
     line.queue.length === 0 ? Number.POSITIVE_INFINITY : line.nextWakeMs,
     nextExpiry(table),
   );
-  const outcome = { placed, preempted, touched };
+  const outcome = { placed, preempted, touched, hasLooked };
   return at === Number.POSITIVE_INFINITY ? outcome : { ...outcome, recheckAfterMs: Math.max(1, at - now) };
 }
 
