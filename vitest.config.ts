@@ -13,7 +13,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           include: [
             "{src,agent,controller,launchd,cli,scripts}/**/*.test.ts",
-            "test/{fixtures,docs}/**/*.test.ts",
+            "test/{fixtures,docs,torture,metrics}/**/*.test.ts",
           ],
           exclude: ["**/*.cluster.test.ts"],
           testTimeout: 20_000,

@@ -5,6 +5,7 @@ import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
+import { createTally, type Tally } from "../src/metrics/tally.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
@@ -23,7 +24,7 @@ import { createHostObserver, type HostObserver } from "./registration/observe-ho
 import type { Trouble } from "./registration/registration.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
-import type { MetricsFacts } from "./server/metrics.ts";
+import type { MetricsFacts } from "./server/facts.ts";
 import { startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
@@ -44,6 +45,8 @@ export interface Assembled {
   readonly processes: EngineProcesses;
   readonly troubles: () => readonly Trouble[];
   readonly facts: () => MetricsFacts;
+  /** Counts an answer of the API server. */
+  readonly countAnswer: (verb: string, status: number) => void;
   readonly setConnectTrouble: (error: MetalbridgeError) => void;
   /** Tells the cluster that the engines end with the agent: slices withdrawn, replicas no longer Ready. */
   readonly sayGoodbye: () => Promise<void>;
@@ -61,6 +64,14 @@ interface Parts {
   readonly lateClient: LateClient;
   readonly lateEndpoints: LateEndpoints;
   readonly address: () => AddressAnswer;
+  readonly counted: Counted;
+}
+
+/** What nobody else counts. */
+interface Counted {
+  readonly startedAtMs: number;
+  readonly apiRequests: Tally;
+  downloadedBytes: number;
 }
 
 const ADDRESS_MS = 5_000;
@@ -68,7 +79,9 @@ const ADDRESS_MS = 5_000;
 export async function assemble(wiring: Wiring): Promise<Assembled> {
   const { config, clock, log, signal, environment } = wiring;
   const state: AgentState = {};
-  const store = await openStore(storeOptions(wiring));
+  const startedAtMs = clock.nowMs() - process.uptime() * 1_000;
+  const counted: Counted = { startedAtMs, apiRequests: createTally(), downloadedBytes: 0 };
+  const store = await openStore(storeOptions(wiring, counted));
   const paths = { llamacpp: config.llamaServer };
   const drivers = createEngineDrivers({ env: engineEnvironment(environment.all), paths });
   const processes = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) });
@@ -108,9 +121,10 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     () => runner.enqueueAll(),
     (err: unknown) => log.error({ err }, "this machine could not be read"),
   );
-  const parts: Parts = { state, store, observer, runner, lateClient, lateEndpoints, address };
+  const parts: Parts = { state, store, observer, runner, lateClient, lateEndpoints, address, counted };
   return {
     ...{ processes, runner },
+    countAnswer: (verb, status) => counted.apiRequests.add({ verb, code: String(status) }),
     setConnectTrouble: (error) => {
       state.connectTrouble = error;
     },
@@ -162,13 +176,20 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
 
 function factsOf(
   { config, environment }: Wiring,
-  { state, runner }: Parts,
+  { state, runner, observer, counted }: Parts,
   budgetBytes: number | undefined,
 ): MetricsFacts {
   return {
     hostName: config.hostName,
     version: environment.agentVersion,
+    startedAtMs: counted.startedAtMs,
     replicas: runner.snapshot(),
+    counts: runner.counts(),
+    memory: observer.latest()?.memory,
+    disk: observer.latest()?.disk,
+    diskReserveBytes: config.disk.reserve,
+    downloadedBytes: counted.downloadedBytes,
+    apiRequests: counted.apiRequests,
     claimedBytes: runner.claimedBytes(),
     budgetBytes,
     isNameOurs: state.session?.isNameOurs() ?? false,
@@ -177,7 +198,7 @@ function factsOf(
   };
 }
 
-function storeOptions({ config, clock, log }: Wiring): StoreOptions {
+function storeOptions({ config, clock, log }: Wiring, counted: Counted): StoreOptions {
   const { huggingFace, sources, disk } = config;
   return {
     ...{ clock, log },
@@ -191,6 +212,9 @@ function storeOptions({ config, clock, log }: Wiring): StoreOptions {
     limits: { stallMs: sources.stallMs, attempts: sources.attempts },
     quotaBytes: disk.quota,
     reserveBytes: disk.reserve,
+    onReceived: (bytes) => {
+      counted.downloadedBytes += bytes;
+    },
   };
 }
 

@@ -30,7 +30,7 @@ test("an agent that may register makes its Host, keeps its Lease and says what t
   );
   expect(lease.spec.holderIdentity).toMatch(new RegExp(`^${hostName}_`));
   expect(await agent.ask("/healthz")).toBe("200 ok\n");
-  expect(await agent.ask("/metrics")).toMatch(/metalbridge_agent_host_name_held 1/);
+  expect(await agent.ask("/metrics")).toMatch(/^metalbridge_agent_lease_held\{host="mac-[0-9a-f]+"\} 1$/m);
   expect(await agent.ask("/nothing")).toMatch(/^404/);
   // Whoever deletes it means it: it is not made again.
   await kubectl(["delete", "host", hostName]);

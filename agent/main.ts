@@ -6,7 +6,7 @@ import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
 import { dryRun } from "./dry-run.ts";
-import { startServer } from "./server/server.ts";
+import { startServer } from "./server/listen.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
 import { stopEngines } from "./stop-engines.ts";
@@ -57,7 +57,7 @@ async function live(wiring: Wiring, ports: AgentPorts): Promise<void> {
   await listen(wiring, agent, ports);
   const { kubeconfig: kubeconfigPath, context } = config;
   const connection = await connectPatiently(
-    { kubeconfigPath, context, userAgent: USER_AGENT },
+    { kubeconfigPath, context, userAgent: USER_AGENT, onAnswer: agent.countAnswer },
     { clock, log, signal, onTrouble: agent.setConnectTrouble },
   );
   if (connection !== undefined) await agent.attach(connection);
@@ -74,16 +74,17 @@ async function live(wiring: Wiring, ports: AgentPorts): Promise<void> {
   log.info({ version: environment.agentVersion }, "agent ended");
 }
 
-/** A taken port costs the probes and metrics their usual place, never the engines their agent. */
-async function listen({ config, signal, log }: Wiring, agent: Assembled, ports: AgentPorts): Promise<void> {
+async function listen(
+  { config, clock, signal, log }: Wiring,
+  agent: Assembled,
+  ports: AgentPorts,
+): Promise<void> {
   const { troubles, facts } = agent;
-  const serve = (port: number): Promise<number> => startServer({ port, signal, troubles, facts });
-  const port = await serve(config.metricsPort).catch((err: unknown) => {
-    log.warn({ err, port: config.metricsPort }, "the metrics port is not free; taking another");
-    return serve(0);
-  });
-  log.info({ port }, "listening on loopback for /healthz, /readyz and /metrics");
-  ports.onListening?.(port);
+  const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
+  const outside = address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile };
+  const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);
+  const bound = await startServer({ clock, log, signal, troubles, facts, readEngines, port, outside });
+  ports.onListening?.(bound);
 }
 
 function whenAborted(signal: AbortSignal): Promise<void> {

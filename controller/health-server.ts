@@ -1,12 +1,12 @@
 /** /healthz, /readyz and /metrics on a local port. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Registry } from "prom-client";
+import type { ControllerMetrics } from "./metrics.ts";
 
 export interface HealthOptions {
   readonly address: string;
   readonly port: number;
-  readonly registry: Registry;
+  readonly metrics: Pick<ControllerMetrics, "contentType" | "text">;
   /** Undefined when ready; else what is waited for. */
   readonly notReady: () => string | undefined;
   readonly signal: AbortSignal;
@@ -29,7 +29,7 @@ interface Answer {
   readonly body: string | Promise<string>;
 }
 
-function answer({ registry, notReady }: HealthOptions, url: string): Answer {
+function answer({ metrics, notReady }: HealthOptions, url: string): Answer {
   const type = "text/plain; charset=utf-8";
   switch (url.split("?")[0]) {
     case "/healthz":
@@ -41,7 +41,7 @@ function answer({ registry, notReady }: HealthOptions, url: string): Answer {
         : { status: 503, type, body: `waiting for ${waitingFor}\n` };
     }
     case "/metrics":
-      return { status: 200, type: registry.contentType, body: registry.metrics() };
+      return { status: 200, type: metrics.contentType, body: metrics.text() };
     default:
       return { status: 404, type, body: "not found\n" };
   }

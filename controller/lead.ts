@@ -11,6 +11,7 @@ import type { ControllerPorts } from "./cache/ports.ts";
 import { createFleet, type Fleet, markOf } from "./host/fleet.ts";
 import { reconcileHost } from "./host/reconcile.ts";
 import { createLeaseSigns, type LeaseSigns } from "./host/signs.ts";
+import { leaderFacts } from "./metrics/leader.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import { claimOfReplica, momentOf } from "./placement/claims.ts";
 import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
@@ -99,16 +100,7 @@ function createQueues(
       clock,
       log: log.child({ queue }),
       signal,
-      reconcile: async (key, stop) => {
-        try {
-          const recheck = await pass(key, stop);
-          metrics.countPass(queue, "done");
-          return recheck;
-        } catch (error) {
-          metrics.countPass(queue, "failed");
-          throw error;
-        }
-      },
+      reconcile: (key, stop) => metrics.pass(queue, () => pass(key, stop)),
     });
   const hosts = counted("hosts", (name) => reconcileHost({ ...ports, fleet, signs }, name));
   return {

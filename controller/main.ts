@@ -34,9 +34,9 @@ const USER_AGENT = "metalbridge-controller";
 export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = config.identity ?? defaultIdentity();
-  const metrics = createControllerMetrics();
+  const metrics = createControllerMetrics(clock);
   const target = { kubeconfigPath: config.kubeconfig, context: config.context };
-  const connection = await connect({ ...target, userAgent: USER_AGENT });
+  const connection = await connect({ ...target, userAgent: USER_AGENT, onAnswer: metrics.countAnswer });
   // Outlives the signal: the Lease is given back after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const state: Readiness = { waitingFor: "the API server" };
@@ -44,7 +44,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     const port = await startHealthServer({
       address: config.healthAddress,
       port: config.healthPort,
-      registry: metrics.registry,
+      metrics,
       notReady: () => state.waitingFor,
       signal,
     });

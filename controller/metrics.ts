@@ -1,60 +1,67 @@
-/** What the controller counts. */
-import { Counter, Gauge, Registry } from "prom-client";
-import type { Caches } from "./cache/caches.ts";
+/** What the controller counts, and what it tells when somebody asks. */
+import { Registry } from "prom-client";
+import { createHistogram, observe } from "../src/metrics/histogram.ts";
+import { registerFamilies } from "../src/metrics/registry.ts";
+import { createTally } from "../src/metrics/tally.ts";
+import type { Clock } from "../src/ports.ts";
+import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
+import { controllerMetrics } from "./metrics/families.ts";
 
 export interface ControllerMetrics {
-  readonly registry: Registry;
+  readonly contentType: string;
+  readonly text: () => Promise<string>;
   readonly setLeading: (isLeading: boolean) => void;
-  readonly countPass: (queue: string, outcome: "done" | "failed") => void;
-  /** Gauges read these copies whenever they are asked for; undefined ends that. */
-  readonly watch: (caches: Caches | undefined) => void;
+  /** Does one pass over a key of `queue`, timed and counted. */
+  readonly pass: <T>(queue: string, pass: () => Promise<T>) => Promise<T>;
+  readonly countAnswer: (verb: string, status: number) => void;
+  /** Asked whenever metrics are; undefined ends that. */
+  readonly watch: (leader: (() => LeaderFacts) | undefined) => void;
 }
 
-export function createControllerMetrics(): ControllerMetrics {
-  const registry = new Registry();
-  const registers = [registry];
-  let caches: Caches | undefined;
-  const leading = new Gauge({
-    name: "metalbridge_controller_leading",
-    help: "1 while this process leads.",
-    registers,
-  });
-  const passes = new Counter({
-    name: "metalbridge_controller_passes_total",
-    help: "Passes over one key, by queue and outcome.",
-    labelNames: ["queue", "outcome"],
-    registers,
-  });
-  new Gauge({
-    name: "metalbridge_controller_inference_services",
-    help: "InferenceServices by phase.",
-    labelNames: ["phase"],
-    registers,
-    collect() {
-      this.reset();
-      for (const { status } of caches?.services.list() ?? []) this.inc({ phase: status?.phase ?? "Pending" });
+const PASS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60] as const;
+
+export function createControllerMetrics(clock: Clock): ControllerMetrics {
+  const passes = new Map<string, Passes>();
+  const apiRequests = createTally();
+  const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
+  let isLeading = false;
+  let leader: (() => LeaderFacts) | undefined;
+  const facts = (): ControllerFacts => {
+    const { user, system } = process.cpuUsage();
+    const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
+    const own = { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds };
+    return { isLeading, passes, apiRequests, leader: leader?.(), process: own };
+  };
+  const passesOf = (queue: string): Passes => {
+    const found = passes.get(queue) ?? { seconds: createHistogram(PASS_SECONDS), failures: 0 };
+    passes.set(queue, found);
+    return found;
+  };
+  return {
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+    text: () => {
+      const registry = new Registry();
+      registerFamilies(registry, controllerMetrics, facts());
+      return registry.metrics();
     },
-  });
-  new Gauge({
-    name: "metalbridge_controller_hosts",
-    help: "Hosts by what Reachable says.",
-    labelNames: ["reachable"],
-    registers,
-    collect() {
-      this.reset();
-      for (const { status } of caches?.hosts.list() ?? []) {
-        this.inc({
-          reachable: status?.conditions?.find(({ type }) => type === "Reachable")?.status ?? "Unknown",
-        });
+    setLeading: (leads) => {
+      isLeading = leads;
+    },
+    pass: async (queue, pass) => {
+      const counted = passesOf(queue);
+      const startedAt = clock.monotonicMs();
+      try {
+        return await pass();
+      } catch (error) {
+        counted.failures += 1;
+        throw error;
+      } finally {
+        observe(counted.seconds, (clock.monotonicMs() - startedAt) / 1_000);
       }
     },
-  });
-  return {
-    registry,
-    setLeading: (isLeading) => leading.set(isLeading ? 1 : 0),
-    countPass: (queue, outcome) => passes.inc({ queue, outcome }),
-    watch: (copies) => {
-      caches = copies;
+    countAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    watch: (ask) => {
+      leader = ask;
     },
   };
 }

@@ -27,7 +27,7 @@ const address = z.string().superRefine((text, context) => {
 
 const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https address" });
 
-export const agentConfigSchema = z.strictObject({
+const settingsSchema = z.strictObject({
   kubeconfig: path
     .describe("How to reach the cluster. Absent: the variable KUBECONFIG, then ~/.kube/config.")
     .optional(),
@@ -143,11 +143,39 @@ export const agentConfigSchema = z.strictObject({
     .max(65_535)
     .describe("Loopback port of /healthz, /readyz and /metrics; 0 takes a free one.")
     .default(0),
+  metricsAddress: z
+    .string()
+    .superRefine((text, context) => {
+      const why = unusableBecause(text);
+      if (why !== undefined) context.addIssue({ code: "custom", message: `is ${why}` });
+    })
+    .describe(
+      "Address of this machine where /metrics listens too, on metricsPort, for a Prometheus elsewhere. Needs metricsTokenFile. Absent: loopback only.",
+    )
+    .optional(),
+  metricsTokenFile: path
+    .describe(
+      "File with the bearer token that whoever asks at metricsAddress must send; read at each request, so that it can be changed.",
+    )
+    .optional(),
   logLevel: z
     .enum(["trace", "debug", "info", "warn", "error", "silent"])
     .describe("The least severe log line that is written.")
     .default("info"),
 });
+
+export const agentConfigSchema = settingsSchema
+  .refine(
+    ({ metricsAddress, metricsTokenFile }) => metricsAddress === undefined || metricsTokenFile !== undefined,
+    {
+      path: ["metricsTokenFile"],
+      message: "is needed with metricsAddress: anybody who reaches that address could ask otherwise",
+    },
+  )
+  .refine(({ metricsAddress, metricsPort }) => metricsAddress === undefined || metricsPort !== 0, {
+    path: ["metricsPort"],
+    message: "must be chosen with metricsAddress: a free port is another one after each start",
+  });
 
 export type AgentConfig = Readonly<z.output<typeof agentConfigSchema>>;
 /** What a file or flags may say; everything is optional there. */

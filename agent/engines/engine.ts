@@ -1,6 +1,7 @@
 /** The port every engine is driven through: found, prepared, probed. One folder and one registry line per engine. */
 import type { Mode, Runtime } from "../../src/api/engine-settings.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
+import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { ErrorCode } from "../../src/errors.ts";
 import type { ExitRecord } from "../process/engine-process.ts";
 
@@ -69,6 +70,11 @@ export interface EngineDriver {
     target: EngineTarget,
     options?: { readonly timeoutMs?: number },
   ) => Promise<LiveAnswer>;
+  /** What the engine tells of its work, for metrics; one short request. Absent where it tells nothing. */
+  readonly gauges?: (
+    target: EngineTarget,
+    options: { readonly timeoutMs: number },
+  ) => Promise<EngineGauges | "unknown">;
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
   readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string) => ExitReason;

@@ -5,7 +5,7 @@ import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { HostReader, MemoryReading } from "../host/host-reader.ts";
-import type { ModelStore } from "../store/types.ts";
+import type { DiskReading, ModelStore } from "../store/types.ts";
 import type { FoundRuntimes, ObservedHost, RuntimeTrouble } from "./host-status.ts";
 
 export interface HostObserverOptions {
@@ -27,7 +27,11 @@ export interface HostObserver {
   readonly observe: () => Promise<ObservedHost>;
   /** The last readings; undefined before the first. */
   readonly latest: () =>
-    | { readonly memory: MemoryReading; readonly gpuBudgetBytes: number | undefined }
+    | {
+        readonly memory: MemoryReading;
+        readonly gpuBudgetBytes: number | undefined;
+        readonly disk: DiskReading | undefined;
+      }
     | undefined;
 }
 
@@ -69,7 +73,8 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     observe: async () => {
       const memory = await reader.memory();
       const gpuBudgetBytes = await budget();
-      last = { memory, gpuBudgetBytes };
+      const diskReading = await disk();
+      last = { memory, gpuBudgetBytes, disk: diskReading };
       const known: HostInfo = { ...(await info()), agentVersion: options.agentVersion };
       return {
         info: known,
@@ -77,7 +82,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         gpuBudgetBytes,
         address: options.address(),
         claimedBytes: options.claimedBytes(),
-        disk: await disk(),
+        disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: await runtimes(),
         models: (await models()).map((model) => ({ ...model })),

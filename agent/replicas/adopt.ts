@@ -5,6 +5,7 @@ import type { RunnerContext } from "./context.ts";
 import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
+import { createReplicaCounts } from "./metrics/counts.ts";
 import { freshRun, type ReplicaState, setFile } from "./state.ts";
 import { claimModel, lookOnDisk } from "./work/fetch.ts";
 import { noteUnreadable, readopt } from "./work/launch.ts";
@@ -40,6 +41,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     model: { at: "unknown" },
     stored: undefined,
     lookedAt: undefined,
+    counts: createReplicaCounts(),
     fetchFailures: 0,
     launch: { at: "untried" },
     launchFailures: 0,

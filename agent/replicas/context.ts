@@ -4,6 +4,7 @@ import type { Moment } from "../../src/replica/desired.ts";
 import type { Timings } from "../../src/replica/timings.ts";
 import type { Admission } from "./admission.ts";
 import type { DesiredFiles } from "./files/desired-files.ts";
+import type { HostCounts } from "./metrics/counts.ts";
 import type { ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
 import type { ReplicaState } from "./state.ts";
@@ -15,6 +16,7 @@ export interface RunnerContext {
   readonly admission: Admission;
   readonly runtimes: Runtimes;
   readonly desiredFiles: DesiredFiles;
+  readonly counts: HostCounts;
   readonly states: Map<string, ReplicaState>;
   readonly signal: AbortSignal;
   readonly wasListed: () => boolean;

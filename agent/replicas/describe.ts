@@ -8,16 +8,24 @@ import { type ReplicaState, refOf } from "./state.ts";
 export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
   const ref = refOf(state);
   const run = state.process?.state();
+  const { file, history, counts } = state;
+  const template = state.desired?.spec.template;
   return {
     uid: state.uid,
     namespace: ref?.namespace ?? "",
     name: ref?.name ?? "",
-    service: state.desired?.spec.template.serviceName ?? state.file?.service ?? "",
+    service: template?.serviceName ?? file?.service ?? "",
     phase: state.plan?.phase ?? "Pending",
     reason: state.plan?.reason ?? "AwaitingFirstList",
-    claimBytes: state.file?.claimBytes ?? 0,
-    restarts: state.history.restarts,
-    ...(state.file === undefined ? {} : { port: state.file.port }),
+    claimBytes: file?.claimBytes ?? 0,
+    restarts: history.restarts,
+    exits: history.exits,
+    counts,
+    runtime: template?.runtime ?? file?.runtime ?? "",
+    revision: file?.revision ?? template?.revision ?? "",
+    ...(file === undefined ? {} : { port: file.port, startedAtMs: file.startedAtMs }),
+    ...(file?.readyAtMs === undefined ? {} : { readyAtMs: file.readyAtMs }),
+    ...(state.run.footprint?.bytes === undefined ? {} : { footprintBytes: state.run.footprint.bytes }),
     ...(run?.at === "running" ? { pid: run.pid } : {}),
   };
 }

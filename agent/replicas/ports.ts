@@ -8,6 +8,7 @@ import type { Timings } from "../../src/replica/timings.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { EngineProcesses } from "../process/engine-process.ts";
 import type { ModelStore } from "../store/types.ts";
+import type { EngineReading, HostCounts, ReplicaCounts } from "./metrics/counts.ts";
 
 /** Where a replica's engine is reached from the cluster. */
 export interface EndpointAddress {
@@ -61,6 +62,16 @@ export interface ReplicaSnapshot {
   readonly reason: string;
   readonly claimBytes: number;
   readonly restarts: number;
+  /** Exits that nobody asked for, by code; kept across restarts of the agent. */
+  readonly exits: Readonly<Record<string, number>>;
+  readonly counts: ReplicaCounts;
+  readonly runtime: string;
+  readonly revision: string;
+  /** What its process really takes, as last measured. */
+  readonly footprintBytes?: number;
+  /** Of the run that is there now, on the wall clock. */
+  readonly startedAtMs?: number;
+  readonly readyAtMs?: number;
   readonly port?: number;
   readonly pid?: number;
 }
@@ -78,6 +89,10 @@ export interface ReplicaRunner {
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
+  /** What was counted since the agent's start. */
+  readonly counts: () => HostCounts;
+  /** Asks the engines that serve for their gauges; each is given up after `timeoutMs`. */
+  readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
   /** What would be done now, as text. */

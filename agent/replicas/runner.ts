@@ -9,6 +9,8 @@ import { applySteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";
 import { describePlan, snapshotOf } from "./describe.ts";
 import { openDesiredFiles } from "./files/desired-files.ts";
+import { createHostCounts } from "./metrics/counts.ts";
+import { readEngines } from "./metrics/engine-gauges.ts";
 import { observe, wantedOf } from "./observe.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { newerOf } from "./report/newest.ts";
@@ -51,6 +53,7 @@ class Runner implements ReplicaRunner {
       }),
       runtimes: createRuntimes({ drivers: ports.drivers, clock, log }),
       desiredFiles: openDesiredFiles(ports.stateDir, log),
+      counts: createHostCounts(),
       states: new Map(),
       wasListed: () => this.#wasListed,
       enqueue: (uid) => this.enqueue(uid),
@@ -108,6 +111,14 @@ class Runner implements ReplicaRunner {
 
   snapshot(): ReturnType<ReplicaRunner["snapshot"]> {
     return [...this.#context.states.values()].map(snapshotOf);
+  }
+
+  counts(): ReturnType<ReplicaRunner["counts"]> {
+    return this.#context.counts;
+  }
+
+  readEngines(timeoutMs: number): ReturnType<ReplicaRunner["readEngines"]> {
+    return readEngines(this.#context, timeoutMs);
   }
 
   claimedBytes(): number {

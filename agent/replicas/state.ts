@@ -22,6 +22,7 @@ import type { StoredModel } from "../store/types.ts";
 import { type EngineFile, recordOf } from "./files/engine-record.ts";
 import type { History } from "./files/history.ts";
 import type { Jobs } from "./jobs.ts";
+import type { ReplicaCounts } from "./metrics/counts.ts";
 
 /** Facts that belong to one run and are void with its end. */
 export interface RunFacts {
@@ -49,6 +50,7 @@ export interface ReplicaState {
   readonly uid: string;
   readonly dir: string;
   readonly jobs: Jobs;
+  readonly counts: ReplicaCounts;
   /** The newest the API server showed, or what was on disk. */
   desired: InferenceReplica | undefined;
   /** False while `desired` comes from disk: then its status is not known and none is written. */

@@ -1,65 +1,42 @@
-/** The agent's own metrics, read from its state when somebody asks. */
-import type { ReplicaSnapshot } from "../replicas/ports.ts";
-
-export interface MetricsFacts {
-  readonly hostName: string;
-  readonly version: string;
-  readonly replicas: readonly ReplicaSnapshot[];
-  readonly claimedBytes: number;
-  readonly budgetBytes: number | undefined;
-  readonly isNameOurs: boolean;
-  readonly isSynced: boolean;
-  /** Since the replica watch last gave a sign of life. */
-  readonly watchAgeMs: number | undefined;
-}
+/** The agent's metrics, made when somebody asks: from state that is kept anyway, and from the engines themselves. */
+import { registerFamilies } from "../../src/metrics/registry.ts";
+import type { MetricsSource } from "./facts.ts";
+import type { Scrape } from "./families/scrape.ts";
+import { agentMetrics } from "./families.ts";
 
 export interface Metrics {
   readonly contentType: string;
   readonly text: () => Promise<string>;
 }
 
+/** An engine answers in milliseconds or not at all; the scrape is never held up for longer. */
+const ENGINES_MS = 800;
+
 /** Loads prom-client on first use: an agent that nobody scrapes does not pay for it. */
-export async function createMetrics(facts: () => MetricsFacts): Promise<Metrics> {
-  const { Gauge, Registry, collectDefaultMetrics } = await import("prom-client");
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry, prefix: "metalbridge_agent_" });
-  const gauge = (name: string, help: string, labelNames: string[] = []) =>
-    new Gauge({ name: `metalbridge_${name}`, help, labelNames, registers: [registry] });
-  const info = gauge("agent_info", "The agent; always 1.", ["host", "version"]);
-  const leased = gauge("agent_host_name_held", "1 while this agent holds the Lease of its host name.");
-  const synced = gauge(
-    "agent_replicas_synced",
-    "1 while the local copy of this host's replicas is complete.",
-  );
-  const age = gauge("agent_watch_age_seconds", "Seconds since the replica watch last gave a sign of life.");
-  const claimed = gauge("host_claimed_bytes", "Memory claimed by all replicas of this host.");
-  const budget = gauge("host_budget_bytes", "Memory that replicas of this host may claim together.");
-  const phases = gauge("replicas", "Replicas of this host by phase.", ["phase"]);
-  const restarts = gauge("replica_restarts", "How often the engine ended unasked.", [
-    "namespace",
-    "service",
-    "replica",
-  ]);
+export async function createMetrics({ facts, readEngines }: MetricsSource): Promise<Metrics> {
+  const { Registry } = await import("prom-client");
+  let running: Promise<string> | undefined;
+  const scrape = async (): Promise<string> => {
+    const engines = await readEngines(ENGINES_MS);
+    const { user, system } = process.cpuUsage();
+    const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
+    const cpuSeconds = (user + system) / 1e6;
+    const now = facts();
+    const startedAtSeconds = now.startedAtMs / 1_000;
+    const own = { cpuSeconds, residentBytes, heapUsedBytes, startedAtSeconds };
+    const found: Scrape = { ...now, engines, process: own };
+    const registry = new Registry();
+    registerFamilies(registry, agentMetrics, found);
+    return registry.metrics();
+  };
   return {
-    contentType: registry.contentType,
+    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+    // Scrapes that overlap share one look at the engines.
     text: () => {
-      const now = facts();
-      // Series of what is gone must go with it.
-      for (const each of [info, age, budget, phases, restarts]) each.reset();
-      info.set({ host: now.hostName, version: now.version }, 1);
-      leased.set(now.isNameOurs ? 1 : 0);
-      synced.set(now.isSynced ? 1 : 0);
-      if (now.watchAgeMs !== undefined) age.set(now.watchAgeMs / 1000);
-      claimed.set(now.claimedBytes);
-      if (now.budgetBytes !== undefined) budget.set(now.budgetBytes);
-      for (const replica of now.replicas) {
-        phases.inc({ phase: replica.phase });
-        restarts.set(
-          { namespace: replica.namespace, service: replica.service, replica: replica.name },
-          replica.restarts,
-        );
-      }
-      return registry.metrics();
+      running ??= scrape().finally(() => {
+        running = undefined;
+      });
+      return running;
     },
   };
 }

@@ -77,7 +77,9 @@ function createFetcher(
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { allowLoopback = false, allowPrivate = false } = options;
   const rules = { allowLoopback, allowPrivate, allowedHosts, ...limits };
-  const fetchContent = createFetchContent(layout, { clock, log, rules, ...limits, boot }, admission);
+  const { onReceived } = options;
+  const settings = { clock, log, rules, ...limits, boot, onReceived };
+  const fetchContent = createFetchContent(layout, settings, admission);
   return { layout, refs, clock, log, rules, limits, hfEndpoint, hfToken, fetchContent };
 }
 

@@ -119,6 +119,8 @@ export interface StoreOptions {
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
   readonly quotaBytes?: number | undefined;
+  /** Told of bytes as they arrive from a source; what a resumed part had already does not count. */
+  readonly onReceived?: (bytes: number) => void;
   /** Left free on the disk by every download. */
   readonly reserveBytes: number;
   readonly limits?: Partial<StoreLimits>;

@@ -23,6 +23,8 @@ export interface Queue<K extends string> {
   readonly enqueueAfter: (key: K, delayMs: number) => void;
   /** Keys that are waiting, planned or in work. */
   readonly size: () => number;
+  /** Keys that are due or in work. */
+  readonly depth: () => number;
 }
 
 interface Entry {
@@ -44,6 +46,7 @@ export function createQueue<K extends string>(options: QueueOptions<K>): Queue<K
     enqueue: (key) => queue.enqueue(key),
     enqueueAfter: (key, delayMs) => queue.enqueueAfter(key, delayMs),
     size: () => queue.size,
+    depth: () => queue.depth,
   };
 }
 
@@ -62,6 +65,10 @@ class WorkQueue<K extends string> {
 
   get size(): number {
     return this.#entries.size;
+  }
+
+  get depth(): number {
+    return this.#ready.size + this.#running;
   }
 
   enqueue(key: K): void {

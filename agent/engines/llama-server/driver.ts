@@ -6,7 +6,14 @@ import { classifyExit, findDegraded } from "../../../src/engines/llama-server/ex
 import { MetalbridgeError } from "../../../src/errors.ts";
 import type { EngineDriver, EngineLaunch, PreparedEngine } from "../engine.ts";
 import { isLoopback } from "../ports.ts";
-import { probeHealth, probeLive, probeRequest, readContextPerSlot, readGauges } from "./probe.ts";
+import {
+  probeHealth,
+  probeLive,
+  probeRequest,
+  readContextPerSlot,
+  readEngineGauges,
+  readGauges,
+} from "./probe.ts";
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -31,6 +38,7 @@ export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
       return gauges === "unknown" ? gauges : gauges.running + gauges.deferred;
     },
     probeLive,
+    gauges: readEngineGauges,
     facts: async (target) => {
       const contextPerSlot = await readContextPerSlot(target);
       return contextPerSlot === undefined ? {} : { contextPerSlot };

@@ -1,6 +1,7 @@
 /** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
 import { z } from "zod";
-import { type Gauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
+import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
+import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
 import type { EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
 import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
@@ -77,6 +78,16 @@ export async function readGauges(target: EngineTarget): Promise<Gauges | "unknow
   const reply = await get(target, "/metrics");
   if ("failed" in reply || reply.status !== 200) return "unknown";
   return parseGauges(reply.body) ?? "unknown";
+}
+
+/** Wakes no sleeping engine. */
+export async function readEngineGauges(
+  target: EngineTarget,
+  { timeoutMs }: { readonly timeoutMs: number },
+): Promise<EngineGauges | "unknown"> {
+  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs });
+  if ("failed" in reply || reply.status !== 200) return "unknown";
+  return parseEngineGauges(reply.body) ?? "unknown";
 }
 
 const propsSchema = z.object({ default_generation_settings: z.object({ n_ctx: z.int().positive() }) });

@@ -24,13 +24,15 @@ const historySchema = z.object({
   recordedRunId: z.string().optional(),
   hopelessWith: z.string().optional(),
   lastExit: exitSchema.optional(),
+  /** How often it ended unasked, by code. */
+  exits: z.record(z.string(), z.number().int().min(0)).default({}),
   transitions: z.array(transitionSchema).default([]),
 });
 
 export type History = z.output<typeof historySchema>;
 export type HistoryExit = z.output<typeof exitSchema>;
 
-const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0, transitions: [] };
+const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0, exits: {}, transitions: [] };
 
 /** Nothing here is needed for safety, so what cannot be read counts as empty. */
 export function readHistory(dir: string): History {

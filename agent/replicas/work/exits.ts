@@ -8,6 +8,7 @@ import type { ExitRecord } from "../../process/engine-process.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { type HistoryExit, writeHistory } from "../files/history.ts";
+import { countDrain } from "../metrics/counts.ts";
 import { freshRun, type ReplicaState, setFile } from "../state.ts";
 
 const TAIL_BYTES = 4_000;
@@ -44,6 +45,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
     ...(hopelessWith === undefined ? {} : { hopelessWith }),
     restarts: kept.restarts + 1,
     crashesInARow,
+    exits: { ...kept.exits, [lastExit.reason]: (kept.exits[lastExit.reason] ?? 0) + 1 },
     recordedRunId: file.runId,
     backoffUntilMs: clock.nowMs() + delayMs,
     lastExit,
@@ -86,6 +88,7 @@ function endedBecause(because: string | undefined): string {
 
 /** Nothing of the run is left: its record goes, and its memory with it. */
 export function forgetRun(state: ReplicaState, context: RunnerContext): void {
+  noteDrain(state, context);
   state.process?.close();
   state.process = undefined;
   removeEngineFile(state.dir);
@@ -94,6 +97,15 @@ export function forgetRun(state: ReplicaState, context: RunnerContext): void {
   state.model = { at: "unknown" };
   state.launch = { at: "untried" };
   context.admission.release(state.uid);
+}
+
+/** A stop that was asked for, from then until nothing was left. */
+function noteDrain({ record, run }: ReplicaState, context: RunnerContext): void {
+  const stop = record?.stop;
+  if (stop === undefined || isForced(stop.why)) return;
+  const { termAt } = run.signals;
+  const outcome = termAt === undefined ? "ended" : termAt >= stop.deadlineAt ? "deadline" : "quiet";
+  countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
 }
 
 /** Nothing of the replica is left: its files go too. */

@@ -127,9 +127,11 @@ function failed(state: ReplicaState, error: unknown, context: RunnerContext): Mo
     context.ports.clock.monotonicMs() + fetchRetryMs(context.timings, state.fetchFailures, context.random());
   if (error instanceof MetalbridgeError) {
     const { code } = error;
+    context.counts.fetchFailures.add({ reason: code });
     context.log.warn({ code, uid: state.uid, message: error.message }, "weights not available");
     return { at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt };
   }
+  context.counts.fetchFailures.add({ reason: "ReplicaStepFailed" });
   context.log.error({ err: error, uid: state.uid }, "fetching failed unexpectedly");
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
   return { at: "failed", code: "ReplicaStepFailed", message, transient: true, retryAt };

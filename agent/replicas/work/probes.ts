@@ -4,6 +4,7 @@ import { nextBeat } from "../../../src/replica/timings.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
+import { countProbe } from "../metrics/counts.ts";
 import { type ReplicaState, setFile } from "../state.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
@@ -17,6 +18,7 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutSeconds = state.desired?.spec.probes.timeoutSeconds;
   const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   state.jobs.run("health", async () => {
+    const askedAt = context.ports.clock.monotonicMs();
     const asksGauges = isGaugeLookDue(state, context);
     const asked = asksGauges
       ? probe.driver.probeLive(probe.target, { timeoutMs })
@@ -28,6 +30,10 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     if (!isSameRun(state, probe)) return true;
     const before = state.run;
     const wasCalm = isCalm(before);
+    if (isServing(state)) {
+      const tookMs = context.ports.clock.monotonicMs() - askedAt;
+      countProbe(state.counts, "health", tookMs, health !== "healthy");
+    }
     noteHealth(state, context, health);
     if (asksGauges) noteProgress(state, context, progress);
     if (isServing(state)) await lookAtLog(state, context, probe.driver);
@@ -97,8 +103,10 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
   if (probe === undefined) return;
   state.jobs.run("request", async () => {
     const logSeenTo = logBytes(state.dir);
+    const askedAt = context.ports.clock.monotonicMs();
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
     if (!isSameRun(state, probe)) return true;
+    countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
     const before = state.run.request;
     if (answer === "ok") {
       state.run.request = { at: "ok" };

@@ -3,6 +3,7 @@ import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { judge, weigh } from "../../../src/replica/evidence/suspicion.ts";
 import type { RunnerContext } from "../context.ts";
+import { countProbe } from "../metrics/counts.ts";
 import { type ReplicaState, refOf } from "../state.ts";
 import { isSameRun, probeOf } from "./question.ts";
 
@@ -17,6 +18,7 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
     const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
     if (!isSameRun(state, probe)) return true;
     const now = clock.monotonicMs();
+    countProbe(state.counts, "request", now - at, answer !== "ok");
     const verdict = weigh(answer, { at, isLate: now - at >= timeoutMs, before, after: state.run.work });
     state.run.suspicion = judge(state.run.suspicion, verdict, now);
     context.log.warn({ uid: state.uid, answer, verdict }, "a real request after errors in the engine's log");

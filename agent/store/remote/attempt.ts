@@ -89,6 +89,7 @@ async function receiveBody(
       hash: opened.hash,
       checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, response.headers["content-type"]),
       onBlock: async (bytes) => {
+        context.onReceived?.(bytes - written);
         written = bytes;
         context.onProgress(startsAt + bytes, totalBytes);
         if (bytes < admitAt) return;

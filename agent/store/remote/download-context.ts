@@ -21,6 +21,8 @@ export interface DownloadContext {
   readonly boot: string;
   readonly secretHeaders: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  /** Bytes that were really received. */
+  readonly onReceived?: ((bytes: number) => void) | undefined;
   readonly onProgress: (bytes: number, totalBytes: number | undefined) => void;
   /** Throws DiskFull when `neededBytes` more do not fit. */
   readonly admit: (neededBytes: number) => Promise<void>;

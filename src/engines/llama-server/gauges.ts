@@ -1,4 +1,5 @@
 /** The numbers of llama-server's `/metrics` that tell whether it works and whether it moves. */
+import type { EngineGauges } from "../engine-gauges.ts";
 
 export interface Gauges {
   readonly running: number;
@@ -11,17 +12,42 @@ export interface Gauges {
 
 /** Undefined unless both gauges of work in flight are there: half an answer is not "idle". */
 export function parseGauges(metricsText: string): Gauges | undefined {
-  const values = new Map<string, number>();
-  for (const line of metricsText.split("\n")) {
-    const match = /^llamacpp:([a-z_]+)(?:\{[^}]*\})? (\S+)/.exec(line);
-    if (match?.[1] !== undefined) values.set(match[1], Number(match[2]));
-  }
+  const values = readValues(metricsText);
   const running = count(values, "requests_processing");
   const deferred = count(values, "requests_deferred");
   if (running === undefined || deferred === undefined) return undefined;
   const tokens = (count(values, "prompt_tokens_total") ?? 0) + (count(values, "tokens_predicted_total") ?? 0);
   const decodeTotal = count(values, "n_decode_total");
   return { running, deferred, tokensTotal: tokens, ...(decodeTotal === undefined ? {} : { decodeTotal }) };
+}
+
+/** All that is passed on to whoever collects metrics. Undefined for what is no answer of llama-server. */
+export function parseEngineGauges(metricsText: string): EngineGauges | undefined {
+  const values = readValues(metricsText);
+  if (values.size === 0) return undefined;
+  const of = (name: string): number | undefined => count(values, name);
+  return {
+    running: of("requests_processing"),
+    waiting: of("requests_deferred"),
+    promptTokens: of("prompt_tokens_total"),
+    cachedPromptTokens: of("prompt_tokens_cached_total"),
+    generatedTokens: of("tokens_predicted_total"),
+    promptSeconds: of("prompt_seconds_total"),
+    generationSeconds: of("tokens_predicted_seconds_total"),
+    draftTokens: of("spec_decode_num_draft_tokens_total"),
+    acceptedDraftTokens: of("spec_decode_num_accepted_tokens_total"),
+    // Builds of 2025 told it; later ones do not.
+    kvUseRatio: of("kv_cache_usage_ratio"),
+  };
+}
+
+function readValues(metricsText: string): Map<string, number> {
+  const values = new Map<string, number>();
+  for (const line of metricsText.split("\n")) {
+    const match = /^llamacpp:([a-z_]+)(?:\{[^}]*\})? (\S+)/.exec(line);
+    if (match?.[1] !== undefined) values.set(match[1], Number(match[2]));
+  }
+  return values;
 }
 
 function count(values: ReadonlyMap<string, number>, name: string): number | undefined {

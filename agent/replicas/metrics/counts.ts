@@ -1,0 +1,63 @@
+/** What is counted of replicas from the agent's start, as plain numbers: nobody has to ask for it to be right later. */
+import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
+import type { Histogram } from "../../../src/metrics/family.ts";
+import { createHistogram, observe } from "../../../src/metrics/histogram.ts";
+import { createTally, type Tally } from "../../../src/metrics/tally.ts";
+
+/** `health` asks whether it answers, `request` for one real token. */
+type ProbeKind = "health" | "request";
+
+/** One replica's, for as long as it exists. */
+export interface ReplicaCounts {
+  readonly probes: Readonly<Record<ProbeKind, { readonly seconds: Histogram; failures: number }>>;
+}
+
+/** `quiet`: no request was left. `deadline`: drainSeconds were over. `ended`: the engine went by itself meanwhile. */
+export type DrainOutcome = "quiet" | "deadline" | "ended";
+
+/** Of all replicas together, those that are gone included. */
+export interface HostCounts {
+  readonly drains: Readonly<Record<DrainOutcome, Histogram>>;
+  readonly fetchFailures: Tally;
+}
+
+/** What one engine answered when it was asked for its gauges. */
+export interface EngineReading {
+  readonly uid: string;
+  readonly gauges: EngineGauges | "unknown";
+}
+
+/** Engines answer probes in milliseconds; a first request may take as long as reading the weights from disk. */
+const HEALTH_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5] as const;
+const REQUEST_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60] as const;
+const DRAIN_SECONDS = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600] as const;
+
+export function createReplicaCounts(): ReplicaCounts {
+  return {
+    probes: {
+      health: { seconds: createHistogram(HEALTH_SECONDS), failures: 0 },
+      request: { seconds: createHistogram(REQUEST_SECONDS), failures: 0 },
+    },
+  };
+}
+
+export function createHostCounts(): HostCounts {
+  return {
+    drains: {
+      quiet: createHistogram(DRAIN_SECONDS),
+      deadline: createHistogram(DRAIN_SECONDS),
+      ended: createHistogram(DRAIN_SECONDS),
+    },
+    fetchFailures: createTally(),
+  };
+}
+
+export function countProbe(counts: ReplicaCounts, kind: ProbeKind, tookMs: number, isFailed: boolean): void {
+  const probe = counts.probes[kind];
+  observe(probe.seconds, tookMs / 1_000);
+  if (isFailed) probe.failures += 1;
+}
+
+export function countDrain(counts: HostCounts, outcome: DrainOutcome, tookMs: number): void {
+  observe(counts.drains[outcome], tookMs / 1_000);
+}

@@ -1,0 +1,35 @@
+/** Asks every engine for its gauges, all at once and for a bounded time: a scrape must not wait for a dead one. */
+import type { RunnerContext } from "../context.ts";
+import type { ReplicaState } from "../state.ts";
+import { type Probe, probeOf, within } from "../work/question.ts";
+import type { EngineReading } from "./counts.ts";
+
+/** Engines that run but cannot be read are "unknown"; those that tell nothing at all are left out. */
+export function readEngines(context: RunnerContext, timeoutMs: number): Promise<readonly EngineReading[]> {
+  const readings: Promise<EngineReading>[] = [];
+  for (const state of context.states.values()) {
+    const probe = readable(state, context);
+    if (probe !== undefined) readings.push(read(state, probe, context, timeoutMs));
+  }
+  return Promise.all(readings);
+}
+
+/** While it loads the weights it has nothing to tell. */
+function readable(state: ReplicaState, context: RunnerContext): Probe | undefined {
+  const isUp = state.process?.state().at === "running" && state.file?.readyAtMs !== undefined;
+  const probe = isUp ? probeOf(state, context) : undefined;
+  return probe?.driver.gauges === undefined ? undefined : probe;
+}
+
+async function read(
+  state: ReplicaState,
+  { driver, target }: Probe,
+  context: RunnerContext,
+  timeoutMs: number,
+): Promise<EngineReading> {
+  const { uid } = state;
+  // Its probes have just found that it does not answer.
+  if (state.run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
+  const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
+  return { uid, gauges: await within(timeoutMs, context, asked, "unknown") };
+}

@@ -1,0 +1,16 @@
+/** Every metric of the agent, in the order in which it is shown. */
+import type { Family } from "../../src/metrics/family.ts";
+import { processFamilies } from "../../src/metrics/process.ts";
+import { agentFamilies } from "./families/agent.ts";
+import { engineFamilies } from "./families/engine.ts";
+import { hostFamilies } from "./families/host.ts";
+import { replicaFamilies } from "./families/replica.ts";
+import type { Scrape } from "./families/scrape.ts";
+
+export const agentMetrics: readonly Family<Scrape>[] = [
+  ...agentFamilies,
+  ...hostFamilies,
+  ...replicaFamilies,
+  ...engineFamilies,
+  ...processFamilies,
+];

@@ -1,0 +1,75 @@
+/** The agent itself. */
+import { type Family, flag, known } from "../../../src/metrics/family.ts";
+import type { DrainOutcome } from "../../replicas/metrics/counts.ts";
+import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
+
+const OUTCOMES: readonly DrainOutcome[] = ["quiet", "deadline", "ended"];
+
+export const agentFamilies: readonly Family<Scrape>[] = [
+  {
+    name: "metalbridge_agent_info",
+    type: "gauge",
+    help: "The agent's version; always 1.",
+    labels: [...HOST_LABELS, "version"],
+    read: (scrape) => flag(true, { ...hostLabels(scrape), version: scrape.version }),
+  },
+  {
+    name: "metalbridge_agent_lease_held",
+    type: "gauge",
+    help: "1 while this agent holds the Lease of its host name.",
+    labels: HOST_LABELS,
+    read: (scrape) => flag(scrape.isNameOurs, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_agent_replicas_synced",
+    type: "gauge",
+    help: "1 while the local copy of this host's replicas is complete.",
+    labels: HOST_LABELS,
+    read: (scrape) => flag(scrape.isSynced, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_agent_watch_age_seconds",
+    type: "gauge",
+    help: "Time since the replica watch last gave a sign of life; bookmarks come about once a minute.",
+    labels: HOST_LABELS,
+    read: (scrape) =>
+      known(scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_agent_api_requests_total",
+    type: "counter",
+    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 where no answer came.",
+    labels: [...HOST_LABELS, "verb", "code"],
+    read: function* (scrape) {
+      for (const { labels, value } of scrape.apiRequests.samples())
+        yield { labels: { ...hostLabels(scrape), ...labels }, value };
+    },
+  },
+  {
+    name: "metalbridge_agent_drain_duration_seconds",
+    type: "histogram",
+    help: "Stops that were asked for, from the request until nothing of the engine was left; outcome quiet: no request was left, deadline: drainSeconds were over, ended: the engine went by itself.",
+    labels: [...HOST_LABELS, "outcome"],
+    read: function* (scrape) {
+      for (const outcome of OUTCOMES)
+        yield { labels: { ...hostLabels(scrape), outcome }, histogram: scrape.counts.drains[outcome] };
+    },
+  },
+  {
+    name: "metalbridge_agent_download_bytes_total",
+    type: "counter",
+    help: "Bytes of models received from their sources.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.downloadedBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_agent_fetch_failures_total",
+    type: "counter",
+    help: "Times that a replica's weights could not be brought to disk, by error code.",
+    labels: [...HOST_LABELS, "reason"],
+    read: function* (scrape) {
+      for (const { labels, value } of scrape.counts.fetchFailures.samples())
+        yield { labels: { ...hostLabels(scrape), ...labels }, value };
+    },
+  },
+];

@@ -1,0 +1,78 @@
+/** The machine that the agent runs on. Readings that failed are absent, never zero. */
+import { type Family, known, stateSet } from "../../../src/metrics/family.ts";
+import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
+
+const PRESSURE_LEVELS = ["Normal", "Warning", "Critical", "Unknown"] as const;
+
+export const hostFamilies: readonly Family<Scrape>[] = [
+  {
+    name: "metalbridge_host_memory_claimed_bytes",
+    type: "gauge",
+    help: "Memory claimed by all replicas of this host together.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.claimedBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_memory_budget_bytes",
+    type: "gauge",
+    help: "Memory that replicas of this host may claim together: its GPU budget less systemReserve.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.budgetBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_memory_size_bytes",
+    type: "gauge",
+    help: "Installed memory.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.memory?.totalBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_memory_available_bytes",
+    type: "gauge",
+    help: "Memory that could be given to programs now.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.memory?.availableBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_swap_used_bytes",
+    type: "gauge",
+    help: "Swap space in use.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.memory?.swapUsedBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_memory_pressure",
+    type: "gauge",
+    help: "1 for the level of memory pressure that holds, 0 for the others.",
+    labels: [...HOST_LABELS, "level"],
+    read: (scrape) => stateSet(hostLabels(scrape), "level", PRESSURE_LEVELS, scrape.memory?.pressure),
+  },
+  {
+    name: "metalbridge_host_disk_size_bytes",
+    type: "gauge",
+    help: "Size of the volume that holds the model store.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.disk?.totalBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_disk_free_bytes",
+    type: "gauge",
+    help: "Free space on the volume that holds the model store.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.disk?.freeBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_disk_reserve_bytes",
+    type: "gauge",
+    help: "Free space that downloads leave.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.diskReserveBytes, hostLabels(scrape)),
+  },
+  {
+    name: "metalbridge_host_models_bytes",
+    type: "gauge",
+    help: "Space that stored models take.",
+    labels: HOST_LABELS,
+    read: (scrape) => known(scrape.disk?.storeBytes, hostLabels(scrape)),
+  },
+];

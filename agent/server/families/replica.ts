@@ -1,0 +1,116 @@
+/** One replica as its agent sees it. Series end with the object. */
+import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
+import { type Family, flag, known, type Labels, type Sample, stateSet } from "../../../src/metrics/family.ts";
+import type { ReplicaSnapshot } from "../../replicas/ports.ts";
+import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
+
+const PROBES = ["health", "request"] as const;
+
+function each(
+  read: (replica: ReplicaSnapshot, labels: Labels) => Iterable<Sample>,
+): (scrape: Scrape) => Iterable<Sample> {
+  return function* (scrape) {
+    for (const [replica, labels] of namedReplicas(scrape)) yield* read(replica, labels);
+  };
+}
+
+export const replicaFamilies: readonly Family<Scrape>[] = [
+  {
+    name: "metalbridge_replica_info",
+    type: "gauge",
+    help: "Engine and revision of a replica; always 1.",
+    labels: [...REPLICA_LABELS, "runtime", "revision"],
+    read: each(({ runtime, revision }, labels) => flag(true, { ...labels, runtime, revision })),
+  },
+  {
+    name: "metalbridge_replica_phase",
+    type: "gauge",
+    help: "1 for the phase that the replica is in, 0 for the others.",
+    labels: [...REPLICA_LABELS, "phase"],
+    read: each(({ phase }, labels) => stateSet(labels, "phase", REPLICA_PHASES, phase)),
+  },
+  {
+    name: "metalbridge_replica_reason",
+    type: "gauge",
+    help: "The code that goes with the phase, as in status.reason; always 1.",
+    labels: [...REPLICA_LABELS, "reason"],
+    read: each(({ reason }, labels) => flag(true, { ...labels, reason })),
+  },
+  {
+    name: "metalbridge_replica_restarts_total",
+    type: "counter",
+    help: "How often the engine ended unasked; kept across restarts of the agent.",
+    labels: REPLICA_LABELS,
+    read: each(({ restarts }, labels) => known(restarts, labels)),
+  },
+  {
+    name: "metalbridge_replica_exits_total",
+    type: "counter",
+    help: "How often the engine ended unasked, by error code; kept across restarts of the agent.",
+    labels: [...REPLICA_LABELS, "reason"],
+    read: each(function* ({ exits }, labels) {
+      for (const [reason, value] of Object.entries(exits)) yield { labels: { ...labels, reason }, value };
+    }),
+  },
+  {
+    name: "metalbridge_replica_memory_claim_bytes",
+    type: "gauge",
+    help: "Memory reserved for the replica; 0 while nothing is.",
+    labels: REPLICA_LABELS,
+    read: each(({ claimBytes }, labels) => known(claimBytes, labels)),
+  },
+  {
+    name: "metalbridge_replica_memory_footprint_bytes",
+    type: "gauge",
+    help: "Memory that the engine's process really takes, as last measured (about every 5 minutes).",
+    labels: REPLICA_LABELS,
+    read: each(({ footprintBytes }, labels) => known(footprintBytes, labels)),
+  },
+  {
+    name: "metalbridge_replica_start_time_seconds",
+    type: "gauge",
+    help: "When the running engine was started, in seconds since 1970.",
+    labels: REPLICA_LABELS,
+    read: each(({ startedAtMs }, labels) => known(seconds(startedAtMs), labels)),
+  },
+  {
+    name: "metalbridge_replica_start_duration_seconds",
+    type: "gauge",
+    help: "How long the running engine took from its start until it was ready.",
+    labels: REPLICA_LABELS,
+    read: each(({ startedAtMs, readyAtMs }, labels) =>
+      known(
+        startedAtMs === undefined || readyAtMs === undefined
+          ? undefined
+          : seconds(Math.max(0, readyAtMs - startedAtMs)),
+        labels,
+      ),
+    ),
+  },
+  {
+    name: "metalbridge_replica_probe_duration_seconds",
+    type: "histogram",
+    help: "Answer times of probes; probe health asks whether a serving engine answers, request asks it for one real token.",
+    labels: [...REPLICA_LABELS, "probe"],
+    read: function* (scrape) {
+      for (const [{ counts }, labels] of namedReplicas(scrape)) {
+        for (const probe of PROBES)
+          yield { labels: { ...labels, probe }, histogram: counts.probes[probe].seconds };
+      }
+    },
+  },
+  {
+    name: "metalbridge_replica_probe_failures_total",
+    type: "counter",
+    help: "Probes that failed or came too late, by probe.",
+    labels: [...REPLICA_LABELS, "probe"],
+    read: each(function* ({ counts }, labels) {
+      for (const probe of PROBES)
+        yield { labels: { ...labels, probe }, value: counts.probes[probe].failures };
+    }),
+  },
+];
+
+function seconds(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : ms / 1_000;
+}

@@ -1,0 +1,104 @@
+import { expect, test } from "vitest";
+import { problemsOf } from "../../test/metrics/conventions.ts";
+import { parseExposition } from "../../test/metrics/exposition.ts";
+import type { MetricsFacts, MetricsSource } from "./facts.ts";
+import { agentMetrics } from "./families.ts";
+import { someEngine, someFacts, someReplica } from "./fixtures/facts.ts";
+import { createMetrics } from "./metrics.ts";
+
+async function scrape(change: Partial<MetricsFacts> = {}, engines = [someEngine()]) {
+  const source: MetricsSource = { facts: () => someFacts(change), readEngines: async () => engines };
+  return parseExposition(await (await createMetrics(source)).text());
+}
+
+test("every family is shown, right in form, with the labels it declares", async () => {
+  const shown = await scrape();
+  expect([...shown.keys()]).toEqual(agentMetrics.map(({ name }) => name));
+  for (const { name, labels = [], type } of agentMetrics) {
+    const family = shown.get(name);
+    expect(family, name).toMatchObject({ type });
+    expect(family?.samples.length, name).toBeGreaterThan(0);
+    for (const sample of family?.samples ?? []) {
+      const { le: _, ...own } = sample.labels;
+      expect(Object.keys(own).sort(), name).toEqual([...labels].sort());
+    }
+  }
+});
+
+test("names, units and help texts keep to the conventions", () => {
+  expect(agentMetrics.flatMap(problemsOf)).toEqual([]);
+});
+
+test("one series per replica and phase, of which one is 1", async () => {
+  const phases = (await scrape()).get("metalbridge_replica_phase")?.samples ?? [];
+  expect(phases).toHaveLength(11);
+  expect(phases.filter(({ value }) => value === 1).map(({ labels }) => labels.phase)).toEqual(["Ready"]);
+});
+
+test("what could not be read is absent, not zero", async () => {
+  const shown = await scrape(
+    { budgetBytes: undefined, memory: { pressure: "Unknown" }, disk: undefined, watchAgeMs: undefined },
+    [someEngine({ gauges: "unknown" })],
+  );
+  const count = (name: string) => shown.get(name)?.samples.length;
+  for (const name of [
+    "metalbridge_host_memory_budget_bytes",
+    "metalbridge_host_memory_available_bytes",
+    "metalbridge_host_disk_free_bytes",
+    "metalbridge_agent_watch_age_seconds",
+    "metalbridge_engine_requests_running",
+    "metalbridge_engine_generated_tokens_total",
+  ]) {
+    expect(count(name), name).toBe(0);
+  }
+  expect(shown.get("metalbridge_engine_up")?.samples).toMatchObject([{ value: 0 }]);
+});
+
+test("an engine that does not tell one thing shows the others", async () => {
+  const shown = await scrape({}, [{ uid: "uid-0", gauges: { running: 1, waiting: 0 } }]);
+  expect(shown.get("metalbridge_engine_requests_running")?.samples).toMatchObject([{ value: 1 }]);
+  expect(shown.get("metalbridge_engine_requests_waiting")?.samples).toMatchObject([{ value: 0 }]);
+  expect(shown.get("metalbridge_engine_kv_cache_usage_ratio")?.samples).toEqual([]);
+});
+
+test("a replica that is gone leaves no series, whatever it once showed", async () => {
+  let replicas = [someReplica(), someReplica({ uid: "uid-1", name: "chat-1-def" })];
+  const facts = () => someFacts({ replicas });
+  const metrics = await createMetrics({ facts, readEngines: async () => [someEngine()] });
+  expect(await metrics.text()).toContain('replica="chat-0-abc"');
+  replicas = replicas.slice(1);
+  const after = await metrics.text();
+  expect(after).not.toContain("chat-0-abc");
+  expect(after).toContain('replica="chat-1-def"');
+});
+
+test("a new object of the name of one that is still ending does not make series twice", async () => {
+  const shown = await scrape({
+    replicas: [
+      someReplica(),
+      someReplica({ uid: "uid-1", phase: "Draining" }),
+      someReplica({ uid: "uid-2", name: "" }),
+    ],
+  });
+  expect(shown.get("metalbridge_replica_restarts_total")?.samples).toHaveLength(1);
+});
+
+test("label values may hold anything", async () => {
+  const revision = 'a"b\\c\nd';
+  const shown = await scrape({ replicas: [someReplica({ revision })] });
+  expect(shown.get("metalbridge_replica_info")?.samples[0]?.labels.revision).toBe(revision);
+});
+
+test("scrapes that overlap share one look at the engines; the next one looks again", async () => {
+  let looks = 0;
+  const readEngines = async () => {
+    looks += 1;
+    return [];
+  };
+  const metrics = await createMetrics({ facts: someFacts, readEngines });
+  const [one, two] = await Promise.all([metrics.text(), metrics.text()]);
+  expect(one).toBe(two);
+  expect(looks).toBe(1);
+  await metrics.text();
+  expect(looks).toBe(2);
+});

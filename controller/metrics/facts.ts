@@ -1,0 +1,41 @@
+/** What the controller's metrics are made of. */
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Histogram } from "../../src/metrics/family.ts";
+import type { ProcessFacts } from "../../src/metrics/process.ts";
+import type { Tally } from "../../src/metrics/tally.ts";
+
+/** The passes over the keys of one queue. */
+export interface Passes {
+  readonly seconds: Histogram;
+  failures: number;
+}
+
+export interface Watch {
+  readonly kind: string;
+  /** Since its last event, bookmark or list; undefined before the first. */
+  readonly ageMs: number | undefined;
+  readonly interruptions: number;
+}
+
+/** What a leader knows; nobody else has copies to tell of. */
+export interface LeaderFacts {
+  readonly services: readonly InferenceService[];
+  readonly replicas: readonly InferenceReplica[];
+  readonly hosts: readonly Host[];
+  readonly watches: readonly Watch[];
+  /** Services that wait for capacity. */
+  readonly waiting: number;
+  /** Keys that are due or in work, by queue. */
+  readonly depths: Readonly<Record<string, number>>;
+}
+
+export interface ControllerFacts {
+  readonly isLeading: boolean;
+  /** By queue, from the start of the process. */
+  readonly passes: ReadonlyMap<string, Passes>;
+  readonly apiRequests: Tally;
+  readonly leader: LeaderFacts | undefined;
+  readonly process: ProcessFacts;
+}

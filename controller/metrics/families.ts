@@ -1,0 +1,14 @@
+/** Every metric of the controller, in the order in which it is shown. */
+import type { Family } from "../../src/metrics/family.ts";
+import { processFamilies } from "../../src/metrics/process.ts";
+import type { ControllerFacts } from "./facts.ts";
+import { hostFamilies } from "./hosts.ts";
+import { selfFamilies } from "./self.ts";
+import { serviceFamilies } from "./services.ts";
+
+export const controllerMetrics: readonly Family<ControllerFacts>[] = [
+  ...selfFamilies,
+  ...hostFamilies,
+  ...serviceFamilies,
+  ...processFamilies,
+];

@@ -1,0 +1,64 @@
+/** Hosts as their objects say: also those whose agent nobody can scrape. */
+import type { Host } from "../../src/api/host.ts";
+import { type Family, flag, known, type Labels, type Sample, stateSet } from "../../src/metrics/family.ts";
+import { hostBudget } from "../../src/placement/budget.ts";
+import type { ControllerFacts } from "./facts.ts";
+
+/** Whatever else stands in a status makes no series. */
+export const HOST_CONDITIONS: ReadonlySet<string> = new Set([
+  "Ready",
+  "Reachable",
+  "Lost",
+  "MemoryPressure",
+  "DiskPressure",
+  "ThermalPressure",
+  "RuntimesUsable",
+  "Drained",
+  "Flapping",
+]);
+const STATUSES = ["True", "False", "Unknown"] as const;
+
+function each(read: (host: Host, labels: Labels) => Iterable<Sample>) {
+  return function* ({ leader }: ControllerFacts): Iterable<Sample> {
+    for (const host of leader?.hosts ?? []) yield* read(host, { host: host.metadata.name });
+  };
+}
+
+export const hostFamilies: readonly Family<ControllerFacts>[] = [
+  {
+    name: "metalbridge_host_condition",
+    type: "gauge",
+    help: "1 for the status that a condition of the Host has, 0 for the others.",
+    labels: ["host", "condition", "status"],
+    read: each(function* ({ status }, labels) {
+      for (const { type, status: current } of status?.conditions ?? []) {
+        if (HOST_CONDITIONS.has(type))
+          yield* stateSet({ ...labels, condition: type }, "status", STATUSES, current);
+      }
+    }),
+  },
+  {
+    name: "metalbridge_host_unschedulable",
+    type: "gauge",
+    help: "1 while nothing new is placed on the host because it is cordoned or drained.",
+    labels: ["host"],
+    read: each(({ spec }, labels) => flag(spec.unschedulable || spec.drain, labels)),
+  },
+  {
+    name: "metalbridge_host_status_memory_claimed_bytes",
+    type: "gauge",
+    help: "Memory claimed on the host, as its agent last wrote to the Host.",
+    labels: ["host"],
+    read: each(({ status }, labels) => known(status?.memory?.claimedBytes, labels)),
+  },
+  {
+    name: "metalbridge_host_status_memory_budget_bytes",
+    type: "gauge",
+    help: "Memory that placement gives away on the host.",
+    labels: ["host"],
+    read: each((host, labels) => {
+      const budget = hostBudget(host);
+      return known(budget.known ? budget.bytes : undefined, labels);
+    }),
+  },
+];

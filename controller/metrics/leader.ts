@@ -1,0 +1,28 @@
+/** The leader's copies and queues, as its metrics see them. */
+import type { Clock } from "../../src/ports.ts";
+import type { Caches } from "../cache/caches.ts";
+import type { PlacementLedger } from "../placement/ledger.ts";
+import type { LeaderFacts, Watch } from "./facts.ts";
+
+export function leaderFacts(
+  caches: Caches,
+  queues: Readonly<Record<string, { readonly depth: () => number }>>,
+  ledger: Pick<PlacementLedger, "waiters">,
+  clock: Clock,
+): LeaderFacts {
+  const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
+  const now = clock.monotonicMs();
+  const copies = { models, services, replicas, hosts, kubeServices, slices, leases, revisions };
+  const watches = Object.entries(copies).map(([kind, copy]): Watch => {
+    const sign = copy.lastSignMs();
+    return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };
+  });
+  return {
+    services: services.list(),
+    replicas: replicas.list(),
+    hosts: hosts.list(),
+    watches,
+    waiting: ledger.waiters().length,
+    depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
+  };
+}

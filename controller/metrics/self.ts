@@ -1,0 +1,66 @@
+/** The controller itself. */
+import { type Family, flag, known, type Sample } from "../../src/metrics/family.ts";
+import type { ControllerFacts } from "./facts.ts";
+
+export const selfFamilies: readonly Family<ControllerFacts>[] = [
+  {
+    name: "metalbridge_controller_leading",
+    type: "gauge",
+    help: "1 while this process leads; the others wait.",
+    read: ({ isLeading }) => flag(isLeading),
+  },
+  {
+    name: "metalbridge_controller_reconcile_duration_seconds",
+    type: "histogram",
+    help: "Passes over one key, by queue: services, hosts, models, fleet.",
+    labels: ["queue"],
+    read: function* ({ passes }) {
+      for (const [queue, { seconds }] of passes) yield { labels: { queue }, histogram: seconds };
+    },
+  },
+  {
+    name: "metalbridge_controller_reconcile_errors_total",
+    type: "counter",
+    help: "Passes that failed and are tried again after a pause, by queue.",
+    labels: ["queue"],
+    read: function* ({ passes }) {
+      for (const [queue, { failures }] of passes) yield { labels: { queue }, value: failures };
+    },
+  },
+  {
+    name: "metalbridge_controller_queue_depth",
+    type: "gauge",
+    help: "Keys that are due or in work, by queue; only the leader has any.",
+    labels: ["queue"],
+    read: function* ({ leader }) {
+      for (const [queue, value] of Object.entries(leader?.depths ?? {})) yield { labels: { queue }, value };
+    },
+  },
+  {
+    name: "metalbridge_controller_watch_age_seconds",
+    type: "gauge",
+    help: "Time since the watch of a kind last gave a sign of life; bookmarks come about once a minute.",
+    labels: ["kind"],
+    read: function* ({ leader }): Iterable<Sample> {
+      for (const { kind, ageMs } of leader?.watches ?? [])
+        yield* known(ageMs === undefined ? undefined : ageMs / 1_000, { kind });
+    },
+  },
+  {
+    name: "metalbridge_controller_watch_interruptions_total",
+    type: "counter",
+    help: "How often the watch of a kind was interrupted or came back, since this process leads.",
+    labels: ["kind"],
+    read: function* ({ leader }) {
+      for (const { kind, interruptions } of leader?.watches ?? [])
+        yield { labels: { kind }, value: interruptions };
+    },
+  },
+  {
+    name: "metalbridge_controller_api_requests_total",
+    type: "counter",
+    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 where no answer came.",
+    labels: ["verb", "code"],
+    read: ({ apiRequests }) => apiRequests.samples(),
+  },
+];

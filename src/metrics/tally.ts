@@ -1,0 +1,21 @@
+/** Counters with labels, as plain numbers. */
+import type { Labels, Sample } from "./family.ts";
+
+export interface Tally {
+  readonly add: (labels: Labels, by?: number) => void;
+  readonly samples: () => Iterable<Sample>;
+}
+
+/** Label values must come from a short list: each combination is kept for good. */
+export function createTally(): Tally {
+  const entries = new Map<string, { readonly labels: Labels; value: number }>();
+  return {
+    add: (labels, by = 1) => {
+      const key = Object.values(labels).join("\0");
+      const entry = entries.get(key);
+      if (entry === undefined) entries.set(key, { labels, value: by });
+      else entry.value += by;
+    },
+    samples: () => entries.values(),
+  };
+}
