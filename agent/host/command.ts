@@ -14,11 +14,11 @@ export type RunCommand = (
 const TIMEOUT_MS = 5_000;
 const MOST_BYTES = 4 << 20;
 
-export function createRunCommand(path: string): RunCommand {
+export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunCommand {
   return (program, args, { partial = false } = {}) =>
     new Promise((resolve) => {
       const options = {
-        timeout: TIMEOUT_MS,
+        timeout: timeoutMs,
         killSignal: "SIGKILL",
         maxBuffer: MOST_BYTES,
         env: { LC_ALL: "C", PATH: path },

@@ -6,7 +6,6 @@ export type Pressure = "Normal" | "Warning" | "Critical" | "Unknown";
 export interface MemoryReading {
   readonly totalBytes?: number;
   readonly availableBytes?: number;
-  readonly wiredBytes?: number;
   readonly swapUsedBytes?: number;
   readonly pressure: Pressure;
 }
@@ -16,6 +15,8 @@ export interface HostReader {
   readonly info: () => Promise<Omit<HostInfo, "agentVersion">>;
   /** Cheap enough for every few seconds. */
   readonly memory: () => Promise<MemoryReading>;
+  /** What cannot be paged out; undefined where the system does not tell. */
+  readonly wiredBytes: () => Promise<number | undefined>;
   /** What the system lets the GPU use, from the operator's limit or the recorded table; undefined where neither speaks. */
   readonly gpuBudgetBytes: () => Promise<number | undefined>;
   /** What one process really takes; undefined when it is gone or cannot be read. */

@@ -5,7 +5,8 @@ import { chooseAddress, routedAddress } from "./addresses.ts";
 import { createRunCommand } from "./command.ts";
 import { gpuBudgetFor } from "./darwin/gpu-budget.ts";
 import { parseSwVers, parseVmStat } from "./darwin/parse.ts";
-import { pressureFromPsi } from "./linux/parse.ts";
+import { groupFolders } from "./linux/cgroup.ts";
+import { pressureFromPsi, pressureFromShare, withinGroup, worst } from "./linux/parse.ts";
 import { createHostReader } from "./reader.ts";
 
 const GIB = 2 ** 30;
@@ -29,10 +30,10 @@ test("a recorded Mac is read through its own tools", async () => {
   expect(await reader.memory()).toEqual({
     totalBytes: 48 * GIB,
     availableBytes: (64_712 + 468_696 + 22_116) * 16_384,
-    wiredBytes: 353_323 * 16_384,
     swapUsedBytes: Math.round(7843.19 * 2 ** 20),
     pressure: "Normal",
   });
+  expect(await reader.wiredBytes()).toBe(353_323 * 16_384);
   expect(await reader.gpuBudgetBytes()).toBe(40_200_900_000);
 });
 
@@ -84,13 +85,9 @@ test("pressure has three levels, anything else is unknown", async () => {
 test("a tool that fails leaves its readings out, never at zero", async () => {
   await using mac = await startReplay(M4_MAX);
   const reader = createHostReader("darwin", createRunCommand(mac.path));
-  await mac.breakTool("vm_stat");
-  expect(await reader.memory()).toEqual({
-    totalBytes: 48 * GIB,
-    swapUsedBytes: expect.any(Number),
-    pressure: "Normal",
-  });
   await mac.breakTool("sysctl");
+  expect(await reader.memory()).toEqual({ availableBytes: expect.any(Number), pressure: "Unknown" });
+  await mac.breakTool("vm_stat");
   expect(await reader.memory()).toEqual({ pressure: "Unknown" });
   expect(await reader.gpuBudgetBytes()).toBeUndefined();
   await mac.breakTool("sw_vers");
@@ -116,6 +113,34 @@ test("new rows, extras and garbage do not disturb the parsers", () => {
   expect(pressureFromPsi("some avg10=25.00 avg60=1\nfull avg10=31.00 avg60=0")).toBe("Critical");
   expect(pressureFromPsi("some avg10=0.00 avg60=1\nfull avg10=0.00 avg60=0")).toBe("Normal");
   expect(pressureFromPsi(undefined)).toBe("Unknown");
+});
+
+test("without swap, memory that runs out is pressure before anything stalls; the worse sign counts", () => {
+  expect([0.5, 0.09, 0.04].map((share) => pressureFromShare(share * 64 * GIB, 64 * GIB))).toEqual([
+    "Normal",
+    "Warning",
+    "Critical",
+  ]);
+  expect(pressureFromShare(undefined, 64 * GIB)).toBe("Unknown");
+  expect(worst("Unknown", "Warning")).toBe("Warning");
+  expect(worst("Critical", "Normal")).toBe("Critical");
+});
+
+test("a machine within a limit is only as large as that, in either version of cgroups", () => {
+  const machine = { totalBytes: 64 * GIB, availableBytes: 40 * GIB };
+  const group = { limitBytes: 8 * GIB, usedBytes: 6 * GIB, reclaimableBytes: GIB };
+  expect(withinGroup(machine, group)).toEqual({ totalBytes: 8 * GIB, availableBytes: 3 * GIB });
+  expect(withinGroup({ ...machine, availableBytes: GIB }, group).availableBytes).toBe(GIB);
+  expect(withinGroup(machine, undefined)).toEqual(machine);
+  const folders = (text: string) =>
+    groupFolders(text).map(({ folder, dialect }) => `${folder} ${dialect.limit}`);
+  expect(folders("0::/system.slice/metalbridge.service\n")).toEqual([
+    "/sys/fs/cgroup/system.slice/metalbridge.service memory.max",
+    "/sys/fs/cgroup/system.slice memory.max",
+  ]);
+  expect(folders("4:memory:/a\n3:cpu,cpuacct:/b\n1:name=systemd:/c\n0::/\n")).toEqual([
+    "/sys/fs/cgroup/memory/a memory.limit_in_bytes",
+  ]);
 });
 
 test.skipIf(process.platform !== "linux")("a Linux machine is read from /proc (needs Linux)", async () => {

@@ -16,7 +16,7 @@ import type { MemoryReading } from "../host/host-reader.ts";
 export interface ObservedHost {
   readonly info: HostInfo;
   readonly address: AddressAnswer;
-  readonly memory: MemoryReading;
+  readonly memory: MemoryReading & { readonly wiredBytes?: number | undefined };
   readonly gpuBudgetBytes: number | undefined;
   readonly claimedBytes: number;
   readonly disk:

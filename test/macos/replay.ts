@@ -1,4 +1,5 @@
 /** Makes executables that print what a recorded Mac printed, to stand first on a PATH. */
+import { readdirSync } from "node:fs";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,10 +7,26 @@ import { join } from "node:path";
 export interface Replay extends AsyncDisposable {
   /** A PATH with the replayed tools first. */
   readonly path: string;
-  /** Makes one tool fail like a broken one: silent, exit 1. */
-  readonly breakTool: (name: string) => Promise<void>;
+  /** Makes one tool answer nothing, in one of the ways that tools have. */
+  readonly breakTool: (name: string, fault?: Fault) => Promise<void>;
   /** Overrides one line of sysctl. */
   readonly setKey: (key: string, value: string) => Promise<void>;
+}
+
+/** silent: exit 1. denied: a sentence and exit 1. slow: never. garbage: what nobody can parse, and success. missing: no such program. */
+export type Fault = "silent" | "denied" | "slow" | "garbage" | "missing";
+
+const FAULTS: Readonly<Record<Exclude<Fault, "missing">, string>> = {
+  silent: "exit 1",
+  denied: "echo 'Operation not permitted' >&2; exit 1",
+  slow: "exec sleep 600",
+  garbage: "head -c 4096 /dev/urandom",
+};
+
+/** Every recorded machine. */
+export function recordedMachines(): readonly string[] {
+  const entries = readdirSync(import.meta.dirname, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
 export const M4_MAX = "mac16-5-m4-max-48gb-macos-15.6";
@@ -24,6 +41,7 @@ export async function startReplay(machine: string): Promise<Replay> {
     vm_stat: `cat "${recorded}/vm_stat.txt"`,
     // ioreg -r -d 1 -w 0 -c CLASS
     ioreg: `for last; do :; done; cat "${recorded}/ioreg-$last.txt"`,
+    footprint: 'echo "footprint: Unable to analyze process with pid $2 (try as root?)" >&2; exit 1',
     // Unknown keys: a sentence on stderr and 1 at the end, after everything known was printed.
     sysctl: [
       "failed=0",
@@ -41,7 +59,9 @@ export async function startReplay(machine: string): Promise<Replay> {
   for (const [name, body] of Object.entries(tools)) await write(name, body);
   return {
     path: `${bin}:/usr/bin:/bin`,
-    breakTool: (name) => write(name, "exit 1"),
+    // The tools of this machine come later on the PATH, and none of them has these names.
+    breakTool: (name, fault = "silent") =>
+      fault === "missing" ? rm(join(bin, name)) : write(name, FAULTS[fault]),
     setKey: (key, value) => writeFile(overrides, `${key}: ${value}\n`, { flag: "a" }),
     [Symbol.asyncDispose]: () => rm(bin, { recursive: true, force: true }),
   };

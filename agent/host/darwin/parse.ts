@@ -41,6 +41,15 @@ export function availableBytes({ pageBytes, pages }: VmStat): number | undefined
   return (free + files + (pages.get("Pages purgeable") ?? 0)) * pageBytes;
 }
 
+/** The same sum from sysctl's counters; undefined when one is missing. */
+export function availableByCounters(values: ReadonlyMap<string, string>): number | undefined {
+  const pageBytes = parseCount(values.get("vm.pagesize"));
+  const free = parseCount(values.get("vm.page_free_count"));
+  const files = parseCount(values.get("vm.page_pageable_external_count"));
+  if (pageBytes === undefined || free === undefined || files === undefined) return undefined;
+  return (free + files + (parseCount(values.get("vm.page_purgeable_count")) ?? 0)) * pageBytes;
+}
+
 /** `vm.swapusage`: used, in bytes; some locales write a comma. */
 export function parseSwapUsed(text: string | undefined): number | undefined {
   const match = /used = (\d+)[.,](\d+)([KMG])/.exec(text ?? "");

@@ -1,9 +1,10 @@
-/** Reads a Mac by its own tools: one sysctl child for all keys, vm_stat beside it. */
+/** Reads a Mac by its own tools: one sysctl child for all keys; vm_stat only where that does not tell enough. */
 import { hostname } from "node:os";
 import type { RunCommand } from "../command.ts";
 import type { HostReader, MemoryReading, Pressure } from "../host-reader.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import {
+  availableByCounters,
   availableBytes,
   parseBootTime,
   parseCount,
@@ -26,7 +27,13 @@ const INFO_KEYS = [
   "hw.perflevel1.physicalcpu",
   "kern.boottime",
 ];
-const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage"];
+const COUNTERS = [
+  "vm.pagesize",
+  "vm.page_free_count",
+  "vm.page_purgeable_count",
+  "vm.page_pageable_external_count",
+];
+const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage", ...COUNTERS];
 
 export function createDarwinReader(run: RunCommand): HostReader {
   let last: Promise<unknown> = Promise.resolve();
@@ -39,6 +46,11 @@ export function createDarwinReader(run: RunCommand): HostReader {
     },
     info: () => readInfo(run),
     memory: () => readMemory(run),
+    wiredBytes: async () => {
+      const stat = parseVmStat((await run("vm_stat", [])) ?? "");
+      const wired = stat?.pages.get("Pages wired down");
+      return stat === undefined || wired === undefined ? undefined : wired * stat.pageBytes;
+    },
     gpuBudgetBytes: async () => {
       const values = parseSysctl(
         (await run("sysctl", ["hw.memsize", "iogpu.wired_limit_mb"], { partial: true })) ?? "",
@@ -78,22 +90,21 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
 }
 
 async function readMemory(run: RunCommand): Promise<MemoryReading> {
-  const [sysctl, vmStat] = await Promise.all([
-    run("sysctl", MEMORY_KEYS, { partial: true }),
-    run("vm_stat", []),
-  ]);
-  const values = parseSysctl(sysctl ?? "");
-  const pages = parseVmStat(vmStat ?? "");
-  const wired = pages?.pages.get("Pages wired down");
+  const values = parseSysctl((await run("sysctl", MEMORY_KEYS, { partial: true })) ?? "");
   return {
     ...withoutAbsent({
       totalBytes: parseCount(values.get("hw.memsize")),
-      availableBytes: pages === undefined ? undefined : availableBytes(pages),
-      wiredBytes: pages === undefined || wired === undefined ? undefined : wired * pages.pageBytes,
+      availableBytes: availableByCounters(values) ?? (await availableByVmStat(run)),
       swapUsedBytes: parseSwapUsed(values.get("vm.swapusage")),
     }),
     pressure: pressureOf(values.get("kern.memorystatus_vm_pressure_level")),
   };
+}
+
+/** A version of macOS that lacks one of the counters still has vm_stat, at the price of a second child. */
+async function availableByVmStat(run: RunCommand): Promise<number | undefined> {
+  const stat = parseVmStat((await run("vm_stat", [])) ?? "");
+  return stat === undefined ? undefined : availableBytes(stat);
 }
 
 function pressureOf(level: string | undefined): Pressure {

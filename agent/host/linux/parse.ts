@@ -1,5 +1,6 @@
 /** Reads files of /proc and /etc. Pure. */
 import type { Pressure } from "../host-reader.ts";
+import type { GroupMemory } from "./cgroup.ts";
 
 /** `/proc/meminfo` in bytes. */
 export function parseMeminfo(text: string): ReadonlyMap<string, number> {
@@ -25,6 +26,41 @@ export function pressureFromPsi(text: string | undefined): Pressure {
   if (some === undefined || full === undefined) return "Unknown";
   if (full >= 20) return "Critical";
   return some >= 20 ? "Warning" : "Normal";
+}
+
+/** Below these shares of the memory the kernel is about to end somebody, with or without stalls before it. */
+const WARNING_SHARE = 0.1;
+const CRITICAL_SHARE = 0.05;
+
+/** From what the kernel says is available. Without swap it runs out before anything stalls. */
+export function pressureFromShare(
+  availableBytes: number | undefined,
+  totalBytes: number | undefined,
+): Pressure {
+  if (availableBytes === undefined || totalBytes === undefined || totalBytes === 0) return "Unknown";
+  const share = availableBytes / totalBytes;
+  if (share < CRITICAL_SHARE) return "Critical";
+  return share < WARNING_SHARE ? "Warning" : "Normal";
+}
+
+const SEVERITY: Readonly<Record<Pressure, number>> = { Unknown: 0, Normal: 1, Warning: 2, Critical: 3 };
+
+/** The worse of two answers; where one is unknown the other counts. */
+export function worst(a: Pressure, b: Pressure): Pressure {
+  return SEVERITY[a] >= SEVERITY[b] ? a : b;
+}
+
+/** A machine within a limit is only as large as that limit. */
+export function withinGroup(
+  machine: { readonly totalBytes: number | undefined; readonly availableBytes: number | undefined },
+  group: GroupMemory | undefined,
+): { readonly totalBytes: number | undefined; readonly availableBytes: number | undefined } {
+  if (group === undefined) return machine;
+  const left = Math.max(0, group.limitBytes - group.usedBytes + group.reclaimableBytes);
+  return {
+    totalBytes: group.limitBytes,
+    availableBytes: Math.min(left, machine.availableBytes ?? left),
+  };
 }
 
 function average(kind: string, text: string | undefined): number | undefined {
