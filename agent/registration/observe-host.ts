@@ -36,6 +36,7 @@ export interface HostObserver {
 }
 
 const STORE_MS = 30_000;
+const WIRED_MS = 60_000;
 const ENGINES_MS = 600_000;
 /** Somebody is about to install or upgrade it. */
 const MISSING_ENGINES_MS = 15_000;
@@ -67,6 +68,11 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     () => STORE_MS,
     () => store.list(),
   );
+  const wired = remembered(
+    clock,
+    () => WIRED_MS,
+    () => reader.wiredBytes(),
+  );
   let last: ReturnType<HostObserver["latest"]>;
   return {
     latest: () => last,
@@ -78,7 +84,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       const known: HostInfo = { ...(await info()), agentVersion: options.agentVersion };
       return {
         info: known,
-        memory,
+        memory: { ...memory, wiredBytes: await wired() },
         gpuBudgetBytes,
         address: options.address(),
         claimedBytes: options.claimedBytes(),
