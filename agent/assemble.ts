@@ -11,7 +11,6 @@ import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
-import { sayGoodbye } from "./goodbye.ts";
 import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { createHostReader } from "./host/reader.ts";
@@ -48,8 +47,6 @@ export interface Assembled {
   /** Counts an answer of the API server. */
   readonly countAnswer: (verb: string, status: number) => void;
   readonly setConnectTrouble: (error: MetalbridgeError) => void;
-  /** Tells the cluster that the engines end with the agent: slices withdrawn, replicas no longer Ready. */
-  readonly sayGoodbye: () => Promise<void>;
   /** Reads machine and Host once, for a plan that nothing comes of. */
   readonly look: (connection: KubeConnection) => Promise<void>;
   /** Begins the life with the cluster. */
@@ -130,8 +127,6 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     },
     troubles: () => troublesOf(state),
     facts: () => factsOf(wiring, parts, memoryBudget()),
-    sayGoodbye: () =>
-      sayGoodbye(state.session?.replicas() ?? [], { client, endpoints: lateEndpoints, clock, log }),
     look: (connection) => look(wiring, parts, connection),
     attach: (connection) => attach(wiring, parts, connection),
   };

@@ -11,9 +11,15 @@ import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
 import { stopEngines } from "./stop-engines.ts";
 
+const LEASE_SECONDS = 40;
+const LEAVES_ENGINES =
+  "agent ends; its engines run on and are adopted by the next start, and leave their Services when its Lease is over";
+
 export interface AgentPorts {
-  /** Ends the agent; engines run on. */
+  /** Ends the agent; engines run on, or are drained first where the configuration says so. */
   readonly signal: AbortSignal;
+  /** Asked a second time: that drain waits for no request any more. */
+  readonly atOnce?: AbortSignal;
   /** For `--dry-run`. */
   readonly print: (text: string) => void;
   readonly log: Log;
@@ -26,9 +32,10 @@ export interface AgentPorts {
 /** Resolves after the signal was aborted. Rejects where it cannot begin: state folder, port, dry run without a cluster. */
 export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<void> {
   const environment = ports.environment ?? readEnvironment();
-  const { signal, log, clock = systemClock } = ports;
+  const { log, clock = systemClock } = ports;
+  const life = new AbortController();
   const end = new AbortController();
-  const wiring: Wiring = { config, environment, log, clock, signal, endSignal: end.signal };
+  const wiring: Wiring = { config, environment, log, clock, signal: life.signal, endSignal: end.signal };
   if (config.dryRun) {
     const agent = await assemble(wiring);
     const { kubeconfig: kubeconfigPath, context, hostName } = config;
@@ -38,15 +45,18 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   }
   const lock = await lockStateDir(config.stateDir, environment.tempDir);
   try {
-    await live(wiring, ports);
+    await live(wiring, ports, life);
   } finally {
+    life.abort();
     end.abort();
     await lock.release();
   }
 }
 
-async function live(wiring: Wiring, ports: AgentPorts): Promise<void> {
-  const { config, clock, log, signal, environment } = wiring;
+/** Lease, watch and supervision go on through a drain: what makes `life` ends after it. */
+async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): Promise<void> {
+  const { config, clock, log, environment } = wiring;
+  const { signal } = ports;
   const agent = await assemble(wiring);
   await agent.runner.adopt();
   const adopted = agent.runner.snapshot();
@@ -62,14 +72,12 @@ async function live(wiring: Wiring, ports: AgentPorts): Promise<void> {
   );
   if (connection !== undefined) await agent.attach(connection);
   await whenAborted(signal);
-  const running = agent.runner.snapshot().filter(({ pid }) => pid !== undefined);
+  if (config.stopEngines) await agent.runner.endEngines(ports.atOnce ?? new AbortController().signal);
+  const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
+  life.abort();
   await agent.runner.stop();
-  if (config.stopEngines) {
-    await agent.sayGoodbye();
-    await stopEngines(config.stateDir, { ...agent, clock, log });
-  } else {
-    log.info({ engines: running.length }, "agent ends; its engines run on and are adopted by the next start");
-  }
+  if (config.stopEngines) await stopEngines(config.stateDir, { ...agent, clock, log });
+  else log.info({ engines, leaseSeconds: LEASE_SECONDS }, LEAVES_ENGINES);
   connection?.close();
   log.info({ version: environment.agentVersion }, "agent ended");
 }

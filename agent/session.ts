@@ -36,8 +36,6 @@ export interface Session {
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
   readonly troubles: () => readonly Trouble[];
-  /** This host's replicas as the watch last showed them. */
-  readonly replicas: () => readonly InferenceReplica[];
 }
 
 export const USER_AGENT = "metalbridge-agent";
@@ -94,7 +92,6 @@ export function startSession(options: SessionOptions): Session {
   return {
     isNameOurs: registration.isNameOurs,
     isSynced: () => watching !== undefined && replicas?.isSynced() === true,
-    replicas: () => replicas?.list() ?? [],
     watchAgeMs: () => ageOf(replicas?.lastSignMs(), clock),
     troubles: () => [
       ...(registration?.troubles() ?? []),

@@ -1,4 +1,4 @@
-/** Ends every engine of a state folder: for demos, whose engines must not outlive them. */
+/** Ends what is still left of any engine in a state folder, after they were drained: nothing may outlive a demo. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { waitMs } from "../src/kube/wait.ts";
@@ -23,7 +23,11 @@ export async function stopEngines(
   const names = await readdir(folder).catch(() => []);
   await Promise.all(
     names.map(async (name) => {
-      const engine = await processes.adoptEngine(join(folder, name), () => undefined);
+      const engine = await processes
+        .adoptEngine(join(folder, name), () => undefined)
+        .catch((err: unknown) => {
+          log.error({ err, engine: name }, "whether an engine runs could not be read; it is left alone");
+        });
       if (engine === undefined) return;
       const wasAlive = engine.state().at !== "gone";
       if (wasAlive) await end(engine, clock);

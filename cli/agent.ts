@@ -52,7 +52,10 @@ export function configureAgent(command: Command): void {
     .option("--log-level <level>", "debug, info, warn or error")
     .option("--platform <name>", "darwin or linux: how this machine is read (default: what it is)")
     .option("--dry-run", "print what would be done, and stop")
-    .option("--stop-engines", "end the engines with the agent: for demos, never for a service")
+    .option(
+      "--stop-engines",
+      "drain and end the engines when told to end; without it they run on for the next start",
+    )
     .option("--exit-with-stdin", "end when standard input ends")
     .action(agent);
 }
@@ -63,6 +66,7 @@ async function agent(flags: AgentFlags): Promise<void> {
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
   await runAgent(config, {
     signal: stop.signal,
+    atOnce: stop.again,
     log: createJsonLog(config.logLevel, { host: config.hostName }),
     print: (text) => process.stdout.write(`${text}\n`),
   });

@@ -53,7 +53,9 @@ const settingsSchema = z.strictObject({
   register: z.boolean().describe("Create the Host object if it is not there.").default(false),
   stopEngines: z
     .boolean()
-    .describe("End the engines with the agent: for demos, never for a service.")
+    .describe(
+      "Drain and end the engines when the agent is told to end. Without it they run on, and the next start adopts them.",
+    )
     .default(false),
   dryRun: z.boolean().describe("Print what would be done, and stop.").default(false),
   portRange: z

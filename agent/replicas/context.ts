@@ -1,6 +1,7 @@
 /** What the parts of the runner share. */
 import type { Log } from "../../src/ports.ts";
 import type { Moment } from "../../src/replica/desired.ts";
+import type { Observed } from "../../src/replica/observed.ts";
 import type { Timings } from "../../src/replica/timings.ts";
 import type { Admission } from "./admission.ts";
 import type { DesiredFiles } from "./files/desired-files.ts";
@@ -20,6 +21,8 @@ export interface RunnerContext {
   readonly states: Map<string, ReplicaState>;
   readonly signal: AbortSignal;
   readonly wasListed: () => boolean;
+  /** Set once the agent was told to end its engines with itself. */
+  readonly agentEnds: () => Observed["agentEnds"];
   readonly enqueue: (uid: string) => void;
   readonly moment: () => Moment;
   readonly random: () => number;

@@ -27,6 +27,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
   const moment = context.moment();
   const budget = context.ports.memoryBudget();
   const address = context.ports.address();
+  const agentEnds = context.agentEnds();
   return {
     run: runOf(state),
     ...(state.record === undefined ? {} : { record: state.record }),
@@ -46,6 +47,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     ...(state.run.footprint === undefined ? {} : { footprint: state.run.footprint }),
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
+    ...(agentEnds === undefined ? {} : { agentEnds }),
   };
 }
 

@@ -97,6 +97,8 @@ export interface ReplicaRunner {
   readonly claimedBytes: () => number;
   /** What would be done now, as text. */
   readonly describePlans: () => Promise<string>;
+  /** Drains and ends every engine. Resolves when all are gone and that was told, or could not be told in time. */
+  readonly endEngines: (atOnce: AbortSignal) => Promise<void>;
   /** Ends supervision; the engines run on. */
   readonly stop: () => Promise<void>;
 }

@@ -1,6 +1,7 @@
 /** Runs every replica of this host: one queue per uid, each pass observe → plan → apply. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
+import type { Observed } from "../../src/replica/observed.ts";
 import { planReplica } from "../../src/replica/plan.ts";
 import { defaultTimings } from "../../src/replica/timings.ts";
 import { createAdmission } from "./admission.ts";
@@ -8,6 +9,7 @@ import { adoptAll, openState } from "./adopt.ts";
 import { applySteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";
 import { describePlan, snapshotOf } from "./describe.ts";
+import { endEngines } from "./end-engines.ts";
 import { openDesiredFiles } from "./files/desired-files.ts";
 import { createHostCounts } from "./metrics/counts.ts";
 import { readEngines } from "./metrics/engine-gauges.ts";
@@ -34,6 +36,7 @@ class Runner implements ReplicaRunner {
   readonly #end = new AbortController();
   readonly #passes = new Set<Promise<unknown>>();
   #wasListed = false;
+  #agentEnds: Observed["agentEnds"];
 
   constructor(ports: ReplicaRunnerPorts) {
     const { clock, log } = ports;
@@ -56,6 +59,7 @@ class Runner implements ReplicaRunner {
       counts: createHostCounts(),
       states: new Map(),
       wasListed: () => this.#wasListed,
+      agentEnds: () => this.#agentEnds,
       enqueue: (uid) => this.enqueue(uid),
       moment: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
       random: ports.random ?? Math.random,
@@ -131,6 +135,13 @@ class Runner implements ReplicaRunner {
       return describePlan(state, observed, plan);
     });
     return (await Promise.all(texts)).join("\n");
+  }
+
+  endEngines(atOnce: AbortSignal): Promise<void> {
+    return endEngines(this.#context, atOnce, (how) => {
+      this.#agentEnds = how;
+      this.enqueueAll();
+    });
   }
 
   async stop(): Promise<void> {

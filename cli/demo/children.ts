@@ -10,7 +10,7 @@ export interface Child {
   readonly logFrom: number;
   /** Settles once, with a sentence on how it ended. */
   readonly ended: Promise<string>;
-  /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL two seconds later. */
+  /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
   /** Starts the same once more. */
   readonly again: () => Child;
@@ -58,11 +58,14 @@ export function logTail(child: Child, lines: number): string {
     .join("\n");
 }
 
+/** An agent still has to end its engines: TERM, TERM, KILL. */
+const LAST_GRACE_MS = 5_000;
+
 async function stopChild(child: ChildProcess, ended: Promise<string>, graceMs: number): Promise<void> {
   child.stdin?.end();
   if (await endsWithin(ended, graceMs)) return;
   signalChild(child, "SIGTERM");
-  if (await endsWithin(ended, 2_000)) return;
+  if (await endsWithin(ended, LAST_GRACE_MS)) return;
   signalChild(child, "SIGKILL");
   await ended;
 }

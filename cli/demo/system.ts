@@ -32,7 +32,7 @@ export interface DemoSystemOptions {
   readonly onStopOrder: () => void;
 }
 
-/** The agent drains nothing here, but engines need a moment to end; then its standard input's end has had its chance. */
+/** Within this the agent drains its engines; TERM then is the second request, and it waits for no request any more. */
 const AGENT_GRACE_MS = 8_000;
 const CONTROLLER_GRACE_MS = 3_000;
 

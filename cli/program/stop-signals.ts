@@ -3,26 +3,39 @@ import { exitCodes } from "./exit-codes.ts";
 
 export interface StopRequest {
   readonly signal: AbortSignal;
+  /** Asked a second time, by somebody who will not wait. */
+  readonly again: AbortSignal;
   /** Asks from inside, as a signal would. */
   readonly stop: () => void;
   /** 130 after Ctrl-C, else 0. */
   readonly exitCode: () => number;
 }
 
+/** One Ctrl-C can arrive twice: from the terminal and from npm, which passes it on. */
+const ONE_REQUEST_MS = 1_000;
+
 /**
- * Ctrl-C, TERM and a closed terminal abort once; further ones are swallowed, because stopping is under way and is bounded
- * in time.
+ * Ctrl-C, TERM and a closed terminal abort `signal` once; further ones abort `again`, which most verbs have no use for,
+ * because stopping is under way and is bounded in time.
  */
 export function listenForStop(): StopRequest {
-  const controller = new AbortController();
+  const first = new AbortController();
+  const again = new AbortController();
+  let firstMs = 0;
   let exitCode: number = exitCodes.ok;
+  const stop = (): void => {
+    if (first.signal.aborted && performance.now() - firstMs >= ONE_REQUEST_MS) again.abort();
+    if (first.signal.aborted) return;
+    firstMs = performance.now();
+    first.abort();
+  };
   process.on("SIGINT", () => {
-    if (!controller.signal.aborted) exitCode = exitCodes.interrupted;
-    controller.abort();
+    if (!first.signal.aborted) exitCode = exitCodes.interrupted;
+    stop();
   });
-  process.on("SIGTERM", () => controller.abort());
-  process.on("SIGHUP", () => controller.abort());
-  return { signal: controller.signal, stop: () => controller.abort(), exitCode: () => exitCode };
+  process.on("SIGTERM", stop);
+  process.on("SIGHUP", stop);
+  return { signal: first.signal, again: again.signal, stop, exitCode: () => exitCode };
 }
 
 /** Resolves when it is aborted. */

@@ -35,7 +35,10 @@ export function checkSignal(
     }
     return;
   }
-  if (isGoodbye(facts, world)) return checkGoodbye(name, facts, world);
+  if (isGoodbye(facts, world)) {
+    checkGoodbye(name, facts, world);
+    return;
+  }
   if (slice === "ready") throw new Error("stopped while its endpoint was announced");
   if (name === "KILL" && signals.secondTermAt === undefined) throw new Error("killed without two TERMs");
   if (name === "KILL" || signals.termAt !== undefined || !facts.slice.wasExposed) return;
