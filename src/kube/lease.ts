@@ -28,6 +28,8 @@ export interface KeptLease {
   readonly isHeld: () => boolean;
   /** Monotonic time of the last successful renewal. */
   readonly renewedAtMs: () => number | undefined;
+  /** Does not wait for the next time: after a sleep every observer has counted the Lease out, or soon will. */
+  readonly renewNow: () => void;
 }
 
 const RETRY: BackoffOptions = { firstMs: 200, capMs: 7_000 };
@@ -41,7 +43,11 @@ const FIRST_RENEW_MS = 1_000;
 export function keepLease(options: KeepLeaseOptions): KeptLease {
   const keeper = new LeaseKeeper(options);
   void keeper.run();
-  return { isHeld: () => keeper.isHeld, renewedAtMs: () => keeper.renewedAtMs };
+  return {
+    isHeld: () => keeper.isHeld,
+    renewedAtMs: () => keeper.renewedAtMs,
+    renewNow: () => keeper.renewNow(),
+  };
 }
 
 class LeaseKeeper {
@@ -51,6 +57,8 @@ class LeaseKeeper {
   #failures = 0;
   #renewals = 0;
   #other: string | undefined;
+  #pause = new AbortController();
+  #isDue = false;
 
   constructor(options: KeepLeaseOptions) {
     this.#options = options;
@@ -79,12 +87,23 @@ class LeaseKeeper {
       const isNew = this.isHeld && this.#renewals <= FIRST_RENEWALS;
       const wantedMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
       const periodMs = wantedMs - (clock.monotonicMs() - startedMs);
-      await waitMs(
-        clock,
-        this.#failures > 0 ? backoffMs(this.#failures, RETRY) : Math.max(0, periodMs),
-        signal,
-      );
+      await this.#wait(this.#failures > 0 ? backoffMs(this.#failures, RETRY) : Math.max(0, periodMs));
     }
+  }
+
+  renewNow(): void {
+    this.#isDue = true;
+    this.#pause.abort();
+  }
+
+  async #wait(delayMs: number): Promise<void> {
+    const { clock, signal } = this.#options;
+    this.#pause = new AbortController();
+    const end = (): void => this.#pause.abort();
+    signal.addEventListener("abort", end, { once: true });
+    if (!this.#isDue) await waitMs(clock, delayMs, this.#pause.signal);
+    this.#isDue = false;
+    signal.removeEventListener("abort", end);
   }
 
   #onHeld(): void {

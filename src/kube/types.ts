@@ -113,4 +113,6 @@ export interface Reflector<T extends KubeObject> {
   readonly lastSignMs: () => number | undefined;
   /** Grows with each failed attempt and once more when an interruption is over; liveness starts counting afresh whenever it has grown. */
   readonly interruptions: () => number;
+  /** Lists anew at once, on a connection of its own: after a sleep the watch may wait for ever at the end of a dead one. */
+  readonly relist: () => void;
 }

@@ -34,6 +34,8 @@ export interface KubeConnection {
   readonly stream: (
     request: RawRequest & { readonly signal: AbortSignal },
   ) => Promise<ApiResult<IncomingMessage>>;
+  /** Ends the sockets that nothing uses now: after a sleep or in another network they lead nowhere. */
+  readonly dropIdle: () => void;
   /** Ends all sockets. */
   readonly close: () => void;
 }
@@ -57,6 +59,7 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
     },
     request: (request) => connection.request(request),
     stream: (request) => connection.stream(request),
+    dropIdle: () => connection.dropIdle(),
     close: () => connection.close(),
   };
 }
@@ -102,6 +105,10 @@ class Connection {
     head.response.socket.setKeepAlive(true, TCP_KEEPALIVE_MS);
     head.response.once("close", deadline.release);
     return { ok: true, value: head.response };
+  }
+
+  dropIdle(): void {
+    this.#pool.dropIdle();
   }
 
   close(): void {

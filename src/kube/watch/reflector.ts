@@ -46,6 +46,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     whenSynced: () => loop.whenSynced(),
     lastSignMs: () => loop.lastSignMs,
     interruptions: () => loop.interruptions,
+    relist: () => loop.relist(),
   };
 }
 
@@ -63,6 +64,9 @@ class ReflectorLoop<T extends KubeObject> {
   /** Since the last event or bookmark; a list does not clear it, or a watch that never works would list in a circle. */
   #watchFailures = 0;
   #isInterrupted = false;
+  /** Ends the pass or the wait that is under way. */
+  #pass = new AbortController();
+  #isRelistDue = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -72,16 +76,27 @@ class ReflectorLoop<T extends KubeObject> {
     const { clock, kind, log, signal } = this.#options;
     while (!signal.aborted) {
       let delayMs = RETRY.capMs;
+      this.#pass = new AbortController();
+      const end = (): void => this.#pass.abort();
+      signal.addEventListener("abort", end, { once: true });
       try {
-        const from = this.#resourceVersion;
+        const from = this.#isRelistDue ? undefined : this.#resourceVersion;
         delayMs = from === undefined ? await this.#list() : await this.#watch(from);
       } catch (err) {
         // A mistake of ours; without this kind the whole process would be deaf for good.
         this.#resourceVersion = undefined;
         log.error({ err, kind: kind.plural, retryMs: delayMs }, "list or watch failed");
       }
-      if (delayMs > 0) await waitMs(clock, delayMs, signal);
+      if (delayMs > 0 && !this.#isRelistDue) await waitMs(clock, delayMs, this.#pass.signal);
+      signal.removeEventListener("abort", end);
     }
+  }
+
+  relist(): void {
+    if (this.#options.signal.aborted || this.#isRelistDue) return;
+    this.#isRelistDue = true;
+    this.#interrupt();
+    this.#pass.abort();
   }
 
   whenSynced(): Promise<void> {
@@ -104,7 +119,9 @@ class ReflectorLoop<T extends KubeObject> {
 
   /** Both passes return how long to wait before the next. */
   async #list(): Promise<number> {
-    const { connection, kind, namespace, signal, userAgent } = this.#options;
+    const { connection, kind, namespace, userAgent } = this.#options;
+    const { signal } = this.#pass;
+    this.#isRelistDue = false;
     const result = await listPages(connection, kind, {
       ...selection(this.#options, namespace),
       timeoutMs: this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS,
@@ -127,7 +144,8 @@ class ReflectorLoop<T extends KubeObject> {
   }
 
   async #watch(resourceVersion: string): Promise<number> {
-    const { connection, kind, clock, signal, userAgent } = this.#options;
+    const { connection, kind, clock, userAgent } = this.#options;
+    const { signal } = this.#pass;
     let signs = 0;
     const end = await watchOnce<T>({
       connection,

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { findPause } from "./pause.ts";
+
+const HOUR = 3_600_000;
+const before = { wallMs: 1_000_000_000, monotonicMs: 50_000 };
+
+function later(wallMs: number, monotonicMs: number) {
+  const now = { wallMs: before.wallMs + wallMs, monotonicMs: before.monotonicMs + monotonicMs };
+  return findPause(before, now, 5_000);
+}
+
+test("a look that comes when it should, or as late as on a busy machine, is no pause", () => {
+  expect(later(5_000, 5_000)).toBeUndefined();
+  expect(later(14_000, 14_000)).toBeUndefined();
+  expect(later(5_900, 5_000)).toBeUndefined();
+});
+
+test("a sleep shows in the wall clock where the monotonic one stood still", () => {
+  expect(later(HOUR + 5_000, 5_000)).toEqual({ pausedMs: HOUR, countedMs: 0 });
+});
+
+test("a sleep shows in the monotonic clock where that runs on, and so does a process that was stopped", () => {
+  expect(later(HOUR + 5_000, HOUR + 5_000)).toEqual({ pausedMs: HOUR, countedMs: HOUR });
+});
+
+test("a wall clock that is set back is nothing, also while the process stood still", () => {
+  expect(later(-HOUR, 5_000)).toBeUndefined();
+  expect(later(-HOUR, HOUR + 5_000)).toEqual({ pausedMs: HOUR, countedMs: HOUR });
+});
