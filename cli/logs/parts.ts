@@ -17,18 +17,17 @@ const NEWLINE = 0x0a;
 export async function rotatedParts(dir: string): Promise<readonly RotatedPart[]> {
   const names = await readdir(dir);
   const numbers = names.flatMap((name) => /^log\.([1-9]\d*)$/.exec(name)?.[1] ?? []).map(Number);
-  const parts = await Promise.all(
-    numbers
-      .sort((a, b) => a - b)
-      .map(async (number): Promise<RotatedPart[]> => {
-        const file = path.join(dir, `log.${number}`);
-        const found = await stat(file).catch(() => undefined);
-        if (found === undefined || !found.isFile()) return [];
-        const identity = [found.dev, found.ino, found.mtimeMs, found.size].join(":");
-        return [{ file, number, identity, sizeBytes: found.size }];
-      }),
-  );
-  return parts.flat();
+  const parts = await Promise.all(numbers.sort((a, b) => a - b).map((number) => rotatedPart(dir, number)));
+  return parts.filter((part) => part !== undefined);
+}
+
+/** Undefined where there is none of that number. */
+export async function rotatedPart(dir: string, number: number): Promise<RotatedPart | undefined> {
+  const file = path.join(dir, `log.${number}`);
+  const found = await stat(file).catch(() => undefined);
+  if (found === undefined || !found.isFile()) return undefined;
+  const identity = [found.dev, found.ino, found.mtimeMs, found.size].join(":");
+  return { file, number, identity, sizeBytes: found.size };
 }
 
 /** Everything from an offset on; nothing where the file is gone. */

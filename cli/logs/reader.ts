@@ -3,7 +3,7 @@
  * is read from the copy, from the place where the last bytes read are found.
  */
 import path from "node:path";
-import { openOrNothing, type RotatedPart, readFrom, rotatedParts } from "./parts.ts";
+import { openOrNothing, type RotatedPart, readFrom, rotatedPart, rotatedParts } from "./parts.ts";
 import { type LogPlace, MEMORY_BYTES } from "./place.ts";
 
 export interface LogReader {
@@ -74,7 +74,10 @@ class Reader {
     }
   }
 
+  /** A copy that is new tells of a rotation; so does, before the copy is in its place, a log that is not what it was. */
   async #next(): Promise<Buffer | "nothing" | "rotated"> {
+    const newest = await rotatedPart(this.#dir, 1);
+    if (newest !== undefined && newest.identity !== this.#newestPart) return "rotated";
     const handle = await openOrNothing(this.#file);
     if (handle === undefined) return "nothing";
     try {
@@ -125,9 +128,18 @@ class Reader {
     const found = await readExactly(file, start, end);
     const at = found.lastIndexOf(recent);
     if (at !== -1) return start + at + recent.length;
-    this.losses += 1;
-    return 0;
+    const beginning = start === 0 ? sharedLength(recent, found) : 0;
+    if (beginning === 0) this.losses += 1;
+    return beginning;
   }
+}
+
+/** How much of the end of one is the beginning of the other. */
+function sharedLength(ending: Buffer, beginning: Buffer): number {
+  for (let length = Math.min(ending.length, beginning.length); length > 0; length -= 1) {
+    if (ending.subarray(ending.length - length).equals(beginning.subarray(0, length))) return length;
+  }
+  return 0;
 }
 
 async function readExactly(file: string, start: number, end: number): Promise<Buffer> {

@@ -1,0 +1,99 @@
+/** Every verb says the same of a cluster that cannot be used: with a code, and with what to do. */
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { openDesk } from "../../test/cli/objects.ts";
+import { runProgram } from "../../test/cli/program.ts";
+import { writeAccountKubeconfig } from "../../test/docs/agent-rights.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+
+const LINES = [
+  ["host", "list"],
+  ["host", "lost", "mini-1", "--yes"],
+  ["cordon", "mini-1"],
+  ["uncordon", "mini-1"],
+  ["drain", "mini-1"],
+  ["describe", "chat"],
+  ["rollout", "status", "chat"],
+  ["rollout", "history", "chat"],
+  ["rollout", "undo", "chat"],
+] as const;
+
+test("no kubeconfig", async () => {
+  const ends = await Promise.all(LINES.map((line) => runProgram(line)));
+  for (const { code, stderr } of ends) {
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^KubeconfigMissing: [\s\S]*--kubeconfig/);
+  }
+});
+
+test("a kubeconfig that is not there, and one that is none", async () => {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "kubeconfig");
+  expect(await runProgram(["host", "list", "--kubeconfig", file])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^KubeconfigUnreadable: /),
+  });
+  await writeFile(file, "clusters: 5");
+  expect(await runProgram(["host", "list", "--kubeconfig", file])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^KubeconfigInvalid: /),
+  });
+});
+
+test("an API server that is away: nothing is promised to happen by itself", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "kubeconfig");
+  const { kubectl } = desk.cluster;
+  const text = await kubectl(["config", "view", "--raw"]);
+  await writeFile(file, text.replace(/server: https:\/\/[^\n]+/, "server: https://127.0.0.1:9"));
+  const ends = await Promise.all(LINES.map((line) => runProgram([...line, "--kubeconfig", file])));
+  for (const { code, stderr } of ends) {
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^ApiUnreachable: cannot (get|list) [\s\S]*kubectl get --raw \/readyz\n$/);
+    expect(stderr).not.toContain("by itself");
+  }
+});
+
+test("a credential without rights: the right is named", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, "kubeconfig");
+  const { namespace, cluster } = desk;
+  await cluster.kubectl(["create", "serviceaccount", "nobody", "-n", namespace]);
+  await writeAccountKubeconfig(cluster, { name: "nobody", namespace, file });
+  const ends = await Promise.all(LINES.map((line) => runProgram([...line, "--kubeconfig", file])));
+  for (const { code, stderr } of ends) {
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^ApiForbidden: cannot (get|list) /);
+    expect(stderr).toMatch(/kubectl auth can-i (get|list) [a-z]+\.metalbridge\.dev/);
+  }
+});
+
+test("a context that is not there, and a namespace that the context names", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const unknown = await runProgram(["host", "list", "--context", "nowhere"], desk);
+  expect(unknown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^KubeconfigInvalid: .*nowhere/) });
+
+  const file = path.join(folder.path, "kubeconfig");
+  await writeFile(file, await desk.cluster.kubectl(["config", "view", "--raw"]));
+  await desk.cluster.kubectl([
+    "config",
+    "--kubeconfig",
+    file,
+    "set-context",
+    "--current",
+    "--namespace",
+    desk.namespace,
+  ]);
+  await desk.service("chat");
+  const found = await runProgram(["describe", "chat"], { kubeconfig: file });
+  expect(found).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(new RegExp(`Namespace: +${desk.namespace}`)),
+  });
+  const elsewhere = await runProgram(["describe", "chat", "-n", "default"], desk);
+  expect(elsewhere.stderr).toMatch(new RegExp(`ServiceNotFound: .*namespace default\\n.*${desk.namespace}`));
+});

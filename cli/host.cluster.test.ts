@@ -1,0 +1,97 @@
+/** `metalbridge host`, `cordon` and `uncordon` against the real API server. */
+import { expect, test } from "vitest";
+import { HOSTS } from "../src/api/kinds.ts";
+import { must, openDesk } from "../test/cli/objects.ts";
+import { runProgram } from "../test/cli/program.ts";
+
+test("a host is cordoned and uncordoned, twice without harm, and nothing else of its spec changes", async () => {
+  await using desk = await openDesk();
+  const host = await desk.host({
+    "spec.addresses": ["192.168.1.21"],
+    "spec.memory": { systemReserve: "8Gi" },
+  });
+  const spec = async () => must(await desk.client.get(HOSTS, { name: host })).spec;
+  const before = await spec();
+  const run = (verb: string) => runProgram([verb, host], desk);
+  expect(await run("cordon")).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/is cordoned: nothing new/),
+    stderr: "",
+  });
+  expect(await spec()).toEqual({ ...before, unschedulable: true });
+  expect(await run("cordon")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/was cordoned already/),
+  });
+  await runProgram(["drain", host, "--wait=false"], desk);
+  expect(await spec()).toEqual({ ...before, unschedulable: true, drain: true });
+  expect(await run("uncordon")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/takes new replicas again/),
+  });
+  expect(await spec()).toEqual(before);
+  expect(await run("uncordon")).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/neither cordoned nor drained/),
+  });
+});
+
+test("hosts are listed with what is on them, as text and as JSON", async () => {
+  await using desk = await openDesk();
+  const host = await desk.host({ "spec.addresses": ["192.168.1.21"], "spec.unschedulable": true });
+  await desk.status(HOSTS, host, {
+    info: { chip: "Apple M4", os: "darwin", osVersion: "26.1", agentVersion: "0.1.0" },
+    memory: { claimedBytes: 1024 ** 3, gpuBudgetBytes: 48 * 1024 ** 3 },
+    conditions: [
+      {
+        type: "Ready",
+        status: "True",
+        reason: "AgentReady",
+        message: "",
+        lastTransitionTime: "2026-03-01T12:00:00Z",
+      },
+    ],
+  });
+  await desk.replica("chat-0", host, { phase: "Ready" });
+  await desk.replica("chat-1", host, { phase: "Starting" });
+  const { code, stdout } = await runProgram(["host", "list"], desk);
+  expect(code).toBe(0);
+  const line = stdout.split("\n").find((one) => one.startsWith(`${host} `));
+  expect(line).toMatch(
+    /Ready, cordoned +1\/2 +1 GiB of 48 GiB +Apple M4 +192\.168\.1\.21 +darwin 26\.1 +0\.1\.0/,
+  );
+  const json = JSON.parse((await runProgram(["host", "list", "-o", "json"], desk)).stdout);
+  expect(json).toContainEqual(expect.objectContaining({ name: host, replicas: 2, readyReplicas: 1 }));
+});
+
+test("a host is given up only after a yes, and what is on it is named before", async () => {
+  await using desk = await openDesk();
+  const host = await desk.host();
+  await desk.replica("chat-0", host);
+  const annotations = async () => must(await desk.client.get(HOSTS, { name: host })).metadata.annotations;
+  const refused = await runProgram(["host", "lost", host], desk);
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/on it: \S+\/chat-0;[\s\S]*NotConfirmed: /),
+  });
+  expect(await annotations()).toBeUndefined();
+  const done = await runProgram(["host", "lost", host, "--yes"], desk);
+  expect(done).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/is given up; its replicas go to other/),
+  });
+  const lost = (await annotations())?.["metalbridge.dev/lost"] ?? "";
+  expect(Math.abs(Date.parse(lost) - Date.now())).toBeLessThan(60_000);
+  await desk.cluster.kubectl(["annotate", "host", host, "team=blue"]);
+  expect(await runProgram(["host", "lost", host, "--yes"], desk)).toMatchObject({ code: 0 });
+  expect(await annotations()).toMatchObject({ team: "blue", "metalbridge.dev/lost": expect.any(String) });
+});
+
+test.each(["cordon", "uncordon", "drain", "host lost"])("%s of a host that is not there", async (verb) => {
+  await using desk = await openDesk();
+  const { code, stderr } = await runProgram([...verb.split(" "), "nobody-here"], desk);
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: "HostNotFound: there is no Host nobody-here\n  correct the name\n    metalbridge host list\n",
+  });
+});

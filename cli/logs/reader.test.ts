@@ -1,0 +1,211 @@
+import { appendFileSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { rotateLog } from "../../agent/process/log-rotation.ts";
+import { findStart, type Wanted } from "./place.ts";
+import { createLogReader, type LogReader } from "./reader.ts";
+
+let dir = "";
+beforeEach(() => {
+  dir = mkdtempSync(path.join(tmpdir(), "metalbridge-log-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const append = (text: string) => appendFileSync(path.join(dir, "log"), text);
+const numbered = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => `line ${String(from + index).padStart(6, "0")}\n`).join("");
+
+async function textOf(reader: LogReader): Promise<string> {
+  const chunks: Buffer[] = [];
+  do for await (const bytes of reader.readOn()) chunks.push(bytes);
+  while (reader.isWaiting());
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+async function readerFrom(wanted: Wanted): Promise<LogReader> {
+  return createLogReader(dir, (await findStart(dir, wanted)).place);
+}
+
+describe("reading on", () => {
+  it("takes the end of what was rotated away, then the new log", async () => {
+    append(numbered(0, 100));
+    const reader = await readerFrom("current");
+    expect(await textOf(reader)).toBe(numbered(0, 100));
+    append(numbered(100, 50));
+    rotateLog(dir, { maxBytes: 1_000, keep: 3 });
+    append(numbered(150, 10));
+    expect(await textOf(reader)).toBe(numbered(100, 60));
+    expect(reader.losses()).toBe(0);
+  });
+
+  it("takes several rotations between two looks, of which each leaves out the head that was over the limit", async () => {
+    append(numbered(0, 10));
+    const reader = await readerFrom("current");
+    expect(await textOf(reader)).toBe(numbered(0, 10));
+    for (let round = 0; round < 3; round += 1) {
+      append(numbered(10 + round * 100, 100));
+      rotateLog(dir, { maxBytes: 1_188, keep: 5 });
+    }
+    append(numbered(310, 1));
+    const kept = [numbered(11, 99), numbered(111, 99), numbered(211, 99), numbered(310, 1)];
+    expect(await textOf(reader)).toBe(kept.join(""));
+    expect(reader.losses()).toBe(1);
+  });
+
+  it("finds its place in a log that says the same thing all the time", async () => {
+    const same = "srv  update_slots: all slots are idle\n";
+    append(same.repeat(5_000));
+    const reader = await readerFrom("current");
+    await textOf(reader);
+    append(same.repeat(7));
+    rotateLog(dir, { maxBytes: statSync(path.join(dir, "log")).size - 1, keep: 1 });
+    append(same.repeat(2));
+    expect(await textOf(reader)).toBe(same.repeat(9));
+  });
+
+  it("sees a rotation after which the log has grown beyond where it was", async () => {
+    append(numbered(0, 20));
+    const reader = await readerFrom("current");
+    await textOf(reader);
+    rotateLog(dir, { maxBytes: 200, keep: 2 });
+    append(numbered(20, 200));
+    expect(await textOf(reader)).toBe(numbered(20, 200));
+  });
+
+  it("counts a truncation without a copy as a loss, and goes on", async () => {
+    append(numbered(0, 100));
+    const reader = await readerFrom("current");
+    await textOf(reader);
+    rotateLog(dir, { maxBytes: 10, keep: 0 });
+    append(numbered(100, 1));
+    expect(await textOf(reader)).toBe(numbered(100, 1));
+    expect(reader.losses()).toBe(1);
+  });
+
+  it("waits for a copy that is still being put into place", async () => {
+    append(numbered(0, 100));
+    const reader = await readerFrom("current");
+    await textOf(reader);
+    writeFileSync(path.join(dir, "log.tmp"), numbered(0, 102));
+    writeFileSync(path.join(dir, "log"), numbered(102, 1));
+    const early: Buffer[] = [];
+    for await (const bytes of reader.readOn()) early.push(bytes);
+    expect(early).toEqual([]);
+    expect(reader.isWaiting()).toBe(true);
+    renameSync(path.join(dir, "log.tmp"), path.join(dir, "log.1"));
+    expect(await textOf(reader)).toBe(numbered(100, 3));
+    expect(reader.losses()).toBe(0);
+  });
+
+  it("begins when the engine's first line comes", async () => {
+    const reader = await readerFrom("current");
+    expect(await textOf(reader)).toBe("");
+    append("first\n");
+    expect(await textOf(reader)).toBe("first\n");
+  });
+
+  const operation = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.record({ do: fc.constant("append" as const), lines: fc.integer({ min: 1, max: 60 }) }),
+    },
+    { weight: 2, arbitrary: fc.constant({ do: "rotate" as const }) },
+    { weight: 3, arbitrary: fc.constant({ do: "read" as const }) },
+  );
+
+  it("never repeats a line, never swaps two, and misses none that the rotation has kept", async () => {
+    const run = fc.record({
+      operations: fc.array(operation, { maxLength: 40 }),
+      keep: fc.integer({ min: 1, max: 4 }),
+      maxBytes: fc.integer({ min: 100, max: 1_500 }),
+    });
+    const check = async (input: Run) => {
+      const { read, written, isWhole } = await play(input);
+      const lines = [...read.matchAll(/^line (\d{6})$/gm)].map(([, number]) => Number(number));
+      expect(lines).toEqual([...new Set(lines)].sort((a, b) => a - b));
+      if (isWhole) expect(read).toBe(numbered(0, written));
+    };
+    await fc.assert(fc.asyncProperty(run, check), { numRuns: 300, seed: 20_260_301 });
+  });
+});
+
+interface Run {
+  readonly operations: readonly { readonly do: "append" | "rotate" | "read"; readonly lines?: number }[];
+  readonly keep: number;
+  readonly maxBytes: number;
+}
+
+/** `isWhole`: no rotation left out anything that had not been read before. */
+async function play({ operations, keep, maxBytes }: Run) {
+  rmSync(dir, { recursive: true, force: true });
+  dir = mkdtempSync(path.join(tmpdir(), "metalbridge-log-"));
+  append("");
+  const reader = await readerFrom("current");
+  let written = 0;
+  let read = "";
+  let readOfLog = 0;
+  let isWhole = true;
+  for (const { do: what, lines = 0 } of operations) {
+    append(numbered(written, lines));
+    written += lines;
+    if (what === "read") {
+      read += await textOf(reader);
+      readOfLog = statSync(path.join(dir, "log")).size;
+    }
+    if (what !== "rotate") continue;
+    const { rotated, lostBytes } = rotateLog(dir, { maxBytes, keep });
+    isWhole = isWhole && lostBytes <= readOfLog;
+    readOfLog = rotated ? 0 : readOfLog;
+  }
+  return { read: read + (await textOf(reader)), written, isWhole };
+}
+
+describe("where reading begins", () => {
+  const startText = async (wanted: Wanted): Promise<string> => {
+    const { before, place } = await findStart(dir, wanted);
+    const { readFrom } = await import("./parts.ts");
+    let text = "";
+    for (const { part, offset } of before)
+      for await (const bytes of readFrom(part.file, offset)) text += bytes.toString("utf8");
+    return text + (await textOf(createLogReader(dir, place)));
+  };
+
+  beforeEach(() => {
+    for (const [from, count] of [
+      [0, 30],
+      [30, 30],
+      [60, 5],
+    ] as const) {
+      append(numbered(from, count));
+      if (from < 60) rotateLog(dir, { maxBytes: 359, keep: 3 });
+    }
+  });
+
+  // The rotation keeps the last 359 bytes of 360: one byte of the first line of each part is gone.
+  it("is the newest part, or everything that is kept", async () => {
+    expect(await startText("current")).toBe(numbered(60, 5));
+    expect((await startText("all")).length).toBe(359 + 359 + 60);
+  });
+
+  it.each([0, 1, 4, 5, 6, 34])("is %d lines before the end, across parts", async (lines) => {
+    expect(await startText({ lines })).toBe(numbered(65 - lines, lines));
+  });
+
+  it("is the oldest that is kept where more lines are asked for", async () => {
+    expect(await startText({ lines: 1_000_000 })).toBe(await startText("all"));
+  });
+
+  it("counts a last line without an end", async () => {
+    append("half");
+    expect(await startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
+  });
+
+  it("goes on from there through a rotation", async () => {
+    const reader = await readerFrom({ lines: 2 });
+    rotateLog(dir, { maxBytes: 59, keep: 3 });
+    append(numbered(65, 1));
+    expect(await textOf(reader)).toBe(numbered(63, 3));
+  });
+});

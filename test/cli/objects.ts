@@ -1,0 +1,69 @@
+/** Objects that the verbs look at, made through the real API server. */
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import type { ApiResult, Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import { sharedCluster, type TestCluster } from "../cluster/cluster.ts";
+import { manifest, withFields } from "../fixtures/manifests.ts";
+
+export interface Desk extends AsyncDisposable {
+  readonly cluster: TestCluster;
+  readonly client: KubeClient;
+  readonly kubeconfig: string;
+  readonly namespace: string;
+  /** A Host of a name that no other test has; removed with the desk. */
+  readonly host: (fields?: Readonly<Record<string, unknown>>) => Promise<string>;
+  readonly service: (name: string, fields?: Readonly<Record<string, unknown>>) => Promise<void>;
+  readonly replica: (name: string, host: string, status?: object) => Promise<InferenceReplica>;
+  /** Writes status as the part would that owns it. */
+  readonly status: <T extends KubeObject>(kind: Kind<T>, name: string, status: object) => Promise<T>;
+}
+
+export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<Desk> {
+  const namespace = await cluster.namespace();
+  const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const client = createClient(connection);
+  const hosts: string[] = [];
+  const create = async (object: object) => {
+    await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(object) });
+  };
+  const status: Desk["status"] = async (kind, name, value) => {
+    const path = "/status";
+    const place = kind.namespaced ? { namespace: namespace.name } : {};
+    const operations = [{ op: "add" as const, path, value }];
+    return must(await client.jsonPatch(kind, { name, ...place }, operations, { subresource: "status" }));
+  };
+  return {
+    ...{ cluster, client, status },
+    kubeconfig: cluster.kubeconfig,
+    namespace: namespace.name,
+    host: async (fields = {}) => {
+      const name = `h-${namespace.name}-${hosts.length}`;
+      hosts.push(name);
+      await create(withFields(manifest("Host", name), fields));
+      return name;
+    },
+    service: (name, fields = {}) =>
+      create(withFields(manifest("InferenceService", name, namespace.name), fields)),
+    replica: async (name, host, value) => {
+      await create(
+        withFields(manifest("InferenceReplica", name, namespace.name), { "spec.template.hostName": host }),
+      );
+      if (value !== undefined) await status(INFERENCE_REPLICAS, name, value);
+      return must(await client.get(INFERENCE_REPLICAS, { name, namespace: namespace.name }));
+    },
+    [Symbol.asyncDispose]: async () => {
+      connection.close();
+      for (const host of hosts)
+        await cluster.kubectl(["delete", "host", host, "--ignore-not-found", "--wait=false"]);
+      await namespace[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The value, or the server's sentence as an error. */
+export function must<T>(result: ApiResult<T>): T {
+  if (result.ok) return result.value;
+  throw new Error(`${result.error.status} ${result.error.reason}: ${result.error.message}`);
+}
