@@ -20,11 +20,23 @@ export interface Part extends AsyncDisposable {
 /** The program of this checkout. */
 const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
 
-/** `metalbridge <verb> <args>` with its log in `logFile`; disposal ends it, engines it started run on. */
-export function startPart(args: readonly string[], logFile: string, program = PROGRAM): Part {
+/**
+ * `metalbridge <verb> <args>` with its log in `logFile`; disposal ends it, engines it started run on. `launcher` is what
+ * runs the program: Node, or something that becomes Node in another place.
+ */
+export function startPart(
+  args: readonly string[],
+  logFile: string,
+  program = PROGRAM,
+  launcher: readonly string[] = [process.execPath],
+): Part {
   mkdirSync(path.dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
-  const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", log, log], detached: true });
+  const [command = process.execPath, ...prefix] = launcher;
+  const child = spawn(command, [...prefix, program, ...args], {
+    stdio: ["ignore", log, log],
+    detached: true,
+  });
   closeSync(log);
   if (child.pid === undefined) throw new Error(`metalbridge ${args.join(" ")} could not be started`);
   const kill = (signal: NodeJS.Signals) => end(child, signal);

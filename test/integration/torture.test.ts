@@ -1,0 +1,34 @@
+/** Fixed seeds of the torture. `npm run torture -- --seed N --minutes M` replays one with its timeline. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { explain } from "../torture/report/explain.ts";
+import { loadRecording } from "../torture/report/load-recording.ts";
+import { torture } from "../torture/torture.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+
+describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
+  it.each([11, 12])(
+    "holds every invariant: seed %i, 2.5 minutes",
+    async (seed) => {
+      const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
+      const lines: string[] = [];
+      const report = await torture({ seed, minutes: 2.5, outDir, print: (line) => lines.push(line) });
+      const recording = loadRecording(path.join(outDir, "events.jsonl"));
+      const told = report.violations.map((violation) => explain(violation, recording));
+      expect(
+        told,
+        `${told.join("\n\n")}\n\nrecording and logs: ${outDir}\n${lines.slice(-5).join("\n")}`,
+      ).toEqual([]);
+      expect(report.requests.answered).toBeGreaterThan(300);
+      expect(Object.keys(report.faults).length).toBeGreaterThan(5);
+      rmSync(outDir, { recursive: true, force: true });
+    },
+    12 * MINUTE,
+  );
+});

@@ -1,0 +1,116 @@
+/** The farm under torture: a real control plane, three hosts in networks of their own, clients behind a real kube-proxy. */
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import { installBasics } from "../../../cli/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../../cli/control-plane/config.ts";
+import { findLlamaServer } from "../../../cli/control-plane/llama-server.ts";
+import { findClusterParts } from "../../../cli/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../../cli/control-plane/start.ts";
+import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
+import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
+import { createClient } from "../../../src/kube/client/create-client.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import { compactEtcd } from "../../cluster/etcd-compaction.ts";
+import { kubectlFor } from "../../cluster/kubectl.ts";
+import { quietLog } from "../../cluster/quiet-log.ts";
+import { HOSTS } from "../plan/catalogue.ts";
+import { type FarmObjects, farmObjects } from "./farm-objects.ts";
+import { prepareHost, type TestHost } from "./host.ts";
+import { startKubeProxy } from "./kube-proxy.ts";
+import { serveModels } from "./models.ts";
+import { type Network, openNetwork } from "./network.ts";
+import { type ControlledPart, controlPart } from "./process-control.ts";
+import { installReleases, type Release } from "./release.ts";
+
+export interface Bed extends AsyncDisposable {
+  readonly network: Network;
+  readonly controlPlane: ControlPlane;
+  readonly compact: () => Promise<void>;
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly objects: FarmObjects;
+  readonly hosts: ReadonlyMap<string, TestHost>;
+  readonly controller: ControlledPart;
+  readonly releases: readonly [Release, Release];
+}
+
+type Keep = (cleanup: () => Promise<unknown>) => void;
+
+/** Everything is there; agents and controller are not started, so that the recording can begin before them. */
+export async function openBed(dir: string): Promise<Bed> {
+  const cleanups: (() => Promise<unknown>)[] = [];
+  const dispose = async (): Promise<void> => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
+  };
+  try {
+    const bed = await build(dir, (cleanup) => cleanups.push(cleanup));
+    return { ...bed, [Symbol.asyncDispose]: dispose };
+  } catch (error) {
+    await dispose();
+    throw error;
+  }
+}
+
+async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.asyncDispose>> {
+  mkdirSync(dir, { recursive: true });
+  const releases = installReleases(path.join(dir, "releases"));
+  const network = await openNetwork();
+  keep(async () => network[Symbol.asyncDispose]());
+  const parts = findClusterParts(readPartsConfig());
+  const controlPlane = await startControlPlane({
+    ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
+    ...{ fsync: false, controllerManager: true },
+  });
+  keep(controlPlane.stop);
+  await installBasics(controlPlane.access, customResourceDefinitions());
+  const { kubeconfig } = controlPlane;
+  const models = await serveModels(network.gateway, path.join(dir, "models"));
+  keep(models.close);
+  await clients(dir, network, kubeconfig, keep);
+  const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-torture" });
+  keep(async () => connection.close());
+  const client = createClient(connection);
+  const controller = controlPart({
+    ...{ name: "controller", dir, inside: [], release: releases[0] },
+    args: ["controller", "--kubeconfig", kubeconfig, "--health-port", "0"],
+  });
+  keep(controller.dispose);
+  const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0] }, keep);
+  return {
+    ...{ network, controlPlane, connection, client, hosts, controller, releases },
+    compact: () => compactEtcd(controlPlane.etcdSocket),
+    objects: farmObjects(client, models),
+  };
+}
+
+async function clients(dir: string, network: Network, kubeconfig: string, keep: Keep): Promise<void> {
+  const { kubeProxy } = findClusterParts(readPartsConfig());
+  if (kubeProxy === undefined) throw new Error("kube-proxy is not installed: npm run setup -- --for test");
+  const proxy = await startKubeProxy({
+    ...{ program: kubeProxy, kubeconfig, kubectl: kubectlFor(kubeconfig) },
+    ...{ station: network.clients, dir: path.join(dir, "kube-proxy") },
+  });
+  keep(proxy.stop);
+}
+
+async function prepareHosts(
+  where: {
+    readonly dir: string;
+    readonly network: Network;
+    readonly controlPlane: ControlPlane;
+    readonly release: Release;
+  },
+  keep: Keep,
+): Promise<ReadonlyMap<string, TestHost>> {
+  const llamaServer = findLlamaServer(readPartsConfig());
+  if (llamaServer === undefined) throw new Error("llama-server is not installed: npm run setup");
+  const { controlPlane, ...rest } = where;
+  const hosts = new Map<string, TestHost>();
+  for (const name of HOSTS) {
+    const { kubeconfig, port: apiPort } = controlPlane;
+    const host = await prepareHost({ ...rest, name, kubeconfig, apiPort, llamaServer });
+    keep(host.dispose);
+    hosts.set(name, host);
+  }
+  return hosts;
+}

@@ -1,0 +1,102 @@
+/** The objects that users of the farm make and change. */
+import { API_VERSION } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { SERVICES } from "../../../src/kube/kinds.ts";
+import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
+import type { ServiceName } from "../plan/catalogue.ts";
+import type { ModelServer } from "./models.ts";
+
+export const NAMESPACE = "default";
+
+/** Silence after which a host's replicas are placed anew; just past its Lease. */
+export const HOST_LOST_SECONDS = 50;
+const DRAIN_SECONDS = 15;
+
+const REPLICAS: Readonly<Record<ServiceName, number>> = { steady: 2, elastic: 2, brief: 1 };
+
+export interface FarmObjects {
+  readonly createHost: (name: string, cidr: string) => Promise<void>;
+  /** With a model of its own; safe to repeat until both are there. */
+  readonly createService: (name: ServiceName, generation: number) => Promise<void>;
+  readonly deleteService: (name: ServiceName) => Promise<void>;
+  readonly patchService: (name: ServiceName, path: string, value: unknown) => Promise<void>;
+  readonly patchHost: (name: string, path: string, value: unknown) => Promise<void>;
+  readonly deleteHost: (name: string) => Promise<void>;
+  /** Undefined where there is none. */
+  readonly addressOf: (name: ServiceName) => Promise<string | undefined>;
+}
+
+/** Each call is one write; it rejects where the API server does not take it. */
+export function farmObjects(client: KubeClient, models: ModelServer): FarmObjects {
+  const at = (name: string) => ({ name, namespace: NAMESPACE });
+  const patch = (path: string, value: unknown): JsonPatchOp[] => [{ op: "add", path, value }];
+  return {
+    createHost: async (name, cidr) => {
+      const host = { apiVersion: API_VERSION, kind: "Host", metadata: { name }, spec: { addresses: [cidr] } };
+      done(await client.create(HOSTS, host as unknown as Host));
+    },
+    createService: async (name, generation) => {
+      const model = `${name}-${generation}`;
+      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model));
+      if (!made.ok && made.error.kind === "alreadyExists") {
+        const there = await client.get(INFERENCE_SERVICES, at(name));
+        const isOurs = there.ok && there.value.spec.modelRef === model;
+        if (!isOurs) throw new Error(`${name} is still being deleted`);
+      } else done(made);
+      const modelMade = await client.create(MODELS, modelOf(model, models.urlOf(model)));
+      if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") done(modelMade);
+    },
+    deleteService: async (name) => {
+      const service = await client.get(INFERENCE_SERVICES, at(name));
+      done(await client.remove(INFERENCE_SERVICES, at(name)));
+      if (service.ok) done(await client.remove(MODELS, at(service.value.spec.modelRef)));
+    },
+    patchService: async (name, path, value) => {
+      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
+    },
+    patchHost: async (name, path, value) => {
+      done(await client.jsonPatch(HOSTS, { name }, patch(path, value)));
+    },
+    deleteHost: async (name) => {
+      done(await client.remove(HOSTS, { name }));
+    },
+    addressOf: async (name) => {
+      const service = await client.get(SERVICES, at(name));
+      return service.ok ? service.value.spec?.clusterIP : undefined;
+    },
+  };
+}
+
+function modelOf(name: string, source: string): Model {
+  return {
+    apiVersion: API_VERSION,
+    kind: "Model",
+    metadata: { name, namespace: NAMESPACE },
+    spec: { source, hardware: { accelerator: "metal" } },
+  } as Model;
+}
+
+function serviceOf(name: ServiceName, modelRef: string): InferenceService {
+  return {
+    apiVersion: API_VERSION,
+    kind: "InferenceService",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      modelRef,
+      replicas: REPLICAS[name],
+      contextSize: 1024,
+      parallelSlots: 2,
+      promptCacheMiB: 0,
+      hostLostSeconds: HOST_LOST_SECONDS,
+      extraArgs: ["--threads", "1"],
+      rollout: { drainSeconds: DRAIN_SECONDS },
+    },
+  } as unknown as InferenceService;
+}
+
+function done(result: ApiResult<unknown>): void {
+  if (!result.ok) throw new Error(`${result.error.kind}: ${result.error.message}`);
+}

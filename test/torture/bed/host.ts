@@ -1,0 +1,109 @@
+/** One host of the farm: a namespace with a small disk of its own, and the agent in it. */
+import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import path from "node:path";
+import { killEngines } from "../../system/engines.ts";
+import { run } from "./command.ts";
+import { type LinkState, moveAddress, setLink } from "./link.ts";
+import type { Network, Station } from "./network.ts";
+import { type ControlledPart, controlPart } from "./process-control.ts";
+import type { Release } from "./release.ts";
+
+export interface TestHost {
+  readonly name: string;
+  readonly station: Station;
+  readonly stateDir: string;
+  readonly agent: ControlledPart;
+  readonly address: () => string;
+  readonly setLink: (state: LinkState) => Promise<void>;
+  /** To the other one of its two addresses. */
+  readonly moveAddress: () => Promise<{ readonly from: string; readonly to: string }>;
+  /** Until nothing more can be written. */
+  readonly fillDisk: () => void;
+  readonly freeDisk: () => void;
+  readonly dispose: () => Promise<void>;
+}
+
+export interface HostOptions {
+  readonly name: string;
+  readonly dir: string;
+  readonly network: Network;
+  readonly kubeconfig: string;
+  readonly apiPort: number;
+  readonly llamaServer: string;
+  readonly release: Release;
+}
+
+const DISK = "size=96m";
+
+/** The agent is not started yet. */
+export async function prepareHost(options: HostOptions): Promise<TestHost> {
+  const { name, network, apiPort } = options;
+  const station = network.hosts.get(name);
+  if (station === undefined) throw new Error(`there is no station ${name}`);
+  const dir = path.join(options.dir, name);
+  const disk = path.join(dir, "disk");
+  const stateDir = path.join(disk, "state");
+  mkdirSync(disk, { recursive: true });
+  await run("mount", ["-t", "tmpfs", "-o", DISK, "metalbridge-torture", disk]);
+  mkdirSync(stateDir, { mode: 0o700 });
+  const agent = agentOf(options, { dir, stateDir, inside: station.inside });
+  const ballast = path.join(disk, "ballast");
+  let { address } = station;
+  return {
+    ...{ name, station, stateDir, agent },
+    address: () => address,
+    setLink: (state) => setLink(station, state, { gateway: network.gateway, port: apiPort }),
+    moveAddress: async () => {
+      const from = address;
+      const last = Number(from.split(".").at(-1));
+      const to = from.replace(/\d+$/, String(last < 100 ? last + 100 : last - 100));
+      await moveAddress(station, from, to, network.gateway);
+      address = to;
+      return { from, to };
+    },
+    fillDisk: () => fill(ballast),
+    freeDisk: () => rmSync(ballast, { force: true }),
+    dispose: async () => {
+      await agent.dispose();
+      killEngines(stateDir);
+      await unmount(disk);
+    },
+  };
+}
+
+function agentOf(
+  { name, kubeconfig, llamaServer, release }: HostOptions,
+  place: { readonly dir: string; readonly stateDir: string; readonly inside: readonly string[] },
+): ControlledPart {
+  const config = path.join(place.dir, "agent.yaml");
+  writeFileSync(config, JSON.stringify({ disk: { reserve: "1Mi" } }));
+  const args = [
+    ...["agent", "--config", config, "--kubeconfig", kubeconfig, "--host-name", name],
+    ...["--state-dir", place.stateDir, "--llama-server", llamaServer],
+  ];
+  return controlPart({ name: `agent-${name}`, dir: place.dir, args, inside: place.inside, release });
+}
+
+const BLOCK = Buffer.alloc(1 << 20);
+
+function fill(file: string): void {
+  const descriptor = openSync(file, "a");
+  try {
+    for (let size = BLOCK.length; size >= 4_096; size /= 4) writeUntilFull(descriptor, size);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function writeUntilFull(descriptor: number, size: number): void {
+  try {
+    while (writeSync(descriptor, BLOCK, 0, size) === size);
+  } catch {
+    // ENOSPC: that is what was wanted.
+  }
+}
+
+/** What still writes there, such as the keeper of an engine that was just killed, is over in a moment. */
+async function unmount(disk: string): Promise<void> {
+  await run("umount", [disk]).catch(() => run("umount", ["--lazy", disk]).catch(() => {}));
+}

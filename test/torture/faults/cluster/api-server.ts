@@ -1,0 +1,48 @@
+/** The API server goes away and comes back, with or without its memory of old changes. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Fault, FaultContext } from "../fault.ts";
+
+export const apiStop: Fault = async (context) => {
+  await stop(context);
+  return { at: "done", detail: "stopped in good order", heal: () => start(context) };
+};
+
+/** Supervision brings it back by itself. */
+export const apiKill: Fault = async (context) => {
+  const { bed, recorder } = context;
+  recorder.note({ type: "api", isUp: false });
+  bed.controlPlane.crash("kube-apiserver");
+  void untilUp(context);
+  return { at: "done", detail: "killed" };
+};
+
+/** Whoever resumes a watch from before is told 410, and has to list anew. */
+export const apiCompaction: Fault = async (context) => {
+  await stop(context);
+  await context.bed.compact();
+  return { at: "done", detail: "history dropped while it was away", heal: () => start(context) };
+};
+
+async function stop({ bed, recorder }: FaultContext): Promise<void> {
+  recorder.note({ type: "api", isUp: false });
+  await bed.controlPlane.stopApiServer();
+}
+
+async function start({ bed, recorder }: FaultContext): Promise<void> {
+  await bed.controlPlane.startApiServer();
+  recorder.note({ type: "api", isUp: true });
+}
+
+const LOOK_MS = 100;
+
+async function untilUp({ bed, recorder }: FaultContext): Promise<void> {
+  // The killed one must be gone before an answer means anything.
+  await pause(LOOK_MS * 3);
+  for (;;) {
+    const request = { method: "GET", path: "/readyz", timeoutMs: 2_000 } as const;
+    const answer = await bed.connection.request(request);
+    if (answer.ok) break;
+    await pause(LOOK_MS);
+  }
+  recorder.note({ type: "api", isUp: true });
+}

@@ -1,0 +1,46 @@
+/** Which function does which fault. */
+import type { FaultKind } from "../plan/catalogue.ts";
+import { apiCompaction, apiKill, apiStop } from "./cluster/api-server.ts";
+import type { Fault } from "./fault.ts";
+import { diskFull } from "./host/disk-full.ts";
+import { addressChange, leaseExpiry, networkCut, networkSlow } from "./host/network.ts";
+import { engineKill } from "./process/engine-kill.ts";
+import { enginePause } from "./process/engine-pause.ts";
+import { keeperKill, keeperPause } from "./process/keeper.ts";
+import {
+  agentClockStep,
+  agentKill,
+  agentPause,
+  agentUpgrade,
+  controllerClockStep,
+  controllerKill,
+  controllerPause,
+} from "./process/part.ts";
+import { cordon, newRevision, priorityChange, recreate, scale } from "./spec/changes.ts";
+
+export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
+  "engine-kill": engineKill,
+  "engine-pause": enginePause,
+  "keeper-kill": keeperKill,
+  "keeper-pause": keeperPause,
+  "agent-kill": agentKill,
+  "agent-pause": agentPause,
+  "agent-upgrade": agentUpgrade,
+  "agent-clock-step": agentClockStep,
+  "controller-kill": controllerKill,
+  "controller-pause": controllerPause,
+  "controller-clock-step": controllerClockStep,
+  "api-stop": apiStop,
+  "api-kill": apiKill,
+  "api-compaction": apiCompaction,
+  "network-cut": networkCut,
+  "network-slow": networkSlow,
+  "lease-expiry": leaseExpiry,
+  "address-change": addressChange,
+  "disk-full": diskFull,
+  "new-revision": newRevision,
+  "priority-change": priorityChange,
+  scale,
+  recreate,
+  cordon,
+};

@@ -1,0 +1,80 @@
+/** What users change while all of it goes on. An API server that is away refuses them, as it refuses users. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { ServiceName } from "../../plan/catalogue.ts";
+import { type Fault, type FaultContext, hostOf, type Injected, serviceOf } from "../fault.ts";
+
+/** The two values in turn: each change is a new revision for the engines. */
+export const newRevision: Fault = (context, planned) =>
+  tried(async () => {
+    const name = serviceOf(planned);
+    const before = context.cluster.services.get(`default/${name}`)?.spec.contextSize;
+    const value = before === 1024 ? 768 : 1024;
+    await context.bed.objects.patchService(name, "/spec/contextSize", value);
+    return `${name}: contextSize ${value}`;
+  });
+
+/** Restarts nothing. */
+export const priorityChange: Fault = (context, planned) =>
+  tried(async () => {
+    const name = serviceOf(planned);
+    const value = planned.chance < 0.5 ? "high" : "low";
+    await context.bed.objects.patchService(name, "/spec/priority", value);
+    return `${name}: priority ${value}`;
+  });
+
+const MOST_REPLICAS = 3;
+
+export const scale: Fault = (context, planned) =>
+  tried(async () => {
+    const name = serviceOf(planned);
+    const value = 1 + Math.floor(planned.chance * MOST_REPLICAS);
+    await context.bed.objects.patchService(name, "/spec/replicas", value);
+    return `${name}: replicas ${value}`;
+  });
+
+/** Deleted with requests in flight, and made again with a model that no host has. */
+export const recreate: Fault = async (context, planned) => {
+  const name = serviceOf(planned);
+  const result = await tried(async () => {
+    await context.bed.objects.deleteService(name);
+    // What begins after this would be refused by right; what is in flight must be answered.
+    context.load.pause(name);
+    return `${name}: deleted`;
+  });
+  return result.at === "skipped" ? result : { ...result, heal: () => createAgain(context, name, planned.id) };
+};
+
+const RETRY_MS = 500;
+
+/** Until the old one is gone and the API server is there; nobody waits for it. */
+async function createAgain({ bed }: FaultContext, name: ServiceName, generation: number): Promise<void> {
+  void persistently(() => bed.objects.createService(name, generation));
+}
+
+export const cordon: Fault = async (context, planned) => {
+  const host = hostOf(context, planned).name;
+  const set = (value: boolean) => context.bed.objects.patchHost(host, "/spec/unschedulable", value);
+  const result = await tried(async () => {
+    await set(true);
+    return host;
+  });
+  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(false)) };
+};
+
+async function persistently(act: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      return await act();
+    } catch {
+      await pause(RETRY_MS);
+    }
+  }
+}
+
+async function tried(act: () => Promise<string>): Promise<Injected> {
+  try {
+    return { at: "done", detail: await act() };
+  } catch (error) {
+    return { at: "skipped", why: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,95 @@
+/** The lives of engines and what was claimed of them. Pure. */
+import { type EngineEvent, eventsOf, type Recording } from "../../observe/recording.ts";
+import { type Span, spansOf } from "./spans.ts";
+
+export interface Life extends Span {
+  readonly uid: string;
+  readonly host: string;
+  readonly pid: number;
+  /** By a fault of ours; a life that ended otherwise was ended by its agent, or by itself. */
+  readonly wasKilled: boolean;
+  /** Frozen by a fault of ours. */
+  readonly paused: readonly Span[];
+}
+
+/** One life for each engine process, in the order of their beginnings. */
+export function livesOf(recording: Recording, now: number): readonly Life[] {
+  const byProcess = new Map<string, EngineEvent[]>();
+  for (const event of eventsOf(recording, "engine")) {
+    const key = `${event.uid}/${event.pid}`;
+    const events = byProcess.get(key) ?? [];
+    byProcess.set(key, events);
+    events.push(event);
+  }
+  return [...byProcess.values()].flatMap((events) => {
+    const [first] = events;
+    if (first === undefined) return [];
+    const end = events.find(({ change }) => change === "killed" || change === "gone");
+    const to = end?.at ?? now;
+    return [
+      {
+        ...{ uid: first.uid, host: first.host, pid: first.pid, from: first.at, to },
+        wasKilled: end?.change === "killed",
+        paused: pausesOf(events, to),
+      },
+    ];
+  });
+}
+
+function pausesOf(events: readonly EngineEvent[], to: number): readonly Span[] {
+  const inLife = events.filter(({ at }) => at <= to);
+  return spansOf(
+    inLife,
+    ({ change }) => (change === "paused" ? true : change === "resumed" ? false : undefined),
+    to,
+  );
+}
+
+export interface Claimed {
+  readonly replica: string;
+  readonly uid: string;
+  readonly service: string;
+  readonly host: string;
+  readonly spans: readonly Span[];
+}
+
+/** When each replica's endpoint was one that kube-proxy sends new connections to. */
+export function servingOf(recording: Recording, now: number): readonly Claimed[] {
+  const uids = new Map(eventsOf(recording, "replica").map(({ name, uid }) => [name, uid]));
+  return grouped(eventsOf(recording, "slice"), ({ replica }) => replica).map(([replica, events]) => ({
+    replica,
+    uid: uids.get(replica) ?? "",
+    service: events[0]?.service ?? "",
+    host: events[0]?.host ?? "",
+    spans: spansOf(events, ({ isServing }) => isServing, now),
+  }));
+}
+
+/** When each replica said that it was Ready, with its host reachable. */
+export function readyOf(recording: Recording, now: number): readonly Claimed[] {
+  return grouped(eventsOf(recording, "replica"), ({ uid }) => uid).map(([uid, events]) => ({
+    uid,
+    replica: events[0]?.name ?? "",
+    service: events[0]?.service ?? "",
+    host: events[0]?.host ?? "",
+    spans: spansOf(events, saysReady, now),
+  }));
+}
+
+export function saysReady(event: {
+  readonly phase: string;
+  readonly hostReachable: string;
+  readonly isGone: boolean;
+}): boolean {
+  return event.phase === "Ready" && event.hostReachable === "True" && !event.isGone;
+}
+
+export function grouped<T>(events: readonly T[], key: (event: T) => string): readonly [string, T[]][] {
+  const groups = new Map<string, T[]>();
+  for (const event of events) {
+    const group = groups.get(key(event)) ?? [];
+    groups.set(key(event), group);
+    group.push(event);
+  }
+  return [...groups];
+}

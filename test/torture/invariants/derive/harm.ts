@@ -1,0 +1,114 @@
+/** When a request could rightly fail, because a fault of ours had hit where it went. Pure. */
+import { eventsOf, type Recording, type SliceEvent } from "../../observe/recording.ts";
+import { livesOf } from "./engines.ts";
+import { linkAway, proxyBlind } from "./outages.ts";
+import { overlaps, type Span, union } from "./spans.ts";
+
+export interface Harm {
+  /** In words, for the report. */
+  readonly why: string;
+  readonly span: Span;
+}
+
+/** From the withdrawal's acknowledgement until every kube-proxy has followed: its sync period, and what machines need. */
+const PROPAGATION_MS = 3_000;
+/** Connections that waited are retried in steps that have grown meanwhile. */
+const REOPENED_MS = 5_000;
+
+/** All that happened to one replica and its host. */
+export function harmsOf(
+  recording: Recording,
+  target: { readonly replica: string; readonly uid: string; readonly host: string },
+  now: number,
+): readonly Harm[] {
+  const slices = eventsOf(recording, "slice").filter(({ replica }) => replica === target.replica);
+  const blind = proxyBlind(recording, now);
+  return [
+    ...engineHarms(recording, target.uid, slices, blind, now),
+    ...linkHarms(recording, target.host, now),
+    ...addressHarms(recording, target.host, slices, blind, now),
+    ...blindDrains(slices, blind),
+  ];
+}
+
+function engineHarms(
+  recording: Recording,
+  uid: string,
+  slices: readonly SliceEvent[],
+  blind: readonly Span[],
+  now: number,
+): readonly Harm[] {
+  const lives = livesOf(recording, now).filter((life) => life.uid === uid);
+  return lives.flatMap((life) => {
+    const from = life.wasKilled ? [life.to] : [];
+    const killed = from.map((at) => ({
+      why: `engine ${life.pid} was killed`,
+      span: { from: at, to: followed(withdrawnAfter(slices, at, now), blind) },
+    }));
+    const frozen = life.paused.map((span) => ({
+      why: `engine ${life.pid} was frozen`,
+      // What waited in a frozen engine ends with it, long after its withdrawal.
+      span: {
+        from: span.from,
+        to: Math.max(span.to + REOPENED_MS, followed(life.to < now ? life.to : span.to, blind)),
+      },
+    }));
+    return [...killed, ...frozen];
+  });
+}
+
+function linkHarms(recording: Recording, host: string, now: number): readonly Harm[] {
+  const cuts = eventsOf(recording, "link").some((event) => event.host === host && event.state === "cut");
+  if (!cuts) return [];
+  return linkAway(recording, host, now)
+    .filter((span) => stateAt(recording, host, span.from) === "cut")
+    .map(({ from, to }) => ({ why: `${host} was cut off`, span: { from, to: to + REOPENED_MS } }));
+}
+
+function stateAt(recording: Recording, host: string, at: number): string {
+  const events = eventsOf(recording, "link").filter((event) => event.host === host && event.at <= at);
+  return events.at(-1)?.state ?? "whole";
+}
+
+/** Until its endpoint is at the new address, or withdrawn. */
+function addressHarms(
+  recording: Recording,
+  host: string,
+  slices: readonly SliceEvent[],
+  blind: readonly Span[],
+  now: number,
+): readonly Harm[] {
+  return eventsOf(recording, "address")
+    .filter((event) => event.host === host)
+    .map(({ at, from, to }) => {
+      const left = slices.find(
+        (slice) => slice.at > at && (!slice.isServing || slice.endpoint?.startsWith(`${from}:`) !== true),
+      );
+      const why = `${host} moved from ${from} to ${to}`;
+      return { why, span: { from: at, to: followed(left?.at ?? now, blind) } };
+    });
+}
+
+/** A drain waits a fixed time for kube-proxies; one that cannot hear of it goes on sending. */
+function blindDrains(slices: readonly SliceEvent[], blind: readonly Span[]): readonly Harm[] {
+  return slices.flatMap(({ at, isServing }) => {
+    const deaf = { from: at, to: at + PROPAGATION_MS };
+    if (isServing || !overlaps(deaf, blind)) return [];
+    const why = "kube-proxy could not hear of a withdrawal: the API server was away";
+    return [{ why, span: { from: at, to: followed(at, blind) } }];
+  });
+}
+
+/** When no kube-proxy sends there any more: once it can hear, and has had its time. */
+function followed(withdrawnAt: number, blind: readonly Span[]): number {
+  const deaf = union(blind).find(
+    (span) => span.from <= withdrawnAt + PROPAGATION_MS && withdrawnAt <= span.to,
+  );
+  return Math.max(withdrawnAt, deaf?.to ?? 0) + PROPAGATION_MS;
+}
+
+function withdrawnAfter(slices: readonly SliceEvent[], at: number, now: number): number {
+  const before = slices.filter((slice) => slice.at <= at).at(-1);
+  if (before?.isServing !== true) return at;
+  return slices.find((slice) => slice.at > at && !slice.isServing)?.at ?? now;
+}

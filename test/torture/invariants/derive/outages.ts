@@ -1,0 +1,74 @@
+/** When which part of the chain from an engine to the cluster's eyes was broken on purpose. Pure. */
+import { eventsOf, type Recording } from "../../observe/recording.ts";
+import { extend, type Span, spansOf, union } from "./spans.ts";
+
+/** Retries wait longer the longer something was away; after it is back they need this much at most. */
+const RECOVERY_MS = 20_000;
+
+export function apiAway(recording: Recording, now: number): readonly Span[] {
+  return spansOf(eventsOf(recording, "api"), ({ isUp }) => !isUp, now);
+}
+
+/** Dead, not started yet, or frozen. */
+export function agentAway(recording: Recording, host: string, now: number): readonly Span[] {
+  const events = eventsOf(recording, "part").filter((event) => event.part === "agent" && event.host === host);
+  return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
+}
+
+export function controllerAway(recording: Recording, now: number): readonly Span[] {
+  const events = eventsOf(recording, "part").filter(({ part }) => part === "controller");
+  return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
+}
+
+/** Cut altogether, or from the API server. */
+export function linkAway(recording: Recording, host: string, now: number): readonly Span[] {
+  const events = eventsOf(recording, "link").filter((event) => event.host === host);
+  return spansOf(events, ({ state }) => state === "cut" || state === "apiCut", now);
+}
+
+function linkSlow(recording: Recording, host: string, now: number): readonly Span[] {
+  const events = eventsOf(recording, "link").filter((event) => event.host === host);
+  return spansOf(events, ({ state }) => state === "slow", now);
+}
+
+/** A new address ends every connection of the host, and its agent's with the API server. */
+function moved(recording: Recording, host: string): readonly Span[] {
+  const events = eventsOf(recording, "address").filter((event) => event.host === host);
+  return events.map(({ at }) => ({ from: at, to: at }));
+}
+
+/** Nobody renews the host's Lease. */
+export function silent(recording: Recording, host: string, now: number): readonly Span[] {
+  return union([...agentAway(recording, host, now), ...linkAway(recording, host, now)]);
+}
+
+/** The host's agent cannot tell the cluster in time, or has only just been able to again. */
+export function agentBlocked(recording: Recording, host: string, now: number): readonly Span[] {
+  return extend(
+    union([
+      ...apiAway(recording, now),
+      ...silent(recording, host, now),
+      ...linkSlow(recording, host, now),
+      ...moved(recording, host),
+    ]),
+    RECOVERY_MS,
+  );
+}
+
+/** A new controller first outwaits the leadership of the one that was killed. */
+const LEADER_MS = 20_000;
+
+export function controllerBlocked(recording: Recording, now: number): readonly Span[] {
+  return extend(
+    union([...apiAway(recording, now), ...controllerAway(recording, now)]),
+    Math.max(RECOVERY_MS, LEADER_MS),
+  );
+}
+
+/** kube-proxy, whose watch was broken, follows late; its own retries wait up to half a minute. */
+export function proxyBlind(recording: Recording, now: number): readonly Span[] {
+  return apiAway(recording, now).map(({ from, to }) => ({
+    from,
+    to: to + Math.min(35_000, to - from + 3_000),
+  }));
+}

@@ -1,0 +1,120 @@
+/** Every invariant holds over a good recording and fires on a bad one: one that cannot fail would be worth nothing. */
+import { describe, expect, test } from "vitest";
+import { judge } from "../judge.ts";
+import type { RecordedEvent } from "../observe/recording.ts";
+import { at, recordingOf, serving } from "../testing/recording.ts";
+import { INVARIANTS } from "./registry.ts";
+
+const END = 200_000;
+
+/** Names of the invariants that a recording breaks. */
+function broken(...events: readonly RecordedEvent[]): readonly string[] {
+  return [...new Set(judge(recordingOf(...events), END).map(({ invariant }) => invariant))];
+}
+
+const killed = at(10, "engine", { change: "killed" });
+const withdrawn = at(10.1, "slice", { isServing: false });
+const restarting = at(10.1, "replica", { phase: "Backoff", reason: "EngineKilled", message: "killed" });
+const counted = at(10.2, "service", { ready: 0 });
+const told: readonly RecordedEvent[] = [withdrawn, restarting, counted];
+
+/** For each invariant: a recording that keeps it by a hair, and the same story told badly. */
+const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: readonly RecordedEvent[] }>> = {
+  requests: {
+    good: [...serving, killed, ...told, at(10.5, "request", { startedAt: 9_900, ...failed() })],
+    bad: [...serving, at(10.5, "request", { startedAt: 9_900, ...failed() })],
+  },
+  "one-engine": {
+    good: [...serving, killed, ...told, at(12, "engine", { pid: 101 })],
+    bad: [...serving, at(12, "engine", { pid: 101 })],
+  },
+  "truth-of-endpoints": {
+    good: [...serving, killed, ...told],
+    bad: [...serving, killed, restarting, counted, at(16, "slice", { isServing: false })],
+  },
+  "truth-of-replicas": {
+    good: [...serving, killed, ...told],
+    bad: [
+      ...serving,
+      killed,
+      withdrawn,
+      at(16, "replica", { phase: "Backoff", reason: "r", message: "m" }),
+      at(16, "service", { ready: 0 }),
+    ],
+  },
+  "hung-engines": {
+    good: [...serving, at(10, "engine", { change: "paused" }), at(40, "slice", { isServing: false })],
+    bad: [...serving, at(10, "engine", { change: "paused" }), at(50, "slice", { isServing: false })],
+  },
+  "silent-hosts": {
+    good: [...serving, cut(), ...unreachable(54)],
+    bad: [...serving, cut(), ...unreachable(58)],
+  },
+  "counts-of-services": {
+    good: [...serving, killed, ...told],
+    bad: [...serving, killed, withdrawn, restarting, at(16, "service", { ready: 0 })],
+  },
+  "stated-reasons": {
+    good: [at(1, "replica", { phase: "Waiting", reason: "WaitingForDisk", message: "the disk is full" })],
+    bad: [at(1, "replica", { phase: "Waiting", reason: "", message: "" })],
+  },
+  orphans: {
+    good: [at(1, "engine"), at(10, "replica", { isGone: true }), at(30, "engine", { change: "gone" })],
+    bad: [at(1, "engine"), at(10, "replica", { isGone: true }), at(40, "engine", { change: "gone" })],
+  },
+  "parts-live": {
+    good: [at(5, "part", { change: "ended" }), at(6, "part")],
+    bad: [at(5, "part", { change: "endedUnasked", detail: "code 1" })],
+  },
+  convergence: {
+    good: [at(10, "round", { change: "healed" }), at(69, "round", { change: "converged" })],
+    bad: [at(10, "round", { change: "healed" }), at(71, "round", { change: "converged" })],
+  },
+  leftovers: {
+    good: [at(9, "leftovers")],
+    bad: [at(9, "leftovers", { items: ["engine 100 on mac-a"] })],
+  },
+};
+
+function failed() {
+  return { outcome: "failed", failure: "ECONNRESET", endpoint: "10.0.0.1:21000" } as const;
+}
+
+function cut(): RecordedEvent {
+  return at(10, "link", { state: "cut" });
+}
+
+function unreachable(second: number): readonly RecordedEvent[] {
+  return [
+    at(second, "host", { reachable: "False", reason: "HostUnreachable" }),
+    at(second, "slice", { isServing: false }),
+    at(second, "replica", { hostReachable: "False" }),
+    at(second, "service", { ready: 0 }),
+  ];
+}
+
+test("every invariant has a story", () => {
+  expect(Object.keys(stories).sort()).toEqual(INVARIANTS.map(({ name }) => name).sort());
+});
+
+describe.each(Object.entries(stories))("%s", (name, { good, bad }) => {
+  test("holds", () => expect(broken(...good)).toEqual([]));
+  test("fires, and nothing else does", () => expect(broken(...bad)).toEqual([name]));
+});
+
+test("what the harness saw late because it was late itself is not held against the farm", () => {
+  const late = [...serving, killed, restarting, counted, at(16, "slice", { isServing: false })];
+  expect(broken(...late)).toEqual(["truth-of-endpoints"]);
+  expect(broken(...late, at(15, "lag", { maxMs: 2_000 }))).toEqual([]);
+});
+
+test("an agent that is away cannot tell, and has to once it is back", () => {
+  const away = [at(9, "part", { change: "ended" }), at(30, "part")];
+  const story = (second: number) => [
+    ...[...serving, ...away, killed, at(second, "slice", { isServing: false })],
+    at(second, "replica", { phase: "Backoff", reason: "r", message: "m" }),
+    at(second, "service", { ready: 0 }),
+  ];
+  expect(broken(...story(40))).toEqual([]);
+  expect(broken(...story(60))).toEqual(["truth-of-endpoints", "truth-of-replicas"]);
+});

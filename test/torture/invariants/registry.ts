@@ -1,0 +1,27 @@
+/** All invariants, in the order of the report. */
+import { convergence } from "./convergence.ts";
+import type { Invariant } from "./invariant.ts";
+import { leftovers, orphans } from "./leftovers.ts";
+import { oneEngine } from "./one-engine.ts";
+import { partsLive } from "./parts.ts";
+import { requests } from "./requests.ts";
+import { truthOfEndpoints, truthOfReplicas } from "./truth/claims.ts";
+import { countsOfServices } from "./truth/counts.ts";
+import { hungEngines } from "./truth/hung.ts";
+import { statedReasons } from "./truth/reasons.ts";
+import { silentHosts } from "./truth/silence.ts";
+
+export const INVARIANTS: readonly Invariant[] = [
+  requests,
+  oneEngine,
+  truthOfEndpoints,
+  truthOfReplicas,
+  hungEngines,
+  silentHosts,
+  countsOfServices,
+  statedReasons,
+  orphans,
+  partsLive,
+  convergence,
+  leftovers,
+];

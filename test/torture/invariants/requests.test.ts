@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+import type { RecordedEvent } from "../observe/recording.ts";
+import { at, recordingOf, serving } from "../testing/recording.ts";
+import { judgeFailures } from "./requests.ts";
+
+/** What excuses a request from second to second that failed; undefined for a lost one. */
+function excuse(
+  from: number,
+  to: number,
+  events: readonly RecordedEvent[],
+  more: Parameters<typeof at<"request">>[2] = {},
+): string | undefined {
+  const failed = { outcome: "failed", failure: "ECONNRESET", endpoint: "10.0.0.1:21000" } as const;
+  const request = at(to, "request", { startedAt: from * 1_000, ...failed, ...more });
+  const [judged] = judgeFailures(recordingOf(...serving, ...events, request), 200_000);
+  return judged?.excuse;
+}
+
+const killed = at(10, "engine", { change: "killed" });
+const withdrawn = at(10.1, "slice", { isServing: false });
+
+test("in flight on an engine that was killed, and sent there before every proxy had followed", () => {
+  expect(excuse(9, 10.2, [killed, withdrawn])).toContain("was killed");
+  expect(excuse(12, 12.1, [killed, withdrawn])).toContain("was killed");
+  expect(excuse(14, 14.1, [killed, withdrawn])).toBeUndefined();
+  expect(excuse(8, 9.5, [killed, withdrawn])).toBeUndefined();
+});
+
+test("a proxy that could not hear of the withdrawal goes on sending until it can", () => {
+  const away = [at(9.5, "api", { isUp: false }), at(20, "api")];
+  expect(excuse(25, 25.1, [...away, killed, withdrawn])).toContain("was killed");
+  expect(excuse(60, 60.1, [...away, killed, withdrawn])).toBeUndefined();
+});
+
+test("on a host that is cut off, not on one that has only lost the API server", () => {
+  const state = (second: number, now: "cut" | "apiCut" | "whole") => at(second, "link", { state: now });
+  expect(excuse(12, 13, [state(10, "cut"), state(20, "whole")])).toContain("was cut off");
+  expect(excuse(30, 31, [state(10, "cut"), state(20, "whole")])).toBeUndefined();
+  expect(excuse(12, 13, [state(10, "apiCut"), state(20, "whole")])).toBeUndefined();
+});
+
+test("on a connection that was kept alive and idle while its engine was drained, and only on such a one", () => {
+  const idle = { isKeptAlive: true, idleMs: 900 };
+  expect(excuse(10.5, 10.5, [withdrawn], idle)).toContain("kept alive, idle");
+  expect(excuse(10.5, 10.5, [withdrawn], { ...idle, idleMs: 40 })).toBeUndefined();
+  expect(excuse(10.5, 11, [withdrawn], { ...idle, firstByteAt: 10_700 })).toBeUndefined();
+  expect(excuse(10.5, 10.5, [], idle)).toBeUndefined();
+});
+
+test("refused although another endpoint was there is lost; refused because all were hit is not", () => {
+  const other = at(2, "slice", { replica: "steady-1-def", host: "mac-b", endpoint: "10.0.0.9:21000" });
+  const refused = { failure: "ECONNREFUSED" };
+  const without = (events: readonly RecordedEvent[]) => {
+    const request = at(15, "request", { startedAt: 15_000, outcome: "failed", ...refused });
+    return judgeFailures(recordingOf(...serving, ...events, request), 200_000)[0]?.excuse;
+  };
+  expect(without([killed, withdrawn])).toContain("no endpoint was left");
+  expect(without([killed, withdrawn, other])).toBeUndefined();
+  expect(without([withdrawn])).toBeUndefined();
+});
+
+test("on an address that the host no longer has, until its endpoint has followed", () => {
+  const moved = at(10, "address");
+  const followed = at(14, "slice", { endpoint: "10.0.0.2:21000" });
+  expect(excuse(12, 12.1, [moved, followed])).toContain("moved");
+  expect(excuse(19, 19.1, [moved, followed])).toBeUndefined();
+});

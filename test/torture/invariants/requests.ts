@@ -1,0 +1,119 @@
+/** No request is lost but those that were where a fault struck, and what docs/reliability.md says of idle connections. */
+import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
+import { type Harm, harmsOf } from "./derive/harm.ts";
+import { overlaps } from "./derive/spans.ts";
+import type { Invariant } from "./invariant.ts";
+
+export interface Judged {
+  readonly request: RequestEvent;
+  /** Why it could rightly fail; undefined for a lost request. */
+  readonly excuse: string | undefined;
+  readonly replica?: string;
+}
+
+export const requests: Invariant = {
+  name: "requests",
+  promise: "No request is lost but those in flight on a killed engine or a cut host.",
+  check: (recording, now) =>
+    judgeFailures(recording, now)
+      .filter(({ excuse }) => excuse === undefined)
+      .map(({ request, replica }) => ({
+        invariant: "requests",
+        at: request.startedAt,
+        message: `request ${request.id} to ${request.service} was lost: ${request.failure} (${wordsFor(request, replica)})`,
+        about: [request.service, ...(replica === undefined ? [] : [replica])],
+      })),
+};
+
+function wordsFor(request: RequestEvent, replica: string | undefined): string {
+  const where =
+    request.endpoint === undefined
+      ? "no endpoint was chosen"
+      : `sent to ${request.endpoint}, replica ${replica ?? "unknown"}`;
+  const how = [request.isStreamed ? "streamed" : "plain", request.isKeptAlive ? "kept alive" : "fresh"];
+  const idle = request.idleMs === undefined ? "" : `, connection idle for ${request.idleMs} ms`;
+  return `${how.join(", ")}; ${where}${idle}`;
+}
+
+/** Every request that failed, with what excuses it. */
+export function judgeFailures(recording: Recording, now: number): readonly Judged[] {
+  const slices = eventsOf(recording, "slice");
+  const uids = new Map(eventsOf(recording, "replica").map(({ name, uid }) => [name, uid]));
+  const harms = new Map<string, readonly Harm[]>();
+  const harmsFor = ({ replica, host }: SliceEvent): readonly Harm[] => {
+    const known =
+      harms.get(replica) ?? harmsOf(recording, { replica, host, uid: uids.get(replica) ?? "" }, now);
+    harms.set(replica, known);
+    return known;
+  };
+  return eventsOf(recording, "request")
+    .filter(({ outcome }) => outcome === "failed")
+    .map((request) => {
+      if (request.endpoint === undefined)
+        return { request, excuse: excuseWithout(request, slices, harmsFor) };
+      const slice = sliceOf(request, slices);
+      if (slice === undefined) return { request, excuse: undefined };
+      const { replica } = slice;
+      return { request, replica, excuse: excuseAt(request, slice, slices, harmsFor(slice)) };
+    });
+}
+
+/** The newest that had named the endpoint by the end of the request. */
+function sliceOf(
+  { service, endpoint, at }: RequestEvent,
+  slices: readonly SliceEvent[],
+): SliceEvent | undefined {
+  return slices.findLast(
+    (slice) => slice.service === service && slice.endpoint === endpoint && slice.at <= at,
+  );
+}
+
+/** The engine's quiet time before it is stopped: a connection that was idle for longer may be closed under its client. */
+const QUIET_MS = 250;
+
+function excuseAt(
+  request: RequestEvent,
+  slice: SliceEvent,
+  slices: readonly SliceEvent[],
+  harms: readonly Harm[],
+): string | undefined {
+  const inFlight = { from: request.startedAt, to: request.at };
+  const harm = harms.find(({ span }) => overlaps(inFlight, [span]));
+  if (harm !== undefined) return harm.why;
+  const isWithdrawn = slices.some(
+    (other) => other.replica === slice.replica && !other.isServing && other.at <= request.at,
+  );
+  const wasIdle = request.idleMs !== undefined && request.idleMs >= QUIET_MS;
+  if (isWithdrawn && wasIdle && request.firstByteAt === undefined) {
+    return "the connection was kept alive, idle, while its engine was drained";
+  }
+  return undefined;
+}
+
+/** How long an engine that was lost may rightly be missing from a service. */
+const MISSED_MS = 90_000;
+const PROPAGATION_MS = 3_000;
+
+/** Refused by kube-proxy: rightly so while every endpoint of the service was harmed. */
+function excuseWithout(
+  request: RequestEvent,
+  slices: readonly SliceEvent[],
+  harmsFor: (slice: SliceEvent) => readonly Harm[],
+): string | undefined {
+  const known = slices.filter(({ service, at }) => service === request.service && at <= request.at);
+  const newest = new Map(known.map((slice) => [slice.replica, slice]));
+  const at = request.startedAt;
+  const whole = [...newest.values()].some(
+    (slice) =>
+      slice.isServing &&
+      slice.at <= at - PROPAGATION_MS &&
+      !harmsFor(slice).some(({ span }) => overlaps({ from: at, to: request.at }, [span])),
+  );
+  if (whole) return undefined;
+  const lately = { from: at - MISSED_MS, to: request.at };
+  for (const slice of newest.values()) {
+    const harm = harmsFor(slice).find(({ span }) => overlaps(lately, [span]));
+    if (harm !== undefined) return `no endpoint was left: ${harm.why}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,57 @@
+/** A service counts its ready replicas right. */
+import { eventsOf, type RecordedEvent, type Recording } from "../../observe/recording.ts";
+import { saysReady } from "../derive/engines.ts";
+import { controllerBlocked } from "../derive/outages.ts";
+import { lagMs, lengthOf, type Span, subtract } from "../derive/spans.ts";
+import type { Invariant } from "../invariant.ts";
+import { seconds } from "./claims.ts";
+
+const WITHIN_MS = 5_000;
+
+export const countsOfServices: Invariant = {
+  name: "counts-of-services",
+  promise: "A service's readyReplicas follows its replicas within 5 s.",
+  check: (recording, now) => {
+    const names = new Set(eventsOf(recording, "service").map(({ name }) => name));
+    return [...names].flatMap((service) =>
+      subtract(mismatches(recording, service, now), controllerBlocked(recording, now))
+        .filter((span) => lengthOf(span) > WITHIN_MS + lagMs(recording, span))
+        .map((span) => ({
+          invariant: "counts-of-services",
+          at: span.from + WITHIN_MS,
+          message: `for ${seconds(lengthOf(span))} s service ${service} counted other ready replicas than there were`,
+          about: [service],
+        })),
+    );
+  },
+};
+
+/** Times in which the service's count differs from what its replicas say. */
+function mismatches(recording: Recording, service: string, now: number): readonly Span[] {
+  const ready = new Set<string>();
+  let told: number | undefined;
+  const spans: Span[] = [];
+  let from: number | undefined;
+  for (const event of recording) {
+    if (!follow(event)) continue;
+    const differs = told !== undefined && told !== ready.size;
+    if (differs) from ??= event.at;
+    else if (from !== undefined) {
+      spans.push({ from, to: event.at });
+      from = undefined;
+    }
+  }
+  if (from !== undefined) spans.push({ from, to: now });
+  return spans;
+
+  function follow(event: RecordedEvent): boolean {
+    if (event.type === "replica" && event.service === service) {
+      if (saysReady(event) && !event.isDeleting) ready.add(event.uid);
+      else ready.delete(event.uid);
+      return true;
+    }
+    if (event.type !== "service" || event.name !== service) return false;
+    told = event.isGone || event.isDeleting ? undefined : event.ready;
+    return true;
+  }
+}

@@ -1,0 +1,80 @@
+/** The load: runs in the clients' namespace, sends requests at a steady pace and tells how each ended. */
+import type { Agent } from "node:http";
+import { createInterface } from "node:readline";
+import { createRandom } from "../plan/random.ts";
+import { type Answer, ask, monotonicEpochMs } from "./ask.ts";
+import { freshAgent, keepAliveAgent } from "./connections.ts";
+import { startTracking } from "./conntrack.ts";
+import type { Orders, Result, Target } from "./protocol.ts";
+
+const TIMEOUT_MS = 45_000;
+const random = createRandom(Number(process.argv[2] ?? 1));
+const tracking = startTracking();
+const kept = new Map<string, Agent>();
+const timers = new Map<string, NodeJS.Timeout>();
+const targets = new Map<string, Target>();
+let lastId = 0;
+
+process.once("SIGTERM", () => process.exit(0));
+createInterface({ input: process.stdin })
+  .on("line", (line) => follow(JSON.parse(line) as Orders))
+  // The harness is gone: nobody would read what we say.
+  .on("close", () => process.exit(0));
+
+function follow(orders: Orders): void {
+  const wanted = new Map(orders.targets.map((target) => [target.service, target]));
+  for (const service of targets.keys()) if (!wanted.has(service)) stop(service);
+  for (const [service, target] of wanted) {
+    if (targets.get(service)?.url !== target.url) stop(service);
+    targets.set(service, target);
+    if (!timers.has(service)) next(service);
+  }
+}
+
+function stop(service: string): void {
+  clearTimeout(timers.get(service));
+  timers.delete(service);
+  targets.delete(service);
+  kept.delete(service);
+}
+
+/** The pace is the clients', whatever the answers take. */
+function next(service: string): void {
+  const target = targets.get(service);
+  if (target === undefined) return;
+  void send(target);
+  const gapMs = (1_000 / target.requestsPerSecond) * (0.5 + random.next());
+  timers.set(
+    service,
+    setTimeout(() => next(service), gapMs),
+  );
+}
+
+async function send({ service, url }: Target): Promise<void> {
+  lastId += 1;
+  const id = lastId;
+  const isStreamed = random.next() < 0.5;
+  const isKeptAlive = random.next() < 0.5;
+  const maxTokens = isStreamed ? random.between(20, 200) : random.between(4, 40);
+  const startedAt = monotonicEpochMs();
+  const agent = isKeptAlive ? keptAgent(service) : freshAgent();
+  const answer = await ask({ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS });
+  const endedAt = monotonicEpochMs();
+  const { localPort, ...rest } = answer;
+  const endpoint = await endpointFor(answer);
+  const result: Result = {
+    ...{ id, service, isStreamed, isKeptAlive, startedAt, endedAt, ...rest },
+    ...(endpoint === undefined ? {} : { endpoint }),
+  };
+  process.stdout.write(`${JSON.stringify(result)}\n`);
+}
+
+function keptAgent(service: string): Agent {
+  const agent = kept.get(service) ?? keepAliveAgent();
+  kept.set(service, agent);
+  return agent;
+}
+
+async function endpointFor({ failure, localPort }: Answer): Promise<string | undefined> {
+  return failure === "" || localPort === undefined ? undefined : tracking.endpointOf(localPort);
+}

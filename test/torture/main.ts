@@ -1,0 +1,45 @@
+/** `npm run torture -- --seed N --minutes M [--out FOLDER]`: replays a seed; ends with 1 where an invariant was broken. */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { explain } from "./report/explain.ts";
+import { loadRecording } from "./report/load-recording.ts";
+import { renderReport } from "./report/report.ts";
+import { torture } from "./torture.ts";
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: { seed: { type: "string" }, minutes: { type: "string" }, out: { type: "string" } },
+  });
+  const seed = wholeNumber("seed", values.seed ?? "1");
+  const minutes = wholeNumber("minutes", values.minutes ?? "5");
+  const outDir = path.resolve(values.out ?? mkdtempSync(path.join(tmpdir(), "metalbridge-torture-")));
+  print(`seed ${seed}, ${minutes} minutes, into ${outDir}`);
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+  const report = await torture({ seed, minutes, outDir, print, signal: stop.signal });
+  writeFileSync(path.join(outDir, "report.json"), `${JSON.stringify(report, undefined, 2)}\n`);
+  const recording = loadRecording(path.join(outDir, "events.jsonl"));
+  for (const violation of report.violations) print(`\n${explain(violation, recording)}`);
+  print(`\n${renderReport(report)}`);
+  print(`\nrecording, report and logs: ${outDir}`);
+  return report.violations.length === 0 ? 0 : 1;
+}
+
+function wholeNumber(name: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isFinite(value) || value <= 0)
+    throw new Error(`--${name} must be a number above 0, not ${text}`);
+  return value;
+}
+
+main().then(
+  (code) => process.exit(code),
+  (error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.exit(2);
+  },
+);

@@ -1,0 +1,124 @@
+/** The engines that really run, by /proc: found by the mark in their environment, whatever any state folder says. */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { MARK_VARIABLE } from "../../../agent/process/run-directory.ts";
+import type { Recorder } from "./recorder.ts";
+
+/** A main process of an engine: a marked process that is not its keeper and not a child of an engine. */
+export interface SeenEngine {
+  readonly pid: number;
+  /** The state folder's run directory: its last part is the replica's uid. */
+  readonly dir: string;
+  readonly uid: string;
+}
+
+export interface EngineWatch {
+  readonly engines: () => readonly (SeenEngine & { readonly host: string })[];
+  /** Keepers by the run directory that they keep. */
+  readonly keepers: () => ReadonlyMap<string, number>;
+  readonly look: () => void;
+  readonly stop: () => void;
+}
+
+const EVERY_MS = 250;
+
+/** `hostOf` tells whose state folder a run directory is in; engines of other runs have none. */
+export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string | undefined): EngineWatch {
+  const known = new Map<string, Known>();
+  let engines = new Map<number, SeenEngine & { host: string }>();
+  let keepers = new Map<string, number>();
+  const look = (): void => {
+    const marked = findMarked(known).flatMap((process) => {
+      const host = hostOf(process.dir);
+      return host === undefined ? [] : [{ ...process, host, uid: process.dir.split("/").at(-1) ?? "" }];
+    });
+    keepers = new Map(marked.filter(({ isKeeper }) => isKeeper).map(({ dir, pid }) => [dir, pid]));
+    const found = new Map(marked.filter(({ isKeeper }) => !isKeeper).map((engine) => [engine.pid, engine]));
+    for (const engine of found.values()) if (!engines.has(engine.pid)) note(recorder, "appeared", engine);
+    for (const engine of engines.values()) if (!found.has(engine.pid)) note(recorder, "gone", engine);
+    engines = found;
+  };
+  const timer = setInterval(look, EVERY_MS);
+  return {
+    engines: () => [...engines.values()],
+    keepers: () => keepers,
+    look,
+    stop: () => clearInterval(timer),
+  };
+}
+
+function note(recorder: Recorder, change: "appeared" | "gone", engine: SeenEngine & { host: string }): void {
+  const { host, uid, pid } = engine;
+  recorder.note({ type: "engine", change, host, uid, pid });
+}
+
+interface MarkedProcess {
+  readonly pid: number;
+  readonly dir: string;
+  readonly isKeeper: boolean;
+}
+
+/** What is known of one pid with its start time. */
+type Known = MarkedProcess | { readonly unmarkedLooks: number };
+
+/** A process that had no mark so often will never have one: between fork and exec it has its parent's environment. */
+const LOOKS = 8;
+
+function findMarked(known: Map<string, Known>): readonly MarkedProcess[] {
+  const marked: MarkedProcess[] = [];
+  const seen = new Set<string>();
+  for (const entry of readdirSync("/proc")) {
+    const start = /^\d+$/.test(entry) ? startOf(entry) : undefined;
+    if (start === undefined) continue;
+    const key = `${entry}:${start}`;
+    seen.add(key);
+    const process = lookAt(entry, known.get(key));
+    if (process !== undefined) known.set(key, process);
+    if (process !== undefined && "dir" in process) marked.push(process);
+  }
+  for (const key of known.keys()) if (!seen.has(key)) known.delete(key);
+  return marked;
+}
+
+/** Undefined for what has ended, a zombie included. */
+function startOf(pid: string): string | undefined {
+  const fields = statOf(pid);
+  return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
+}
+
+function lookAt(pid: string, before: Known | undefined): Known | undefined {
+  if (before !== undefined && ("dir" in before || before.unmarkedLooks >= LOOKS)) return before;
+  const environment = text(`/proc/${pid}/environ`).split("\0");
+  const mark = environment.find((entry) => entry.startsWith(`${MARK_VARIABLE}=`));
+  if (mark === undefined) return { unmarkedLooks: (before?.unmarkedLooks ?? 0) + 1 };
+  const dir = decodeURI(mark.slice(MARK_VARIABLE.length + 1));
+  const argv = text(`/proc/${pid}/cmdline`).split("\0");
+  const isShell = /\/(ba|da|z)?sh$/.test(program(pid));
+  // The keeper leads its session; a copy of it that does not is the engine before its exec.
+  if (isShell && argv[1] === `${dir}/keeper` && statOf(pid)[3] === pid) {
+    return { pid: Number(pid), dir, isKeeper: true };
+  }
+  return !isShell && argv.includes("--port") ? { pid: Number(pid), dir, isKeeper: false } : undefined;
+}
+
+/** From the state on: state, parent, group, session. */
+function statOf(pid: string): readonly string[] {
+  const stat = text(`/proc/${pid}/stat`);
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+function program(pid: string): string {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return "";
+  }
+}
+
+/** Empty for what ended while we looked. */
+function text(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,114 @@
+/** Every fault that can be drawn: how often, on what, for how long, and what else it must not meet. */
+
+export const HOSTS = ["mac-a", "mac-b", "mac-c"] as const;
+export type HostName = (typeof HOSTS)[number];
+
+/** `steady` keeps its size, `elastic` is scaled, `brief` is deleted and made again. */
+export const SERVICES = ["steady", "elastic", "brief"] as const;
+export type ServiceName = (typeof SERVICES)[number];
+
+export interface Duration {
+  readonly leastMs: number;
+  readonly mostMs: number;
+}
+
+export interface FaultEntry {
+  readonly kind: string;
+  readonly weight: number;
+  readonly on: "host" | "cluster" | "service";
+  /** Services it may be drawn for; absent: all. */
+  readonly services?: readonly ServiceName[];
+  /** Two faults with one lock never overlap; `*` stands for the host or the service. */
+  readonly lock: string;
+  /** From injection to healing; absent: nothing to heal. */
+  readonly lasts?: Duration;
+  /** In the long rounds: past Leases, hung engines and lost hosts. */
+  readonly lastsLong?: Duration;
+}
+
+const seconds = (least: number, most: number): Duration => ({ leastMs: least * 1_000, mostMs: most * 1_000 });
+
+export const CATALOGUE = [
+  { kind: "engine-kill", weight: 6, on: "host", lock: "engine:*" },
+  {
+    kind: "engine-pause",
+    weight: 3,
+    on: "host",
+    lock: "engine:*",
+    lasts: seconds(1, 8),
+    lastsLong: seconds(45, 60),
+  },
+  { kind: "keeper-kill", weight: 3, on: "host", lock: "engine:*" },
+  { kind: "keeper-pause", weight: 2, on: "host", lock: "engine:*", lasts: seconds(2, 10) },
+  {
+    kind: "agent-kill",
+    weight: 5,
+    on: "host",
+    lock: "agent:*",
+    lasts: seconds(0, 8),
+    lastsLong: seconds(55, 75),
+  },
+  {
+    kind: "agent-pause",
+    weight: 3,
+    on: "host",
+    lock: "agent:*",
+    lasts: seconds(2, 12),
+    lastsLong: seconds(50, 70),
+  },
+  { kind: "agent-upgrade", weight: 3, on: "host", lock: "agent:*", lasts: seconds(0, 2) },
+  { kind: "agent-clock-step", weight: 2, on: "host", lock: "agent:*", lasts: seconds(5, 20) },
+  { kind: "controller-kill", weight: 4, on: "cluster", lock: "controller", lasts: seconds(0, 8) },
+  {
+    kind: "controller-pause",
+    weight: 3,
+    on: "cluster",
+    lock: "controller",
+    lasts: seconds(2, 10),
+    lastsLong: seconds(20, 30),
+  },
+  { kind: "controller-clock-step", weight: 2, on: "cluster", lock: "controller", lasts: seconds(5, 20) },
+  {
+    kind: "api-stop",
+    weight: 3,
+    on: "cluster",
+    lock: "api",
+    lasts: seconds(2, 12),
+    lastsLong: seconds(45, 60),
+  },
+  { kind: "api-kill", weight: 2, on: "cluster", lock: "api" },
+  { kind: "api-compaction", weight: 2, on: "cluster", lock: "api", lasts: seconds(1, 4) },
+  {
+    kind: "network-cut",
+    weight: 4,
+    on: "host",
+    lock: "network:*",
+    lasts: seconds(2, 15),
+    lastsLong: seconds(60, 80),
+  },
+  { kind: "network-slow", weight: 3, on: "host", lock: "network:*", lasts: seconds(5, 20) },
+  {
+    kind: "lease-expiry",
+    weight: 2,
+    on: "host",
+    lock: "network:*",
+    lasts: seconds(5, 20),
+    lastsLong: seconds(50, 75),
+  },
+  { kind: "address-change", weight: 2, on: "host", lock: "network:*" },
+  { kind: "disk-full", weight: 3, on: "host", lock: "disk:*", lasts: seconds(5, 20) },
+  { kind: "new-revision", weight: 4, on: "service", services: ["steady", "elastic"], lock: "service:*" },
+  { kind: "priority-change", weight: 1, on: "service", services: ["steady", "elastic"], lock: "service:*" },
+  { kind: "scale", weight: 4, on: "service", services: ["elastic"], lock: "service:*" },
+  {
+    kind: "recreate",
+    weight: 3,
+    on: "service",
+    services: ["brief"],
+    lock: "service:*",
+    lasts: seconds(0, 6),
+  },
+  { kind: "cordon", weight: 1, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
+] as const satisfies readonly FaultEntry[];
+
+export type FaultKind = (typeof CATALOGUE)[number]["kind"];

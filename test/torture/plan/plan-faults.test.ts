@@ -1,0 +1,51 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CATALOGUE, HOSTS, SERVICES } from "./catalogue.ts";
+import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
+
+const seeds = fc.integer({ min: 0, max: 2 ** 31 });
+
+test("a seed gives the same schedule each time, another seed another one", () => {
+  expect(planFaults(7, 10)).toEqual(planFaults(7, 10));
+  expect(planFaults(8, 10)).not.toEqual(planFaults(7, 10));
+});
+
+test("more minutes only add rounds, so that a long run repeats a short one first", () => {
+  const short = planFaults(7, 3).rounds;
+  expect(planFaults(7, 30).rounds.slice(0, short.length - 1)).toEqual(short.slice(0, -1));
+});
+
+test("every fault is healed inside its round, and no two that share a lock overlap", () => {
+  fc.assert(
+    fc.property(seeds, (seed) => {
+      for (const { faults, lengthMs } of planFaults(seed, 6).rounds) {
+        expect(faults.filter(({ atMs, forMs }) => atMs + forMs > lengthMs)).toEqual([]);
+        expect(
+          faults.flatMap((one, index) => faults.slice(index + 1).filter((other) => meet(one, other))),
+        ).toEqual([]);
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
+
+function meet(one: PlannedFault, other: PlannedFault): boolean {
+  const isApart = one.atMs + one.forMs < other.atMs || other.atMs + other.forMs < one.atMs;
+  return lockOf(one) === lockOf(other) && !isApart;
+}
+
+test("targets are hosts, services or nothing, as the catalogue says", () => {
+  for (const { kind, target } of planFaults(3, 60).rounds.flatMap(({ faults }) => faults)) {
+    const on = CATALOGUE.find((entry) => entry.kind === kind)?.on;
+    if (on === "host") expect(HOSTS).toContain(target);
+    else if (on === "service") expect(SERVICES).toContain(target);
+    else expect(target).toBeUndefined();
+  }
+});
+
+test("an hour draws every kind, and long rounds go past a Lease", () => {
+  const rounds = planFaults(1, 60).rounds;
+  const faults = rounds.flatMap((round) => round.faults);
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));
+  expect(Math.max(...faults.map(({ forMs }) => forMs))).toBeGreaterThan(60_000);
+});

@@ -1,0 +1,64 @@
+/** One round: its faults at their times, each healed at its time, then quiet until everything has come right. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { FaultContext, Injected } from "./faults/fault.ts";
+import { FAULTS } from "./faults/registry.ts";
+import { allowedBackoffMs } from "./invariants/backoff.ts";
+import { CONVERGES_WITHIN_MS } from "./invariants/convergence.ts";
+import { whyNotConverged } from "./observe/convergence.ts";
+import type { PlannedFault, Round } from "./plan/plan-faults.ts";
+
+const LOOK_MS = 250;
+/** Well for so long: not well by chance between two changes. */
+const STEADY_MS = 2_000;
+
+export async function runRound(context: FaultContext, round: Round): Promise<void> {
+  const { recorder } = context;
+  recorder.note({ type: "round", index: round.index, change: "begins", reasons: [] });
+  const began = recorder.now();
+  await Promise.all(round.faults.map((fault) => runFault(context, fault, began)));
+  recorder.note({ type: "round", index: round.index, change: "healed", reasons: [] });
+  await untilConverged(context, round.index);
+}
+
+async function runFault(context: FaultContext, planned: PlannedFault, began: number): Promise<void> {
+  const { recorder } = context;
+  const { id, kind, target } = planned;
+  await pause(Math.max(0, began + planned.atMs - recorder.now()));
+  const subject = { type: "fault", id, kind, ...(target === undefined ? {} : { target }) } as const;
+  const begun = recorder.now();
+  const injected: Injected = await FAULTS[kind](context, planned);
+  if (injected.at === "skipped") return recorder.note({ ...subject, phase: "skipped", detail: injected.why });
+  recorder.note({ ...subject, phase: "injected", detail: injected.detail }, begun);
+  if (injected.heal === undefined) return;
+  await pause(Math.max(0, planned.forMs - (recorder.now() - begun)));
+  await injected.heal();
+  recorder.note({ ...subject, phase: "healed", detail: "" });
+}
+
+/** Waits past the deadline too, so that the report can say whether it was late or never. */
+export async function untilConverged(context: FaultContext, index: number): Promise<void> {
+  const { recorder, cluster, engines, bed } = context;
+  const allowedMs = allowedBackoffMs(recorder.recording());
+  const deadline = recorder.now() + CONVERGES_WITHIN_MS + allowedMs + GIVE_UP_MS;
+  let wellSince: number | undefined;
+  for (;;) {
+    const reasons = whyNotConverged({
+      hosts: cluster.hosts.list(),
+      services: cluster.services.list(),
+      replicas: cluster.replicas.list(),
+      slices: cluster.slices.list(),
+      engines: engines.engines(),
+      addresses: new Map([...bed.hosts].map(([name, host]) => [name, host.address()])),
+    });
+    const now = recorder.now();
+    wellSince = reasons.length === 0 ? (wellSince ?? now) : undefined;
+    const round = { type: "round", index, allowedMs } as const;
+    if (wellSince !== undefined && now - wellSince >= STEADY_MS) {
+      return recorder.note({ ...round, change: "converged", reasons: [] }, wellSince);
+    }
+    if (now > deadline) return recorder.note({ ...round, change: "notConverged", reasons });
+    await pause(LOOK_MS);
+  }
+}
+
+const GIVE_UP_MS = 30_000;

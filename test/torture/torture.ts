@@ -1,0 +1,116 @@
+/** One run: the farm is set up, tortured by the schedule, left in peace, taken down, and judged. */
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { isConditionTrue } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import { type Bed, openBed } from "./bed/bed.ts";
+import type { FaultContext } from "./faults/fault.ts";
+import { startJudge } from "./judge.ts";
+import { keepLoadOn } from "./load/keep-load-on.ts";
+import { startLoad } from "./load/load.ts";
+import { watchCluster } from "./observe/cluster.ts";
+import { watchEngines } from "./observe/engines.ts";
+import { watchLag } from "./observe/lag.ts";
+import { createRecorder } from "./observe/recorder.ts";
+import { HOSTS, SERVICES } from "./plan/catalogue.ts";
+import { planFaults } from "./plan/plan-faults.ts";
+import { type Report, reportOf } from "./report/report.ts";
+import { describeEvent } from "./report/timeline.ts";
+import { runRound, untilConverged } from "./rounds.ts";
+import { takeDown } from "./take-down.ts";
+
+export interface TortureOptions {
+  readonly seed: number;
+  readonly minutes: number;
+  /** For the recording and the logs of all parts; made if it is not there. */
+  readonly outDir: string;
+  readonly print: (line: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Resolves with what was found, violated invariants included; rejects where the harness itself failed. */
+export async function torture(options: TortureOptions): Promise<Report> {
+  const { seed, minutes, outDir, print, signal } = options;
+  mkdirSync(outDir, { recursive: true });
+  const schedule = planFaults(seed, minutes);
+  const recorder = createRecorder(path.join(outDir, "events.jsonl"), (event) => {
+    const line = describeEvent(event);
+    if (line !== undefined) print(line);
+  });
+  const bed = await openBed(path.join(outDir, "farm"));
+  const stop = new AbortController();
+  const cleanups: (() => unknown)[] = [() => stop.abort()];
+  try {
+    const context = await observe(bed, recorder, stop.signal, cleanups, seed);
+    const judge = startJudge(recorder, print);
+    cleanups.push(judge.stop);
+    await begin(context);
+    for (const round of schedule.rounds) {
+      if (signal?.aborted === true) break;
+      await runRound(context, round);
+    }
+    await takeDown(context);
+    return reportOf(recorder.recording(), schedule, judge.finish());
+  } finally {
+    for (const cleanup of cleanups.reverse()) await cleanup();
+    await bed[Symbol.asyncDispose]();
+  }
+}
+
+async function observe(
+  bed: Bed,
+  recorder: FaultContext["recorder"],
+  signal: AbortSignal,
+  cleanups: (() => unknown)[],
+  seed: number,
+): Promise<FaultContext> {
+  const hosts = [...bed.hosts.values()];
+  const engines = watchEngines(
+    recorder,
+    (dir) => hosts.find(({ stateDir }) => dir.startsWith(`${stateDir}/`))?.name,
+  );
+  cleanups.push(engines.stop, watchLag(recorder));
+  const load = startLoad(recorder, bed.network.clients, seed);
+  cleanups.push(load.stop);
+  const cluster = await watchCluster(recorder, bed.connection, signal);
+  const context: FaultContext = { bed, recorder, engines, cluster, load };
+  cleanups.push(keepLoadOn(context));
+  return context;
+}
+
+/** All parts start, and everything is well once before the first fault. */
+async function begin(context: FaultContext): Promise<void> {
+  const { bed, recorder } = context;
+  for (const name of bed.hosts.keys()) await bed.objects.createHost(name, bed.network.cidr);
+  const controller = bed.controller;
+  controller.onUnasked((code) => {
+    recorder.note({ type: "part", part: "controller", change: "endedUnasked", detail: `code ${code}` });
+  });
+  controller.start();
+  recorder.note({ type: "part", part: "controller", change: "started" });
+  for (const { agent, name: host } of bed.hosts.values()) {
+    agent.onUnasked((code) => {
+      recorder.note({ type: "part", part: "agent", host, change: "endedUnasked", detail: `code ${code}` });
+    });
+    agent.start();
+    recorder.note({ type: "part", part: "agent", host, change: "started" });
+  }
+  await untilHostsReady(context);
+  for (const name of SERVICES) await bed.objects.createService(name, 0);
+  await untilConverged(context, -1);
+}
+
+const HOSTS_WITHIN_MS = 30_000;
+
+/** Or the first host would get everything. */
+async function untilHostsReady({ cluster }: FaultContext): Promise<void> {
+  const deadline = performance.now() + HOSTS_WITHIN_MS;
+  const isReady = ({ status }: Host) =>
+    ["Ready", "Reachable"].every((type) => isConditionTrue(status?.conditions, type));
+  while (!(cluster.hosts.list().length === HOSTS.length && cluster.hosts.list().every(isReady))) {
+    if (performance.now() > deadline)
+      throw new Error("the hosts did not become ready; see the logs of agents");
+    await pause(100);
+  }
+}
