@@ -3,7 +3,8 @@ import { type FileHandle, open } from "node:fs/promises";
 import { extname } from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { createGgufReader } from "../../src/gguf/header.ts";
-import { type GgufSummary, summarizeGguf } from "../../src/gguf/summary.ts";
+import { summarizeGguf } from "../../src/gguf/summary.ts";
+import type { GgufHeader } from "../../src/gguf/types.ts";
 import { systemCode } from "./atomic.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 
@@ -14,7 +15,7 @@ const MOST_KEPT = 1_024;
 
 interface Known {
   readonly mark: string;
-  readonly summary: GgufSummary;
+  readonly header: GgufHeader;
 }
 
 /** A memory of headers by path, time of change and size; two questions at once read a file twice, which does no harm. */
@@ -26,9 +27,9 @@ export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
     const parts = weightsOf(model);
     if (parts.length === 0) return { sizeBytes, projectorBytes };
     try {
-      const summaries: GgufSummary[] = [];
-      for (const part of parts) summaries.push(await summaryOf(part, known));
-      return { sizeBytes, projectorBytes, ...joined(summaries, parts) };
+      const headers: GgufHeader[] = [];
+      for (const part of parts) headers.push(await headerOf(part, known));
+      return { sizeBytes, projectorBytes, ...joined(headers, parts) };
     } catch (error) {
       if (!(error instanceof MetalbridgeError)) throw error;
       return { sizeBytes, projectorBytes, problem: { code: error.code, message: error.message } };
@@ -44,27 +45,25 @@ function weightsOf({ files }: StoredModel): readonly StoredFile[] {
   return weights.length === 1 && extname(weights[0]?.name ?? "") === "" ? weights : [];
 }
 
-function joined(summaries: readonly GgufSummary[], parts: readonly StoredFile[]): Pick<ModelFacts, "gguf"> {
-  const [first] = summaries;
+function joined(headers: readonly GgufHeader[], parts: readonly StoredFile[]): Pick<ModelFacts, "gguf"> {
+  const [first, ...others] = headers;
   if (first === undefined) return {};
-  const bytes = summaries.map(({ weightsBytes }) => weightsBytes);
+  const gguf = summarizeGguf(first, ...others);
   // A tensor type that is not known yet: its file is never smaller than its tensors.
-  const isKnown = bytes.every((one) => one !== undefined);
-  const weightsBytes = sum(isKnown ? bytes : parts.map((part) => part.sizeBytes));
-  return { gguf: { ...first, weightsBytes } };
+  return { gguf: { ...gguf, weightsBytes: gguf.weightsBytes ?? sum(parts.map((part) => part.sizeBytes)) } };
 }
 
-async function summaryOf({ path, name }: StoredFile, known: Map<string, Known>): Promise<GgufSummary> {
+async function headerOf({ path, name }: StoredFile, known: Map<string, Known>): Promise<GgufHeader> {
   try {
     const file = await open(path);
     try {
       const { size, mtimeMs } = await file.stat();
       const mark = `${size} ${mtimeMs}`;
       const before = known.get(path);
-      if (before?.mark === mark) return before.summary;
-      const summary = await readSummary(file, size);
-      keep(known, path, { mark, summary });
-      return summary;
+      if (before?.mark === mark) return before.header;
+      const header = await readHeader(file, size);
+      keep(known, path, { mark, header });
+      return header;
     } finally {
       await file.close();
     }
@@ -76,7 +75,7 @@ async function summaryOf({ path, name }: StoredFile, known: Map<string, Known>):
   }
 }
 
-async function readSummary(file: FileHandle, size: number): Promise<GgufSummary> {
+async function readHeader(file: FileHandle, size: number): Promise<GgufHeader> {
   const reader = createGgufReader();
   let chunk = new Uint8Array(Math.min(FIRST_BYTES, Math.max(1, size)));
   for (;;) {
@@ -85,7 +84,7 @@ async function readSummary(file: FileHandle, size: number): Promise<GgufSummary>
     const progress = reader.feed(chunk.subarray(0, bytesRead));
     if (progress.done) {
       const least = progress.header.dataOffset + progress.header.dataBytes;
-      if (size >= least) return summarizeGguf(progress.header);
+      if (size >= least) return progress.header;
       throw new MetalbridgeError(
         "GgufTruncated",
         `the file has ${size} bytes, its header describes ${least}`,

@@ -7,6 +7,7 @@ import { createLook } from "../../controller/model/remote/look.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { createGgufReader } from "../../src/gguf/header.ts";
 import { type GgufSummary, summarizeGguf } from "../../src/gguf/summary.ts";
+import type { GgufHeader } from "../../src/gguf/types.ts";
 import { parseSource } from "../../src/source/source.ts";
 import { splitFileNames } from "../../src/source/split-files.ts";
 
@@ -49,20 +50,18 @@ async function readRemote(source: Parameters<ReturnType<typeof createLook>>[0]["
 
 async function readParts(path: string): Promise<ReadGguf> {
   const names = splitFileNames(basename(path)).map((name) => join(dirname(path), name));
-  const parts: ReadGguf[] = [];
+  const parts: { readonly header: GgufHeader; readonly sizeBytes: number }[] = [];
   for (const name of names) parts.push(await readFile(name));
-  const [first] = parts;
+  const [first, ...others] = parts;
   if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${path} does not exist`);
-  const sizeBytes = parts.reduce((sum, part) => sum + (part.sizeBytes ?? 0), 0);
-  const weights = parts.map(({ summary }) => summary.weightsBytes);
-  const isKnown = weights.every((bytes) => bytes !== undefined);
-  const weightsBytes = isKnown ? weights.reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0) : sizeBytes;
-  return { summary: { ...first.summary, weightsBytes }, sizeBytes };
+  const sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+  const summary = summarizeGguf(first.header, ...others.map(({ header }) => header));
+  return { summary: { ...summary, weightsBytes: summary.weightsBytes ?? sizeBytes }, sizeBytes };
 }
 
 const CHUNK_BYTES = 1 << 20;
 
-async function readFile(path: string): Promise<ReadGguf> {
+async function readFile(path: string): Promise<{ header: GgufHeader; sizeBytes: number }> {
   const { size, isFile } = await stat(path).then(
     (found) => ({ size: found.size, isFile: found.isFile() }),
     (cause: unknown) => {
@@ -89,7 +88,7 @@ async function readFile(path: string): Promise<ReadGguf> {
           "GgufTruncated",
           `the file has ${size} bytes, its header describes ${least}`,
         );
-      return { summary: summarizeGguf(progress.header), sizeBytes: size };
+      return { header: progress.header, sizeBytes: size };
     }
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;

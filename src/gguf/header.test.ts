@@ -110,7 +110,11 @@ test("head counts may be arrays, signed or not", () => {
       }),
     ),
   );
-  expect(summary).toMatchObject({ layerCount: 4, headCountKV: 8, headCountKVByLayer: [8, 0, 4, 0] });
+  expect(summary).toMatchObject({
+    layerCount: 4,
+    headCountKV: 8,
+    sizing: { headCountKVByLayer: [8, 0, 4, 0] },
+  });
 });
 
 test("windowed layers follow the pattern of the file, else of the architecture, else none is assumed", () => {
@@ -120,17 +124,9 @@ test("windowed layers follow the pattern of the file, else of the architecture, 
     "gemma3.attention.sliding_window": u32(1024),
   };
   const layers = (more: Record<string, GgufWriteValue>) =>
-    summarizeGguf(headerOf(render({ ...window, ...more }))).slidingLayers;
-  expect(layers({})).toEqual([true, true, true, true, true, false, true]);
-  expect(layers({ "gemma3.attention.sliding_window_pattern": u32(2) })).toEqual([
-    true,
-    false,
-    true,
-    false,
-    true,
-    false,
-    true,
-  ]);
+    summarizeGguf(headerOf(render({ ...window, ...more }))).sizing?.layerKinds;
+  expect(layers({})).toBe("wwwwwaw");
+  expect(layers({ "gemma3.attention.sliding_window_pattern": u32(2) })).toBe("wawawaw");
   expect(
     layers({
       "general.architecture": text("llama"),

@@ -4,7 +4,7 @@ import { type Ask, ByteFeed, type Parser, passedTexts } from "./byte-feed.ts";
 import { LIMITS, malformed, readCount, readText, readU32, readValue, tooLarge } from "./fields.ts";
 import { checkFirstBytes } from "./first-bytes.ts";
 import { TENSOR_BLOCKS } from "./tables.ts";
-import type { GgufHeader, GgufProgress, GgufValue } from "./types.ts";
+import type { BlockTensors, GgufHeader, GgufProgress, GgufValue } from "./types.ts";
 
 export interface GgufReader {
   /** Takes the file's next bytes; bytes behind the header are ignored. Throws MetalbridgeError for what is no GGUF. */
@@ -58,6 +58,7 @@ function* header(): Parser<GgufHeader> {
     dataBytes: tensors.dataBytes,
     weightsBytes: tensors.weightsBytes,
     parameterCount: tensors.parameterCount,
+    blocks: tensors.blocks,
     vocabularySize: tensors.vocabularySize,
   };
 }
@@ -86,6 +87,7 @@ interface Tensors {
   readonly dataBytes: number;
   readonly weightsBytes: number | undefined;
   readonly parameterCount: number;
+  readonly blocks: ReadonlyMap<string, BlockTensors>;
   readonly vocabularySize: number | undefined;
 }
 
@@ -93,6 +95,7 @@ function* readTensors(count: number): Parser<Tensors> {
   const measure = { bytes: 0 };
   const sum = { dataBytes: 0, weightsBytes: 0, parameterCount: 0, isKnown: true };
   let vocabularySize: number | undefined;
+  const blocks = new Map<string, { layers: number[]; rows: number }>();
   for (let index = 0; index < count; index++) {
     const tensor = yield* measured(readTensor(), measure);
     sum.parameterCount += tensor.elements;
@@ -100,12 +103,27 @@ function* readTensors(count: number): Parser<Tensors> {
     sum.weightsBytes += tensor.sizeBytes ?? 0;
     sum.dataBytes = Math.max(sum.dataBytes, tensor.offset + (tensor.sizeBytes ?? 0));
     if (tensor.name === "token_embd.weight") vocabularySize = tensor.rows;
+    else noteBlock(blocks, tensor);
     if (!Number.isSafeInteger(sum.weightsBytes) || !Number.isSafeInteger(sum.dataBytes))
       throw tooLarge("the sum of its tensors");
   }
   const { dataBytes, parameterCount } = sum;
   const weightsBytes = sum.isKnown ? sum.weightsBytes : undefined;
-  return { headerBytes: measure.bytes, dataBytes, weightsBytes, parameterCount, vocabularySize };
+  return { headerBytes: measure.bytes, dataBytes, weightsBytes, parameterCount, blocks, vocabularySize };
+}
+
+function noteBlock(
+  blocks: Map<string, { layers: number[]; rows: number }>,
+  { name, rows }: { readonly name: string; readonly rows: number },
+): void {
+  const [, layer, part = ""] = /^blk\.(\d{1,4})\.(.{1,64})$/.exec(name) ?? [];
+  if (layer === undefined) return;
+  const known = blocks.get(part);
+  if (known === undefined) blocks.set(part, { layers: [Number(layer)], rows });
+  else {
+    known.layers.push(Number(layer));
+    known.rows = Math.max(known.rows, rows);
+  }
 }
 
 function* readTensor() {

@@ -1,30 +1,18 @@
 /** From the header to what status shows and the memory claim needs. */
 import type { GgufFacts } from "../api/fields/gguf.ts";
+import { type Blocks, type Lookup, sizingOf } from "./sizing.ts";
 import { fileTypeName } from "./tables.ts";
-import type { GgufHeader, GgufValue } from "./types.ts";
+import type { BlockTensors, GgufHeader, GgufValue } from "./types.ts";
+import { count, definedOf } from "./values.ts";
 
-/** The `gguf` of Model.status, and beyond it what a claim is exact with. A bare `status.gguf` is a valid, coarser summary. */
+/** The `gguf` of Model.status, and beyond it what only a reader of the whole header needs. A bare `status.gguf` is a valid summary. */
 export interface GgufSummary extends GgufFacts {
   readonly weightsBytes?: number | undefined;
   readonly parameterCount?: number | undefined;
-  readonly expertsUsed?: number | undefined;
-  /** Per layer, where layers differ; 0 = a layer without attention. */
-  readonly headCountKVByLayer?: readonly number[] | undefined;
-  /** Per layer: true where the layer looks back only `slidingWindow` tokens. */
-  readonly slidingLayers?: readonly boolean[] | undefined;
-  readonly keyLengthSliding?: number | undefined;
-  readonly valueLengthSliding?: number | undefined;
-  readonly recurrent?: RecurrentState | undefined;
   /** Files that the model is split into. */
   readonly splitCount?: number | undefined;
   /** `clip` for projectors. */
   readonly isProjector?: boolean | undefined;
-}
-
-/** State of recurrent layers: elements per sequence and layer, and which layers have it. */
-export interface RecurrentState {
-  readonly elements: number;
-  readonly layers: number;
 }
 
 /** Pattern of sliding-window layers where the file does not spell it out: every n-th layer sees everything. */
@@ -39,16 +27,17 @@ const SLIDING_PERIODS: Readonly<Record<string, number>> = {
 };
 const MAX_LAYERS = 4096;
 
-/** Reads the summary; what the header does not tell, or tells in a senseless way, is left out. */
-export function summarizeGguf(header: GgufHeader): GgufSummary {
+/** Reads the summary of a model from the headers of all its parts; what they do not tell, or tell in a senseless way, is left out. */
+export function summarizeGguf(header: GgufHeader, ...others: readonly GgufHeader[]): GgufSummary {
   const { metadata } = header;
+  const parts = [header, ...others];
   const architecture = text(metadata.get("general.architecture"));
   const of = (key: string) => metadata.get(`${architecture}.${key}`);
   const layerCount = bounded(count(of("block_count")), MAX_LAYERS);
   const headCount = count(of("attention.head_count"));
   const headCountKV = count(of("attention.head_count_kv")) ?? headCount;
   const embeddingSize = count(of("embedding_length"));
-  const headSize = headCount && embeddingSize ? Math.floor(embeddingSize / headCount) : undefined;
+  const headSize = sizePerHead(embeddingSize, headCount);
   const fileType = count(metadata.get("general.file_type"));
   const slidingWindow = count(of("attention.sliding_window"));
   const facts = {
@@ -76,27 +65,54 @@ export function summarizeGguf(header: GgufHeader): GgufSummary {
   const sliding = slidingLayers(architecture, pattern, layerCount, facts.slidingWindow);
   return definedOf({
     ...facts,
-    weightsBytes: header.weightsBytes,
-    parameterCount: header.parameterCount,
-    expertsUsed: count(of("expert_used_count")),
-    headCountKVByLayer: numbers(of("attention.head_count_kv")),
-    slidingLayers: sliding,
+    weightsBytes: sumOf(parts.map((part) => part.weightsBytes)),
+    parameterCount: sumOf(parts.map((part) => part.parameterCount)),
     slidingWindowPattern: sliding === undefined ? undefined : periodOf(sliding),
-    keyLengthSliding: count(of("attention.key_length_swa")),
-    valueLengthSliding: count(of("attention.value_length_swa")),
-    recurrent: recurrentState(of, layerCount, embeddingSize),
+    sizing: sizingOf({
+      of,
+      blocks: joinedBlocks(parts),
+      layerCount,
+      embeddingSize,
+      feedForwardLength: count(of("feed_forward_length")),
+      slidingLayers: sliding,
+    }),
     splitCount: count(metadata.get("split.count")),
     isProjector: isProjector || undefined,
   });
 }
 
-type Lookup = (key: string) => GgufValue | undefined;
+function sumOf(values: readonly (number | undefined)[]): number | undefined {
+  return values.reduce(
+    (sum, value) => (sum === undefined || value === undefined ? undefined : sum + value),
+    0,
+  );
+}
+
+function joinedBlocks(parts: readonly GgufHeader[]): Blocks {
+  const [only, ...others] = parts;
+  if (only !== undefined && others.length === 0) return only.blocks;
+  const joined = new Map<string, BlockTensors>();
+  for (const [name, { layers, rows }] of parts.flatMap(({ blocks }) => [...blocks])) {
+    const known = joined.get(name);
+    joined.set(name, {
+      layers: [...(known?.layers ?? []), ...layers],
+      rows: Math.max(known?.rows ?? 0, rows),
+    });
+  }
+  return joined;
+}
+
+/** Zero heads, as recurrent models have, are of size zero. */
+function sizePerHead(embeddingSize: number | undefined, heads: number | undefined): number | undefined {
+  if (heads === 0) return 0;
+  return heads === undefined || embeddingSize === undefined ? undefined : Math.floor(embeddingSize / heads);
+}
 
 function feedForward(of: Lookup): number | undefined {
-  const dense = count(of("feed_forward_length")) ?? 0;
+  const dense = count(of("feed_forward_length"));
   const used = (count(of("expert_used_count")) ?? 0) + (count(of("expert_shared_count")) ?? 0);
   const experts = used * (count(of("expert_feed_forward_length")) ?? 0);
-  return Math.max(dense, experts) || undefined;
+  return dense === undefined && experts === 0 ? undefined : Math.max(dense ?? 0, experts);
 }
 
 function slidingLayers(
@@ -129,44 +145,6 @@ export function isSlidingIn(period: number, layer: number): boolean {
   return layer % period < period - 1;
 }
 
-function recurrentState(of: Lookup, layerCount = 0, embeddingSize = 0): RecurrentState | undefined {
-  const inner = count(of("ssm.inner_size"));
-  const state = count(of("ssm.state_size"));
-  const headSize = count(of("wkv.head_size"));
-  const kvHeads = numbers(of("attention.head_count_kv"));
-  const interval = count(of("full_attention_interval"));
-  const layers =
-    kvHeads !== undefined
-      ? kvHeads.filter((heads) => heads === 0).length
-      : interval !== undefined && interval > 0
-        ? layerCount - Math.floor(layerCount / interval)
-        : layerCount;
-  if (inner !== undefined && state !== undefined) {
-    const kernel = count(of("ssm.conv_kernel")) ?? 4;
-    const groups = count(of("ssm.group_count")) ?? 0;
-    return { elements: Math.max(0, kernel - 1) * (inner + 2 * groups * state) + inner * state, layers };
-  }
-  return headSize === undefined ? undefined : { elements: embeddingSize * (headSize + 2), layers };
-}
-
-/** A count: a whole number that is not negative; of an array the largest one. */
-function count(value: GgufValue | undefined): number | undefined {
-  if (typeof value === "object") {
-    const all = numbers(value);
-    return all === undefined || all.length === 0
-      ? undefined
-      : all.reduce((most, one) => Math.max(most, one), 0);
-  }
-  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
-}
-
-function numbers(value: GgufValue | undefined): number[] | undefined {
-  if (typeof value !== "object" || value.items === undefined) return undefined;
-  return value.items.map((item) =>
-    typeof item === "number" && Number.isSafeInteger(item) && item > 0 ? item : 0,
-  );
-}
-
 function length(value: GgufValue | undefined): number | undefined {
   return typeof value === "object" ? value.count : undefined;
 }
@@ -183,10 +161,4 @@ function text(value: GgufValue | undefined): string | undefined {
     .trim()
     .slice(0, 256);
   return plain === "" ? undefined : plain;
-}
-
-function definedOf<T extends object>(values: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
 }

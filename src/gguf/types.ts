@@ -8,6 +8,13 @@ export interface GgufArray {
 
 export type GgufValue = number | boolean | string | GgufArray;
 
+/** The tensors of one name, over all blocks: `blk.7.ffn_up.weight` is `ffn_up.weight` in layer 7. */
+export interface BlockTensors {
+  readonly layers: readonly number[];
+  /** The most rows that one of them has. */
+  readonly rows: number;
+}
+
 export interface GgufHeader {
   readonly version: number;
   readonly tensorCount: number;
@@ -20,6 +27,7 @@ export interface GgufHeader {
   /** Sum of the tensors' sizes; undefined when a tensor's type is not known. */
   readonly weightsBytes: number | undefined;
   readonly parameterCount: number;
+  readonly blocks: ReadonlyMap<string, BlockTensors>;
   /** Rows of the token embedding. */
   readonly vocabularySize: number | undefined;
 }

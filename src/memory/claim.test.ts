@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ggufSchema } from "../api/fields/gguf.ts";
+import { ggufSchema, RECURRENT_KINDS } from "../api/fields/gguf.ts";
 import type { GgufSummary } from "../gguf/summary.ts";
 import { type ClaimSettings, estimateClaim } from "./claim.ts";
 
@@ -62,7 +62,7 @@ test("windowed layers keep their window and one batch, the others everything", (
   const windowed = {
     ...measured,
     slidingWindow: 1024,
-    slidingLayers: [true, true, true, true, true, true, true, false],
+    sizing: { layerKinds: "wwwwwwwa" },
   };
   const perCell = 4 * 128 * 2;
   expect(estimateClaim(windowed, { contextSize: 65_536 }).kvBytes).toBe(perCell * (7 * 1536 + 65_536));
@@ -74,8 +74,19 @@ test("windowed layers keep their window and one batch, the others everything", (
 test("layers without attention cost their state only", () => {
   const hybrid = {
     ...measured,
-    headCountKVByLayer: [0, 0, 0, 16, 0, 0, 0, 16],
-    recurrent: { elements: 100_000, layers: 6 },
+    sizing: {
+      layerKinds: "rrrarrra",
+      headCountKVByLayer: [0, 0, 0, 16, 0, 0, 0, 16],
+      recurrent: {
+        kind: "mamba2" as const,
+        stateElements: 100_000,
+        innerSize: 2048,
+        stateSize: 48,
+        groups: 1,
+        kernel: 4,
+        rank: 32,
+      },
+    },
   };
   expect(estimateClaim(hybrid, { contextSize: 4096, parallelSlots: 2 }).kvBytes).toBe(
     2 * 4096 * 16 * 128 * 2 + 6 * 100_000 * 4 * 2,
@@ -109,8 +120,7 @@ test("a coarse summary from status claims at least as much as the exact one", ()
 });
 
 test("what status carries is enough for the exact claim of a model with windowed layers", () => {
-  const slidingLayers = Array.from({ length: 8 }, (_, layer) => layer % 6 < 5);
-  const exact = { ...measured, slidingWindow: 1024, slidingLayers, slidingWindowPattern: 6 };
+  const exact = { ...measured, slidingWindow: 1024, sizing: { layerKinds: "wwwwwaww" } };
   const settings = { contextSize: 65_536, parallelSlots: 2 };
   const { weightsBytes } = measured;
   const fromStatus = { ...ggufSchema.parse(exact), weightsBytes };
@@ -118,10 +128,11 @@ test("what status carries is enough for the exact claim of a model with windowed
   expect(estimateClaim(fromStatus, settings).kvBytes).toBeLessThan(estimateClaim(measured, settings).kvBytes);
 });
 
-test("every claim is a safe whole number, grows with the context, and never wraps", () => {
+/** Whatever a header may say, real or senseless. */
+const anySummary = () => {
   const size = fc.oneof(fc.nat(), fc.maxSafeNat());
-  const summary = fc.record({
-    layerCount: fc.nat(4096),
+  return fc.record({
+    layerCount: fc.integer({ min: 1, max: 4096 }),
     embeddingSize: size,
     headCount: size,
     headCountKV: size,
@@ -129,20 +140,112 @@ test("every claim is a safe whole number, grows with the context, and never wrap
     valueLength: size,
     weightsBytes: size,
     feedForwardLength: size,
+    vocabularySize: size,
+    expertCount: size,
+    slidingWindow: size,
+    sizing: fc.record({
+      layerKinds: fc.string({ unit: fc.constantFrom("a", "w", "r", "b", "n"), maxLength: 64 }),
+      headCountKVByLayer: fc.array(size, { maxLength: 64 }),
+      expertsUsed: size,
+      expertWidth: size,
+      sharedExpertWidth: size,
+      recurrent: fc.option(
+        fc.record({
+          kind: fc.constantFrom(...RECURRENT_KINDS),
+          stateElements: size,
+          innerSize: size,
+          stateSize: size,
+          groups: size,
+          kernel: size,
+          rank: size,
+        }),
+        { nil: undefined },
+      ),
+    }),
   });
+};
+
+test("whatever the header says, a claim is a safe whole number, and the parts are never more than the sum", () => {
   fc.assert(
     fc.property(
-      summary,
-      fc.integer({ min: 128, max: 2_097_152 }),
-      fc.integer({ min: 1, max: 64 }),
-      (model, contextSize, parallelSlots) => {
-        const claim = estimateClaim(model, { contextSize, parallelSlots });
+      anySummary(),
+      fc.integer({ min: 1, max: 2_097_152 }),
+      fc.integer({ min: 1, max: 100_000 }),
+      fc.boolean(),
+      fc.boolean(),
+      (model, contextSize, parallelSlots, kvUnified, flashAttention) => {
+        const claim = estimateClaim(model, { contextSize, parallelSlots, kvUnified, flashAttention });
+        const { totalBytes, ...parts } = claim;
         for (const bytes of Object.values(claim))
           expect(Number.isSafeInteger(bytes) && bytes >= 0).toBe(true);
-        const more = estimateClaim(model, { contextSize: contextSize * 2, parallelSlots });
-        expect(more.totalBytes).toBeGreaterThanOrEqual(claim.totalBytes);
+        for (const bytes of Object.values(parts)) expect(bytes).toBeLessThanOrEqual(totalBytes);
       },
     ),
     { numRuns: 300 },
   );
+});
+
+/** Shapes that models really have. */
+const realSummary = fc
+  .record({
+    layerCount: fc.integer({ min: 1, max: 80 }),
+    headCount: fc.constantFrom(8, 16, 32, 64),
+    groupSize: fc.constantFrom(1, 2, 4, 8),
+    headSize: fc.constantFrom(64, 128, 256),
+    embeddingSize: fc.constantFrom(1024, 2048, 4096, 8192),
+    feedForwardLength: fc.constantFrom(2816, 5632, 14_336, 28_672),
+    vocabularySize: fc.constantFrom(32_000, 128_256, 262_144),
+    slidingWindow: fc.constantFrom(undefined, 512, 4096),
+    slidingWindowPattern: fc.constantFrom(2, 6),
+  })
+  .map(({ groupSize, headSize, ...rest }) => ({
+    ...rest,
+    headCountKV: rest.headCount / groupSize,
+    keyLength: headSize,
+    valueLength: headSize,
+    weightsBytes: 4_000_000_000,
+  }));
+
+const realSettings = fc.record({
+  contextSize: fc.integer({ min: 128, max: 262_144 }),
+  parallelSlots: fc.integer({ min: 1, max: 64 }),
+  kvUnified: fc.boolean(),
+  flashAttention: fc.boolean(),
+  uBatchSize: fc.constantFrom(128, 512, 1024),
+  cacheTypeK: fc.constantFrom("f16" as const, "q8_0" as const, "q4_0" as const),
+});
+
+test.each<
+  [string, (settings: { contextSize: number; parallelSlots: number; uBatchSize: number }) => ClaimSettings]
+>([
+  ["context", ({ contextSize }) => ({ contextSize: 2 * contextSize })],
+  [
+    "slots of the same context each",
+    ({ contextSize, parallelSlots }) => ({ contextSize: 2 * contextSize, parallelSlots: 2 * parallelSlots }),
+  ],
+  ["micro-batch", ({ uBatchSize }) => ({ uBatchSize: 2 * uBatchSize })],
+])("more %s never takes less", (_what, grown) => {
+  fc.assert(
+    fc.property(realSummary, realSettings, (model, settings) => {
+      const less = estimateClaim(model, settings).totalBytes;
+      expect(estimateClaim(model, { ...settings, ...grown(settings) }).totalBytes).toBeGreaterThanOrEqual(
+        less,
+      );
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("where the engine's allocator packs more context better, the estimate does too", () => {
+  const model = { ...measured, layerCount: 1, embeddingSize: 4096, headCount: 8, headCountKV: 1 };
+  const mib = (contextSize: number) =>
+    estimateClaim(model, {
+      contextSize,
+      parallelSlots: 43,
+      kvUnified: true,
+      flashAttention: false,
+      uBatchSize: 128,
+    }).computeBytes / MIB;
+  // As the engine printed for this model.
+  expect([256, 512, 1024].map(mib).map((size) => size.toFixed(2))).toEqual(["15.52", "10.40", "14.68"]);
 });

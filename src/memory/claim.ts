@@ -2,8 +2,8 @@
 import type { EngineSettings } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../errors.ts";
 import type { GgufSummary } from "../gguf/summary.ts";
-import { computeBytes, outputBytes } from "./compute.ts";
-import { kvCacheBytes, kvShape } from "./kv-cache.ts";
+import { computeBytes, outputBytes } from "./compute/compute.ts";
+import { elementBytes, kvCacheBytes, kvShape } from "./kv-cache.ts";
 
 export interface MemoryClaim {
   readonly totalBytes: number;
@@ -99,12 +99,21 @@ function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: Cache
   const kv = kvCacheBytes(summary, kvSettings);
   if (kv === undefined) throw unknown("layers, key-value heads or head sizes");
   if (summary.weightsBytes === undefined) throw unknown("the size of the weights");
-  const { cellsPerStream } = kvShape(kvSettings);
+  const cells = kvShape(kvSettings, summary.slidingWindow);
+  const tokens = Math.ceil(Math.min(kvSettings.contextSize, uBatch) / slots) * slots;
   const hasFlashAttention = settings.flashAttention ?? true;
   return {
     weights: summary.weightsBytes,
     kv,
-    compute: computeBytes(summary, { uBatch, slots, cellsPerStream, hasFlashAttention }),
+    compute: computeBytes(summary, {
+      tokens,
+      slots,
+      ...cells,
+      hasFlashAttention,
+      keyBytes: elementBytes(types.k),
+      valueBytes: elementBytes(types.v),
+      isPooled,
+    }),
     output: outputBytes(summary, slots, isPooled),
   };
 }

@@ -1,5 +1,6 @@
 /** Size of the KV cache: per layer, by its heads, its element types, its window, or its recurrent state. */
-import { type GgufSummary, isSlidingIn } from "../gguf/summary.ts";
+import type { GgufSummary } from "../gguf/summary.ts";
+import { modelShape } from "./compute/shape.ts";
 
 /** Bytes per element of the cache types, block scales included. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
@@ -35,55 +36,56 @@ export interface KvShape {
   /** Streams have caches of their own: one per slot, or one for all. */
   readonly streams: number;
   readonly cellsPerStream: number;
+  /** Of layers that look back over their window only: the window, and one micro-batch. */
+  readonly windowCells: number;
 }
 
 /** How the engine divides its context. */
-export function kvShape({ contextSize, slots, isUnified }: KvSettings): KvShape {
-  return isUnified
-    ? { streams: 1, cellsPerStream: padded(contextSize) }
-    : { streams: slots, cellsPerStream: padded(Math.floor(contextSize / slots)) };
+export function kvShape({ contextSize, slots, isUnified, uBatch }: KvSettings, window = 0): KvShape {
+  const streams = isUnified ? 1 : slots;
+  const cellsPerStream = padded(Math.floor(contextSize / streams));
+  const windowCells = padded(Math.min(cellsPerStream, window * (isUnified ? slots : 1) + uBatch));
+  return { streams, cellsPerStream, windowCells };
+}
+
+/** Bytes per element of a cache type. */
+export function elementBytes(type: string): number {
+  return ELEMENT_BYTES[type.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
 }
 
 /** Bytes of the cache; undefined when the header does not tell enough. */
 export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number | undefined {
-  const { layerCount, headCountKV, keyLength, valueLength } = summary;
-  if (
-    layerCount === undefined ||
-    headCountKV === undefined ||
-    keyLength === undefined ||
-    valueLength === undefined
-  ) {
+  const { layerCount = 0, headCountKV, keyLength, valueLength, sizing } = summary;
+  if (layerCount === 0 || headCountKV === undefined || keyLength === undefined || valueLength === undefined) {
     return undefined;
   }
-  const { streams, cellsPerStream } = kvShape(settings);
-  const window = slidingCells(summary.slidingWindow ?? 0, cellsPerStream, settings);
-  const bytesK = ELEMENT_BYTES[settings.typeK.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
-  const bytesV = ELEMENT_BYTES[settings.typeV.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
-  let bytes = 0;
-  for (let layer = 0; layer < layerCount; layer++) {
-    const heads = summary.headCountKVByLayer?.[layer] ?? headCountKV;
-    const isSliding = isWindowed(summary, layer);
-    const perHead = isSliding
-      ? (summary.keyLengthSliding ?? keyLength) * bytesK +
-        (summary.valueLengthSliding ?? valueLength) * bytesV
-      : keyLength * bytesK + valueLength * bytesV;
-    bytes += streams * (isSliding ? window : cellsPerStream) * heads * perHead;
-  }
-  return bytes + recurrentBytes(summary, settings.slots);
-}
-
-/** A layer that is not known to be windowed counts in full. */
-function isWindowed({ slidingLayers, slidingWindow, slidingWindowPattern }: GgufSummary, layer: number) {
-  if (slidingLayers !== undefined) return slidingLayers[layer] ?? false;
-  return slidingWindow !== undefined && isSlidingIn(slidingWindowPattern || 1, layer);
-}
-
-function slidingCells(window: number, cells: number, { slots, isUnified, uBatch }: KvSettings): number {
-  return padded(Math.min(cells, window * (isUnified ? slots : 1) + uBatch));
-}
-
-function recurrentBytes({ recurrent }: GgufSummary, slots: number): number {
-  return recurrent === undefined ? 0 : recurrent.layers * recurrent.elements * STATE_BYTES * slots;
+  const { layers, kvHeads, latent, recurrent } = modelShape(summary);
+  const { streams, cellsPerStream, windowCells } = kvShape(settings, summary.slidingWindow);
+  const bytesK = elementBytes(settings.typeK);
+  const bytesV = elementBytes(settings.typeV);
+  const perHead = keyLength * bytesK + valueLength * bytesV;
+  const perHeadSliding =
+    (sizing?.keyLengthSliding ?? keyLength) * bytesK + (sizing?.valueLengthSliding ?? valueLength) * bytesV;
+  const state = (recurrent?.stateElements ?? 0) * STATE_BYTES * settings.slots;
+  return layers.reduce((bytes, kind, layer) => {
+    const heads = kvHeads[layer] ?? 0;
+    // Compressed keys are the values too.
+    const perCell = latent === undefined ? heads * perHead : (latent.rank + latent.ropeLength) * bytesK;
+    switch (kind) {
+      case "attention":
+        return bytes + streams * cellsPerStream * perCell;
+      case "windowed":
+        return bytes + streams * windowCells * (latent === undefined ? heads * perHeadSliding : perCell);
+      case "recurrent":
+        return bytes + state;
+      case "both":
+        return bytes + streams * cellsPerStream * perCell + state;
+      case "neither":
+        return bytes;
+      default:
+        return kind satisfies never;
+    }
+  }, 0);
 }
 
 function padded(cells: number): number {

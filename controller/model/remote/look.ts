@@ -3,6 +3,7 @@ import type { ModelFormat } from "../../../src/api/fields/shared.ts";
 import type { ModelSpec } from "../../../src/api/model.ts";
 import { MetalbridgeError } from "../../../src/errors.ts";
 import { type GgufSummary, summarizeGguf } from "../../../src/gguf/summary.ts";
+import type { GgufHeader } from "../../../src/gguf/types.ts";
 import { chooseGgufFiles } from "../../../src/source/choose-file.ts";
 import { defaultFormat, fileNameOf, type Source } from "../../../src/source/source.ts";
 import { splitFileNames } from "../../../src/source/split-files.ts";
@@ -161,21 +162,20 @@ async function readAll(
 
 /** Reads the header of every part; the first tells what the model is, all together how large it is. */
 async function readParts(parts: readonly Part[], request: LookRequest, config: RemoteConfig) {
-  let gguf: GgufSummary | undefined;
   let revision: string | undefined;
   const sizes: (number | undefined)[] = [];
-  const weights: (number | undefined)[] = [];
+  const headers: GgufHeader[] = [];
   for (const part of parts) {
     const { header, sizeBytes, etag } = await readRemoteHeader(part.url, request, config);
-    const summary = summarizeGguf(header);
-    gguf ??= summary;
     revision ??= etag;
     sizes.push(sizeBytes ?? part.sizeBytes);
-    weights.push(summary.weightsBytes);
+    headers.push(header);
   }
   const sizeBytes = sumOf(sizes);
-  const weightsBytes = sumOf(weights) ?? sizeBytes;
-  return { sizeBytes, revision, gguf: gguf === undefined ? undefined : { ...gguf, weightsBytes } };
+  const [first, ...others] = headers;
+  if (first === undefined) return { sizeBytes, revision, gguf: undefined };
+  const gguf = summarizeGguf(first, ...others);
+  return { sizeBytes, revision, gguf: { ...gguf, weightsBytes: gguf.weightsBytes ?? sizeBytes } };
 }
 
 function sumOf(values: readonly (number | undefined)[]): number | undefined {

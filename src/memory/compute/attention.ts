@@ -1,0 +1,104 @@
+/** The attention of one layer: queries, keys and values, scores against the cache. */
+import type { Graph, Tensor } from "./graph.ts";
+import type { CacheInputs } from "./inputs.ts";
+import { type ComputeSettings, FLOAT, HALF } from "./settings.ts";
+import type { ModelShape } from "./shape.ts";
+
+export interface AttentionPlace {
+  readonly graph: Graph;
+  readonly shape: ModelShape;
+  readonly settings: ComputeSettings;
+  readonly cache: CacheInputs;
+  readonly positions: Tensor;
+  readonly kvHeads: number;
+  /** To be called when keys and values are stored: from here on the engine works ahead. */
+  readonly onStored: () => void;
+}
+
+/** From the normed state of all tokens to what attention adds to it. */
+export function addAttention(place: AttentionPlace, normed: Tensor): Tensor {
+  if (place.shape.latent !== undefined) return addLatentAttention(place, place.shape.latent, normed);
+  const { graph, shape, settings, cache, kvHeads } = place;
+  const bytes = (elements: number) => FLOAT * settings.tokens * elements;
+  const { query, key, value } = projections(place, normed);
+  graph.effect(key, cache.keyIndex);
+  graph.effect(value, cache.valueIndex);
+  place.onStored();
+  const mixed = bytes(shape.heads * (kvHeads > 0 ? shape.valueLength : 0));
+  return graph.step(bytes(shape.width), scored(place, query, mixed));
+}
+
+function projections({ graph, shape, settings, positions, kvHeads }: AttentionPlace, normed: Tensor) {
+  const bytes = (elements: number) => FLOAT * settings.tokens * elements;
+  const queryBytes = bytes(shape.heads * shape.keyLength);
+  const keyBytes = bytes(kvHeads * shape.keyLength);
+  const valueBytes = bytes(kvHeads * shape.valueLength);
+  if (shape.traits.has("fusedQKV")) {
+    const all = graph.step(queryBytes + keyBytes + valueBytes, normed);
+    const query = graph.step(queryBytes, all, positions);
+    return { query, key: graph.step(keyBytes, all, positions), value: all };
+  }
+  // Norms and rotations of heads work on a view, which is never overwritten.
+  const placed = (size: number) => {
+    const plain = graph.step(size, normed);
+    return shape.traits.has("queryNorm")
+      ? graph.over([graph.step(size, plain)], positions)
+      : graph.step(size, plain, positions);
+  };
+  const query = placed(queryBytes);
+  const value = graph.step(valueBytes, normed);
+  return { query, key: placed(keyBytes), value };
+}
+
+function scored(place: AttentionPlace, query: Tensor, mixedBytes: number): Tensor {
+  const { graph, shape, settings, cache, kvHeads } = place;
+  if (settings.hasFlashAttention) {
+    const halves = halved(place, kvHeads * shape.keyLength, kvHeads * shape.valueLength);
+    return graph.step(mixedBytes, query, cache.mask, ...halves);
+  }
+  const scores = graph.step(FLOAT * settings.tokens * shape.heads * cache.cells, query);
+  const weights = graph.over([scores], cache.mask);
+  return graph.step(mixedBytes, graph.step(mixedBytes, weights));
+}
+
+/** Flash attention works on halves: a cache of full precision is copied for each layer. */
+function halved({ graph, settings, cache }: AttentionPlace, keys: number, values: number): Tensor[] {
+  const cells = HALF * settings.streams * cache.cells;
+  return [
+    ...(settings.keyBytes === FLOAT ? [graph.step(cells * keys)] : []),
+    ...(settings.valueBytes === FLOAT ? [graph.step(cells * values)] : []),
+  ];
+}
+
+/** Multi-head latent attention: queries are brought into the compressed space, where the cache is. */
+function addLatentAttention(
+  place: AttentionPlace,
+  latent: NonNullable<ModelShape["latent"]>,
+  normed: Tensor,
+): Tensor {
+  const { graph, shape, settings, cache, positions } = place;
+  const { heads } = shape;
+  const { rank, ropeLength, queryRank, keyLength, valueLength } = latent;
+  const bytes = (elements: number) => FLOAT * settings.tokens * elements;
+  const down = queryRank > 0 ? graph.over([graph.over([graph.step(bytes(queryRank), normed)])]) : normed;
+  const queries = graph.step(bytes(heads * keyLength), down);
+  const absorbed = graph.step(bytes(heads * rank), queries);
+  const rotated = graph.step(bytes(heads * ropeLength), queries, positions);
+  const query = graph.step(bytes(heads * (rank + ropeLength)), absorbed, rotated);
+  const compressed = graph.step(bytes(rank + ropeLength), normed);
+  const values = graph.over([graph.step(bytes(rank), compressed)]);
+  const keyPosition = graph.step(bytes(ropeLength), compressed, positions);
+  graph.effect(graph.step(bytes(rank + ropeLength), values, keyPosition), cache.keyIndex);
+  place.onStored();
+  const back = (mixed: Tensor) =>
+    graph.step(bytes(heads * valueLength), graph.step(bytes(heads * valueLength), mixed));
+  if (settings.hasFlashAttention) {
+    const halves = halved(place, rank + ropeLength, rank);
+    const mixed = graph.step(bytes(heads * rank), query, cache.mask, ...halves);
+    return graph.step(bytes(shape.width), back(mixed));
+  }
+  // Without flash attention the cached values are copied out for each layer.
+  const copied = graph.step(settings.streams * cache.cells * rank * settings.valueBytes);
+  const weights = graph.over([graph.step(FLOAT * settings.tokens * heads * cache.cells, query)], cache.mask);
+  return graph.step(bytes(shape.width), back(graph.step(bytes(heads * rank), copied, weights)));
+}
