@@ -5,6 +5,11 @@ import type { ApiFailure } from "../../src/kube/types.ts";
 export class ApiCallFailed extends Error {
   readonly failure: ApiFailure;
 
+  /** The queue waits at least so long. */
+  get retryAfterMs(): number | undefined {
+    return this.failure.retryAfterMs;
+  }
+
   constructor(what: string, failure: ApiFailure) {
     super(`${what}: ${failure.message}`);
     this.name = "ApiCallFailed";

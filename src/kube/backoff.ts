@@ -14,3 +14,14 @@ export function backoffMs(
   const full = Math.min(capMs, firstMs * 2 ** Math.min(Math.max(attempt, 1) - 1, 30));
   return Math.round(full * (0.5 + random / 2));
 }
+
+/** The same where a server may have said when to come back (Retry-After). All hear the same word, so nobody comes exactly then. */
+export function retryMs(
+  attempt: number,
+  options: BackoffOptions,
+  retryAfterMs: number | undefined,
+  random = Math.random(),
+): number {
+  const ownMs = backoffMs(attempt, options, random);
+  return retryAfterMs === undefined ? ownMs : Math.max(ownMs, Math.ceil(retryAfterMs * (1 + random / 2)));
+}

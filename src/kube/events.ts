@@ -1,6 +1,6 @@
 /** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
 import type { Clock, Log } from "../ports.ts";
-import { type BackoffOptions, backoffMs } from "./backoff.ts";
+import { type BackoffOptions, retryMs } from "./backoff.ts";
 import { countUp, eventName, eventNamespace, newEvent, type Reporter } from "./event/event-object.ts";
 import { createSeriesMemory, type EventInput, type Series } from "./event/series.ts";
 import { EVENTS } from "./kinds.ts";
@@ -100,7 +100,7 @@ class EventRecorder {
         this.#memory.forget(series);
         attempts = 0;
       } else {
-        await waitMs(this.#options.clock, failure.retryAfterMs ?? backoffMs(attempts, RETRY), this.#signal);
+        await waitMs(this.#options.clock, retryMs(attempts, RETRY, failure.retryAfterMs), this.#signal);
       }
     }
     this.#isSending = false;

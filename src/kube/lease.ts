@@ -1,6 +1,6 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
 import type { Clock, Log } from "../ports.ts";
-import { type BackoffOptions, backoffMs } from "./backoff.ts";
+import { type BackoffOptions, retryMs } from "./backoff.ts";
 import { createLeaseClaim } from "./lease/claim.ts";
 import type { ApiFailure, KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
@@ -55,6 +55,7 @@ class LeaseKeeper {
   renewedAtMs: number | undefined;
   readonly #options: KeepLeaseOptions;
   #failures = 0;
+  #retryAfterMs: number | undefined;
   #renewals = 0;
   #other: string | undefined;
   #pause = new AbortController();
@@ -87,7 +88,7 @@ class LeaseKeeper {
       const isNew = this.isHeld && this.#renewals <= FIRST_RENEWALS;
       const wantedMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
       const periodMs = wantedMs - (clock.monotonicMs() - startedMs);
-      await this.#wait(this.#failures > 0 ? backoffMs(this.#failures, RETRY) : Math.max(0, periodMs));
+      await this.#wait(this.#failures > 0 ? this.#retryMs() : Math.max(0, periodMs));
     }
   }
 
@@ -104,6 +105,11 @@ class LeaseKeeper {
     if (!this.#isDue) await waitMs(clock, delayMs, this.#pause.signal);
     this.#isDue = false;
     signal.removeEventListener("abort", end);
+  }
+
+  /** Whatever a server says, a host that waits too long counts as gone. */
+  #retryMs(): number {
+    return Math.min(RETRY.capMs, retryMs(this.#failures, RETRY, this.#retryAfterMs));
   }
 
   #onHeld(): void {
@@ -131,6 +137,7 @@ class LeaseKeeper {
   #onFailed(failure: ApiFailure): void {
     const { log, name, onTrouble } = this.#options;
     this.#failures += 1;
+    this.#retryAfterMs = failure.retryAfterMs;
     // A conflict says only that somebody else wrote it; the next attempt reads who.
     if (this.#failures === 1 && failure.kind !== "conflict")
       log.warn({ lease: name, failure }, "lease not renewed");

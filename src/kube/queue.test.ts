@@ -124,6 +124,18 @@ describe("the work queue", () => {
     expect(queue.size()).toBe(0);
   });
 
+  it("waits for as long as a server has said, and somewhat longer", async () => {
+    const { queue, runs, step } = setUp(async () => {
+      throw Object.assign(new Error("429"), { retryAfterMs: 20_000 });
+    });
+    queue.enqueue("a");
+    await step(0);
+    await step(19_999);
+    expect(runs).toHaveLength(1);
+    await step(10_001);
+    expect(runs).toHaveLength(2);
+  });
+
   it("that fails while it was asked again does not run in a circle", async () => {
     const holder: { enqueue?: (key: string) => void } = {};
     const { queue, runs, step } = setUp(async (key) => {

@@ -1,6 +1,6 @@
 /** A work queue of keys: one run per key at a time, everything that arrives meanwhile is one more run. */
 import type { Clock, Log } from "../ports.ts";
-import { type BackoffOptions, backoffMs } from "./backoff.ts";
+import { type BackoffOptions, retryMs } from "./backoff.ts";
 
 /** When to look at the key again although nothing happened. */
 export interface Recheck {
@@ -134,7 +134,7 @@ class WorkQueue<K extends string> {
       entry.failures = 0;
     } catch (err) {
       entry.failures += 1;
-      againMs = backoffMs(entry.failures, RETRY);
+      againMs = retryMs(entry.failures, RETRY, retryAfterOf(err));
       entry.isAskedAgain = false; // a pass that fails and writes must not call itself back without a pause
       if (!signal.aborted)
         log.warn({ err, key, failures: entry.failures, retryMs: againMs }, "reconcile failed");
@@ -152,6 +152,12 @@ class WorkQueue<K extends string> {
     if (entry.planned === undefined && !this.#ready.has(key)) this.#entries.delete(key);
     this.#pumpSoon();
   }
+}
+
+/** Errors that come of an answer may carry the server's word on when to ask again. */
+function retryAfterOf(error: unknown): number | undefined {
+  const said = error instanceof Error && "retryAfterMs" in error ? error.retryAfterMs : undefined;
+  return typeof said === "number" ? said : undefined;
 }
 
 function unplan(entry: Entry): void {

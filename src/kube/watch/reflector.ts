@@ -1,7 +1,7 @@
 /** List and watch for as long as a signal lives, through every failure of server and network. */
 import { describeError } from "../../errors.ts";
 import type { Clock, Log } from "../../ports.ts";
-import { type BackoffOptions, backoffMs } from "../backoff.ts";
+import { type BackoffOptions, backoffMs, retryMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages } from "../client/list-pages.ts";
 import { explainFailure, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
@@ -196,16 +196,16 @@ class ReflectorLoop<T extends KubeObject> {
   #trouble(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
     const retry = failure.reason === REASON_KIND_NOT_INSTALLED ? RETRY_NOT_INSTALLED : RETRY;
-    const retryMs = Math.max(backoffMs(failures, retry), failure.retryAfterMs ?? 0);
+    const delayMs = retryMs(failures, retry, failure.retryAfterMs);
     const { log, kind, onTrouble } = this.#options;
     const error = explainFailure(failure);
-    const line = { kind: kind.plural, code: error.code, failure, retryMs };
+    const line = { kind: kind.plural, code: error.code, failure, retryMs: delayMs };
     const text = `${message}: ${describeError(error)}`;
     // Said once per trouble, not once per attempt.
     if (failures === 1) log.warn(line, text);
     else log.debug(line, text);
     this.#guarded(() => onTrouble?.(failure));
-    return retryMs;
+    return delayMs;
   }
 
   #interrupt(): void {

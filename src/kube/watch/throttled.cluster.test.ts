@@ -1,0 +1,177 @@
+/** Many watchers whom the API server's priority and fairness turns away: each waits as it is told, none in step with the others. */
+import { randomBytes } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { request } from "node:https";
+import { expect, it, vi } from "vitest";
+import { startCluster } from "../../../test/cluster/cluster.ts";
+import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
+import {
+  connectNoted,
+  mostWithin,
+  type NotedConnection,
+  type NotedRequest,
+} from "../../../test/fixtures/noted-connection.ts";
+import type { Log } from "../../ports.ts";
+import { createClient } from "../client/create-client.ts";
+import { CONFIG_MAPS } from "../kinds.ts";
+import { keepLease } from "../lease.ts";
+import { systemClock } from "../system-clock.ts";
+import type { ApiFailure } from "../types.ts";
+import { startReflector } from "./reflector.ts";
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+const within = { timeout: 30_000, interval: 20 };
+const WATCHERS = 30;
+
+/** One request of this user at a time, and no queue: a level without seats still serves one that comes alone. */
+function shutOut(user: string): string {
+  const name = "no-seats";
+  const api = "flowcontrol.apiserver.k8s.io/v1";
+  const level = {
+    apiVersion: api,
+    kind: "PriorityLevelConfiguration",
+    metadata: { name },
+    spec: {
+      type: "Limited",
+      limited: {
+        ...{ nominalConcurrencyShares: 0, lendablePercent: 0, borrowingLimitPercent: 0 },
+        limitResponse: { type: "Reject" },
+      },
+    },
+  };
+  const rule = { verbs: ["*"], apiGroups: ["*"], resources: ["*"], namespaces: ["*"], clusterScope: true };
+  const flow = {
+    apiVersion: api,
+    kind: "FlowSchema",
+    metadata: { name },
+    spec: {
+      matchingPrecedence: 2,
+      priorityLevelConfiguration: { name },
+      rules: [{ subjects: [{ kind: "User", user: { name: user } }], resourceRules: [rule] }],
+    },
+  };
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items: [level, flow] });
+}
+
+function watchMaps(connection: NotedConnection, signal: AbortSignal) {
+  const troubles: ApiFailure[] = [];
+  const reflector = startReflector({
+    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    onChange: () => {},
+    onTrouble: (failure) => troubles.push(failure),
+  });
+  return { connection, reflector, troubles };
+}
+
+const LARGE_MAPS = 24;
+
+/** More than the buffers between a server and a client that does not read can hold. */
+async function fill(kubeconfig: string): Promise<void> {
+  using connection = await connectNoted(kubeconfig);
+  const client = createClient(connection);
+  for (let index = 0; index < LARGE_MAPS; index += 1) {
+    const metadata = { namespace: "kube-public", name: `large-${index}` };
+    const made = await client.create(CONFIG_MAPS, {
+      metadata,
+      data: { x: randomBytes(450_000).toString("hex") },
+    });
+    if (!made.ok) throw new Error(made.error.message);
+  }
+}
+
+/** A list whose answer is not read: it is in work until the result is called. */
+function takeSeat(port: number, token: string): Promise<() => void> {
+  return new Promise((resolve, reject) => {
+    const call = request({
+      ...{ host: "127.0.0.1", port, path: "/api/v1/namespaces/kube-public/configmaps" },
+      ...{ agent: false, rejectUnauthorized: false, headers: { authorization: `Bearer ${token}` } },
+    });
+    call.once("response", (response) => {
+      response.pause();
+      response.on("error", () => {});
+      if (response.statusCode === 200) resolve(() => response.destroy());
+      else reject(new Error(`the slow list was answered with ${response.statusCode}`));
+    });
+    call.once("error", reject);
+    call.end();
+  });
+}
+
+/** A Lease that cannot be renewed. */
+async function keepNoted(kubeconfig: string, signal: AbortSignal): Promise<NotedConnection> {
+  const connection = await connectNoted(kubeconfig);
+  const shared = { client: createClient(connection), clock: systemClock, log: silent, signal };
+  keepLease({ ...shared, name: "mac-1", namespace: "default", holder: "mac-1_a" });
+  signal.addEventListener("abort", connection.close, { once: true });
+  return connection;
+}
+
+function gapsOf(requests: readonly NotedRequest[]): number[] {
+  return requests.slice(1).map(({ atMs }, index) => atMs - (requests[index]?.atMs ?? 0));
+}
+
+it("429 with Retry-After is waited for, with jitter, by watches and Leases", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+  const { kubectl } = cluster;
+  await kubectl(["create", "serviceaccount", "host"]);
+  await kubectl([
+    "create",
+    "clusterrolebinding",
+    "host",
+    "--clusterrole=cluster-admin",
+    "--serviceaccount=default:host",
+  ]);
+  const token = (await kubectl(["create", "token", "host"])).trim();
+  const kubeconfig = `${cluster.dir}/host.kubeconfig`;
+  const admin = await readFile(proxy.kubeconfig, "utf8");
+  await writeFile(kubeconfig, admin.replace(/token: .*/, `token: ${token}`));
+  const ending = new AbortController();
+  const connections = await Promise.all(Array.from({ length: WATCHERS }, () => connectNoted(kubeconfig)));
+  const watched = connections.map((connection) => watchMaps(connection, ending.signal));
+  await Promise.all(watched.map(({ reflector }) => reflector.whenSynced()));
+
+  await fill(cluster.kubeconfig);
+  await kubectl(["apply", "-f", "-"], { input: shutOut("system:serviceaccount:default:host") });
+  const [first] = connections;
+  if (first === undefined) throw new Error("nobody watches");
+  const client = createClient(first);
+  const release = await takeSeat(cluster.port, token);
+  const refused = await vi.waitFor(async () => {
+    const result = await client.get(CONFIG_MAPS, { namespace: "default", name: "none" });
+    expect(result).toMatchObject({ error: { kind: "throttled", status: 429 } });
+    return result;
+  }, within);
+  expect(refused).toMatchObject({ error: { retryAfterMs: 1_000 } });
+
+  for (const { requests } of connections) requests.length = 0;
+  const leased = keepNoted(kubeconfig, ending.signal);
+  proxy.cut();
+  await vi.waitFor(
+    () => {
+      for (const { connection } of watched.slice(1))
+        expect(connection.requests.length).toBeGreaterThanOrEqual(4);
+    },
+    { timeout: 60_000, interval: 20 },
+  );
+  for (const { connection, troubles } of watched.slice(1)) {
+    expect(troubles.at(-1)).toMatchObject({ kind: "throttled" });
+    expect(Math.min(...gapsOf(connection.requests))).toBeGreaterThanOrEqual(999);
+  }
+  const thirds = watched.slice(1).map(({ connection }) => connection.requests[2]?.atMs ?? 0);
+  expect(mostWithin(thirds, 100)).toBeLessThan(WATCHERS / 2);
+  const renewals = gapsOf((await leased).requests);
+  expect(renewals.length).toBeGreaterThan(1);
+  expect(Math.min(...renewals)).toBeGreaterThanOrEqual(999);
+
+  release();
+  await kubectl(["create", "configmap", "seen"]);
+  await vi.waitFor(
+    () => {
+      for (const { reflector } of watched) expect(reflector.get("default/seen")).toBeDefined();
+    },
+    { timeout: 60_000, interval: 20 },
+  );
+  ending.abort();
+  for (const connection of connections) connection.close();
+}, 180_000);
