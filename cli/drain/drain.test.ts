@@ -60,6 +60,12 @@ describe("the view of a drain", () => {
     });
   });
 
+  it("does not believe a word that what is there contradicts", () => {
+    const word = { status: "True", reason: "HostDrained" };
+    expect(view(word, [replica("a", { status: { phase: "Ready" } })])).toMatchObject({ at: "moving" });
+    expect(view(word, [])).toMatchObject({ at: "drained" });
+  });
+
   it("is over when somebody takes the drain back", () => {
     expect(view({ status: "True", reason: "HostDrained" }, [], { drain: false })).toMatchObject({
       at: "takenBack",

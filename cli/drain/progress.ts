@@ -22,7 +22,9 @@ export function viewDrain(host: Host, replicas: readonly InferenceReplica[], gen
   const condition = getCondition(host.status?.conditions, DRAINED);
   const isCurrent = (condition?.observedGeneration ?? generation) >= generation;
   if (condition === undefined || !isCurrent) return { at: "moving", message: "", left };
-  return { at: condition.status === "True" ? "drained" : "moving", message: condition.message, left };
+  // A True beside replicas is older than they are.
+  const isDrained = condition.status === "True" && left.size === 0;
+  return { at: isDrained ? "drained" : "moving", message: condition.message, left };
 }
 
 /** The lines that say what changed from one view to the next. */

@@ -6,7 +6,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { findService, listAll } from "../cluster/find.ts";
 import { type HistoryEntry, historyOf } from "./history.ts";
 
-export interface ServiceHistory {
+interface ServiceHistory {
   readonly service: InferenceService;
   /** Oldest first. */
   readonly history: readonly HistoryEntry[];

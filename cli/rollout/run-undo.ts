@@ -6,7 +6,7 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { lookUp } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
 import { renderChange } from "./changes.ts";
-import { readHistory, type ServiceHistory } from "./read.ts";
+import { readHistory } from "./read.ts";
 import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
 
 interface UndoFlags extends ClusterFlags {
@@ -14,9 +14,6 @@ interface UndoFlags extends ClusterFlags {
   readonly dryRun?: boolean;
   readonly output: Output;
 }
-
-/** The controller writes status all the time while it rolls out; each such write is a conflict that means nothing. */
-const ATTEMPTS = 10;
 
 export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
@@ -31,35 +28,22 @@ export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void>
 }
 
 async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<UndoPlan> {
-  const first = await readHistory(cluster, name);
-  let read = first;
-  for (let attempt = 1; ; attempt += 1) {
-    const target = chooseRevision(read.service, read.history, flags.toRevision);
-    const model = await lookUp(cluster, MODELS, restorable(target).model.name);
-    const plan = planUndo(read.service, target, model);
-    if (plan.operations.length === 0 || flags.dryRun === true) return plan;
-    const { namespace } = cluster;
-    const result = await cluster.client.jsonPatch(INFERENCE_SERVICES, { name, namespace }, plan.operations);
-    if (result.ok) return plan;
-    if (result.error.kind !== "conflict" || attempt === ATTEMPTS)
-      throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
-    read = await readHistory(cluster, name);
-    assertSameSpec(name, first, read);
-  }
+  const { service, history } = await readHistory(cluster, name);
+  const target = chooseRevision(service, history, flags.toRevision);
+  const plan = planUndo(service, target, await lookUp(cluster, MODELS, restorable(target).model.name));
+  if (plan.operations.length === 0 || flags.dryRun === true) return plan;
+  const { client, namespace } = cluster;
+  const result = await client.jsonPatch(INFERENCE_SERVICES, { name, namespace }, plan.operations);
+  if (result.ok) return plan;
+  if (result.error.kind === "conflict") throw changedMeanwhile(name, namespace);
+  throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
 }
 
-/** What was asked for was asked of the spec that the user saw. */
-function assertSameSpec(
-  name: string,
-  { service: before }: ServiceHistory,
-  { service: now }: ServiceHistory,
-): void {
-  const isSame =
-    before.metadata.uid === now.metadata.uid && before.metadata.generation === now.metadata.generation;
-  if (isSame) return;
-  throw new MetalbridgeError("ApiObjectConflict", `service ${name} was changed by somebody else meanwhile`, {
+/** What was asked for was asked of the spec as it was: somebody has to look at it again. */
+function changedMeanwhile(name: string, namespace: string): MetalbridgeError {
+  return new MetalbridgeError("ApiObjectConflict", `service ${name} was changed by somebody else meanwhile`, {
     summary: "nothing was written; look at it again first",
-    command: `metalbridge rollout history ${name} -n ${now.metadata.namespace}`,
+    command: `metalbridge rollout history ${name} -n ${namespace}`,
   });
 }
 

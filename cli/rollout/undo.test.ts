@@ -9,7 +9,7 @@ const SOURCE = "hf://org/repo/a.gguf";
 
 function service(spec: object, observedGeneration = 5) {
   return inferenceServiceSchema.parse({
-    metadata: { name: "chat", namespace: "team", uid: "s1", resourceVersion: "77", generation: 5 },
+    metadata: { name: "chat", namespace: "team", uid: "s1", generation: 5 },
     spec: { modelRef: "a", ...spec },
     status: { observedGeneration },
   });
@@ -71,7 +71,7 @@ describe("going back", () => {
     );
     expect(plan.operations).toEqual([
       { op: "test", path: "/metadata/uid", value: "s1" },
-      { op: "test", path: "/metadata/resourceVersion", value: "77" },
+      { op: "test", path: "/metadata/generation", value: 5 },
       { op: "add", path: "/spec/contextSize", value: 4096 },
       { op: "add", path: "/spec/flashAttention", value: "off" },
       { op: "remove", path: "/spec/parallelSlots" },

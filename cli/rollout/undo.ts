@@ -73,7 +73,10 @@ function revisionFields(spec: Fields): Fields {
   return Object.fromEntries(set.map((field) => [field, spec[field]]));
 }
 
-/** Whole fields of spec, and only where nothing was written since it was read. */
+/**
+ * Whole fields of spec, and only onto the spec that was read: the generation changes with every write to it, and not with
+ * the controller's many writes to status.
+ */
 function operationsOf(
   { metadata }: InferenceService,
   changes: readonly Change[],
@@ -82,7 +85,7 @@ function operationsOf(
   const touched = new Set(changes.map(({ field }) => field.split(".")[0] ?? field));
   return [
     { op: "test", path: "/metadata/uid", value: metadata.uid },
-    { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+    { op: "test", path: "/metadata/generation", value: metadata.generation },
     ...[...touched].map((field): JsonPatchOp => {
       const [path, value] = [`/spec/${field}`, wanted[field]];
       return value === undefined ? { op: "remove", path } : { op: "add", path, value };
