@@ -1,8 +1,12 @@
 /** `metalbridge host`, `cordon` and `uncordon` against the real API server. */
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { HOSTS } from "../src/api/kinds.ts";
 import { must, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
+import { shellWord } from "./program/shell-word.ts";
 
 test("a host is cordoned and uncordoned, twice without harm, and nothing else of its spec changes", async () => {
   await using desk = await openDesk();
@@ -86,6 +90,45 @@ test("a host is given up only after a yes, and what is on it is named before", a
   expect(await runProgram(["host", "lost", host, "--yes"], desk)).toMatchObject({ code: 0 });
   expect(await annotations()).toMatchObject({ team: "blue", "metalbridge.dev/lost": expect.any(String) });
 });
+
+const hasScript = process.platform === "linux" && spawnSync("script", ["--version"]).status === 0;
+
+test.skipIf(!hasScript)("at a terminal it asks, and only yes is a yes (needs Linux and script)", async () => {
+  await using desk = await openDesk();
+  const host = await desk.host();
+  const isLost = async () =>
+    must(await desk.client.get(HOSTS, { name: host })).metadata.annotations?.["metalbridge.dev/lost"] !==
+    undefined;
+  for (const [answer, code] of [
+    ["n\r", 1],
+    ["\r", 1],
+    ["\u0003", 1],
+    ["\u0004", 1],
+    ["yes\r", 0],
+  ] as const) {
+    const terminal = startAtTerminal(["host", "lost", host], desk.kubeconfig);
+    await expect.poll(terminal.output, { timeout: 20_000 }).toContain(`give up host ${host}? [y/N]`);
+    terminal.child.stdin.write(answer);
+    expect([JSON.stringify(answer), await terminal.ended]).toEqual([JSON.stringify(answer), code]);
+    expect(terminal.output()).toContain(code === 0 ? "is given up" : "NotConfirmed: nothing was changed");
+    expect(await isLost()).toBe(code === 0);
+  }
+});
+
+/** The program with a pseudo-terminal as its standard input and output. */
+function startAtTerminal(args: readonly string[], kubeconfig: string) {
+  const line = [process.execPath, path.join(import.meta.dirname, "metalbridge.mjs"), ...args]
+    .map(shellWord)
+    .join(" ");
+  const child = spawn("script", ["-qec", line, "/dev/null"], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { PATH: process.env.PATH, TERM: "xterm", SHELL: "/bin/sh", KUBECONFIG: kubeconfig },
+  });
+  let text = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  const ended = once(child, "close").then(([code]) => code as number | null);
+  return { child, output: () => text, ended };
+}
 
 test.each(["cordon", "uncordon", "drain", "host lost"])("%s of a host that is not there", async (verb) => {
   await using desk = await openDesk();

@@ -82,7 +82,7 @@ function deleted(name: string): MetalbridgeError {
 }
 
 function late(name: string, namespace: string, timeoutMs: number, last: string): MetalbridgeError {
-  const message = `service ${name} is not rolled out after ${formatSpan(timeoutMs)}; ${last}`;
+  const message = `service ${name} is not rolled out after ${formatSpan(timeoutMs)}; ${last.replace(/^waiting: /, "")}`;
   return new MetalbridgeError("RolloutNotFinished", message, {
     summary: "it goes on by itself; see what it waits for",
     command: `metalbridge describe ${name} -n ${namespace}`,
