@@ -1,19 +1,24 @@
-/** `npm run torture -- --seed N --minutes M [--out FOLDER]`: replays a seed; ends with 1 where an invariant was broken. */
-import { mkdtempSync, writeFileSync } from "node:fs";
+/**
+ * `npm run torture -- --seed N --minutes M [--out FOLDER]` replays a seed; `--judge FOLDER` judges an earlier run again.
+ * Ends with 1 where an invariant was broken.
+ */
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { judge } from "./judge.ts";
+import { planFaults } from "./plan/plan-faults.ts";
 import { explain } from "./report/explain.ts";
 import { loadRecording } from "./report/load-recording.ts";
-import { renderReport } from "./report/report.ts";
+import { type Report, renderReport, reportOf } from "./report/report.ts";
 import { torture } from "./torture.ts";
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: { seed: { type: "string" }, minutes: { type: "string" }, out: { type: "string" } },
-  });
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({ options: { seed: text, minutes: text, out: text, judge: text } });
+  if (values.judge !== undefined) return judgeAgain(path.resolve(values.judge));
   const seed = wholeNumber("seed", values.seed ?? "1");
   const minutes = wholeNumber("minutes", values.minutes ?? "5");
   const outDir = path.resolve(values.out ?? mkdtempSync(path.join(tmpdir(), "metalbridge-torture-")));
@@ -22,6 +27,18 @@ async function main(): Promise<number> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
   const report = await torture({ seed, minutes, outDir, print, signal: stop.signal });
   writeFileSync(path.join(outDir, "report.json"), `${JSON.stringify(report, undefined, 2)}\n`);
+  return tell(report, outDir);
+}
+
+/** What the invariants of today say of an earlier run. */
+function judgeAgain(outDir: string): number {
+  const before = JSON.parse(readFileSync(path.join(outDir, "report.json"), "utf8")) as Report;
+  const recording = loadRecording(path.join(outDir, "events.jsonl"));
+  const violations = judge(recording, recording.at(-1)?.at ?? 0);
+  return tell(reportOf(recording, planFaults(before.seed, before.minutes), violations), outDir);
+}
+
+function tell(report: Report, outDir: string): number {
   const recording = loadRecording(path.join(outDir, "events.jsonl"));
   for (const violation of report.violations) print(`\n${explain(violation, recording)}`);
   print(`\n${renderReport(report)}`);

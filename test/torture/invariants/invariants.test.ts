@@ -118,3 +118,15 @@ test("an agent that is away cannot tell, and has to once it is back", () => {
   expect(broken(...story(40))).toEqual([]);
   expect(broken(...story(60))).toEqual(["truth-of-endpoints", "truth-of-replicas"]);
 });
+
+test("a later replica may have an earlier one's name", () => {
+  const later = { uid: "uid-2", pid: 200 };
+  const gone = [
+    at(20, "engine", { change: "gone" }),
+    at(20, "slice", { isServing: false }),
+    at(20, "replica", { isGone: true }),
+  ];
+  const back = [at(30, "engine", later), at(30, "replica", later), at(30, "slice")];
+  const counts = [at(20, "service", { ready: 0 }), at(30, "service")];
+  expect(broken(...serving, ...gone, ...back, ...counts)).toEqual([]);
+});

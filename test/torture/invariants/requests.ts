@@ -1,5 +1,6 @@
 /** No request is lost but those that were where a fault struck, and what docs/reliability.md says of idle connections. */
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
+import { uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
 import { overlaps } from "./derive/spans.ts";
 import type { Invariant } from "./invariant.ts";
@@ -38,11 +39,11 @@ function wordsFor(request: RequestEvent, replica: string | undefined): string {
 /** Every request that failed, with what excuses it. */
 export function judgeFailures(recording: Recording, now: number): readonly Judged[] {
   const slices = eventsOf(recording, "slice");
-  const uids = new Map(eventsOf(recording, "replica").map(({ name, uid }) => [name, uid]));
+  const uids = uidsOf(recording);
   const harms = new Map<string, readonly Harm[]>();
   const harmsFor = ({ replica, host }: SliceEvent): readonly Harm[] => {
     const known =
-      harms.get(replica) ?? harmsOf(recording, { replica, host, uid: uids.get(replica) ?? "" }, now);
+      harms.get(replica) ?? harmsOf(recording, { replica, host, uids: uids.get(replica) ?? [] }, now);
     harms.set(replica, known);
     return known;
   };

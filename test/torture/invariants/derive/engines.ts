@@ -47,18 +47,25 @@ function pausesOf(events: readonly EngineEvent[], to: number): readonly Span[] {
 
 export interface Claimed {
   readonly replica: string;
-  readonly uid: string;
+  /** A name is free again once its replica is gone: a later one has another uid. */
+  readonly uids: readonly string[];
   readonly service: string;
   readonly host: string;
   readonly spans: readonly Span[];
 }
 
+/** Every uid that a replica of a name has had. */
+export function uidsOf(recording: Recording): ReadonlyMap<string, readonly string[]> {
+  const named = grouped(eventsOf(recording, "replica"), ({ name }) => name);
+  return new Map(named.map(([name, events]) => [name, [...new Set(events.map(({ uid }) => uid))]]));
+}
+
 /** When each replica's endpoint was one that kube-proxy sends new connections to. */
 export function servingOf(recording: Recording, now: number): readonly Claimed[] {
-  const uids = new Map(eventsOf(recording, "replica").map(({ name, uid }) => [name, uid]));
+  const uids = uidsOf(recording);
   return grouped(eventsOf(recording, "slice"), ({ replica }) => replica).map(([replica, events]) => ({
     replica,
-    uid: uids.get(replica) ?? "",
+    uids: uids.get(replica) ?? [],
     service: events[0]?.service ?? "",
     host: events[0]?.host ?? "",
     spans: spansOf(events, ({ isServing }) => isServing, now),
@@ -68,7 +75,7 @@ export function servingOf(recording: Recording, now: number): readonly Claimed[]
 /** When each replica said that it was Ready, with its host reachable. */
 export function readyOf(recording: Recording, now: number): readonly Claimed[] {
   return grouped(eventsOf(recording, "replica"), ({ uid }) => uid).map(([uid, events]) => ({
-    uid,
+    uids: [uid],
     replica: events[0]?.name ?? "",
     service: events[0]?.service ?? "",
     host: events[0]?.host ?? "",

@@ -18,13 +18,13 @@ const REOPENED_MS = 5_000;
 /** All that happened to one replica and its host. */
 export function harmsOf(
   recording: Recording,
-  target: { readonly replica: string; readonly uid: string; readonly host: string },
+  target: { readonly replica: string; readonly uids: readonly string[]; readonly host: string },
   now: number,
 ): readonly Harm[] {
   const slices = eventsOf(recording, "slice").filter(({ replica }) => replica === target.replica);
   const blind = proxyBlind(recording, now);
   return [
-    ...engineHarms(recording, target.uid, slices, blind, now),
+    ...engineHarms(recording, target.uids, slices, blind, now),
     ...linkHarms(recording, target.host, now),
     ...addressHarms(recording, target.host, slices, blind, now),
     ...blindDrains(slices, blind),
@@ -33,12 +33,12 @@ export function harmsOf(
 
 function engineHarms(
   recording: Recording,
-  uid: string,
+  uids: readonly string[],
   slices: readonly SliceEvent[],
   blind: readonly Span[],
   now: number,
 ): readonly Harm[] {
-  const lives = livesOf(recording, now).filter((life) => life.uid === uid);
+  const lives = livesOf(recording, now).filter(({ uid }) => uids.includes(uid));
   return lives.flatMap((life) => {
     const from = life.wasKilled ? [life.to] : [];
     const killed = from.map((at) => ({

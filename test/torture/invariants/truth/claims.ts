@@ -35,8 +35,8 @@ function lies(
   what: string,
 ): readonly Violation[] {
   const lives = livesOf(recording, now);
-  return claims.flatMap(({ replica, uid, service, host, spans }) => {
-    const alive = lives.filter((life) => life.uid === uid);
+  return claims.flatMap(({ replica, uids, service, host, spans }) => {
+    const alive = lives.filter(({ uid }) => uids.includes(uid));
     const untrue = subtract(subtract(spans, alive), agentBlocked(recording, host, now));
     return untrue
       .filter((span) => lengthOf(span) > WITHIN_MS + lagMs(recording, span))
@@ -44,7 +44,7 @@ function lies(
         invariant,
         at: span.from + WITHIN_MS,
         message: `replica ${replica} on ${host} had no engine for ${seconds(lengthOf(span))} s, and ${what}`,
-        about: [uid, replica, service, host],
+        about: [...uids, replica, service, host],
       }));
   });
 }

@@ -14,7 +14,7 @@ export const hungEngines: Invariant = {
   check: (recording, now) => {
     const serving = servingOf(recording, now);
     return livesOf(recording, now).flatMap(({ uid, host, pid, paused }) => {
-      const spans = serving.filter((claim) => claim.uid === uid).flatMap((claim) => claim.spans);
+      const spans = serving.filter(({ uids }) => uids.includes(uid)).flatMap((claim) => claim.spans);
       const announced = subtract(paused, subtract(paused, spans));
       const unseen = subtract(announced, agentBlocked(recording, host, now));
       return unseen
