@@ -14,6 +14,7 @@ import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { createHostReader } from "./host/reader.ts";
+import { createPressureWatch } from "./pressure/pressure-watch.ts";
 import type { EngineProcesses } from "./process/engine-process.ts";
 import { createIdentity } from "./process/identity/identity.ts";
 import { createEngineProcesses } from "./process/processes.ts";
@@ -92,7 +93,9 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   };
   const reader = createHostReader(config.platform, createRunCommand(environment.toolPath));
   const observer = createHostObserver({
-    ...{ reader, store, clock, log, address },
+    ...{ store, clock, log, address },
+    reader: { ...reader, memory: () => pressure.memory() },
+    judgement: () => pressure.judgement(),
     drivers: [...drivers.values()],
     agentVersion: environment.agentVersion,
     budgetBytes: config.memory.budget,
@@ -110,9 +113,14 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     endpoints: lateEndpoints,
     portRange: config.portRange,
     address: () => addressOf(address()),
-    isDryRun: config.dryRun,
+    ...(config.dryRun ? { isDryRun: true } : { mayStart: (uid) => pressure.mayStart(uid) }),
     timings: config.drain,
   });
+  const pressure = createPressureWatch({
+    ...{ reader, runner, clock, log, signal },
+    mayEvict: () => state.host?.spec.memory.evictionEnabled ?? true,
+  });
+  if (!config.dryRun) void pressure.start();
   // Not waited for: asking engines for their devices takes longer than adopting them. Until then nothing is admitted.
   observer.observe().then(
     () => runner.enqueueAll(),

@@ -12,11 +12,14 @@ import { describeError, type ErrorCode, MetalbridgeError } from "../../src/error
 import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { MemoryReading } from "../host/host-reader.ts";
+import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 
 export interface ObservedHost {
   readonly info: HostInfo;
   readonly address: AddressAnswer;
   readonly memory: MemoryReading & { readonly wiredBytes?: number | undefined };
+  /** Absent before the governor's first look. */
+  readonly judgement?: MemoryJudgement | undefined;
   readonly gpuBudgetBytes: number | undefined;
   readonly claimedBytes: number;
   readonly disk:
@@ -103,18 +106,26 @@ function readiness({ address, isWorking }: ObservedHost): ConditionUpdate {
   };
 }
 
-function memoryPressure({ memory }: ObservedHost): ConditionUpdate {
+function memoryPressure(seen: ObservedHost): ConditionUpdate {
   const type = "MemoryPressure";
-  switch (memory.pressure) {
+  const pressure = pressureOf(seen);
+  const because = seen.judgement?.because ?? "the system says so";
+  switch (pressure) {
     case "Normal":
       return { type, status: "False", reason: "Normal", message: "memory is available" };
     case "Warning":
+      return {
+        type,
+        status: "True",
+        reason: pressure,
+        message: `${because}: no new engine starts until memory has recovered`,
+      };
     case "Critical":
       return {
         type,
         status: "True",
-        reason: memory.pressure,
-        message: "memory is short: no new engine starts until it has recovered",
+        reason: pressure,
+        message: `${because}: no new engine starts, and engines are ended one at a time until memory has recovered`,
       };
     case "Unknown":
       return {
@@ -124,8 +135,14 @@ function memoryPressure({ memory }: ObservedHost): ConditionUpdate {
         message: "the system does not say how short memory is",
       };
     default:
-      return memory.pressure satisfies never;
+      return pressure satisfies never;
   }
+}
+
+/** The governor's level, which outlasts the reading; that of the reading before the governor's first look. */
+function pressureOf({ memory, judgement }: ObservedHost): MemoryReading["pressure"] {
+  if (judgement === undefined || judgement.level === "Normal") return memory.pressure;
+  return judgement.level;
 }
 
 function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate {
@@ -157,7 +174,7 @@ function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostM
   const { memory, gpuBudgetBytes, claimedBytes } = seen;
   const { totalBytes } = memory;
   const step = Math.max(256 * MIB, (totalBytes ?? 0) / 20);
-  const status: HostMemory = { claimedBytes, claimed: formatBytes(claimedBytes), pressure: memory.pressure };
+  const status: HostMemory = { claimedBytes, claimed: formatBytes(claimedBytes), pressure: pressureOf(seen) };
   if (totalBytes !== undefined) Object.assign(status, { totalBytes, total: formatBytes(totalBytes) });
   if (gpuBudgetBytes !== undefined) status.gpuBudgetBytes = gpuBudgetBytes;
   if (memory.availableBytes !== undefined)

@@ -5,6 +5,7 @@ import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { HostReader, MemoryReading } from "../host/host-reader.ts";
+import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
 import type { FoundRuntimes, ObservedHost, RuntimeTrouble } from "./host-status.ts";
 
@@ -19,6 +20,8 @@ export interface HostObserverOptions {
   readonly budgetBytes: number | undefined;
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
+  /** What the pressure governor makes of the readings. */
+  readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number;
   readonly isWorking: () => boolean;
 }
@@ -85,6 +88,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       return {
         info: known,
         memory: { ...memory, wiredBytes: await wired() },
+        judgement: options.judgement(),
         gpuBudgetBytes,
         address: options.address(),
         claimedBytes: options.claimedBytes(),

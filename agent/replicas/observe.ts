@@ -3,6 +3,7 @@ import { desiredOf } from "../../src/replica/desired.ts";
 import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
+import { pressureOn } from "./pressure.ts";
 import { type ReplicaState, refOf } from "./state.ts";
 import { resolveModel } from "./work/fetch.ts";
 
@@ -33,6 +34,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     ...(state.record === undefined ? {} : { record: state.record }),
     model: state.model,
     memory: { budgetBytes: budget ?? "unknown", othersBytes: context.admission.othersBytes(state.uid) },
+    pressure: pressureOn(state, context),
     launch: state.launch,
     runtime: context.runtimes.state(runtime),
     hasAddress: address !== undefined,

@@ -2,6 +2,7 @@
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
+import type { Engine } from "../../src/memory/governor/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { SliceState } from "../../src/replica/observed.ts";
 import type { Timings } from "../../src/replica/timings.ts";
@@ -43,6 +44,8 @@ export interface ReplicaRunnerPorts {
   readonly address: () => string | undefined;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
+  /** Whether the governor lets this replica start now. */
+  readonly mayStart?: (uid: string) => StartPermission;
   /** What a process really takes of the memory; undefined when it cannot be read. */
   readonly footprintBytes: (pid: number) => Promise<number | undefined>;
   /** Only plans, for `--dry-run`. */
@@ -51,6 +54,8 @@ export interface ReplicaRunnerPorts {
   /** In 0..1, for jitter. */
   readonly random?: () => number;
 }
+
+export type StartPermission = { readonly at: "yes" } | { readonly at: "held"; readonly because: string };
 
 /** One line of the runner's state, for metrics, health checks and the Host's status. */
 export interface ReplicaSnapshot {
@@ -93,6 +98,12 @@ export interface ReplicaRunner {
   readonly counts: () => HostCounts;
   /** Asks the engines that serve for their gauges; each is given up after `timeoutMs`. */
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
+  /** The engines as the pressure governor sees them, and when the system last killed one by itself. */
+  readonly governed: () => { readonly engines: readonly Engine[]; readonly killedAt: number | undefined };
+  /** Ends it, to give its memory back, until it is let back in. Kept on disk. */
+  readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
+  /** Lets it start again after an eviction. */
+  readonly readmit: (uid: string) => void;
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
   /** What would be done now, as text. */

@@ -15,6 +15,7 @@ import { createHostCounts } from "./metrics/counts.ts";
 import { readEngines } from "./metrics/engine-gauges.ts";
 import { observe, wantedOf } from "./observe.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
+import { evict, governed, readmit } from "./pressure.ts";
 import { newerOf } from "./report/newest.ts";
 import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
@@ -123,6 +124,24 @@ class Runner implements ReplicaRunner {
 
   readEngines(timeoutMs: number): ReturnType<ReplicaRunner["readEngines"]> {
     return readEngines(this.#context, timeoutMs);
+  }
+
+  governed(): ReturnType<ReplicaRunner["governed"]> {
+    return governed(this.#context);
+  }
+
+  evict(uid: string, how: "evict" | "unload", because: string): void {
+    const state = this.#context.states.get(uid);
+    if (state === undefined) return;
+    evict(state, this.#context, how, because);
+    this.enqueue(uid);
+  }
+
+  readmit(uid: string): void {
+    const state = this.#context.states.get(uid);
+    if (state === undefined) return;
+    readmit(state, this.#context);
+    this.enqueue(uid);
   }
 
   claimedBytes(): number {

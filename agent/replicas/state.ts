@@ -31,6 +31,8 @@ export interface RunFacts {
   work: Work;
   /** When the gauges were last asked for, on the monotonic clock. */
   gaugesAt?: number;
+  /** Since when it has had no work, on the monotonic clock; absent while it has, or nobody looked. */
+  idleSince?: number | undefined;
   suspicion: Suspicion;
   quiet: Quiet;
   signals: Signals;

@@ -7,6 +7,16 @@ export const replicaErrors = {
     do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",
     command: "metalbridge status",
   },
+  MemoryPressure: {
+    what: "The host's memory is short: nothing new is started on it until it has recovered.",
+    do: "wait, end other programs on that host, or move services away from it; engines then start one at a time",
+    command: "metalbridge describe",
+  },
+  EvictedForMemory: {
+    what: "The engine was ended because the host's memory was short; it returns by itself when it has recovered.",
+    do: "end other programs on that host, lower contextSize or parallelSlots, raise spec.priority, or set spec.evictionProtection",
+    command: "metalbridge describe",
+  },
   MemoryUnknown: {
     what: "The agent could not read how much memory this host may give to engines, so it starts nothing.",
     do: "look at the Host's conditions and the agent's log for the reading that fails",

@@ -89,6 +89,14 @@ export type OwnClaim =
   | { readonly at: "estimated"; readonly bytes: number }
   | Extract<Need, { at: "unknown" }>;
 
+/** What the host's pressure governor says of this replica. */
+export type PressureState =
+  | { readonly at: "none" }
+  /** It may not start now. */
+  | { readonly at: "held"; readonly because: string }
+  /** It is to end, or has ended, until it is let back in. "evict" does not wait for long answers. */
+  | { readonly at: "evicted"; readonly how: "evict" | "unload"; readonly because: string };
+
 export type RuntimeState =
   | { readonly at: "unknown" }
   | { readonly at: "present"; readonly version: string; readonly checkedAt: number }
@@ -183,6 +191,7 @@ export interface Observed {
   readonly record?: RunRecord;
   readonly model: ModelState;
   readonly memory: MemoryState;
+  readonly pressure: PressureState;
   readonly launch: Launch;
   readonly runtime: RuntimeState;
   /** False while no address this host may serve on is up. */

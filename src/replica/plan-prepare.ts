@@ -165,6 +165,7 @@ function admitted(desired: Desired, observed: Observed, now: number, timings: Ti
   if (need.at === "unknown") return waiting(need.code, need.message, timings);
   return (
     memoryMissing(need.bytes, observed, timings) ??
+    heldByPressure(observed, timings) ??
     launchFailed(observed, now, timings) ??
     start(need.bytes, timings)
   );
@@ -184,6 +185,11 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
     `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
     "stop or move another service, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
+}
+
+/** Who fits by the sum of claims may still not start while the machine itself is short. */
+function heldByPressure({ pressure }: Observed, timings: Timings): ReplicaPlan | undefined {
+  return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
 
 function launchFailed({ launch }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {

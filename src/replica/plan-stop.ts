@@ -20,6 +20,8 @@ const BECAUSE: Record<GracefulStop, string> = {
   unwanted: "the API server has no such replica any more",
   revision: "the running engine is of another revision",
   moved: "the host's address has changed and the engine listens on the old one",
+  evicted: "the host's memory is critical",
+  unloaded: "the host's memory is short and the engine was idle",
   agentStopped: "the agent was told to end its engines with itself",
 };
 
@@ -111,7 +113,7 @@ function awaitOut(
   timings: Timings,
 ): ReplicaPlan | undefined {
   if (isAnnounced(slice)) {
-    if (goal.why === "agentStopped" && now >= startedAt + timings.goodbyeMs) return undefined;
+    if (isImpatient(goal) && now >= startedAt + timings.goodbyeMs) return undefined;
     const { lastError } = slice;
     const reason = lastError === undefined ? "WithdrawingEndpoint" : "EndpointNotWithdrawn";
     const message =
@@ -124,6 +126,11 @@ function awaitOut(
   const settledIn = (slice.withdrawnAt ?? now) + timings.propagationMs - now;
   if (settledIn <= 0) return undefined;
   return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
+}
+
+/** It ends even where the API server cannot be told: the agent is about to end, or memory is. */
+function isImpatient({ why }: StopGoal): boolean {
+  return why === "agentStopped" || why === "evicted";
 }
 
 /** Until nothing is in flight or the time is over; undefined then. */
@@ -189,6 +196,9 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
         "the engine was drained and ended; it starts again when spec.drain is removed",
         steps,
       );
+    case "evicted":
+    case "unloaded":
+      return evicted(observed, steps, timings);
     case "agentStopped":
       return stopped("AgentStopped", `${BECAUSE.agentStopped}; start the agent again`, steps);
     case "revision":
@@ -197,6 +207,13 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
     default:
       return goal.why satisfies never;
   }
+}
+
+/** The governor wakes it; the time is for the case that nobody does. */
+function evicted({ pressure }: Observed, steps: readonly Step[], timings: Timings): ReplicaPlan {
+  const because = pressure.at === "evicted" ? pressure.because : "memory was short";
+  const message = `the engine was ended to give memory back (${because}); it returns when memory has recovered`;
+  return { phase: "Evicted", reason: "EvictedForMemory", message, steps, recheckAfterMs: timings.outsideMs };
 }
 
 function draining(

@@ -68,6 +68,18 @@ const actions: Record<string, Action> = {
   memoryUnknown: (world) => {
     world.budget = "unknown";
   },
+  evicted: (world) => {
+    world.pressure = { at: "evicted", how: "evict", because: "memory is critical" };
+  },
+  unloaded: (world) => {
+    world.pressure = { at: "evicted", how: "unload", because: "memory is short and it is idle" };
+  },
+  held: (world) => {
+    world.pressure = { at: "held", because: "memory is short" };
+  },
+  letIn: (world) => {
+    world.pressure = { at: "none" };
+  },
   memoryBack: (world) => {
     world.budget = 1_000;
   },
@@ -157,6 +169,7 @@ function heal(world: World): void {
     isSliceRead: true,
     hasAddress: true,
     budget: 1_000,
+    pressure: { at: "none" },
     model: "there",
     runtime: "present",
     isBusy: false,

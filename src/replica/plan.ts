@@ -10,6 +10,7 @@ import type { ReplicaPlan } from "./step.ts";
 import { defaultTimings, type Timings } from "./timings.ts";
 
 const DEFAULT_DRAIN_SECONDS = 30;
+const EVICTION_DRAIN_SECONDS = 2;
 
 /** Decides the next steps of one replica. */
 export function planReplica(
@@ -56,9 +57,16 @@ function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
   if (wanted.drain !== undefined) {
     return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
   }
+  if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
   if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
   if (observed.isBoundElsewhere && observed.run.at === "running") return { why: "moved", ...common };
   return undefined;
+}
+
+/** An engine that is idle may be waited for as usual; one that has to go now gets as long as its withdrawal takes. */
+function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGoal {
+  if (how === "unload") return { why: "unloaded", ...common };
+  return { why: "evicted", ...common, drainSeconds: Math.min(EVICTION_DRAIN_SECONDS, common.drainSeconds) };
 }
 
 /** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */

@@ -28,7 +28,15 @@ export type ProgressReason =
 export type ReplicaReason = ErrorCode | ProgressReason;
 
 /** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
-export type GracefulStop = "deleted" | "drained" | "unwanted" | "revision" | "moved" | "agentStopped";
+export type GracefulStop =
+  | "deleted"
+  | "drained"
+  | "unwanted"
+  | "revision"
+  | "moved"
+  | "agentStopped"
+  | "evicted"
+  | "unloaded";
 export type ForcedStop = "hung" | "neverHealthy" | "requestFailed" | "degraded";
 export type StopReason = GracefulStop | ForcedStop;
 

@@ -1,6 +1,6 @@
 /** Makes executables that print what a recorded Mac printed, to stand first on a PATH. */
 import { readdirSync } from "node:fs";
-import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -62,7 +62,12 @@ export async function startReplay(machine: string): Promise<Replay> {
     // The tools of this machine come later on the PATH, and none of them has these names.
     breakTool: (name, fault = "silent") =>
       fault === "missing" ? rm(join(bin, name)) : write(name, FAULTS[fault]),
-    setKey: (key, value) => writeFile(overrides, `${key}: ${value}\n`, { flag: "a" }),
+    setKey: async (key, value) => {
+      // Whole or not at all, and the newest first: sysctl may read it at any moment.
+      const before = await readFile(overrides, "utf8");
+      await writeFile(`${overrides}.new`, `${key}: ${value}\n${before}`);
+      await rename(`${overrides}.new`, overrides);
+    },
     [Symbol.asyncDispose]: () => rm(bin, { recursive: true, force: true }),
   };
 }

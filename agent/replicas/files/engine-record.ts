@@ -14,6 +14,8 @@ const stopSchema = z.object({
     "revision",
     "moved",
     "agentStopped",
+    "evicted",
+    "unloaded",
     "hung",
     "neverHealthy",
     "requestFailed",

@@ -26,13 +26,24 @@ const historySchema = z.object({
   lastExit: exitSchema.optional(),
   /** How often it ended unasked, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),
+  /** Set while the replica may not run because the host's memory was short. */
+  eviction: z.object({ atMs: z.number(), how: z.enum(["evict", "unload"]), because: z.string() }).optional(),
+  /** The newest evictions, on the wall clock. */
+  evictedAtMs: z.array(z.number()).default([]),
   transitions: z.array(transitionSchema).default([]),
 });
 
 export type History = z.output<typeof historySchema>;
 export type HistoryExit = z.output<typeof exitSchema>;
 
-const EMPTY: History = { version: 1, restarts: 0, crashesInARow: 0, exits: {}, transitions: [] };
+const EMPTY: History = {
+  version: 1,
+  restarts: 0,
+  crashesInARow: 0,
+  exits: {},
+  evictedAtMs: [],
+  transitions: [],
+};
 
 /** Nothing here is needed for safety, so what cannot be read counts as empty. */
 export function readHistory(dir: string): History {

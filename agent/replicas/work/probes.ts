@@ -1,5 +1,5 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
-import { seeWork } from "../../../src/replica/evidence/work.ts";
+import { hasMovedOn, seeWork } from "../../../src/replica/evidence/work.ts";
 import { nextBeat } from "../../../src/replica/timings.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
@@ -66,7 +66,10 @@ function isGaugeLookDue(state: ReplicaState, context: RunnerContext): boolean {
 
 function noteProgress(state: ReplicaState, context: RunnerContext, progress: LiveAnswer["progress"]): void {
   const now = context.ports.clock.monotonicMs();
-  state.run.work = seeWork(state.run.work, progress, now, context.timings.stallGapMs);
+  const { work, idleSince } = state.run;
+  const isIdle = progress !== "unknown" && progress.inFlight === 0 && !hasMovedOn(work.last, progress);
+  state.run.idleSince = isIdle ? (idleSince ?? now) : undefined;
+  state.run.work = seeWork(work, progress, now, context.timings.stallGapMs);
 }
 
 function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health): void {

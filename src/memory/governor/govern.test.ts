@@ -107,11 +107,15 @@ test("swap that grows is a warning of its own, scarce memory with it makes a war
   });
   const worse = reading(5_000, { ...grown, pressure: "Warning", availableBytes: GIB });
   expect(govern(first.state, { ...swapping, reading: worse }).level).toBe("Critical");
-  const killed = { now: 9_000, reading: reading(9_000, {}), engines: [], mayEvict: true, killedAt: 8_000 };
-  expect(govern(first.state, killed)).toMatchObject({
+  const kill = (availableBytes: number) => {
+    const killed = { now: 9_000, reading: reading(9_000, { availableBytes }), killedAt: 8_000 };
+    return govern(first.state, { ...killed, engines: [], mayEvict: true });
+  };
+  expect(kill(5 * GIB)).toMatchObject({
     level: "Warning",
-    because: "the system killed an engine",
+    because: "an engine was killed while memory was scarce",
   });
+  expect(kill(20 * GIB).level).toBe("Normal");
 });
 
 test("an engine that has been idle for long is unloaded while memory is short, one of high priority is not", () => {

@@ -40,7 +40,9 @@ function secondSign(
   const grownBytes = grown(swap);
   if (totalBytes > 0 && grownBytes >= totalBytes * limits.swapShare)
     return `swap grew by ${formatBytes(grownBytes)} within a minute`;
-  if (killedAt !== undefined && now - killedAt < limits.killMs) return "the system killed an engine";
+  // People and test benches kill engines too: it takes memory that is scarce to make a kill the system's.
+  const wasKilled = killedAt !== undefined && now - killedAt < limits.killMs;
+  if (wasKilled && isScarce(reading, limits.killShare)) return "an engine was killed while memory was scarce";
   if (isScarce(reading, limits.scarcestShare))
     return `only ${formatBytes(reading.availableBytes ?? 0)} are available`;
   return undefined;

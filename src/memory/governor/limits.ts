@@ -20,8 +20,9 @@ export interface GovernorLimits {
   /** Less than this share of the memory available is a sign of its own. */
   readonly scarceShare: number;
   readonly scarcestShare: number;
-  /** How long an engine that the system killed is a sign of pressure. */
+  /** How long an engine that was killed from outside is a sign of pressure, if less than this share is available. */
   readonly killMs: number;
+  readonly killShare: number;
   /** An engine that has been idle for so long may be unloaded while memory is short. */
   readonly idleMs: number;
   /** Between two engines that come back. */
@@ -44,6 +45,7 @@ export const defaultLimits: GovernorLimits = {
   scarceShare: 0.05,
   scarcestShare: 0.02,
   killMs: MINUTE,
+  killShare: 0.1,
   idleMs: 10 * MINUTE,
   returnGapMs: MINUTE,
   awayFirstMs: 5 * MINUTE,

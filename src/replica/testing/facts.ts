@@ -19,6 +19,7 @@ export function nothingKnown(): Observed {
     run: { at: "none" },
     model: { at: "absent" },
     memory: { budgetBytes: "unknown", othersBytes: 0 },
+    pressure: { at: "none" },
     launch: { at: "untried" },
     runtime: { at: "unknown" },
     hasAddress: true,

@@ -50,10 +50,11 @@ export function checkSignal(
     throw new Error("told to end with requests in flight and time left");
 }
 
-/** Engines that end with their agent wait only so long for an API server that does not answer. */
-function isGoodbye({ record, slice, agentEnds }: Observed, world: Circumstances): boolean {
+/** Engines that end with their agent, or for memory, wait only so long for an API server that does not answer. */
+function isGoodbye({ record, slice, agentEnds, pressure }: Observed, world: Circumstances): boolean {
   const startedAt = record?.stop?.startedAt;
-  if (agentEnds === undefined || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
+  const isUrgent = agentEnds !== undefined || (pressure.at === "evicted" && pressure.how === "evict");
+  if (!isUrgent || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
   return world.wasWithdrawAsked && world.now - startedAt >= defaultTimings.goodbyeMs;
 }
 

@@ -20,6 +20,7 @@ export class World {
   isSliceRead = true;
   hasAddress = true;
   budget: number | "unknown" = 1_000;
+  pressure: Observed["pressure"] = { at: "none" };
   model: "there" | "missing" | "broken" = "there";
   runtime: "present" | "missing" = "present";
   isBusy = false;
@@ -76,6 +77,7 @@ export class World {
     this.#facts.run = this.#run();
     this.#facts.model = this.#model();
     this.#facts.memory = { budgetBytes: this.budget, othersBytes: 0 };
+    this.#facts.pressure = this.pressure;
     this.#facts.runtime =
       this.runtime === "present"
         ? { at: "present", version: "1", checkedAt: this.now }

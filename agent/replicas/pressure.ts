@@ -1,0 +1,92 @@
+/** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
+import type { Engine, Standing } from "../../src/memory/governor/types.ts";
+import type { PressureState } from "../../src/replica/observed.ts";
+import type { RunnerContext } from "./context.ts";
+import { type History, writeHistory } from "./files/history.ts";
+import type { ReplicaState } from "./state.ts";
+
+/** How far back evictions count towards a longer absence. */
+const FORGET_MS = 6 * 3_600_000;
+const KEPT = 20;
+
+/** For the planner. */
+export function pressureOn({ uid, history }: ReplicaState, { ports }: RunnerContext): PressureState {
+  const { eviction } = history;
+  if (eviction !== undefined) return { at: "evicted", how: eviction.how, because: eviction.because };
+  const permission = ports.mayStart?.(uid) ?? { at: "yes" };
+  return permission.at === "yes" ? { at: "none" } : permission;
+}
+
+export function evict(
+  state: ReplicaState,
+  context: RunnerContext,
+  how: "evict" | "unload",
+  because: string,
+): void {
+  const atMs = context.ports.clock.nowMs();
+  const evictedAtMs = [...state.history.evictedAtMs, atMs].slice(-KEPT);
+  context.log.warn({ uid: state.uid, how, because }, "engine is ended to give memory back");
+  keep(state, context, { ...state.history, eviction: { atMs, how, because }, evictedAtMs });
+}
+
+export function readmit(state: ReplicaState, context: RunnerContext): void {
+  const { eviction, ...rest } = state.history;
+  if (eviction === undefined) return;
+  context.log.info({ uid: state.uid }, "engine may return after its eviction");
+  keep(state, context, rest);
+}
+
+/** In memory first: a full disk must not keep an engine from being ended. */
+function keep(state: ReplicaState, context: RunnerContext, history: History): void {
+  state.history = history;
+  try {
+    writeHistory(state.dir, history);
+  } catch (err) {
+    context.log.warn({ err, uid: state.uid }, "could not write the replica's history");
+  }
+}
+
+/** Everything that holds memory, or would if it were let in. */
+export function governed(context: RunnerContext): {
+  readonly engines: readonly Engine[];
+  readonly killedAt: number | undefined;
+} {
+  const { wallMs, monotonicMs } = context.moment();
+  const toMonotonic = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
+  const engines: Engine[] = [];
+  let killedAt: number | undefined;
+  for (const state of context.states.values()) {
+    const { desired, history, file, run } = state;
+    const { lastExit } = history;
+    if (lastExit?.signal === "SIGKILL" && !lastExit.killedByUs) {
+      killedAt = Math.max(killedAt ?? Number.NEGATIVE_INFINITY, toMonotonic(Date.parse(lastExit.at)));
+    }
+    const standing = standingOf(state, toMonotonic);
+    if (standing === undefined) continue;
+    const claimBytes = file?.claimBytes ?? desired?.spec.memory.claimBytes ?? 0;
+    engines.push({
+      id: state.uid,
+      standing,
+      priority: desired?.spec.priority ?? "normal",
+      isProtected: desired?.spec.evictionProtection ?? false,
+      bytes: Math.max(claimBytes, run.footprint?.bytes ?? 0),
+      age: Date.parse(desired?.metadata.creationTimestamp ?? "") || 0,
+      evictions: history.evictedAtMs.filter((atMs) => wallMs - atMs < FORGET_MS).length,
+    });
+  }
+  return { engines, killedAt };
+}
+
+function standingOf(state: ReplicaState, toMonotonic: (atMs: number) => number): Standing | undefined {
+  const { history, record, plan } = state;
+  const process = state.process?.state();
+  const isLeaving = state.isGone || state.desired?.metadata.deletionTimestamp !== undefined;
+  if (process !== undefined && process.at !== "gone") {
+    if (isLeaving || record?.stop !== undefined || history.eviction !== undefined) return { at: "ending" };
+    if (record?.readyAt === undefined) return { at: "starting" };
+    return { at: "running", idleSince: state.run.idleSince };
+  }
+  if (isLeaving) return undefined;
+  if (history.eviction !== undefined) return { at: "evicted", since: toMonotonic(history.eviction.atMs) };
+  return plan?.reason === "MemoryPressure" ? { at: "waiting" } : undefined;
+}
