@@ -13,6 +13,7 @@ import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoi
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
+import { followAddress } from "./host/follow-address.ts";
 import { createHostReader } from "./host/reader.ts";
 import { createPressureWatch } from "./pressure/pressure-watch.ts";
 import type { EngineProcesses } from "./process/engine-process.ts";
@@ -71,8 +72,6 @@ interface Counted {
   readonly apiRequests: Tally;
   downloadedBytes: number;
 }
-
-const ADDRESS_MS = 5_000;
 
 export async function assemble(wiring: Wiring): Promise<Assembled> {
   const { config, clock, log, signal, environment } = wiring;
@@ -174,7 +173,15 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
       runner.enqueueAll();
     },
   });
-  watchAddress(wiring, parts.address, () => runner.enqueueAll());
+  followAddress({
+    ...{ clock, log, signal },
+    askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
+    onRouted: (address) => {
+      state.routed = address;
+    },
+    address: () => addressOf(parts.address()),
+    onChange: () => runner.enqueueAll(),
+  });
 }
 
 function factsOf(
@@ -219,25 +226,4 @@ function storeOptions({ config, clock, log }: Wiring, counted: Counted): StoreOp
       counted.downloadedBytes += bytes;
     },
   };
-}
-
-/** An interface that comes or goes changes what every replica may announce. */
-function watchAddress(
-  { clock, log, signal }: Wiring,
-  address: () => AddressAnswer,
-  onChange: () => void,
-): void {
-  let known = addressOf(address());
-  const look = (): void => {
-    if (signal.aborted) return;
-    const now = addressOf(address());
-    if (now !== known) {
-      log.warn({ before: known, now }, "the address that engines are served on changed");
-      known = now;
-      onChange();
-    }
-    cancel = clock.after(ADDRESS_MS, look);
-  };
-  let cancel = clock.after(ADDRESS_MS, look);
-  signal.addEventListener("abort", () => cancel(), { once: true });
 }
