@@ -22,15 +22,13 @@ export interface ClusterWatch {
   readonly hosts: Reflector<Host>;
 }
 
-const SILENCE_MS = 20_000;
-
 /** Resolves when everything was listed once. */
 export async function watchCluster(
   recorder: Recorder,
   connection: KubeConnection,
   signal: AbortSignal,
 ): Promise<ClusterWatch> {
-  const shared = { connection, signal, clock: systemClock, log: quietLog, silenceMs: SILENCE_MS };
+  const shared = { connection, signal, clock: systemClock, log: quietLog };
   const last = new Map<string, string>();
   const noting =
     <T extends KubeObject>(toEvent: (object: T, isGone: boolean) => NewEvent | undefined) =>
