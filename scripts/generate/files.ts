@@ -4,8 +4,10 @@ import { customResourceDefinitions, definitions, rootSchema } from "../../src/ap
 import { benchmarkLines } from "./benchmarks.ts";
 import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
+import { dashboardFiles } from "./dashboards/files.ts";
 import { renderErrors } from "./errors.ts";
-import { renewPart } from "./marked.ts";
+import { renewPart, renewParts } from "./marked.ts";
+import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
@@ -30,5 +32,11 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/configuration.md", renderConfiguration());
   files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
   files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
+  const metrics = {
+    "metrics of the agent": agentMetricLines(),
+    "metrics of the controller": controllerMetricLines(),
+  };
+  files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
+  for (const [path, content] of dashboardFiles()) files.set(path, content);
   return files;
 }

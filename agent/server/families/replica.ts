@@ -4,6 +4,15 @@ import { type Family, flag, known, type Labels, type Sample, stateSet } from "..
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
+/** Shown as 0 from the beginning: an increase is only seen where there was a value before it. */
+const USUAL_EXITS: Readonly<Record<string, number>> = {
+  EngineCrashed: 0,
+  EngineDegraded: 0,
+  EngineHung: 0,
+  EngineKilled: 0,
+  EngineNeverHealthy: 0,
+  EngineOutOfMemory: 0,
+};
 const PROBES = ["health", "request"] as const;
 
 function each(
@@ -49,7 +58,8 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     help: "How often the engine ended unasked, by error code; kept across restarts of the agent.",
     labels: [...REPLICA_LABELS, "reason"],
     read: each(function* ({ exits }, labels) {
-      for (const [reason, value] of Object.entries(exits)) yield { labels: { ...labels, reason }, value };
+      for (const [reason, value] of Object.entries({ ...USUAL_EXITS, ...exits }))
+        yield { labels: { ...labels, reason }, value };
     }),
   },
   {

@@ -1,0 +1,25 @@
+/** Parts of docs/observability.md: every metric of the agent and of the controller. */
+import { agentMetrics } from "../../agent/server/families.ts";
+import { controllerMetrics } from "../../controller/metrics/families.ts";
+import type { Family } from "../../src/metrics/family.ts";
+
+/** The agent's. */
+export function agentMetricLines(): string[] {
+  return table(agentMetrics);
+}
+
+/** The controller's. */
+export function controllerMetricLines(): string[] {
+  return table(controllerMetrics);
+}
+
+function table<Facts>(families: readonly Family<Facts>[]): string[] {
+  return [
+    "| metric | type | labels | what it says |",
+    "|---|---|---|---|",
+    ...families.map(({ name, type, labels = [], help }) => {
+      const shown = labels.map((label) => `\`${label}\``).join(", ");
+      return `| \`${name}\` | ${type} | ${shown} | ${help.replaceAll("|", "\\|")} |`;
+    }),
+  ];
+}
