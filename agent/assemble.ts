@@ -107,6 +107,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const runner = createReplicaRunner({
     ...{ clock, log, store, drivers, processes, memoryBudget, client },
     footprintBytes: reader.footprintBytes,
+    memoryAvailable: () => observer.latest()?.memory.availableBytes,
     recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
     stateDir: config.stateDir,
     endpoints: lateEndpoints,

@@ -1,10 +1,11 @@
 import { expect, test, vi } from "vitest";
 import { createAdmission } from "./admission.ts";
 
-function setup(budget: number | undefined = 100) {
+function setup(budget: number | undefined = 100, available: () => number | undefined = () => undefined) {
   const onFreed = vi.fn();
   const admission = createAdmission({
     budget: () => budget,
+    available,
     address: () => undefined,
     portRange: [21_900, 21_909],
     onFreed,
@@ -57,10 +58,20 @@ test("a replica's port stays its own while it is stopped, and is free when it is
   });
 });
 
+test("within the budget, what other programs hold is still not given away", async () => {
+  let available = 30;
+  const { admission } = setup(100, () => available);
+  const wish = { claimBytes: 40, previousPort: undefined };
+  expect(await admission.reserve("a", wish)).toBe("refused");
+  available = 40;
+  expect(await admission.reserve("a", wish)).toMatchObject({ claimBytes: 40 });
+});
+
 test("nothing is admitted while the budget is unknown", async () => {
   const onFreed = vi.fn();
   const admission = createAdmission({
     budget: () => undefined,
+    available: () => undefined,
     address: () => undefined,
     portRange: [21_900, 21_909],
     onFreed,

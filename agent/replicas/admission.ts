@@ -26,6 +26,8 @@ export interface Admission {
 /** `onFreed` is called when something was given back. */
 export function createAdmission(ports: {
   readonly budget: () => number | undefined;
+  /** What the machine could give this replica now; undefined where that is not known. */
+  readonly available: (uid: string) => number | undefined;
   readonly address: () => string | undefined;
   readonly portRange: readonly [number, number];
   readonly onFreed: () => void;
@@ -48,6 +50,7 @@ export function createAdmission(ports: {
   const admit: Admission["reserve"] = async (uid, { claimBytes, previousPort }) => {
     const budget = ports.budget();
     if (budget === undefined || sum(uid) + claimBytes > budget) return "refused";
+    if (claimBytes > (ports.available(uid) ?? claimBytes)) return "refused";
     const address = ports.address();
     const port = await choosePort({
       ...(address === undefined ? {} : { address }),

@@ -3,7 +3,7 @@ import { desiredOf } from "../../src/replica/desired.ts";
 import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
-import { pressureOn } from "./pressure.ts";
+import { availableFor, pressureOn } from "./pressure.ts";
 import { type ReplicaState, refOf } from "./state.ts";
 import { resolveModel } from "./work/fetch.ts";
 
@@ -27,13 +27,18 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
   }
   const moment = context.moment();
   const budget = context.ports.memoryBudget();
+  const available = availableFor(state.uid, context);
   const address = context.ports.address();
   const agentEnds = context.agentEnds();
   return {
     run: runOf(state),
     ...(state.record === undefined ? {} : { record: state.record }),
     model: state.model,
-    memory: { budgetBytes: budget ?? "unknown", othersBytes: context.admission.othersBytes(state.uid) },
+    memory: {
+      budgetBytes: budget ?? "unknown",
+      othersBytes: context.admission.othersBytes(state.uid),
+      ...(available === undefined ? {} : { availableBytes: available }),
+    },
     pressure: pressureOn(state, context),
     launch: state.launch,
     runtime: context.runtimes.state(runtime),

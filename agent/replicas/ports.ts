@@ -44,6 +44,8 @@ export interface ReplicaRunnerPorts {
   readonly address: () => string | undefined;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
+  /** Bytes that the machine could give to programs now; undefined while the reading fails. */
+  readonly memoryAvailable?: () => number | undefined;
   /** Whether the governor lets this replica start now. */
   readonly mayStart?: (uid: string) => StartPermission;
   /** What a process really takes of the memory; undefined when it cannot be read. */

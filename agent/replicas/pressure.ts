@@ -8,6 +8,8 @@ import type { ReplicaState } from "./state.ts";
 /** How far back evictions count towards a longer absence. */
 const FORGET_MS = 6 * 3_600_000;
 const KEPT = 20;
+/** Readings are never older than this. */
+const READING_MS = 6_000;
 
 /** For the planner. */
 export function pressureOn({ uid, history }: ReplicaState, { ports }: RunnerContext): PressureState {
@@ -15,6 +17,21 @@ export function pressureOn({ uid, history }: ReplicaState, { ports }: RunnerCont
   if (eviction !== undefined) return { at: "evicted", how: eviction.how, because: eviction.because };
   const permission = ports.mayStart?.(uid) ?? { at: "yes" };
   return permission.at === "yes" ? { at: "none" } : permission;
+}
+
+/** What the machine could give a new engine: what is available, less what those that are still loading will take. */
+export function availableFor(uid: string, context: RunnerContext): number | undefined {
+  const { ports, states, admission } = context;
+  const availableBytes = ports.memoryAvailable?.();
+  if (availableBytes === undefined) return undefined;
+  const seenAt = ports.clock.monotonicMs() - READING_MS;
+  let loadingBytes = 0;
+  for (const { uid: other, record } of states.values()) {
+    // What became ready after the last reading has taken its memory unseen.
+    const isSeen = record?.readyAt !== undefined && record.readyAt < seenAt;
+    if (other !== uid && !isSeen) loadingBytes += admission.of(other)?.claimBytes ?? 0;
+  }
+  return availableBytes - loadingBytes;
 }
 
 export function evict(

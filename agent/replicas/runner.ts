@@ -15,7 +15,7 @@ import { createHostCounts } from "./metrics/counts.ts";
 import { readEngines } from "./metrics/engine-gauges.ts";
 import { observe, wantedOf } from "./observe.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
-import { evict, governed, readmit } from "./pressure.ts";
+import { availableFor, evict, governed, readmit } from "./pressure.ts";
 import { newerOf } from "./report/newest.ts";
 import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
@@ -51,6 +51,7 @@ class Runner implements ReplicaRunner {
       timings: { ...defaultTimings, ...ports.timings },
       admission: createAdmission({
         budget: ports.memoryBudget,
+        available: (uid) => availableFor(uid, this.#context),
         address: ports.address,
         portRange: ports.portRange,
         onFreed: () => this.#enqueueWaiting(),

@@ -107,6 +107,8 @@ export type RuntimeState =
 export interface MemoryState {
   readonly budgetBytes: number | "unknown";
   readonly othersBytes: number;
+  /** What the machine could give now, less what engines that are only loading have yet to take; absent while not read. */
+  readonly availableBytes?: number;
 }
 
 /** The last attempt to start: settings the engine refuses, no free port, no room for its files. */

@@ -178,12 +178,22 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
       "how much memory engines may use on this host could not be read; nothing is started until it can";
     return waiting("MemoryUnknown", message, timings);
   }
-  if (othersBytes + needBytes <= budgetBytes) return undefined;
+  if (othersBytes + needBytes <= budgetBytes) return memoryTaken(needBytes, observed, timings);
   const left = Math.max(0, budgetBytes - othersBytes);
   const message =
     `the engine needs ${formatBytes(needBytes)}, ` +
     `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
     "stop or move another service, or lower contextSize or parallelSlots";
+  return waiting("InsufficientMemory", message, timings);
+}
+
+/** Within the budget, but other programs hold what the engine needs: to start it all the same would push them out. */
+function memoryTaken(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  const { availableBytes } = observed.memory;
+  if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
+  const message =
+    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} are available: ` +
+    "other programs on this host hold the rest; end them, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
 }
 
