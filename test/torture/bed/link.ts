@@ -1,11 +1,11 @@
-/** The cable of one host: cut, cut from the API server alone, slow and lossy, or whole. */
+/** The cable of one host: cut, cut from the API server alone, slow, lossy, or whole. */
 import { run } from "./command.ts";
 import type { Station } from "./network.ts";
 
-export type LinkState = "whole" | "cut" | "apiCut" | "slow";
+export type LinkState = "whole" | "cut" | "apiCut" | "slow" | "lossy";
 
 /** One packet in ten is lost each way, so that every connection has its delays; loopback is never touched. */
-const SLOW = 'meta oifname != "lo" numgen random mod 100 < 10 drop';
+const LOSSY = 'meta oifname != "lo" numgen random mod 100 < 10 drop';
 
 const RULES: Readonly<Record<LinkState, (gateway: string, apiPort: number) => readonly string[]>> = {
   whole: () => [],
@@ -14,7 +14,8 @@ const RULES: Readonly<Record<LinkState, (gateway: string, apiPort: number) => re
     `ip daddr ${gateway} tcp dport ${port} drop`,
     `ip saddr ${gateway} tcp sport ${port} drop`,
   ],
-  slow: () => [SLOW, SLOW.replace("oifname", "iifname")],
+  slow: () => [],
+  lossy: () => [LOSSY, LOSSY.replace("oifname", "iifname")],
 };
 
 /** Drops packets inside the host's namespace without a word to anyone, as a pulled cable does. */
@@ -40,7 +41,13 @@ ${chain("input", incoming)}
   const script = `table inet torture\ndelete table inet torture\n${table}\n`;
   const [program = "nsenter", ...prefix] = station.inside;
   await run(program, [...prefix, "nft", "-f", "-"], script);
+  // Whatever is sent waits in a long queue before a narrow link; nothing is lost.
+  const tc = (args: readonly string[]) => run(program, [...prefix, "tc", "qdisc", ...args]);
+  if (state === "slow") await tc(["replace", "dev", "eth0", "root", "tbf", ...NARROW]);
+  else await tc(["delete", "dev", "eth0", "root"]).catch(() => {});
 }
+
+const NARROW = ["rate", "512kbit", "burst", "8k", "latency", "4s"];
 
 /** Another address on the same wire, as a new DHCP lease gives it. */
 export async function moveAddress(

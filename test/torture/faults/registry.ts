@@ -3,7 +3,7 @@ import type { FaultKind } from "../plan/catalogue.ts";
 import { apiCompaction, apiKill, apiStop } from "./cluster/api-server.ts";
 import type { Fault } from "./fault.ts";
 import { diskFull } from "./host/disk-full.ts";
-import { addressChange, leaseExpiry, networkCut, networkSlow } from "./host/network.ts";
+import { addressChange, leaseExpiry, networkCut, networkLossy, networkSlow } from "./host/network.ts";
 import { engineKill } from "./process/engine-kill.ts";
 import { enginePause } from "./process/engine-pause.ts";
 import { keeperKill, keeperPause } from "./process/keeper.ts";
@@ -35,6 +35,7 @@ export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "api-compaction": apiCompaction,
   "network-cut": networkCut,
   "network-slow": networkSlow,
+  "network-lossy": networkLossy,
   "lease-expiry": leaseExpiry,
   "address-change": addressChange,
   "disk-full": diskFull,

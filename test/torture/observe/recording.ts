@@ -1,7 +1,7 @@
 /** What a run writes down: everything that was done to the farm and everything that it showed, with times. */
 import type { FaultKind, ServiceName } from "../plan/catalogue.ts";
 
-export type LinkNow = "whole" | "cut" | "apiCut" | "slow";
+export type LinkNow = "whole" | "cut" | "apiCut" | "slow" | "lossy";
 
 /** All times are milliseconds since the beginning of the run, on one monotonic clock. */
 interface At {

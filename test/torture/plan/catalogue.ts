@@ -86,7 +86,8 @@ export const CATALOGUE = [
     lasts: seconds(2, 15),
     lastsLong: seconds(60, 80),
   },
-  { kind: "network-slow", weight: 3, on: "host", lock: "network:*", lasts: seconds(5, 20) },
+  { kind: "network-slow", weight: 2, on: "host", lock: "network:*", lasts: seconds(5, 20) },
+  { kind: "network-lossy", weight: 2, on: "host", lock: "network:*", lasts: seconds(5, 20) },
   {
     kind: "lease-expiry",
     weight: 2,

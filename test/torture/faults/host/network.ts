@@ -3,7 +3,8 @@ import type { LinkState } from "../../bed/link.ts";
 import { type Fault, hostOf } from "../fault.ts";
 
 export const networkCut = link("cut", "every packet is dropped");
-export const networkSlow = link("slow", "one packet in ten is lost each way");
+export const networkSlow = link("slow", "512 kbit/s behind a queue of 4 s");
+export const networkLossy = link("lossy", "one packet in ten is lost each way");
 /** The host cannot renew its Lease, while its engines answer as before. */
 export const leaseExpiry = link("apiCut", "the API server alone cannot be reached");
 

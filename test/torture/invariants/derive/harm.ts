@@ -1,7 +1,7 @@
 /** When a request could rightly fail, because a fault of ours had hit where it went. Pure. */
-import { eventsOf, type Recording, type SliceEvent } from "../../observe/recording.ts";
+import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
 import { livesOf } from "./engines.ts";
-import { linkAway, proxyBlind } from "./outages.ts";
+import { linkIn, proxyBlind } from "./outages.ts";
 import { overlaps, type Span, union } from "./spans.ts";
 
 export interface Harm {
@@ -58,16 +58,13 @@ function engineHarms(
 }
 
 function linkHarms(recording: Recording, host: string, now: number): readonly Harm[] {
-  const cuts = eventsOf(recording, "link").some((event) => event.host === host && event.state === "cut");
-  if (!cuts) return [];
-  return linkAway(recording, host, now)
-    .filter((span) => stateAt(recording, host, span.from) === "cut")
-    .map(({ from, to }) => ({ why: `${host} was cut off`, span: { from, to: to + REOPENED_MS } }));
-}
-
-function stateAt(recording: Recording, host: string, at: number): string {
-  const events = eventsOf(recording, "link").filter((event) => event.host === host && event.at <= at);
-  return events.at(-1)?.state ?? "whole";
+  const harm = (state: LinkNow, why: string): Harm[] =>
+    linkIn(recording, host, [state], now).map(({ from, to }) => ({
+      why,
+      span: { from, to: to + REOPENED_MS },
+    }));
+  // Connection tracking takes what comes again after a loss for a stranger's, and the client resets it.
+  return [...harm("cut", `${host} was cut off`), ...harm("lossy", `${host} lost packets`)];
 }
 
 /** Until its endpoint is at the new address, or withdrawn. */

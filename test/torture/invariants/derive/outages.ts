@@ -1,5 +1,5 @@
 /** When which part of the chain from an engine to the cluster's eyes was broken on purpose. Pure. */
-import { eventsOf, type Recording } from "../../observe/recording.ts";
+import { eventsOf, type LinkNow, type Recording } from "../../observe/recording.ts";
 import { extend, type Span, spansOf, union } from "./spans.ts";
 
 /** Retries wait longer the longer something was away; after it is back they need this much at most. */
@@ -20,15 +20,20 @@ export function controllerAway(recording: Recording, now: number): readonly Span
   return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
 }
 
-/** Cut altogether, or from the API server. */
-export function linkAway(recording: Recording, host: string, now: number): readonly Span[] {
+/** In one of those states. */
+export function linkIn(
+  recording: Recording,
+  host: string,
+  states: readonly LinkNow[],
+  now: number,
+): readonly Span[] {
   const events = eventsOf(recording, "link").filter((event) => event.host === host);
-  return spansOf(events, ({ state }) => state === "cut" || state === "apiCut", now);
+  return spansOf(events, ({ state }) => states.includes(state), now);
 }
 
-function linkSlow(recording: Recording, host: string, now: number): readonly Span[] {
-  const events = eventsOf(recording, "link").filter((event) => event.host === host);
-  return spansOf(events, ({ state }) => state === "slow", now);
+/** Cut altogether, or from the API server. */
+export function linkAway(recording: Recording, host: string, now: number): readonly Span[] {
+  return linkIn(recording, host, ["cut", "apiCut"], now);
 }
 
 /** A new address ends every connection of the host, and its agent's with the API server. */
@@ -48,7 +53,7 @@ export function agentBlocked(recording: Recording, host: string, now: number): r
     union([
       ...apiAway(recording, now),
       ...silent(recording, host, now),
-      ...linkSlow(recording, host, now),
+      ...linkIn(recording, host, ["slow", "lossy"], now),
       ...moved(recording, host),
     ]),
     RECOVERY_MS,
