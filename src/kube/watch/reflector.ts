@@ -186,6 +186,10 @@ class ReflectorLoop<T extends KubeObject> {
         // The same bytes may come again from the same place: begin from a list.
         this.#resourceVersion = undefined;
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
+      case "silent":
+        // A server that was put back to older data waits without a word until its history reaches our place: a list tells.
+        if (signs === 0) this.#resourceVersion = undefined;
+        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
       case "failed":
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
       default:

@@ -7,11 +7,12 @@ import type { ApiFailure, KubeObject } from "../types.ts";
 import { createLineSplitter } from "./lines.ts";
 import { parseWatchEvent, type WatchEvent } from "./parse-event.ts";
 
-/** How a watch ended. `gone`: the history it wanted to resume from no longer exists. `garbled`: what came was no watch. */
+/** How a watch ended. `gone`: the history it wanted to resume from no longer exists. `garbled`: what came was no watch. `silent`: nothing came for too long. */
 export type WatchEnd =
   | { readonly how: "closed" }
   | { readonly how: "gone"; readonly failure: ApiFailure }
   | { readonly how: "garbled"; readonly failure: ApiFailure }
+  | { readonly how: "silent"; readonly failure: ApiFailure }
   | { readonly how: "failed"; readonly failure: ApiFailure };
 
 export interface WatchCall<T> {
@@ -45,7 +46,9 @@ export async function watchOnce<T extends KubeObject>(call: WatchCall<T>): Promi
   } catch (error) {
     if (signal.aborted) return { how: "closed" };
     const failure = failureOfNetwork(error, connection.server);
-    return { how: "failed", failure: guard.isSilent() ? { ...failure, reason: "Silent" } : failure };
+    return guard.isSilent()
+      ? { how: "silent", failure: { ...failure, reason: "Silent" } }
+      : { how: "failed", failure };
   } finally {
     guard.stop();
     opened.value.destroy();

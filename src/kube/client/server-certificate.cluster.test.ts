@@ -1,0 +1,66 @@
+/** An API server that comes back with another certificate, and a kubeconfig that follows. */
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { expect, it, vi } from "vitest";
+import { certificateFile } from "../../../cli/control-plane/state/certificate.ts";
+import { layoutOf } from "../../../cli/control-plane/state/layout.ts";
+import { startCluster } from "../../../test/cluster/cluster.ts";
+import type { Log } from "../../ports.ts";
+import { explainFailure } from "../errors.ts";
+import { CONFIG_MAPS } from "../kinds.ts";
+import { systemClock } from "../system-clock.ts";
+import type { ApiFailure } from "../types.ts";
+import { startReflector } from "../watch/reflector.ts";
+import { connect } from "./connect.ts";
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+const AUTHORITY_DATA = /certificate-authority-data: *\S+/;
+
+async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
+  const connection = await connect({ kubeconfigPath });
+  signal.addEventListener("abort", connection.close, { once: true });
+  const troubles: ApiFailure[] = [];
+  const reflector = startReflector({
+    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    onChange: () => {},
+    onTrouble: (failure) => troubles.push(failure),
+  });
+  await reflector.whenSynced();
+  return { reflector, code: () => troubles.map((failure) => explainFailure(failure).code).at(-1) };
+}
+
+it("is named as the cause while it is not trusted, and followed when file or kubeconfig name the new one", async () => {
+  await using cluster = await startCluster({ crds: false });
+  const folder = layoutOf(cluster.dir).certificates("127.0.0.1");
+  const read = () => readFileSync(certificateFile(folder));
+  const admin = readFileSync(cluster.kubeconfig, "utf8");
+  const embedded = path.join(cluster.dir, "embedded.kubeconfig");
+  const byFile = path.join(cluster.dir, "by-file.kubeconfig");
+  const authority = path.join(cluster.dir, "ca.crt");
+  writeFileSync(embedded, admin);
+  writeFileSync(authority, read());
+  writeFileSync(byFile, admin.replace(AUTHORITY_DATA, "certificate-authority: ca.crt"));
+  const ending = new AbortController();
+  const watched = [await watchWith(embedded, ending.signal), await watchWith(byFile, ending.signal)];
+
+  await cluster.stopApiServer();
+  for (const name of ["apiserver.crt", "apiserver.key"]) rmSync(path.join(folder, name));
+  await cluster.startApiServer();
+  const within = { timeout: 45_000, interval: 50 };
+  await vi.waitFor(() => {
+    for (const { code } of watched) expect(code()).toBe("ApiCertificateUntrusted");
+  }, within);
+  for (const { reflector } of watched) expect(reflector.get("default/kube-root-ca.crt")).toBeUndefined();
+
+  const fresh = read();
+  const renewed = admin.replace(AUTHORITY_DATA, `certificate-authority-data: ${fresh.toString("base64")}`);
+  writeFileSync(authority, fresh);
+  writeFileSync(embedded, renewed);
+  const now = path.join(cluster.dir, "now.kubeconfig");
+  writeFileSync(now, renewed);
+  await cluster.kubectl(["create", "configmap", "seen", "--kubeconfig", now, "-n", "default"]);
+  await vi.waitFor(() => {
+    for (const { reflector } of watched) expect(reflector.get("default/seen")).toBeDefined();
+  }, within);
+  ending.abort();
+}, 150_000);

@@ -1,0 +1,185 @@
+/** An API server that is away: for a moment, for days, without its etcd, or back with an older history. */
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, it, vi } from "vitest";
+import { layoutOf } from "../../../cli/control-plane/state/layout.ts";
+import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
+import { connectNoted, mostWithin, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
+import { pidsNaming } from "../../../test/system/leftovers.ts";
+import type { Clock, Log } from "../../ports.ts";
+import { createClient } from "../client/create-client.ts";
+import { CONFIG_MAPS } from "../kinds.ts";
+import { keepLease } from "../lease.ts";
+import type { ConfigMap } from "../objects.ts";
+import { systemClock } from "../system-clock.ts";
+import { type ReflectorOptions, startReflector } from "./reflector.ts";
+
+const within = { timeout: 60_000, interval: 20 };
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+
+function watchMaps(
+  connection: NotedConnection,
+  signal: AbortSignal,
+  more: Partial<ReflectorOptions<ConfigMap>> = {},
+) {
+  const reflector = startReflector({
+    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    onChange: () => {},
+    ...more,
+  });
+  return { connection, reflector, x: (name: string) => reflector.get(`default/${name}`)?.data?.x };
+}
+
+async function put(connection: NotedConnection, name: string, x: string): Promise<void> {
+  const object = { metadata: { namespace: "default", name }, data: { x } };
+  const result = await createClient(connection).apply(CONFIG_MAPS, object, { manager: "test" });
+  if (!result.ok) throw new Error(result.error.message);
+}
+
+const WATCHERS = 50;
+
+it("fifty watchers whose place in history is gone list once each, and not in one instant", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+  using direct = await connectNoted(cluster.kubeconfig);
+  await put(direct, "a", "1");
+  const ending = new AbortController();
+  const connections = await Promise.all(
+    Array.from({ length: WATCHERS }, () => connectNoted(proxy.kubeconfig)),
+  );
+  const watched = connections.map((connection) => watchMaps(connection, ending.signal));
+  await Promise.all(watched.map(({ reflector }) => reflector.whenSynced()));
+  for (const { requests } of connections) requests.length = 0;
+  proxy.refuse(true);
+  proxy.cut();
+  for (let round = 0; round < 20; round += 1) await put(direct, "a", `2-${round}`);
+  await cluster.compact();
+  await cluster.stopApiServer(); // its watch cache would still know the history
+  await cluster.startApiServer();
+  proxy.refuse(false);
+  await vi.waitFor(() => {
+    for (const { x } of watched) expect(x("a")).toBe("2-19");
+  }, within);
+  const lists = connections.map(({ requests }) => requests.filter(({ isList }) => isList));
+  expect(lists.map(({ length }) => length)).toEqual(lists.map(() => 1));
+  const moments = lists.flatMap((all) => all.map(({ atMs }) => atMs));
+  expect(mostWithin(moments, 100)).toBeLessThan(WATCHERS / 3);
+  ending.abort();
+  for (const connection of connections) connection.close();
+}, 150_000);
+
+/** Waits are this many times shorter: 10,000 attempts of half a minute each pass in seconds. */
+const HURRY = 30_000;
+const hurried: Clock = { ...systemClock, after: (delayMs, fire) => systemClock.after(delayMs / HURRY, fire) };
+const ATTEMPTS = 10_000;
+
+it("days of refused connections cost no memory, no sockets and hardly a line in the log", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+  using direct = await connectNoted(cluster.kubeconfig);
+  using connection = await connectNoted(proxy.kubeconfig);
+  const ending = new AbortController();
+  const lines: string[] = [];
+  const line = (_data: object, message: string) => void lines.push(message);
+  const log: Log = { debug() {}, info: line, warn: line, error: line, child: () => log };
+  const { signal } = ending;
+  const { x, reflector } = watchMaps(connection, signal, { clock: hurried, log, silenceMs: 9e9 });
+  const shared = { client: createClient(connection), clock: hurried, log, signal };
+  keepLease({ ...shared, name: "mac-1", namespace: "default", holder: "mac-1_a", renewMs: 9e8 });
+  await reflector.whenSynced();
+  proxy.refuse(true);
+  proxy.cut();
+  const untilAttempts = async (count: number) => {
+    connection.requests.length = 0;
+    await vi.waitFor(() => expect(connection.requests.length).toBeGreaterThan(count), {
+      timeout: 120_000,
+      interval: 10,
+    });
+  };
+  await untilAttempts(1_000);
+  const before = measure();
+  lines.length = 0;
+  await untilAttempts(ATTEMPTS);
+  const after = measure();
+  connection.requests.length = 0;
+  expect(lines).toEqual([]);
+  expect(after.handles).toBeLessThanOrEqual(before.handles + 2);
+  expect(after.heap - before.heap).toBeLessThan(8 * 1_024 * 1_024);
+  proxy.refuse(false);
+  await put(direct, "a", "1");
+  await vi.waitFor(() => expect(x("a")).toBe("1"), within);
+  ending.abort();
+}, 240_000);
+
+function measure() {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  const handles = process.getActiveResourcesInfo().filter((name) => /TCP|TLS|Socket/.test(name)).length;
+  return { heap: process.memoryUsage().heapUsed, handles };
+}
+
+it("an API server without its etcd is an outage with a cause, and nothing that happened in it is missed", async () => {
+  await using cluster = await startCluster({ crds: false });
+  using connection = await connectNoted(cluster.kubeconfig);
+  const ending = new AbortController();
+  const { x, reflector } = watchMaps(connection, ending.signal);
+  await put(connection, "a", "1");
+  await vi.waitFor(() => expect(x("a")).toBe("1"), within);
+  const etcd = pidsNaming(cluster.dir, "--listen-client-urls");
+  expect(etcd.length).toBeGreaterThan(0);
+  for (const pid of etcd) process.kill(pid, "SIGSTOP");
+  const client = createClient(connection, { timeoutMs: 2_000 });
+  const object = { metadata: { namespace: "default", name: "b" }, data: { x: "1" } };
+  const failure = await vi.waitFor(async () => {
+    const result = await client.apply(CONFIG_MAPS, object, { manager: "test" });
+    if (result.ok) throw new Error("it works without etcd");
+    return result.error;
+  }, within);
+  expect(["unavailable", "unreachable"]).toContain(failure.kind);
+  expect(x("a")).toBe("1");
+  for (const pid of etcd) process.kill(pid, "SIGCONT");
+  await vi.waitFor(() => put(connection, "b", "2"), within);
+  await vi.waitFor(() => expect(x("b")).toBe("2"), within);
+  expect(reflector.list().map(({ metadata }) => metadata.name)).toContain("a");
+  ending.abort();
+}, 150_000);
+
+it("an API server that was put back to an older copy of its data is believed", async () => {
+  const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-restored-"));
+  const copy = `${dir}-copy`;
+  const data = layoutOf(dir).etcdData;
+  const begin = async (): Promise<PrivateCluster> => startCluster({ crds: false, dir });
+  const first = await begin();
+  const connection = await connectNoted(first.kubeconfig);
+  await put(connection, "a", "old");
+  await first[Symbol.asyncDispose]();
+  cpSync(data, copy, { recursive: true });
+
+  const second = await begin();
+  const ending = new AbortController();
+  const { x } = watchMaps(connection, ending.signal, { silenceMs: 5_000 });
+  for (let round = 0; round < 50; round += 1)
+    await vi.waitFor(() => put(connection, "a", `new-${round}`), within);
+  await put(connection, "b", "new");
+  await vi.waitFor(() => expect([x("a"), x("b")]).toEqual(["new-49", "new"]), within);
+  await second[Symbol.asyncDispose]();
+  rmSync(data, { recursive: true });
+  cpSync(copy, data, { recursive: true });
+
+  const third = await begin();
+  try {
+    await vi.waitFor(() => expect([x("a"), x("b")]).toEqual(["old", undefined]), within);
+    await put(connection, "c", "1");
+    await vi.waitFor(() => expect(x("c")).toBe("1"), within);
+  } finally {
+    ending.abort();
+    connection.close();
+    await third[Symbol.asyncDispose]();
+    rmSync(dir, { recursive: true });
+    rmSync(copy, { recursive: true });
+  }
+}, 240_000);
