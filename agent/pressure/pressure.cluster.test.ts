@@ -1,59 +1,25 @@
-/** The governor over a recorded Mac whose pressure the test sets, with real engines and a real API server. */
+/** The governor with real engines and a real API server: over a recorded Mac whose pressure the test sets, and over a real hog. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import { defaultLimits, type GovernorLimits } from "../../src/memory/governor/limits.ts";
-import type { Log } from "../../src/ports.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { M4_MAX, type Replay, startReplay } from "../../test/macos/replay.ts";
-import type { Agent } from "../../test/replicas/agent.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { type Governed, startGoverned } from "../../test/replicas/governed.ts";
+import { availableTo, createMemoryGroup } from "../../test/system/memory-group.ts";
 import { createRunCommand } from "../host/command.ts";
 import { createHostReader } from "../host/reader.ts";
-import { createPressureWatch, type PressureWatch } from "./pressure-watch.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const LEVEL = "kern.memorystatus_vm_pressure_level";
-const quick: GovernorLimits = {
-  ...defaultLimits,
-  readMs: 100,
-  criticalReadMs: 50,
-  leaveCriticalMs: 200,
-  leaveWarningMs: 200,
-  returnGapMs: 100,
-  awayFirstMs: 200,
-};
-const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
+const MIB = 2 ** 20;
 
-interface Governed {
-  readonly agent: Agent;
-  readonly watch: PressureWatch;
-  readonly end: () => Promise<void>;
-}
-
-async function startGoverned(bench: Bench, mac: Replay): Promise<Governed> {
-  const ending = new AbortController();
-  const watches: PressureWatch[] = [];
-  const agent = await bench.startAgent({
-    mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
-  });
-  const watch = createPressureWatch({
-    reader: createHostReader("darwin", createRunCommand(mac.path)),
-    runner: agent.runner,
-    mayEvict: () => true,
-    clock: systemClock,
-    log: quiet,
-    signal: ending.signal,
-    limits: quick,
-  });
-  watches.push(watch);
-  await watch.start();
-  const end = async (): Promise<void> => {
-    ending.abort();
-    await agent.end();
-  };
-  return { agent, watch, end };
+function onMac(bench: Bench, mac: Replay): Promise<Governed> {
+  return startGoverned(bench.startAgent, createHostReader("darwin", createRunCommand(mac.path)));
 }
 
 function small(priority: InferenceReplica["spec"]["priority"], isProtected = false) {
@@ -68,7 +34,7 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
   await using mac = await startReplay(M4_MAX);
-  const first = await startGoverned(bench, mac);
+  const first = await onMac(bench, mac);
   await bench.createReplica("low-0-a", small("low"));
   await bench.createReplica("kept-0-a", small("batch", true));
   await bench.untilPhase("low-0-a", "Ready");
@@ -87,7 +53,7 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   expect(first.watch.judgement()).toMatchObject({ level: "Critical" });
 
   await first.end();
-  const second = await startGoverned(bench, mac);
+  const second = await onMac(bench, mac);
   await vi.waitFor(() => expect(second.watch.judgement()?.level).toBe("Critical"), { timeout: 10_000 });
   expect((await bench.replica("low-0-a"))?.status?.phase).toBe("Evicted");
   expect((await bench.replica("kept-0-a"))?.status?.pid).toBe(kept.status?.pid);
@@ -99,4 +65,57 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   const at = (iso: string | undefined): number => Date.parse(iso ?? "");
   expect(at(back.status?.startedAt)).toBeGreaterThanOrEqual(at(late.status?.readyAt));
   await second.end();
+});
+
+const GOVERNED = fileURLToPath(new URL("../../test/replicas/governed-process.ts", import.meta.url));
+const HOG = fileURLToPath(new URL("../../test/system/memory-hog.ts", import.meta.url));
+
+/** The first line that a child says. */
+async function lineOf(child: ChildProcess): Promise<string> {
+  if (child.stdout === null) throw new Error("the child has no output");
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await once(lines, "line")) as [string];
+  lines.close();
+  return line;
+}
+
+function startNode(script: string, ...args: readonly string[]): ChildProcess {
+  const argv = ["--import", "tsx", script, ...args];
+  return spawn(process.execPath, argv, { stdio: ["pipe", "pipe", "inherit"] });
+}
+
+it("gives way to a real hog on Linux, one engine at a time, and everybody is back when it has gone", async (context) => {
+  await using group = createMemoryGroup(1_536 * MIB) ?? {
+    folder: undefined,
+    [Symbol.asyncDispose]: async () => {},
+  };
+  if (group.folder === undefined) return context.skip("no memory cgroup can be made here");
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const agent = startNode(GOVERNED, JSON.stringify(bench.place), group.folder);
+  expect(await lineOf(agent)).toBe("watching");
+  await bench.createReplica("low-0-b", small("low"));
+  await bench.createReplica("high-0-b", small("high", true));
+  await bench.untilPhase("low-0-b", "Ready");
+  const high = await bench.untilPhase("high-0-b", "Ready");
+
+  const hog = startNode(HOG);
+  group.add(hog.pid ?? 0);
+  hog.stdin?.write("1\n");
+  await lineOf(hog);
+  const { availableBytes, limitBytes } = await availableTo(hog.pid ?? 0);
+  hog.stdin?.write(`${Math.floor((availableBytes - 0.04 * limitBytes) / MIB)}\n`);
+  const evicted = await bench.untilPhase("low-0-b", "Evicted", 30_000);
+  expect(evicted.status?.message).toMatch(/memory is critical/);
+  expect((await bench.replica("high-0-b"))?.status).toMatchObject({ phase: "Ready", pid: high.status?.pid });
+
+  hog.stdin?.end();
+  await once(hog, "exit");
+  const back = await bench.untilPhase("low-0-b", "Ready", 30_000);
+  expect(back.status?.restarts).toBe(0);
+  expect((await bench.replica("high-0-b"))?.status?.pid).toBe(high.status?.pid);
+  // The bench takes its engines down with an agent of its own.
+  agent.kill("SIGKILL");
+  await once(agent, "exit");
 });

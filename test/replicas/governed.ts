@@ -1,0 +1,54 @@
+/** A replica runner under the pressure governor, with limits that suit a test. */
+
+import type { HostReader } from "../../agent/host/host-reader.ts";
+import { createPressureWatch, type PressureWatch } from "../../agent/pressure/pressure-watch.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { defaultLimits, type GovernorLimits } from "../../src/memory/governor/limits.ts";
+import type { Log } from "../../src/ports.ts";
+import { type Agent, type AgentPlace, startAgentAt } from "./agent.ts";
+
+export interface Governed {
+  readonly agent: Agent;
+  readonly watch: PressureWatch;
+  readonly end: () => Promise<void>;
+}
+
+const quick: GovernorLimits = {
+  ...defaultLimits,
+  readMs: 100,
+  criticalReadMs: 50,
+  leaveCriticalMs: 200,
+  leaveWarningMs: 200,
+  returnGapMs: 100,
+  awayFirstMs: 200,
+};
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
+
+export async function startGoverned(
+  start: (changes: Parameters<typeof startAgentAt>[1]) => Promise<Agent>,
+  reader: Pick<HostReader, "memory">,
+): Promise<Governed> {
+  const ending = new AbortController();
+  const watches: PressureWatch[] = [];
+  const agent = await start({
+    mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
+  });
+  const watch = createPressureWatch({
+    ...{ reader, clock: systemClock, log: quiet, limits: quick },
+    runner: agent.runner,
+    mayEvict: () => true,
+    signal: ending.signal,
+  });
+  watches.push(watch);
+  await watch.start();
+  const end = async (): Promise<void> => {
+    ending.abort();
+    await agent.end();
+  };
+  return { agent, watch, end };
+}
+
+/** The same at a place of its own, for a process of its own. */
+export function startGovernedAt(place: AgentPlace, reader: Pick<HostReader, "memory">): Promise<Governed> {
+  return startGoverned((changes) => startAgentAt(place, changes), reader);
+}
