@@ -11,10 +11,12 @@ import type { ControllerPorts } from "./cache/ports.ts";
 import { createFleet, type Fleet, markOf } from "./host/fleet.ts";
 import { reconcileHost } from "./host/reconcile.ts";
 import { createLeaseSigns, type LeaseSigns } from "./host/signs.ts";
+import { createStays } from "./host/stays.ts";
 import { leaderFacts } from "./metrics/leader.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import { claimOfReplica, momentOf } from "./placement/claims.ts";
 import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
+import { createServiceMemory, type ServiceMemory } from "./service/memory.ts";
 import { seeService } from "./service/observe.ts";
 import { draftNow, reconcileService, type ServicePorts } from "./service/reconcile.ts";
 
@@ -47,6 +49,7 @@ interface Working {
   readonly queues: Queues;
   readonly ledger: PlacementLedger;
   readonly caches: Caches;
+  readonly memory: ServiceMemory;
   readonly clock: Clock;
 }
 
@@ -67,16 +70,22 @@ export async function lead(options: LeadOptions): Promise<void> {
   const ledger = createPlacementLedger();
   const fleet = createFleet(caches, signs, clock);
   const ports: ControllerPorts = { ...options, caches };
+  const memory = createServiceMemory();
   const servicePorts: ServicePorts = {
     ...ports,
     ledger,
+    memory,
+    stays: createStays(),
+    onStaysChanged: (hosts) => {
+      for (const host of hosts) state.working?.queues.hosts.enqueue(host);
+    },
     onQueueChanged: () => state.working?.queues.placement.enqueue("all"),
     onDecided: (services) => {
       for (const key of services) state.working?.queues.services.enqueue(key);
     },
   };
   const queues = createQueues(options, servicePorts, { fleet, signs });
-  state.working = { queues, ledger, caches, clock };
+  state.working = { queues, ledger, caches, memory, clock };
   for (const host of caches.hosts.list()) ledger.noteHost(host.metadata.name, host);
   for (const replica of caches.replicas.list()) noteReplica(state.working, keyOf(replica), replica);
   metrics.watch(() => leaderFacts(caches, { ...queues }, ledger, clock));
@@ -130,7 +139,9 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
         queues?.services.enqueue(`${metadata.namespace}/${metadata.name}`);
       }
     },
-    onReplica: (key, replica) => {
+    onReplica: (key, replica, before) => {
+      const shown = replica ?? before;
+      if (shown !== undefined) state.working?.memory.noteSeen(shown, replica === undefined);
       if (state.working !== undefined) noteReplica(state.working, key, replica);
     },
     onHost: (name, host, before) => {
@@ -138,7 +149,7 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
       state.working?.queues.fleet.enqueue("all");
       state.working?.ledger.noteHost(name, host);
       state.working?.queues.placement.enqueue("all");
-      if (addressesOf(host) !== addressesOf(before)) enqueueServicesOn(state, name);
+      if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
       if (modelsOf(host) !== modelsOf(before)) enqueueModels(state);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
@@ -192,8 +203,9 @@ function modelsOf(host: Host | undefined): string {
   return JSON.stringify(host?.status?.models ?? []);
 }
 
-function addressesOf(host: Host | undefined): string {
-  return JSON.stringify([host?.spec.addresses, host?.status?.addresses]);
+/** What of a host decides on the slices of its replicas, and on whether they may stay. */
+function servingFactsOf(host: Host | undefined): string {
+  return JSON.stringify([host?.spec.addresses, host?.status?.addresses, host?.spec.drain]);
 }
 
 function* liveServices(caches: Caches) {

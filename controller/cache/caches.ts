@@ -25,7 +25,11 @@ export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
   readonly onService: (key: string) => void;
-  readonly onReplica: (key: string, replica: InferenceReplica | undefined) => void;
+  readonly onReplica: (
+    key: string,
+    replica: InferenceReplica | undefined,
+    before: InferenceReplica | undefined,
+  ) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onHostMember: (host: string) => void;
   readonly onLease: (host: string, lease: Lease | undefined) => void;
@@ -91,7 +95,7 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       onChange: (key, object, before) => {
         for (const service of groupings.replicasOfService.note(key, object, before)) on.onService(service);
         for (const host of groupings.replicasOfHost.note(key, object, before)) on.onHostMember(host);
-        on.onReplica(key, object);
+        on.onReplica(key, object, before);
       },
     }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),

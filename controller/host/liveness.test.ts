@@ -80,6 +80,34 @@ describe("mass expiry", () => {
   });
 });
 
+describe("a host that an operator declared lost", () => {
+  const declared = (sign: Partial<HostSign> = {}) => host("a", { isDeclaredLost: true, ...sign });
+
+  test("is lost as soon as its Lease is over, not before", () => {
+    expect(at([declared()], SILENCE_MS - 1)).toEqual({ a: "reachable" });
+    expect(at([declared()], SILENCE_MS)).toEqual({ a: "lost" });
+    expect(at([declared({ reachable: "False" })], SILENCE_MS)).toEqual({ a: "lost" });
+  });
+
+  test("is lost in a mass expiry too, and shields nobody else", () => {
+    const hosts = [declared(), ...["b", "c", "d"].map((name) => host(name))];
+    expect(at(hosts, SILENCE_MS)).toMatchObject({ a: "lost", b: "massExpiry", c: "massExpiry" });
+  });
+
+  test("is counted afresh by a new controller", () => {
+    const unseen = declared({ lastChangeMs: undefined, reachable: "False" });
+    expect(at([unseen], 1_000 + SILENCE_MS - 1, 1_000)).toEqual({ a: "unreachable" });
+    expect(at([unseen], 1_000 + SILENCE_MS, 1_000)).toEqual({ a: "lost" });
+  });
+
+  test("that nobody has seen yet is looked at again when its time is over", () => {
+    const unseen = declared({ lastChangeMs: undefined, reachable: undefined });
+    const { verdicts, recheckAfterMs } = planLiveness({ hosts: [unseen], countedFromMs: 0 }, 10_000);
+    expect([verdicts.get("a")?.at, recheckAfterMs]).toEqual(["neverSeen", 30_000]);
+    expect(at([unseen], SILENCE_MS)).toEqual({ a: "lost" });
+  });
+});
+
 const times = fc.integer({ min: 0, max: 400_000 });
 const anyHost = fc.record({
   lastChangeMs: fc.option(times, { nil: undefined }),

@@ -15,6 +15,8 @@ export interface HostSign {
   readonly isLost: boolean;
   /** The shortest limit of silence among its replicas; absent without replicas. */
   readonly lostAfterMs?: number | undefined;
+  /** An operator said that it is gone, and it has not been heard of since. */
+  readonly isDeclaredLost?: boolean;
 }
 
 export interface LivenessInput {
@@ -30,7 +32,7 @@ export type Verdict =
   | { readonly at: "neverSeen" }
   | { readonly at: "massExpiry"; readonly silentMs: number }
   | { readonly at: "unreachable"; readonly silentMs: number }
-  | { readonly at: "lost"; readonly silentMs: number };
+  | { readonly at: "lost"; readonly silentMs: number; readonly isDeclared: boolean };
 
 export interface LivenessPlan {
   readonly verdicts: ReadonlyMap<string, Verdict>;
@@ -91,18 +93,24 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
 function judge(silence: Silence, counted: number, expiries: readonly number[]): Verdict {
   const { host, isFresh, silentMs } = silence;
   if (isFresh) return { at: "reachable" };
+  // An operator's word ends the doubt, also in a mass expiry; the silence itself is waited for.
+  if (host.isDeclaredLost === true && silence.isExpired) return { at: "lost", silentMs, isDeclared: true };
   const lostAfterMs = host.lostAfterMs ?? DEFAULT_LOST_MS;
+  const lost = { at: "lost", silentMs, isDeclared: false } as const;
   if (host.reachable === "False") {
-    return { at: host.isLost || silentMs >= lostAfterMs ? "lost" : "unreachable", silentMs };
+    return host.isLost || silentMs >= lostAfterMs ? lost : { at: "unreachable", silentMs };
   }
   if (host.reachable === undefined && host.lastChangeMs === undefined) {
     const isGivenUp = host.lostAfterMs !== undefined && silentMs >= host.lostAfterMs;
-    return isGivenUp ? { at: "lost", silentMs } : { at: "neverSeen" };
+    return isGivenUp ? lost : { at: "neverSeen" };
   }
   if (!silence.isExpired) return { at: "counting" };
-  const together = expiries.filter((atMs) => Math.abs(atMs - silence.expiresAtMs) <= SILENCE_MS).length;
-  if (together > 2 && together * 2 > counted) return { at: "massExpiry", silentMs };
-  return { at: "unreachable", silentMs };
+  return { at: isMassExpiry(silence, counted, expiries) ? "massExpiry" : "unreachable", silentMs };
+}
+
+function isMassExpiry({ expiresAtMs }: Silence, counted: number, expiries: readonly number[]): boolean {
+  const together = expiries.filter((atMs) => Math.abs(atMs - expiresAtMs) <= SILENCE_MS).length;
+  return together > 2 && together * 2 > counted;
 }
 
 /** When the verdict can change by time alone. */
@@ -118,8 +126,11 @@ function untilNext(
       return Math.max(1, expiresAtMs - now);
     case "unreachable":
       return Math.max(1, (host.lostAfterMs ?? DEFAULT_LOST_MS) - silentMs);
-    case "neverSeen":
-      return host.lostAfterMs === undefined ? undefined : Math.max(1, host.lostAfterMs - silentMs);
+    case "neverSeen": {
+      const limits = [host.lostAfterMs, host.isDeclaredLost === true ? SILENCE_MS : undefined];
+      const inMs = limits.filter((limit) => limit !== undefined).map((limit) => limit - silentMs);
+      return inMs.length === 0 ? undefined : Math.max(1, Math.min(...inMs));
+    }
     // Its neighbours leave the window, or return: only the second is an event.
     case "massExpiry":
       return SILENCE_MS;

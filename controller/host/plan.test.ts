@@ -3,8 +3,10 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
+import type { ReportedEvent } from "../cache/events.ts";
+import type { FlapWord } from "./conditions.ts";
 import type { Verdict } from "./liveness.ts";
-import { isServing, planHost } from "./plan.ts";
+import { type HostStep, isServing, planHost } from "./plan.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 
@@ -16,16 +18,24 @@ interface ShortInput {
   readonly replicas?: readonly string[];
   /** `<name> serving|withdrawn|empty` */
   readonly slices?: readonly string[];
+  readonly flapping?: FlapWord;
+  readonly isDeclaredInVain?: boolean;
+  readonly drain?: boolean;
+  /** Conditions of the Host besides Reachable: `<type> <status> <reason>` */
+  readonly also?: readonly string[];
+  /** Why replicas stay, by name. */
+  readonly stays?: Readonly<Record<string, string>>;
 }
 
-function condition(type: string, status: string): object {
-  return { type, status, reason: "Before", message: "", lastTransitionTime: "2025-01-01T00:00:00Z" };
+function condition(type: string, status: string, reason = "Before"): object {
+  return { type, status, reason, message: "", lastTransitionTime: "2025-01-01T00:00:00Z" };
 }
 
-function host(word: ShortInput["host"]): Host | undefined {
+function host({ host: word, drain = false, also = [] }: ShortInput): Host | undefined {
   if (word === "deleted") return undefined;
-  const conditions = word === "new" ? [] : [condition("Reachable", word)];
-  return { metadata: { name: "mac-1" }, spec: {}, status: { conditions } } as unknown as Host;
+  const others = also.map((one) => condition(...(one.split(" ") as [string, string, string])));
+  const conditions = [...(word === "new" ? [] : [condition("Reachable", word)]), ...others];
+  return { metadata: { name: "mac-1" }, spec: { drain }, status: { conditions } } as unknown as Host;
 }
 
 function replica(words: string): InferenceReplica {
@@ -33,6 +43,7 @@ function replica(words: string): InferenceReplica {
   return {
     metadata: {
       name,
+      namespace: "default",
       finalizers: marks.includes("free") ? [] : ["metalbridge.dev/engine"],
       ...(marks.includes("leaving") ? { deletionTimestamp: NOW } : {}),
     },
@@ -50,25 +61,42 @@ function slice(words: string): EndpointSlice {
   return { metadata: { name }, addressType: "IPv4", endpoints };
 }
 
+function tell(step: HostStep): string[] {
+  if (step.do === "withdrawSlice") return [`withdraw ${step.slice.metadata.name}: ${step.because}`];
+  if (step.do === "giveUpReplica") return [`give up ${step.replica.metadata.name}: ${step.because}`];
+  if (step.do === "clearDeclaration")
+    return ["clear the declaration", ...tellEvents(step.event ? [step.event] : [])];
+  const isHost = step.do === "setHostConditions";
+  const name = isHost ? step.host.metadata.name : step.replica.metadata.name;
+  const said = step.conditions.map(({ type, status, reason }) => `${type}=${status} (${reason})`);
+  const drained = step.conditions.find(({ type }) => type === "Drained");
+  return [
+    `${name}: ${said.join(", ")}`,
+    ...(drained === undefined ? [] : [drained.message]),
+    ...tellEvents(isHost ? step.events : []),
+  ];
+}
+
+function tellEvents(events: readonly ReportedEvent[]): string[] {
+  return events.map(({ type, reason }) => `event ${type} ${reason}`);
+}
+
 describe("golden", () => {
   testGoldens(`${import.meta.dirname}/golden`, (short: ShortInput) => {
     const { steps, needsProof } = planHost(
       {
         name: "mac-1",
-        host: host(short.host),
+        host: host(short),
         verdict: short.verdict,
+        flapping: short.flapping,
+        isDeclaredInVain: short.isDeclaredInVain ?? false,
+        whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
         replicas: (short.replicas ?? []).map(replica),
         slices: (short.slices ?? []).map(slice),
       },
       NOW,
     );
-    const told = steps.map((step) => {
-      if (step.do === "withdrawSlice") return `withdraw ${step.slice.metadata.name}: ${step.because}`;
-      if (step.do === "giveUpReplica") return `give up ${step.replica.metadata.name}: ${step.because}`;
-      const name = step.do === "setHostConditions" ? step.host.metadata.name : step.replica.metadata.name;
-      const said = step.conditions.map(({ type, status, reason }) => `${type}=${status} (${reason})`);
-      return `${name}: ${said.join(", ")}`;
-    });
+    const told = steps.flatMap(tell);
     return { needsProof, steps: told };
   });
 });

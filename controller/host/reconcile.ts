@@ -1,8 +1,13 @@
 /** One pass over one host: its conditions, its replicas' reachability, its slices, and what is given up. */
-import { FINALIZER_ENGINE, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import {
+  ANNOTATION_LOST,
+  FINALIZER_ENGINE,
+  MANAGER_CONTROLLER,
+  NAMESPACE_HOSTS,
+} from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -13,8 +18,9 @@ import { ApiCallFailed } from "../service/failure.ts";
 import { guards } from "../service/plan/corrections.ts";
 import { type Fleet, markOf } from "./fleet.ts";
 import type { Verdict } from "./liveness.ts";
-import { type HostStep, planHost } from "./plan.ts";
+import { type HostObserved, type HostStep, planHost } from "./plan.ts";
 import type { LeaseSigns } from "./signs.ts";
+import type { Stays } from "./stays.ts";
 
 const UNPROVEN_MS = 5_000;
 const WITHDRAWN = { ready: false, serving: false, terminating: true };
@@ -22,6 +28,7 @@ const WITHDRAWN = { ready: false, serving: false, terminating: true };
 export interface HostPorts extends ControllerPorts {
   readonly fleet: Fleet;
   readonly signs: LeaseSigns;
+  readonly stays: Stays;
 }
 
 export async function reconcileHost(ports: HostPorts, name: string): Promise<Recheck | undefined> {
@@ -31,12 +38,20 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   const slices = caches.slicesOfHost.of(name);
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
+  const flapping = fleet.flappingOf(name);
   const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
-  const { steps, needsProof } = planHost({ name, host, verdict, replicas, slices }, nowIso);
+  const observed: HostObserved = {
+    ...{ name, host, verdict, flapping, replicas, slices, whyStays: ports.stays.why },
+    isDeclaredInVain: fleet.isDeclaredInVain(name),
+  };
+  const { steps, needsProof } = planHost(observed, nowIso);
   if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   let isBehind = false;
   for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
-  return isBehind ? { recheckAfterMs: 1_000 } : nextLimit(verdict, replicas);
+  if (isBehind) return { recheckAfterMs: 1_000 };
+  const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.monotonicMs() + 1];
+  const inMs = [...nextLimits(verdict, replicas), ...flappingMs];
+  return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };
 }
 
 /** Before anything is withdrawn the Lease itself is read: the watch may be behind, or cut off. */
@@ -64,6 +79,8 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
       return withdrawSlice(ports, step.slice, step.because);
     case "giveUpReplica":
       return giveUpReplica(ports, step.replica, step.because);
+    case "clearDeclaration":
+      return clearDeclaration(ports, step);
     default:
       return step satisfies never;
   }
@@ -71,7 +88,7 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
 
 async function setHostConditions(
   { client, log, record }: HostPorts,
-  { host, conditions }: Extract<HostStep, { do: "setHostConditions" }>,
+  { host, conditions, events }: Extract<HostStep, { do: "setHostConditions" }>,
   verdict: Verdict,
 ): Promise<boolean> {
   const { name } = host.metadata;
@@ -82,11 +99,8 @@ async function setHostConditions(
     current: host,
   });
   if (result.ok && result.value.sent) {
-    const reachable = conditions.find(({ type }) => type === "Reachable");
-    const type = reachable?.status === "True" ? "Normal" : "Warning";
-    log.info({ host: name, verdict: verdict.at }, "host judged");
-    const { reason = "Unknown", message: note = "" } = reachable ?? {};
-    reportOn(record, HOSTS, host, { type, reason, action: "Judge", note });
+    log.info({ host: name, verdict: verdict.at, events: events.map(({ reason }) => reason) }, "host judged");
+    for (const event of events) reportOn(record, HOSTS, host, event);
   }
   return settled(`write the conditions of Host ${name}`, result);
 }
@@ -120,9 +134,22 @@ async function withdrawSlice(
   return settled(`withdraw slice ${slice.metadata.name}`, result);
 }
 
+async function clearDeclaration(
+  { client, log, record }: HostPorts,
+  { host, event }: Extract<HostStep, { do: "clearDeclaration" }>,
+): Promise<boolean> {
+  const { name } = host.metadata;
+  const path = `/metadata/annotations/${ANNOTATION_LOST.replace("/", "~1")}`;
+  const operations = [...guards(host.metadata), { op: "remove" as const, path }];
+  const result = await client.jsonPatch(HOSTS, { name }, operations);
+  if (result.ok) log.info({ host: name }, "no longer declared lost: it renews its Lease");
+  if (result.ok && event !== undefined) reportOn(record, HOSTS, host, event);
+  return settled(`remove ${ANNOTATION_LOST} of Host ${name}`, result);
+}
+
 /** Its agent cannot say that the engine is gone, so the controller lets go in its place; the agent stops it on return. */
 async function giveUpReplica(
-  { client, log, record }: HostPorts,
+  { client, log, record, caches }: HostPorts,
   replica: InferenceReplica,
   because: string,
 ): Promise<boolean> {
@@ -135,12 +162,11 @@ async function giveUpReplica(
     );
     if (!removed.ok) return settled(`delete replica ${name}`, removed);
     log.info({ replica: name, because }, "replica given up");
-    reportOn(record, INFERENCE_REPLICAS, replica, {
-      type: "Warning",
-      reason: "HostLost",
-      action: "GiveUp",
-      note: because,
-    });
+    const event = { type: "Warning", reason: "HostLost", action: "GiveUp" } as const;
+    reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
+    const service = caches.services.get(`${namespace}/${replica.spec.template.serviceName}`);
+    const note = `${name} is given up and placed anew: ${because}`;
+    if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
   const live = await client.get(INFERENCE_REPLICAS, { name, namespace });
   if (!live.ok) return settled(`get replica ${name}`, live);
@@ -156,12 +182,11 @@ async function giveUpReplica(
 }
 
 /** Each replica has its own limit of silence. */
-function nextLimit(verdict: Verdict, replicas: readonly InferenceReplica[]): Recheck | undefined {
-  if (verdict.at !== "lost" && verdict.at !== "unreachable") return undefined;
-  const left = replicas
-    .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs)
-    .filter((ms) => ms > 0);
-  return left.length === 0 ? undefined : { recheckAfterMs: Math.min(...left) + 1 };
+function nextLimits(verdict: Verdict, replicas: readonly InferenceReplica[]): number[] {
+  if (verdict.at !== "lost" && verdict.at !== "unreachable") return [];
+  return replicas
+    .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs + 1)
+    .filter((ms) => ms > 1);
 }
 
 function settled(what: string, result: ApiResult<unknown>): boolean {

@@ -15,6 +15,7 @@ import type { Log } from "../../src/ports.ts";
 import { ApiCallFailed, isTerminating } from "./failure.ts";
 import { guards } from "./plan/corrections.ts";
 import type { Owned, OwnedKind, ServiceStep } from "./plan/steps.ts";
+import type { Removal } from "./rollout/types.ts";
 import type { Obstacle } from "./status/facts.ts";
 
 const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
@@ -26,7 +27,11 @@ const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
 
 export interface Outcome {
   readonly obstacle: Obstacle;
+  /** Replicas that exist now as planned, and those of them that this pass really made. */
   readonly created: readonly InferenceReplica[];
+  readonly made: readonly InferenceReplica[];
+  /** Replicas that were deleted, which ends them once they are drained. */
+  readonly removed: readonly Removal[];
   /** Somebody else wrote meanwhile, or the copy is behind: look again soon. */
   readonly isBehind: boolean;
 }
@@ -36,6 +41,8 @@ interface Run {
   readonly planned: ReadonlySet<string>;
   obstacle: Obstacle;
   created: InferenceReplica[];
+  made: InferenceReplica[];
+  removed: Removal[];
   isBehind: boolean;
 }
 
@@ -53,7 +60,7 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
 export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
   const owned = steps.filter(isOwned);
   const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
-  const run: Run = { planned, obstacle: { at: "none" }, created: [], isBehind: false };
+  const run: Run = { planned, obstacle: { at: "none" }, created: [], made: [], removed: [], isBehind: false };
   for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
   if (run.isBehind) return run;
   const parts = [
@@ -82,7 +89,7 @@ async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<
     case "patch":
       return change(ports, run, step, step.operations);
     case "remove":
-      return remove(ports, step);
+      return remove(ports, run, step);
     default:
       return step satisfies never;
   }
@@ -102,6 +109,7 @@ async function create<K extends OwnedKind>(
   if (result.ok) {
     if (what === "replica") {
       run.created.push(result.value as InferenceReplica);
+      run.made.push(result.value as InferenceReplica);
       log.info(
         { replica: name, host: (object as InferenceReplica).spec.template.hostName },
         "replica created",
@@ -148,13 +156,19 @@ async function change(
   settle(run, `patch ${kind.kind} ${step.object.metadata.name}`, result);
 }
 
-async function remove({ client, log }: StepPorts, step: Extract<OwnedStep, { do: "remove" }>): Promise<void> {
+async function remove(
+  { client, log }: StepPorts,
+  run: Run,
+  step: Extract<OwnedStep, { do: "remove" }>,
+): Promise<void> {
   const kind = KINDS[step.what] as Kind<KubeObject>;
   const { name, uid } = step.object.metadata;
   const options = uid === undefined ? {} : { uid };
   const result = await client.remove(kind, step.object.metadata, { ...options, propagation: "Background" });
-  if (result.ok && step.what === "replica")
+  if (result.ok && step.what === "replica") {
+    run.removed.push({ replica: step.object, because: step.because });
     log.info({ replica: name, because: step.because }, "replica removed");
+  }
   if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return;
   throw new ApiCallFailed(`delete ${kind.kind} ${name}`, result.error);
 }

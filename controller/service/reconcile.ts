@@ -1,24 +1,34 @@
 /** One pass over one InferenceService: observe, plan, apply, tell. */
-import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import { EARNED_MS } from "../../src/placement/priority.ts";
 import type { HostClaim, Placed } from "../../src/placement/types.ts";
-import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
+import type { Stays } from "../host/stays.ts";
 import { claimOfReplica, type Moment, momentOf, waitingSince } from "../placement/claims.ts";
 import type { PlacementLedger } from "../placement/ledger.ts";
-import { planPreemptions, preemptedSlots, withPreempted } from "../placement/preempted.ts";
+import {
+  type PreemptedSlot,
+  planPreemptions,
+  preemptedSlots,
+  withPreempted,
+} from "../placement/preempted.ts";
 import { readRefusals } from "../placement/refusals.ts";
 import { applySteps, type Outcome } from "./apply.ts";
 import { ApiCallFailed } from "./failure.ts";
+import type { ServiceMemory } from "./memory.ts";
 import { observeService, type ServiceSeen, seeService } from "./observe.ts";
-import { draftService, planService, type ServiceDraft } from "./plan/plan.ts";
-import { ordinalOf } from "./plan/slots.ts";
+import { draftService, type Findings, planService, type ServiceDraft } from "./plan/plan.ts";
 import { planTeardown } from "./plan/teardown.ts";
+import { readHealth } from "./rollout/health.ts";
+import { ordinalOf } from "./rollout/slots.ts";
+import { stayingReplicas } from "./rollout/staying.ts";
+import { roomIn } from "./room.ts";
 import { earnedForMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
+import { tellReplicas, writeStatus } from "./tell.ts";
 
 const BEHIND_MS = 1_000;
 const OBSTACLE_MS = 15_000;
@@ -26,6 +36,10 @@ const REFRESH_MS = 60_000;
 
 export interface ServicePorts extends ControllerPorts {
   readonly ledger: PlacementLedger;
+  readonly memory: ServiceMemory;
+  readonly stays: Stays;
+  /** What is said of replicas on these hosts, which are being drained, has changed. */
+  readonly onStaysChanged: (hosts: readonly string[]) => void;
   /** Hosts, claims or demands have changed: placement is worth another look. */
   readonly onQueueChanged: () => void;
   /** The answers of these services may be others than before. */
@@ -39,6 +53,8 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const behind = await sweepStrays(ports, key, seen);
   if (service === undefined) {
     ports.ledger.forget(key, ports.clock.monotonicMs());
+    ports.memory.forget(key);
+    tellStays(ports, key, new Map(), []);
     ports.onQueueChanged();
     return behind;
   }
@@ -56,20 +72,36 @@ export function draftNow(
   service: InferenceService,
   seen: ServiceSeen,
 ): DraftNow {
-  const { clock, ledger, caches } = ports;
-  const observed = observeService(caches, service, seen.own);
+  const { clock, ledger, caches, memory } = ports;
   const moment = momentOf(clock);
-  const reading = readRefusals(ledger.book(key), observed.replicas, moment.monotonicMs);
-  ledger.setBook(key, reading.book);
+  const replicas = memory.upToDate(service.metadata.uid ?? "", seen.own.replicas, moment.monotonicMs);
+  const observed = observeService(caches, service, { ...seen.own, replicas });
+  const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment.monotonicMs);
   noteClaims(ports, service, seen, moment);
-  const bare = draftService(observed, reading.displaced, reading.book.refusals);
+  const bare = draftService(observed, findings);
   const slots = preemptedSlots(observed.replicas, service.status, ordinalOf);
   const waitingSinceMs = waitingSince(service, moment);
   const demands = withPreempted(bare.demands, slots).map((demand) =>
     waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
   );
   ledger.setDemands(key, demands, moment.monotonicMs);
-  return { draft: { ...bare, demands }, recheckAfterMs: reading.recheckAfterMs };
+  return { draft: { ...bare, demands }, preempted: slots, recheckAfterMs };
+}
+
+function findingsOn(
+  { ledger, memory }: ServicePorts,
+  key: string,
+  replicas: readonly InferenceReplica[],
+  nowMs: number,
+): { readonly findings: Findings; readonly recheckAfterMs: number | undefined } {
+  const refusals = readRefusals(ledger.book(key), replicas, nowMs);
+  ledger.setBook(key, refusals.book);
+  const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, nowMs);
+  memory.setHealth(key, book);
+  return {
+    findings: { displaced: refusals.displaced, refusals: refusals.book.refusals, failing, unsettled },
+    recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
+  };
 }
 
 /** Priority and protection of what runs follow the service, and it may have changed. */
@@ -87,6 +119,7 @@ function noteClaims(
 
 interface DraftNow {
   readonly draft: ServiceDraft;
+  readonly preempted: ReadonlyMap<number, PreemptedSlot>;
   readonly recheckAfterMs: number | undefined;
 }
 
@@ -96,12 +129,17 @@ async function serve(
   service: InferenceService,
   seen: ServiceSeen,
 ): Promise<Recheck | undefined> {
-  const { draft, recheckAfterMs } = draftNow(ports, key, service, seen);
+  const { draft, preempted, recheckAfterMs } = draftNow(ports, key, service, seen);
   const { ledger } = ports;
   // All that wait are looked at together, so that a better claim elsewhere is not taken away here.
   ports.onDecided(ledger.plan(ports.clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = ledger.answers(key, ports.clock.monotonicMs());
-  const steps = [...planService(draft, placed), ...planPreemptions(seen.own.replicas, ledger.orders(key))];
+  tellStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
+  const hasRoom = roomIn(ports.caches, ports.clock.monotonicMs());
+  const steps = [
+    ...planService(draft, placed, hasRoom),
+    ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
+  ];
   const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
   for (const claim of claims) ports.ledger.expect(claim, ports.clock.monotonicMs());
   let outcome: Outcome;
@@ -112,13 +150,16 @@ async function serve(
     throw error;
   }
   settleClaims(ports, claims, outcome);
+  noteWritten(ports, outcome);
+  tellReplicas(ports, service, outcome, placed);
   if (outcome.obstacle.at === "nameTaken") await leaveForeignService(ports, seen);
   // Placed demands wait no longer, so the others move up.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
   const { monotonicMs } = momentOf(ports.clock);
   if (ledger.setDemands(key, outcome.obstacle.at === "none" ? left : [], monotonicMs)) ports.onQueueChanged();
   const { created, obstacle } = outcome;
-  await writeStatus(ports, service, planStatus({ draft, placed, unplaced, created, obstacle }, now(ports)));
+  const status = planStatus({ draft, placed, unplaced, created, obstacle, preempted }, now(ports));
+  await writeStatus(ports, service, status);
   return soonest([
     outcome.isBehind ? BEHIND_MS : undefined,
     obstacle.at === "none" ? undefined : OBSTACLE_MS,
@@ -167,6 +208,26 @@ function settleClaims(
   }
 }
 
+/** The copies do not show it yet, and the next pass must not decide without it. */
+function noteWritten({ caches, clock, memory }: ServicePorts, { created, removed }: Outcome): void {
+  const atMs = clock.monotonicMs();
+  for (const replica of created) {
+    const { namespace, name, uid } = replica.metadata;
+    const isSeen = caches.replicas.get(`${namespace}/${name}`)?.metadata.uid === uid;
+    if (!isSeen) memory.noteCreated(replica, atMs);
+  }
+  for (const { replica } of removed) memory.noteRemoved(replica, atMs);
+}
+
+function tellStays(
+  { stays, onStaysChanged }: ServicePorts,
+  key: string,
+  found: ReadonlyMap<string, string>,
+  hosts: readonly string[],
+): void {
+  if (stays.set(key, found)) onStaysChanged(hosts);
+}
+
 /** What another uid of this name left behind: only after a live read has said that its owner is gone. */
 async function sweepStrays(
   ports: ServicePorts,
@@ -183,32 +244,6 @@ async function sweepStrays(
     await applySteps(ports, planTeardown(belongings, "its InferenceService is gone"));
   }
   return undefined;
-}
-
-async function writeStatus(
-  ports: ServicePorts,
-  service: InferenceService,
-  status: NonNullable<InferenceService["status"]>,
-): Promise<void> {
-  const { name, namespace = "default" } = service.metadata;
-  const object = { metadata: { name, namespace }, status } as InferenceService;
-  const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
-  const result = await ports.client.apply(INFERENCE_SERVICES, object, options);
-  if (!result.ok) {
-    if (result.error.kind === "notFound" || result.error.kind === "conflict") return;
-    throw new ApiCallFailed(`write the status of InferenceService ${name}`, result.error);
-  }
-  const { phase, reason = "Unknown", message = "" } = status;
-  const before = service.status;
-  if (!result.value.sent || (before?.phase === phase && before?.reason === reason)) return;
-  ports.log.info({ service: `${namespace}/${name}`, phase, reason }, "phase changed");
-  const type = phase === "Failed" || phase === "WaitingForCapacity" ? "Warning" : "Normal";
-  reportOn(ports.record, INFERENCE_SERVICES, service, {
-    type,
-    reason,
-    action: "Reconcile",
-    note: message.slice(0, 1000),
-  });
 }
 
 function now({ clock }: ServicePorts): string {

@@ -40,6 +40,7 @@ export const rolloutErrors = {
     do: "stop the agent or the machine first, or drain the host",
     command: "metalbridge drain NAME",
   },
+  HostSteady: { what: "The host came and went for a while, and has been steady since.", do: "nothing to do" },
   ReplicaCreated: {
     what: "A replica was placed on a host; the note says which, and why.",
     do: "nothing to do",

@@ -17,6 +17,6 @@ export interface ServiceObserved extends Belongings {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;
-  /** The hosts that its replicas and candidates are on, by name. */
+  /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
 }

@@ -142,12 +142,12 @@ function resolvedMemory(spec: object): InferenceReplica["spec"]["memory"] {
 }
 
 function planned(short: ShortInput): ServiceStep[] {
-  const draft = draftService(observedOf(short), new Set(), []);
+  const draft = draftService(observedOf(short));
   const placed = (short.placed ?? []).map((word): Placed => {
     const [ordinal, host = ""] = word.split(" ");
     return { service: "default/chat", ordinal: Number(ordinal), host, score: 1, why: "" };
   });
-  return planService(draft, placed);
+  return planService(draft, placed, () => true);
 }
 
 /** Creates whole, everything else by name. */
@@ -182,10 +182,12 @@ describe("golden", () => {
 
 test("a slot that was given up takes the next free name", () => {
   const observed = observedOf({ replicas: ["0 current leaving mac-1"] });
-  const draft = draftService(observed, new Set(), []);
-  const steps = planService(draft, [
-    { service: "default/chat", ordinal: 0, host: "mac-2", score: 1, why: "" },
-  ]);
+  const draft = draftService(observed);
+  const steps = planService(
+    draft,
+    [{ service: "default/chat", ordinal: 0, host: "mac-2", score: 1, why: "" }],
+    () => true,
+  );
   const names = steps.flatMap((step) => (step.do === "create" ? [step.object.metadata.name] : []));
   expect(names).toHaveLength(2);
   expect(new Set(names).size).toBe(1);

@@ -1,36 +1,48 @@
 /** The planner of a live service, in two halves with placement between them. Pure. */
-import { parseQuantity } from "../../../src/api/fields/quantity.ts";
-import { FINALIZER_SERVICE, LABEL_REPLICA, LABEL_REVISION } from "../../../src/api/group.ts";
+import { FINALIZER_SERVICE, LABEL_REPLICA } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import type { Model } from "../../../src/api/model.ts";
 import { sliceName } from "../../../src/api/names.ts";
-import { toRevisionData } from "../../../src/api/revision-data.ts";
-import { revisionHistoryLimit } from "../../../src/api/to-template.ts";
-import type { ControllerRevision, EndpointSlice } from "../../../src/kube/objects.ts";
-import { PRIORITIES } from "../../../src/placement/priority.ts";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
+import { planRollout, planSacrifices } from "../rollout/rollout.ts";
+import type { RolloutInput, RolloutPlan } from "../rollout/types.ts";
 import { UNKNOWN_MEMORY } from "./claim.ts";
-import { correctKubeService, correctReplica, correctSlice, guards } from "./corrections.ts";
-import { desiredKubeService, desiredReplica, desiredRevision, desiredSlice, mutableSpec } from "./desired.ts";
+import { correctKubeService, correctReplica, correctSlice } from "./corrections.ts";
+import { demandOf } from "./demand.ts";
+import { desiredKubeService, desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
-import { type Resolution, type Resolved, resolveService } from "./resolve.ts";
-import {
-  ordinalOf,
-  planSacrifices,
-  planSlots,
-  type SlotsInput,
-  type SlotsPlan,
-  type Wanted,
-} from "./slots.ts";
+import { type Resolution, resolveService } from "./resolve.ts";
+import { stepsOfRevisions } from "./revisions.ts";
 import type { ServiceStep } from "./steps.ts";
+import { type Runnable, runnablesOf } from "./templates.ts";
+
+/** What was found out about the replicas over time. */
+export interface Findings {
+  /** Names of those that their hosts cannot run, and the hosts that said so. */
+  readonly displaced: ReadonlySet<string>;
+  readonly refusals: readonly Refusal[];
+  /** Names of those that do not become Ready, with why, and of those that are not trusted yet. */
+  readonly failing: ReadonlyMap<string, string>;
+  readonly unsettled: ReadonlySet<string>;
+}
+
+export const NO_FINDINGS: Findings = {
+  displaced: new Set(),
+  refusals: [],
+  failing: new Map(),
+  unsettled: new Set(),
+};
 
 /** A service thought through as far as that goes without knowing the other services. */
 export interface ServiceDraft {
   readonly observed: ServiceObserved;
   readonly resolution: Resolution;
-  readonly slots: SlotsInput;
-  readonly slotsPlan: SlotsPlan;
+  readonly findings: Findings;
+  /** By revision: what replicas can be made of. */
+  readonly runnables: ReadonlyMap<string, Runnable>;
+  readonly input: RolloutInput;
+  readonly rollout: RolloutPlan;
   readonly demands: readonly Demand[];
 }
 
@@ -40,37 +52,41 @@ export function wantedReplicas({ spec }: InferenceService): number {
 }
 
 /** First half: what the service is, and which of its slots want a host. */
-export function draftService(
-  observed: ServiceObserved,
-  displaced: ReadonlySet<string>,
-  refusals: readonly Refusal[],
-): ServiceDraft {
-  const { service } = observed;
+export function draftService(observed: ServiceObserved, findings: Findings = NO_FINDINGS): ServiceDraft {
+  const { service, hosts } = observed;
   const resolution = resolveService(observed);
-  const slots: SlotsInput = {
+  const { displaced, failing, unsettled, refusals } = findings;
+  const runnables = runnablesOf(observed, resolution, failing.size > 0);
+  const input: RolloutInput = {
+    ...{ displaced, failing, unsettled },
     want: wantedReplicas(service),
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
     replicas: observed.replicas,
     maxSurge: service.spec.rollout.maxSurge,
     maxUnavailable: service.spec.rollout.maxUnavailable,
-    displaced,
+    draining: new Set(
+      [...hosts.values()].filter(({ spec }) => spec.drain).map(({ metadata }) => metadata.name),
+    ),
+    fallback: service.status?.currentRevision,
+    known: new Set(runnables.keys()),
   };
-  const slotsPlan = planSlots(slots);
-  const demands =
-    resolution.at === "resolved"
-      ? slotsPlan.wanted.map((wanted) => demandOf(observed, resolution, wanted, refusals))
-      : [];
-  return { observed, resolution, slots, slotsPlan, demands };
+  const rollout = planRollout(input);
+  const demands = rollout.wanted.flatMap((wanted) => {
+    const runnable = runnables.get(wanted.revision);
+    return runnable === undefined ? [] : [demandOf(observed, runnable, wanted, refusals)];
+  });
+  return { observed, resolution, findings, runnables, input, rollout, demands };
 }
 
+/** Would a demand find a host once these replicas were gone? */
+export type HasRoom = (demand: Demand, without: readonly InferenceReplica[]) => boolean;
+
 /** Second half: every step, given where placement put this service's demands. */
-export function planService(draft: ServiceDraft, placed: readonly Placed[]): ServiceStep[] {
-  const { observed, resolution, slotsPlan, slots } = draft;
+export function planService(draft: ServiceDraft, placed: readonly Placed[], hasRoom: HasRoom): ServiceStep[] {
+  const { observed, resolution, rollout } = draft;
   const { service } = observed;
-  const created = resolution.at === "resolved" ? replicasFor(observed, resolution, placed) : [];
-  const found = new Set(placed.map(({ ordinal }) => ordinal));
-  const unplaced = new Set(slotsPlan.wanted.map(({ ordinal }) => ordinal).filter((one) => !found.has(one)));
-  const removals = [...slotsPlan.removals, ...planSacrifices(slots, unplaced)];
+  const created = replicasFor(draft, placed);
+  const removals = [...rollout.removals, ...sacrificesOf(draft, placed, hasRoom)];
   return [
     ...(isHeld(service) ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(observed),
@@ -88,58 +104,35 @@ function isHeld({ metadata }: InferenceService): boolean {
   return metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
 }
 
-function demandOf(
-  { service, replicas, model }: ServiceObserved,
-  { template, claim }: Resolved,
-  { ordinal, why }: Wanted,
-  refusals: readonly Refusal[],
-): Demand {
-  const { metadata, spec } = service;
-  const { source, sha256 } = template.model;
-  return {
-    service: `${metadata.namespace}/${metadata.name}`,
-    ordinal,
-    priority: PRIORITIES[spec.priority],
-    since: Date.parse(metadata.creationTimestamp ?? "") || 0,
-    // Where an old revision serves, the new one takes nobody's place.
-    mayPreempt: why !== "surge",
-    ...limitOf(model?.spec.hardware),
-    runtime: template.runtime,
-    memory: claim.at === "estimated" ? { known: true, bytes: claim.memory.claimBytes } : { known: false },
-    weights: sha256 === undefined ? { source } : { source, sha256 },
-    predecessors: replicas
-      .filter((replica) => ordinalOf(replica) === ordinal)
-      .map((replica) => ({
-        replica: `${replica.metadata.namespace}/${replica.metadata.name}`,
-        host: replica.spec.template.hostName,
-        sharesWeights: replica.spec.template.model.source === source,
-      })),
-    choice: {
-      hosts: spec.placement.hosts ?? [],
-      hostSelector: spec.placement.hostSelector,
-      spread: spec.placement.spread,
-    },
-    refusals,
-  };
-}
-
-function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {
-  const { memoryBudget, memoryFraction } = hardware ?? {};
-  const bytes = memoryBudget === undefined ? undefined : parseQuantity(memoryBudget);
-  if (bytes !== undefined) return { limit: { of: "bytes", bytes } };
-  return memoryFraction === undefined ? {} : { limit: { of: "fraction", fraction: memoryFraction } };
-}
-
 function replicasFor(
-  observed: ServiceObserved,
-  { template, claim }: Resolved,
+  { observed, rollout, runnables }: ServiceDraft,
   placed: readonly Placed[],
 ): InferenceReplica[] {
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
-  const memory = claim.at === "estimated" ? claim.memory : UNKNOWN_MEMORY;
-  return placed.map(({ ordinal, host }) =>
-    desiredReplica({ service: observed.service, template, memory, ordinal, host, taken }),
-  );
+  return placed.flatMap(({ ordinal, host }) => {
+    const revision = rollout.wanted.find((wanted) => wanted.ordinal === ordinal)?.revision;
+    const runnable = runnables.get(revision ?? "");
+    if (runnable === undefined) return [];
+    const { template, claim } = runnable;
+    const memory = claim.at === "estimated" ? claim.memory : UNKNOWN_MEMORY;
+    return [desiredReplica({ service: observed.service, template, memory, ordinal, host, taken })];
+  });
+}
+
+function sacrificesOf(
+  draft: ServiceDraft,
+  placed: readonly Placed[],
+  hasRoom: HasRoom,
+): RolloutPlan["removals"] {
+  const { observed, input, rollout, runnables, findings } = draft;
+  const found = new Set(placed.map(({ ordinal }) => ordinal));
+  const unplaced = new Set(rollout.wanted.map(({ ordinal }) => ordinal).filter((one) => !found.has(one)));
+  const newest = runnables.get(input.revision ?? "");
+  if (newest === undefined) return [];
+  return planSacrifices(input, rollout, unplaced, (ordinal, without) => {
+    const asked = { ordinal, why: "surge" } as const;
+    return hasRoom(demandOf(observed, newest, asked, findings.refusals), without);
+  });
 }
 
 function stepsOfKubeService({ service, kubeServices }: ServiceObserved): ServiceStep[] {
@@ -179,36 +172,6 @@ function correctionOf(slice: EndpointSlice, wanted: EndpointSlice): ServiceStep[
   return operations.length === 0
     ? []
     : [{ do: "patch", what: "slice", object: slice, operations, because: "the host's addresses changed" }];
-}
-
-function stepsOfRevisions(
-  { service, revisions, replicas }: ServiceObserved,
-  { template, model }: Resolved,
-): ServiceStep[] {
-  const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
-  const now = revisions.find((one) => hashOf(one) === template.revision);
-  const inUse = new Set([template.revision, ...replicas.map(({ spec }) => spec.template.revision)]);
-  const steps: ServiceStep[] = [];
-  if (now === undefined) {
-    const object = desiredRevision(service, toRevisionData(service, template, model), newest + 1);
-    steps.push({ do: "create", what: "revision", object });
-  } else if (now.revision < newest) {
-    const operations = [
-      ...guards(now.metadata),
-      { op: "add" as const, path: "/revision", value: newest + 1 },
-    ];
-    steps.push({ do: "patch", what: "revision", object: now, operations, because: "it is in use again" });
-  }
-  const old = revisions.filter((one) => !inUse.has(hashOf(one))).sort((a, b) => b.revision - a.revision);
-  const because = "more old revisions than revisionHistoryLimit";
-  for (const object of old.slice(revisionHistoryLimit(service.spec))) {
-    steps.push({ do: "remove", what: "revision", object, because });
-  }
-  return steps;
-}
-
-function hashOf({ metadata }: ControllerRevision): string {
-  return metadata.labels?.[LABEL_REVISION] ?? "";
 }
 
 function stepsOfMutableSpec({ service, replicas }: ServiceObserved, resolution: Resolution): ServiceStep[] {

@@ -4,12 +4,13 @@ import { setCondition } from "../../../src/api/conditions.ts";
 import type { StatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
 import type { PhaseWord } from "./phase.ts";
+import { progressOf } from "./progress.ts";
 
 export function conditionsOf(facts: StatusFacts, word: PhaseWord, nowIso: string): Condition[] {
   const { metadata, status } = facts.draft.observed.service;
   const updates = [
     available(facts, word),
-    progressing(word),
+    progressing(facts, word),
     degraded(facts, word),
     placed(facts, word),
     honored(facts),
@@ -36,9 +37,24 @@ function available(facts: StatusFacts, { reason, message }: PhaseWord): Conditio
   return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
 }
 
-function progressing({ phase, reason, message }: PhaseWord): ConditionUpdate {
-  const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
-  return { type: "Progressing", status: isMoving ? "True" : "False", reason, message };
+/** Where a rollout is under way, or is over, this is its story; else that of the phase. */
+function progressing(facts: StatusFacts, { phase, reason, message }: PhaseWord): ConditionUpdate {
+  const type = "Progressing";
+  const progress = facts.obstacle.at === "none" ? progressOf(facts) : { at: "none" as const, message: "" };
+  switch (progress.at) {
+    case "complete":
+      return { type, status: "False", reason: "RolloutComplete", message: progress.message };
+    case "rolling":
+      return { type, status: "True", reason: "NewRevisionRollingOut", message: progress.message };
+    case "stopped":
+      return { type, status: "False", reason: "RolloutStopped", message: progress.message };
+    case "none": {
+      const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
+      return { type, status: isMoving ? "True" : "False", reason, message };
+    }
+    default:
+      return progress.at satisfies never;
+  }
 }
 
 function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
@@ -47,6 +63,9 @@ function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
   if (word.phase === "Failed") return { type, status: "True", reason: word.reason, message: word.message };
   if (resolution.at === "blocked" && facts.want > 0) {
     return { type, status: "True", reason: resolution.code, message: resolution.message };
+  }
+  if (word.reason === "RolloutStopped") {
+    return { type, status: "True", reason: word.reason, message: word.message };
   }
   const phase = facts.worst?.status?.phase;
   const isTrouble = phase === "Failed" || phase === "Backoff" || phase === "Evicted";

@@ -3,6 +3,7 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { readyCount, type StatusFacts } from "./facts.ts";
+import { progressOf } from "./progress.ts";
 
 export interface PhaseWord {
   readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
@@ -51,18 +52,25 @@ function stoppedWord({ want, draft }: StatusFacts): PhaseWord | undefined {
 }
 
 function readyWord(facts: StatusFacts): PhaseWord | undefined {
-  const { want, live, updated, draft } = facts;
+  const { want } = facts;
   if (readyCount(facts) < want) return undefined;
-  const isChanging = draft.resolution.at === "resolved" && updated.length < live.length;
-  if (isChanging || draft.slotsPlan.wanted.some(({ why }) => why === "surge")) {
-    const message = `${updated.length} of ${want} replicas are of the new revision`;
-    return { phase: "Progressing", reason: "RollingOut", message };
-  }
-  return { phase: "Ready", reason: "InferenceReady", message: `${want} of ${want} replicas answer` };
+  return (
+    rolloutWord(facts) ?? {
+      phase: "Ready",
+      reason: "InferenceReady",
+      message: `${want} of ${want} replicas answer`,
+    }
+  );
+}
+
+function rolloutWord(facts: StatusFacts): PhaseWord | undefined {
+  const { at, message } = progressOf(facts);
+  if (at === "stopped") return { phase: "Progressing", reason: "RolloutStopped", message };
+  return at === "rolling" ? { phase: "Progressing", reason: "NewRevisionRollingOut", message } : undefined;
 }
 
 function missingWord(facts: StatusFacts): PhaseWord {
-  const { draft, waiting, worst, want } = facts;
+  const { draft, waiting, worst } = facts;
   const { resolution } = draft;
   if (resolution.at === "blocked") {
     const { code, message, isFinal } = resolution;
@@ -72,8 +80,19 @@ function missingWord(facts: StatusFacts): PhaseWord {
   if (first !== undefined) {
     return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
   }
+  return changingWord(facts) ?? troubleWord(facts, worst);
+}
+
+/** What is missing is missing because of a rollout that goes on, or that goes no further while others serve. */
+function changingWord(facts: StatusFacts): PhaseWord | undefined {
+  const { draft, ending } = facts;
+  if (draft.rollout.state.old === 0 && ending.length === 0) return undefined;
+  return readyCount(facts) > 0 || ending.length > 0 ? rolloutWord(facts) : undefined;
+}
+
+function troubleWord(facts: StatusFacts, worst: InferenceReplica | undefined): PhaseWord {
   const { phase: replicaPhase, reason, message } = storyOf(worst);
-  const count = `${readyCount(facts)} of ${want} replicas answer`;
+  const count = `${readyCount(facts)} of ${facts.want} replicas answer`;
   if (worst === undefined || replicaPhase === undefined) {
     return { phase: "Creating", reason: "ReplicasNotReady", message: count };
   }
@@ -81,7 +100,7 @@ function missingWord(facts: StatusFacts): PhaseWord {
   const says = message === undefined || message === "" ? replicaPhase : `${replicaPhase}: ${message}`;
   const text = { reason: wordOf(reason), message: `${count}; ${worst.metadata.name} on ${host} is ${says}` };
   if (replicaPhase === "Failed" && readyCount(facts) === 0) return { phase: "Failed", ...text };
-  const wasServing = draft.observed.service.status?.phase;
+  const wasServing = facts.draft.observed.service.status?.phase;
   return {
     phase: wasServing === "Ready" || wasServing === "Progressing" ? "Progressing" : "Creating",
     ...text,

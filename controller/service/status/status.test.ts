@@ -39,8 +39,8 @@ function statusOf({
   };
   const nothing = { replicas: [], slices: [], kubeServices: [], revisions: [], hosts: new Map() };
   const observed = { service, model: "model" in rest ? rest.model : model, ...nothing };
-  const bare = draftService(observed, new Set(), []);
-  const revision = bare.slots.revision ?? "";
+  const bare = draftService(observed);
+  const revision = bare.input.revision ?? "";
   const replicas = phases.map((words, ordinal) => {
     const [phase, reason, message] = words.split("|");
     const conditions = [
@@ -52,7 +52,7 @@ function statusOf({
       status: { phase, reason, message, conditions },
     } as unknown as InferenceReplica;
   });
-  const draft = draftService({ ...observed, replicas }, new Set(), []);
+  const draft = draftService({ ...observed, replicas });
   return planStatus({ draft, placed: [], unplaced: rest.unplaced ?? [], created: [], obstacle }, NOW);
 }
 

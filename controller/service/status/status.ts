@@ -7,9 +7,17 @@ import type {
 } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
 import { conditionsOf } from "./conditions.ts";
-import { readyCount, type StatusFacts, type StatusInput, statusFacts } from "./facts.ts";
+import {
+  preemptedNow,
+  readyCount,
+  type StatusFacts,
+  type StatusInput,
+  slotsOf,
+  statusFacts,
+} from "./facts.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";
+import { progressOf } from "./progress.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -26,10 +34,11 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
     message: word.message.slice(0, MAX_MESSAGE),
     observedGeneration: service.metadata.generation,
     mode: service.spec.mode ?? "chat",
-    updateRevision: input.draft.slots.revision,
+    currentRevision: progressOf(facts).current,
+    updateRevision: input.draft.input.revision,
     replicas: facts.live.length,
     readyReplicas: ready,
-    updatedReplicas: facts.updated.length,
+    updatedReplicas: slotsOf(facts.updated, facts.want),
     desiredReplicas: facts.want,
     ready: `${ready}/${facts.want}`,
     selector: `${LABEL_SERVICE}=${service.metadata.name}`,
@@ -64,7 +73,8 @@ function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" |
 }
 
 /** Scores and reasons are known only in the pass that places; later passes keep what it wrote. */
-function placementOf({ live, placed, created, unplaced, draft }: StatusFacts): ServicePlacement {
+function placementOf(facts: StatusFacts): ServicePlacement {
+  const { live, placed, created, unplaced, draft } = facts;
   const kept = new Map(
     (draft.observed.service.status?.placement?.chosen ?? []).map((one) => [one.replica, one]),
   );
@@ -78,13 +88,10 @@ function placementOf({ live, placed, created, unplaced, draft }: StatusFacts): S
       ? { replica: metadata.name, host }
       : { replica: metadata.name, host, score: decision.score, reason: decision.why };
   });
-  const [first] = unplaced;
-  if (first === undefined) return { chosen };
-  const without = new Set(unplaced.map(({ ordinal }) => ordinal));
-  const preempted = draft.demands.flatMap(({ ordinal, preempted: made }) =>
-    made !== undefined && without.has(ordinal) ? [{ slot: ordinal, ...made }] : [],
-  );
+  const preempted = preemptedNow(facts);
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
+  const [first] = unplaced;
+  if (first === undefined) return placement;
   const misses = first.misses.map(({ host, code, message, shortBytes }) =>
     shortBytes === undefined ? { host, reason: code, message } : { host, reason: code, message, shortBytes },
   );

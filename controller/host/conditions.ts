@@ -1,0 +1,127 @@
+/** What the controller says of a host and of the replicas on it: its own conditions, and nobody else's. Pure. */
+import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
+import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { Verdict } from "./liveness.ts";
+
+export const REACHABLE = "Reachable";
+export const LOST = "Lost";
+export const FLAPPING = "Flapping";
+export const HOST_REACHABLE = "HostReachable";
+
+/** What is said of the flapping of one host. */
+export interface FlapWord {
+  readonly changes: number;
+  readonly untilIso: string;
+}
+
+export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
+  const type = REACHABLE;
+  switch (verdict.at) {
+    case "reachable":
+      return { type, status: "True", reason: "HostReachable", message: "its agent renews its Lease" };
+    case "counting":
+      return undefined;
+    case "neverSeen": {
+      const message = "no agent has renewed its Lease yet; start the agent on the host";
+      return { type, status: "Unknown", reason: "HostNeverSeen", message };
+    }
+    case "massExpiry": {
+      const message =
+        "more than half of the hosts fell silent together, so nothing is withdrawn: either the network between them and the API server is down and their engines are fine, or so many agents were stopped on purpose; a host that is really gone is given up with: metalbridge host lost NAME";
+      return { type, status: "Unknown", reason: "MassExpiry", message };
+    }
+    case "unreachable":
+    case "lost": {
+      const message =
+        "its agent does not renew its Lease; its engines get no new requests, and its replicas are placed anew after their hostLostSeconds; check that it is awake and on the network, and that its agent runs";
+      return { type, status: "False", reason: "HostUnreachable", message };
+    }
+    default:
+      return verdict satisfies never;
+  }
+}
+
+export function lostUpdate(verdict: Verdict, reachable: ConditionUpdate): ConditionUpdate {
+  const type = LOST;
+  if (verdict.at !== "lost") return { type, status: "False", reason: reachable.reason, message: "" };
+  const why = verdict.isDeclared ? "an operator declared it lost" : "its agent was silent for too long";
+  const message = `${why}, so its replicas are placed anew; start the agent again, or delete the Host`;
+  return { type, status: "True", reason: "HostLost", message };
+}
+
+/** Stays, as False, once it was ever True. */
+export function flappingUpdate(host: Host, word: FlapWord | undefined): ConditionUpdate | undefined {
+  const type = FLAPPING;
+  if (word === undefined) {
+    if (getCondition(host.status?.conditions, type) === undefined) return undefined;
+    return { type, status: "False", reason: "HostSteady", message: "" };
+  }
+  const often = word.changes === 0 ? "" : ` ${word.changes} times within ten minutes`;
+  const message = `its agent came and went${often}; nothing new is placed here until ${word.untilIso}; find out why it falls silent: sleep, network, power`;
+  return { type, status: "True", reason: "HostFlapping", message };
+}
+
+/** A host in mass expiry or still counting leaves its replicas as they are; a new one takes over what its Host says. */
+export function replicaUpdate(
+  name: string,
+  host: Host | undefined,
+  verdict: Verdict,
+  replica: InferenceReplica,
+): ConditionUpdate | undefined {
+  const type = HOST_REACHABLE;
+  if (host === undefined) {
+    return { type, status: "False", reason: "HostDeleted", message: `host ${name} was deleted` };
+  }
+  switch (verdict.at) {
+    case "reachable":
+      return { type, status: "True", reason: "HostReachable", message: "" };
+    case "unreachable": {
+      const message = `the agent of host ${name} is silent; this replica gets no requests, and is placed anew after ${replica.spec.hostLostSeconds} s of silence`;
+      return { type, status: "False", reason: "HostUnreachable", message };
+    }
+    case "lost":
+      return { type, status: "False", reason: "HostLost", message: `host ${name} is lost` };
+    case "counting":
+      return isNewcomer(host, replica)
+        ? { type, status: "True", reason: "HostReachable", message: "" }
+        : undefined;
+    case "massExpiry":
+    case "neverSeen":
+      return undefined;
+    default:
+      return verdict satisfies never;
+  }
+}
+
+function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
+  return (
+    isConditionTrue(host.status?.conditions, REACHABLE) &&
+    getCondition(status?.conditions, HOST_REACHABLE) === undefined
+  );
+}
+
+/**
+ * The conditions of `types` with the updates, or undefined where they say so already. Of `types` what has no update is
+ * kept, but for those in `ended`, which are taken away.
+ */
+export function withUpdates(
+  conditions: readonly Condition[] | undefined,
+  types: readonly string[],
+  updates: readonly (ConditionUpdate | undefined)[],
+  { nowIso, ended = [] }: { readonly nowIso: string; readonly ended?: readonly string[] },
+): Condition[] | undefined {
+  const before = (conditions ?? []).filter(({ type }) => types.includes(type));
+  let next = before.filter(({ type }) => !ended.includes(type));
+  let differs = next.length !== before.length;
+  for (const update of updates) {
+    if (update === undefined) continue;
+    const now = getCondition(conditions, update.type);
+    const isSame =
+      now?.status === update.status && now.reason === update.reason && now.message === update.message;
+    if (!isSame) differs = true;
+    next = setCondition(next, update, nowIso);
+  }
+  return differs ? next : undefined;
+}

@@ -1,0 +1,43 @@
+/** How far the drain of a host has come, as its condition Drained. Pure. */
+import type { ConditionUpdate } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+
+export const DRAINED = "Drained";
+const NAMED = 3;
+
+/** Why a replica stays for now, by `namespace/name`; absent where its successor is on its way. */
+export type WhyStays = (replica: string) => string | undefined;
+
+/** Undefined where no drain is asked for. Replicas count until their engines are gone. */
+export function drainedUpdate(
+  { spec, metadata }: Host,
+  replicas: readonly InferenceReplica[],
+  whyStays: WhyStays,
+): ConditionUpdate | undefined {
+  if (!spec.drain) return undefined;
+  const type = DRAINED;
+  if (replicas.length === 0) {
+    const message = `no replica is left on ${metadata.name}; uncordon it to use it again`;
+    return { type, status: "True", reason: "HostDrained", message };
+  }
+  const staying = replicas.filter(({ metadata: { deletionTimestamp } }) => deletionTimestamp === undefined);
+  const blocked = staying.flatMap((replica) => {
+    const key = `${replica.metadata.namespace}/${replica.metadata.name}`;
+    const why = whyStays(key);
+    return why === undefined ? [] : [`${key} stays: ${why}`];
+  });
+  const isBlocked = blocked.length === replicas.length;
+  const parts = [
+    `${replicas.length} left on ${metadata.name}`,
+    ...counted(replicas.length - staying.length, "drains and stops", "drain and stop"),
+    ...counted(staying.length - blocked.length, "waits for its successor", "wait for their successors"),
+  ];
+  const more = blocked.length > NAMED ? [`and ${blocked.length - NAMED} more`] : [];
+  const message = [parts.join(", "), ...blocked.sort().slice(0, NAMED), ...more].join("; ");
+  return { type, status: "False", reason: isBlocked ? "DrainBlocked" : "DrainInProgress", message };
+}
+
+function counted(count: number, one: string, several: string): string[] {
+  return count === 0 ? [] : [`${count} ${count === 1 ? one : several}`];
+}

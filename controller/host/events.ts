@@ -1,0 +1,46 @@
+/** What is worth an Event when the conditions of a host change. Pure. */
+import type { Condition } from "../../src/api/conditions.ts";
+import { getCondition } from "../../src/api/conditions.ts";
+import type { ReportedEvent } from "../cache/events.ts";
+import { FLAPPING, LOST, REACHABLE } from "./conditions.ts";
+import { DRAINED } from "./drain.ts";
+
+/** One event for each condition whose status or reason is another now. */
+export function hostEvents(
+  before: readonly Condition[] | undefined,
+  after: readonly Condition[],
+): ReportedEvent[] {
+  const events: ReportedEvent[] = [];
+  for (const type of [REACHABLE, LOST, FLAPPING, DRAINED]) {
+    const [was, is] = [getCondition(before, type), getCondition(after, type)];
+    if (is === undefined || (was?.status === is.status && was.reason === is.reason)) continue;
+    const event = eventOf(was, is);
+    if (event !== undefined) events.push(event);
+  }
+  return events;
+}
+
+function eventOf(
+  was: Condition | undefined,
+  { type, status, reason, message: note }: Condition,
+): ReportedEvent | undefined {
+  switch (type) {
+    case REACHABLE: {
+      const action = "Judge";
+      if (status === "True" && was?.status === "False") {
+        const text =
+          "its agent renews its Lease again; engines that were replaced meanwhile are stopped by it";
+        return { type: "Normal", reason: "HostReturned", action, note: text };
+      }
+      return { type: status === "True" ? "Normal" : "Warning", reason, action, note };
+    }
+    case LOST:
+      return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;
+    case FLAPPING:
+      return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;
+    case DRAINED:
+      return { type: reason === "DrainBlocked" ? "Warning" : "Normal", reason, action: "Drain", note };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import {
+  type HealthBook,
+  LOADING_DEADLINE_MS,
+  PROGRESS_DEADLINE_MS,
+  readHealth,
+  SETTLE_MS,
+} from "./health.ts";
+
+const EMPTY: HealthBook = new Map();
+
+function replica(status: object, isReachable = true): InferenceReplica {
+  const conditions = [{ type: "HostReachable", status: isReachable ? "True" : "False" }];
+  return {
+    metadata: { name: "chat-0-aa", uid: "u1" },
+    spec: { template: { hostName: "mac-1" } },
+    status: { ...status, conditions },
+  } as unknown as InferenceReplica;
+}
+
+/** What is said of a replica whose status was so at these times. */
+function told(...seen: readonly (readonly [number, object])[]) {
+  let book = EMPTY;
+  let reading = readHealth(book, [], 0);
+  for (const [now, status] of seen) {
+    reading = readHealth(book, [replica(status)], now);
+    book = reading.book;
+  }
+  const { failing, unsettled, recheckAfterMs } = reading;
+  return { failing: failing.get("chat-0-aa"), isUnsettled: unsettled.has("chat-0-aa"), recheckAfterMs };
+}
+
+describe("a replica fails", () => {
+  test("at once where its agent says so", () => {
+    expect(told([0, { phase: "Failed", reason: "EngineBadModel", message: "no tensors" }]).failing).toBe(
+      "chat-0-aa on mac-1 is Failed (EngineBadModel: no tensors)",
+    );
+  });
+
+  test("after the second crash, and until it is Ready", () => {
+    const first = { phase: "Backoff", reason: "EngineCrashed", restarts: 1 };
+    const second = { ...first, restarts: 2 };
+    expect(told([0, first]).failing).toBeUndefined();
+    expect(told([0, second]).failing).toBe("chat-0-aa on mac-1 has ended 2 times (EngineCrashed)");
+    const restarting = { phase: "Starting", restarts: 2 };
+    expect(told([0, second], [1, restarting]).failing).toContain("has ended 2 times");
+    const up = { phase: "Ready", restarts: 2, readyAt: "t" };
+    expect(told([0, second], [1, restarting], [2, up]).failing).toBeUndefined();
+  });
+
+  test("without any progress for ten minutes", () => {
+    const stuck = { phase: "Waiting", reason: "PortsExhausted" };
+    expect(told([0, stuck], [PROGRESS_DEADLINE_MS - 1, stuck])).toMatchObject({
+      failing: undefined,
+      recheckAfterMs: 1,
+    });
+    expect(told([0, stuck], [PROGRESS_DEADLINE_MS, stuck]).failing).toBe(
+      "chat-0-aa on mac-1 has been Waiting for 10 min without progress (PortsExhausted)",
+    );
+  });
+
+  test("without a word of its agent for ten minutes", () => {
+    expect(told([0, {}], [PROGRESS_DEADLINE_MS, {}]).failing).toContain(
+      "has been without a status for 10 min",
+    );
+  });
+
+  test.each(["Fetching", "Starting"])(
+    "while %s only after an hour, counted from the last progress",
+    (phase) => {
+      const at = (bytes: number) => ({ phase, progress: { bytes } });
+      const half = LOADING_DEADLINE_MS / 2;
+      expect(told([0, at(1)], [half, at(2)], [LOADING_DEADLINE_MS, at(2)]).failing).toBeUndefined();
+      expect(told([0, at(1)], [LOADING_DEADLINE_MS, at(1)]).failing).toContain(`${phase} for 60 min`);
+    },
+  );
+
+  test("not because its host is silent", () => {
+    const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], 0);
+    const later = readHealth(silent.book, [replica({ phase: "Ready" }, false)], 10 * LOADING_DEADLINE_MS);
+    expect([...later.failing]).toEqual([]);
+    expect(later.recheckAfterMs).toBeUndefined();
+  });
+});
+
+test("one that crashed twice is trusted after a minute of Ready", () => {
+  const up = { phase: "Ready", restarts: 2, readyAt: "t" };
+  expect(told([0, up])).toEqual({ failing: undefined, isUnsettled: true, recheckAfterMs: SETTLE_MS });
+  expect(told([0, up], [SETTLE_MS, up])).toMatchObject({ isUnsettled: false, recheckAfterMs: undefined });
+  const again = { ...up, readyAt: "later", restarts: 3 };
+  expect(told([0, up], [SETTLE_MS, again]).isUnsettled).toBe(true);
+});
+
+test("what is gone is forgotten", () => {
+  const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], 0);
+  expect(readHealth(book, [], 1).book.size).toBe(0);
+});

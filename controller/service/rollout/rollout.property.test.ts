@@ -1,0 +1,153 @@
+/** Rollouts of simulated services: whatever is changed, and in whatever order replicas get on. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Pass, type Settings, World } from "./testing/world.ts";
+
+const settings = fc
+  .record({
+    maxSurge: fc.integer({ min: 0, max: 2 }),
+    maxUnavailable: fc.integer({ min: 0, max: 2 }),
+    rooms: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 }),
+  })
+  .filter(({ maxSurge, maxUnavailable }) => maxSurge > 0 || maxUnavailable > 0);
+
+type Event =
+  | { readonly do: "roll"; readonly to: string }
+  | { readonly do: "scale"; readonly want: number }
+  | { readonly do: "drain"; readonly host: number }
+  | { readonly do: "undrain"; readonly host: number }
+  | { readonly do: "progress"; readonly dice: number };
+
+const event: fc.Arbitrary<Event> = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ do: fc.constant("progress" as const), dice: fc.nat(50) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant("roll" as const),
+      to: fc.constantFrom("good-0", "good-1", "good-2", "bad-1", "bad-2"),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("scale" as const), want: fc.integer({ min: 0, max: 5 }) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.oneof(
+      fc.record({ do: fc.constant("drain" as const), host: fc.integer({ min: 0, max: 3 }) }),
+      fc.record({ do: fc.constant("undrain" as const), host: fc.integer({ min: 0, max: 3 }) }),
+    ),
+  },
+);
+
+function happen(world: World, one: Event): void {
+  if (one.do === "roll") world.revision = one.to;
+  else if (one.do === "scale") world.want = one.want;
+  else if (one.do === "drain") world.draining.add(`mac-${one.host}`);
+  else if (one.do === "undrain") world.draining.delete(`mac-${one.host}`);
+  else world.progress(one.dice);
+}
+
+/** A pass takes no more away than is allowed, and makes no more. */
+function checkPass(world: World, { maxSurge, maxUnavailable }: Settings, pass: Pass): void {
+  const { want } = world;
+  expect(pass.readyAfter).toBeGreaterThanOrEqual(Math.min(pass.readyBefore, want - maxUnavailable));
+  const mostForDrain = world.draining.size > 0 ? Math.max(1, maxSurge) : maxSurge;
+  expect(pass.liveAfter).toBeLessThanOrEqual(Math.max(pass.liveBefore, want + mostForDrain));
+}
+
+/** Until nothing moves any more. */
+function settle(world: World, limits: Settings, dice: readonly number[] = [0]): void {
+  for (let round = 0; round < 400; round += 1) {
+    const pass = world.pass();
+    checkPass(world, limits, pass);
+    const hasMoved = world.progress(dice[round % dice.length] ?? 0);
+    if (!hasMoved && pass.plan.removals.length === 0 && pass.liveAfter === pass.liveBefore) return;
+  }
+  throw new Error("nothing settles");
+}
+
+function isComplete(world: World): boolean {
+  const live = world.live();
+  return (
+    live.length === world.want &&
+    live.every(({ state, revision }) => state === "ready" && revision === world.revision) &&
+    world.readySlots() === world.want
+  );
+}
+
+const events = fc.array(event, { maxLength: 60 });
+const dice = fc.array(fc.nat(50), { minLength: 1, maxLength: 12 });
+
+test("whatever happens, a pass keeps to maxUnavailable and maxSurge, and in the end nothing moves", () => {
+  fc.assert(
+    fc.property(settings, events, dice, (limits, all, order) => {
+      const world = new World(limits);
+      for (const one of all) {
+        happen(world, one);
+        checkPass(world, limits, world.pass());
+      }
+      settle(world, limits, order);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("with room, every service comes to the newest revision that works, however it got where it is", () => {
+  fc.assert(
+    fc.property(settings, events, dice, fc.integer({ min: 1, max: 5 }), (limits, all, order, want) => {
+      const roomy = { ...limits, rooms: [20, 20, 20] };
+      const world = new World(roomy);
+      for (const one of all) {
+        happen(world, one);
+        checkPass(world, roomy, world.pass());
+      }
+      happen(world, { do: "undrain", host: 0 });
+      world.want = want;
+      world.revision = "good-9";
+      settle(world, roomy, order);
+      expect(isComplete(world)).toBe(true);
+      for (const { host } of world.live()) expect([...world.draining]).not.toContain(host);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test("without room for one more, maxUnavailable is enough to come to the new revision", () => {
+  const full = fc.record({ maxSurge: fc.integer({ min: 0, max: 2 }), maxUnavailable: fc.constantFrom(1, 2) });
+  fc.assert(
+    fc.property(full, dice, fc.integer({ min: 1, max: 4 }), (limits, order, want) => {
+      const tight = { ...limits, rooms: Array.from({ length: want }, () => 1) };
+      const world = new World(tight);
+      world.want = want;
+      settle(world, tight, order);
+      world.revision = "good-1";
+      settle(world, tight, order);
+      expect(isComplete(world)).toBe(true);
+    }),
+  );
+});
+
+test("while a new revision fails the old one goes on serving, and a correction or a way back ends it", () => {
+  const wayOut = fc.constantFrom("good-0", "good-1");
+  fc.assert(
+    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), wayOut, (limits, order, want, next) => {
+      const roomy = { ...limits, rooms: [20, 20] };
+      const world = new World(roomy);
+      world.want = want;
+      settle(world, roomy, order);
+      world.revision = "bad-1";
+      settle(world, roomy, order);
+      const lost = roomy.maxSurge > 0 ? 0 : roomy.maxUnavailable;
+      expect(world.readySlots()).toBeGreaterThanOrEqual(want - lost);
+      expect(world.pass().plan.state.stoppedBy).toBe("fails");
+      // Scaled up meanwhile: with the revision that works.
+      world.want = want + 1;
+      settle(world, roomy, order);
+      expect(world.readySlots()).toBeGreaterThanOrEqual(want + 1 - lost);
+      world.revision = next;
+      settle(world, roomy, order);
+      expect(isComplete(world)).toBe(true);
+    }),
+  );
+});

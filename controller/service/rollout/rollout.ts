@@ -1,0 +1,129 @@
+/**
+ * The planner of rollouts: what wants a host, and what has to go. Pure; placement lies between `planRollout` and
+ * `planSacrifices`. A slot that answers goes on answering, but for what maxUnavailable allows.
+ */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { isLeaving, isReady, ordinalOf, revisionOfReplica, slotsOf } from "./slots.ts";
+import { superseded } from "./superseded.ts";
+import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
+
+/** Before placement: removals that need no placement, and the slots that want a host. */
+export function planRollout(input: RolloutInput): RolloutPlan {
+  const removals: Removal[] = beyond(input).map((replica) => ({
+    replica,
+    because: `scaled down to ${input.want}`,
+  }));
+  const { revision } = input;
+  if (revision === undefined) return { wanted: [], removals, slots: [], state: NOTHING };
+  const state = rolloutState(input, revision);
+  const isStopped = state.stoppedBy !== undefined;
+  const slots: Slot[] = [];
+  for (const slot of slotsOf(input, revision, isStopped)) {
+    const gone = superseded(slot, input);
+    removals.push(...gone);
+    slots.push(without(slot, gone));
+  }
+  const changing = slots.filter(({ target, current, old }) => {
+    const isNext = target === revision && current.length === 0 && old.length > 0;
+    return !(isStopped && isNext);
+  });
+  return { wanted: wantedOf(changing, surplusOf(slots), input), removals, slots, state };
+}
+
+/** Would the slot's new replica find a host once these were gone? */
+export type Fits = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
+
+/**
+ * After placement: where the new revision has no room beside the old one, the old one goes first, as far as
+ * maxUnavailable allows, and only where that makes the room. Takes the ordinals that found no host.
+ */
+export function planSacrifices(
+  { maxSurge, maxUnavailable }: RolloutInput,
+  { slots, state }: RolloutPlan,
+  unplaced: ReadonlySet<number>,
+  fits: Fits,
+): Removal[] {
+  if (state.stoppedBy !== undefined) return [];
+  const hasNoSurge = surplusOf(slots) >= maxSurge;
+  let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isReady)).length;
+  const removals: Removal[] = [];
+  for (const { ordinal, target, current, old } of slots) {
+    const serves = old.some(isReady);
+    const isStuck = unplaced.has(ordinal) || maxSurge === 0 || (hasNoSurge && !serves);
+    if (current.length > 0 || old.length === 0 || !isStuck) continue;
+    if (serves && unavailable >= maxUnavailable) continue;
+    if (!fits(ordinal, old)) continue;
+    if (serves) unavailable += 1;
+    const because = `it makes room for revision ${target}`;
+    removals.push(...old.map((replica) => ({ replica, because })));
+  }
+  return removals;
+}
+
+const NOTHING: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
+
+function rolloutState(input: RolloutInput, revision: string): RolloutState {
+  const wanted = input.replicas.filter((one) => !isLeaving(one) && ordinalOf(one) < input.want);
+  const fresh = wanted.filter((one) => revisionOfReplica(one) === revision);
+  const old = wanted.filter((one) => revisionOfReplica(one) !== revision);
+  const state: RolloutState = {
+    updated: new Set(fresh.map(ordinalOf)).size,
+    updatedReady: new Set(fresh.filter(isReady).map(ordinalOf)).size,
+    old: old.length,
+    oldReady: old.filter(isReady).length,
+  };
+  const isChange = old.length > 0 || (input.fallback !== undefined && input.fallback !== revision);
+  const stoppedBy = fresh
+    .map(({ metadata }) => input.failing.get(metadata.name))
+    .find((why) => why !== undefined);
+  return isChange && stoppedBy !== undefined ? { ...state, stoppedBy } : state;
+}
+
+/** Highest ordinals first. */
+function beyond({ want, replicas }: RolloutInput): InferenceReplica[] {
+  return replicas
+    .filter((replica) => !isLeaving(replica) && ordinalOf(replica) >= want)
+    .sort((a, b) => ordinalOf(b) - ordinalOf(a));
+}
+
+function without(slot: Slot, gone: readonly Removal[]): Slot {
+  const names = new Set(gone.map(({ replica }) => replica.metadata.name));
+  const stays = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
+  return { ...slot, current: slot.current.filter(stays), old: slot.old.filter(stays) };
+}
+
+/** Replicas beyond one for each slot. */
+function surplusOf(slots: readonly Slot[]): number {
+  return slots.reduce((sum, { current, old }) => sum + Math.max(0, current.length + old.length - 1), 0);
+}
+
+function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInput): Wanted[] {
+  const wanted: Wanted[] = [];
+  let surplus = surplusNow;
+  for (const slot of slots) {
+    const why = wantOf(slot, input);
+    if (why === undefined) continue;
+    const { ordinal, target: revision } = slot;
+    const isExtra = slot.current.length + slot.old.length > 0;
+    if (isExtra && surplus >= surgeFor(why, input)) continue;
+    if (isExtra && why !== "replace") surplus += 1;
+    wanted.push({ ordinal, revision, why });
+  }
+  return wanted;
+}
+
+/** A drain needs one more than maxSurge 0 gives; what its host cannot run takes no room there. */
+function surgeFor(why: WantReason, { maxSurge }: RolloutInput): number {
+  if (why === "replace") return Number.POSITIVE_INFINITY;
+  return why === "move" ? Math.max(1, maxSurge) : maxSurge;
+}
+
+function wantOf({ current, old }: Slot, { displaced, draining }: RolloutInput): WantReason | undefined {
+  const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
+  if (current.length > 0) {
+    if (current.some((one) => !(isMoving(one) || displaced.has(one.metadata.name)))) return undefined;
+    return current.some(isMoving) ? "move" : "replace";
+  }
+  if (!old.some(isReady)) return "fill";
+  return old.some((one) => isReady(one) && isMoving(one)) ? "move" : "surge";
+}

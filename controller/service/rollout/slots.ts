@@ -1,0 +1,57 @@
+/** The slots of a service: which replica holds which, and of which revision it ought to be. Pure. */
+import { isConditionTrue } from "../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { RolloutInput, Slot } from "./types.ts";
+
+/** Does it serve: Ready by its agent's word, and the agent is alive. */
+export function isReady({ metadata, status }: InferenceReplica): boolean {
+  return (
+    metadata.deletionTimestamp === undefined &&
+    status?.phase === "Ready" &&
+    isConditionTrue(status.conditions, "HostReachable")
+  );
+}
+
+/** The slot that a replica's name says: `<service>-<ordinal>-<hash>`. */
+export function ordinalOf({ metadata }: InferenceReplica): number {
+  const match = /-(\d+)-[0-9a-z]+$/.exec(metadata.name);
+  return match?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(match[1]);
+}
+
+export function isLeaving({ metadata }: InferenceReplica): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+export function revisionOfReplica({ spec }: InferenceReplica): string {
+  return spec.template.revision;
+}
+
+/** In the order in which they are changed: hosts that are being drained first, then host by host, then by ordinal. */
+export function slotsOf(input: RolloutInput, revision: string, isStopped: boolean): Slot[] {
+  const slots = Array.from({ length: input.want }, (_, ordinal): Slot => {
+    const here = input.replicas.filter((replica) => !isLeaving(replica) && ordinalOf(replica) === ordinal);
+    const target = isStopped ? targetWhileStopped(here, input, revision) : revision;
+    const isCurrent = (replica: InferenceReplica) => revisionOfReplica(replica) === target;
+    return { ordinal, target, current: here.filter(isCurrent), old: here.filter((one) => !isCurrent(one)) };
+  });
+  return slots
+    .map((slot) => ({ slot, place: placeOf(slot, input) }))
+    .sort((a, b) => (a.place < b.place ? -1 : a.place > b.place ? 1 : a.slot.ordinal - b.slot.ordinal))
+    .map(({ slot }) => slot);
+}
+
+/** Where the new revision has not come yet, the old one is kept up: also on another host, and in an empty slot. */
+function targetWhileStopped(
+  here: readonly InferenceReplica[],
+  { fallback, known }: RolloutInput,
+  revision: string,
+): string {
+  if (here.some((replica) => revisionOfReplica(replica) === revision)) return revision;
+  const held = (here.find(isReady) ?? here[0])?.spec.template.revision ?? fallback;
+  return held !== undefined && known.has(held) ? held : revision;
+}
+
+function placeOf({ current, old }: Slot, { draining }: RolloutInput): string {
+  const host = (old.find(isReady) ?? old[0] ?? current[0])?.spec.template.hostName ?? "";
+  return `${draining.has(host) ? 0 : 1} ${host}`;
+}

@@ -1,0 +1,70 @@
+/** What the planner of rollouts reads, and what it answers. */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+
+export interface RolloutInput {
+  /** Replicas wanted; 0 for a suspended service. */
+  readonly want: number;
+  /** Absent when the service cannot be resolved: what runs stays, nothing is made. */
+  readonly revision?: string | undefined;
+  readonly replicas: readonly InferenceReplica[];
+  readonly maxSurge: number;
+  readonly maxUnavailable: number;
+  /** Names of replicas that may be replaced elsewhere: evicted, or refused by their host for too long. */
+  readonly displaced: ReadonlySet<string>;
+  /** Hosts whose replicas are to leave. */
+  readonly draining: ReadonlySet<string>;
+  /** Replicas that do not become Ready, by name, with why. */
+  readonly failing: ReadonlyMap<string, string>;
+  /** Names of replicas that crashed before and are Ready for too short a time to be trusted. */
+  readonly unsettled: ReadonlySet<string>;
+  /** The revision that served before this one. */
+  readonly fallback?: string | undefined;
+  /** Revisions whose template is known, so that a replica of them can be made. */
+  readonly known: ReadonlySet<string>;
+}
+
+/**
+ * fill: nothing serves the slot. surge: an old revision still serves it. move: its host is being drained.
+ * replace: its host cannot run it.
+ */
+export type WantReason = "fill" | "surge" | "move" | "replace";
+
+export interface Wanted {
+  readonly ordinal: number;
+  readonly revision: string;
+  readonly why: WantReason;
+}
+
+export interface Removal {
+  readonly replica: InferenceReplica;
+  readonly because: string;
+}
+
+export interface Slot {
+  readonly ordinal: number;
+  /** What the slot is brought to: the new revision, or, while that fails, what it had. */
+  readonly target: string;
+  /** Live replicas of the target, and of anything else. */
+  readonly current: readonly InferenceReplica[];
+  readonly old: readonly InferenceReplica[];
+}
+
+/** How far the newest revision has come. */
+export interface RolloutState {
+  /** Slots that hold a replica of it, and those of them that serve. */
+  readonly updated: number;
+  readonly updatedReady: number;
+  /** Replicas of other revisions, and those of them that serve. */
+  readonly old: number;
+  readonly oldReady: number;
+  /** Why it goes no further, where it does not. */
+  readonly stoppedBy?: string;
+}
+
+export interface RolloutPlan {
+  readonly wanted: readonly Wanted[];
+  readonly removals: readonly Removal[];
+  /** As they are after these removals, in the order in which they are changed. */
+  readonly slots: readonly Slot[];
+  readonly state: RolloutState;
+}

@@ -1,0 +1,56 @@
+/** How far a change of revision has come, in words. Pure. */
+import type { StatusFacts } from "./facts.ts";
+
+export interface Progress {
+  readonly at: "none" | "complete" | "rolling" | "stopped";
+  /** The revision that serves; the one before, while another is rolled out. */
+  readonly current?: string | undefined;
+  readonly message: string;
+}
+
+export function progressOf(facts: StatusFacts): Progress {
+  const { draft, want } = facts;
+  const { revision } = draft.input;
+  const before = draft.observed.service.status?.currentRevision;
+  if (revision === undefined || want === 0) return { at: "none", current: before, message: "" };
+  const { updatedReady, old, oldReady, stoppedBy } = draft.rollout.state;
+  const count = `${updatedReady} of ${want} updated`;
+  if (updatedReady === want && old === 0) return { at: "complete", current: revision, message: count };
+  const current = before ?? servingRevision(facts);
+  if (before === revision && old === 0) return { at: "none", current, message: count };
+  const counts = oldReady === 0 ? count : `${count}, ${oldReady} old serving`;
+  const failing = stoppedBy ?? failingOne(facts, revision);
+  if (failing !== undefined) {
+    const remedy = "correct the spec, or go back with: metalbridge rollout undo";
+    return { at: "stopped", current, message: `${counts}; ${failing}; ${remedy}` };
+  }
+  return { at: "rolling", current, message: [counts, ...waitsFor(facts, revision)].join("; ") };
+}
+
+/** Where a first revision fails there is nothing to go back to, and nothing more to wait for either. */
+function failingOne({ draft, live }: StatusFacts, revision: string): string | undefined {
+  return live
+    .filter(({ spec }) => spec.template.revision === revision)
+    .map(({ metadata }) => draft.findings.failing.get(metadata.name))
+    .find((why) => why !== undefined);
+}
+
+function servingRevision({ ready, draft }: StatusFacts): string | undefined {
+  return ready.find(({ spec }) => spec.template.revision !== draft.input.revision)?.spec.template.revision;
+}
+
+function waitsFor({ draft, unplaced, ending, live, ready }: StatusFacts, revision: string): string[] {
+  const [gone] = ending;
+  if (gone !== undefined) {
+    return [`${gone.metadata.name} on ${gone.spec.template.hostName} drains to make room`];
+  }
+  const [first] = unplaced;
+  if (first !== undefined) {
+    const hint =
+      draft.input.maxUnavailable === 0 ? "; rollout.maxUnavailable 0 keeps the old one until it does" : "";
+    return [`slot ${first.ordinal} finds no host: ${first.message}${hint}`];
+  }
+  const next = live.find((one) => one.spec.template.revision === revision && !ready.includes(one));
+  if (next === undefined) return [];
+  return [`${next.metadata.name} on ${next.spec.template.hostName} is ${next.status?.phase ?? "Pending"}`];
+}
