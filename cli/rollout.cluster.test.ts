@@ -73,11 +73,8 @@ test("a rollout that stops ends with 1 and the way back", async () => {
   const args = ["rollout", "status", "chat", "-n", desk.namespace];
   await using rollout = startProgram(args, desk);
   await rollout.until(/waiting/);
-  await tell(desk, "chat", { ...COMPLETE, updatedReplicas: 0 }, [
-    "False",
-    "RolloutStopped",
-    "chat-0-x is Failed: EngineBadModel",
-  ]);
+  const rolling = { ...COMPLETE, currentRevision: "hash1", updatedReplicas: 0 };
+  await tell(desk, "chat", rolling, ["False", "RolloutStopped", "chat-0-x is Failed: EngineBadModel"]);
   const stopped = {
     code: 1,
     stderr: expect.stringMatching(
@@ -96,6 +93,19 @@ test("a rollout that stops ends with 1 and the way back", async () => {
     reason: "RolloutStopped",
     readyReplicas: 1,
   });
+});
+
+test("a first revision that fails has no way back", async () => {
+  await using desk = await openDesk();
+  await desk.service("chat");
+  await tell(desk, "chat", { ...COMPLETE, readyReplicas: 0 }, [
+    "False",
+    "RolloutStopped",
+    "0 of 1 updated; chat-0-x is Failed",
+  ]);
+  const { code, stderr } = await runProgram(["rollout", "status", "chat", "-n", desk.namespace], desk);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^RolloutStopped: .*chat-0-x is Failed\n.*\n +metalbridge describe chat -n/);
 });
 
 test("a service that will not work as it is has its own code", async () => {

@@ -89,6 +89,12 @@ describe("progress of a rollout", () => {
       /rolled out/,
     ],
     [
+      "is done while a replica moves from host to host",
+      { status: { ...complete, replicas: 4 }, progressing: ["False", "RolloutComplete", "3 of 3 updated"] },
+      "done",
+      /rolled out/,
+    ],
+    [
       "stops with the new revision",
       {
         status: { ...complete, updatedReplicas: 1 },

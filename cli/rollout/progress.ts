@@ -10,8 +10,9 @@ export interface Progress {
   readonly message: string;
 }
 
-/** The controller's word for a new revision that fails while the old one goes on serving. */
+/** The controller's words for a new revision that fails while the old one goes on serving, and for one that all have. */
 const STOPPED = "RolloutStopped";
+const COMPLETE = "RolloutComplete";
 
 /** Counts decide, because the condition may be older than the last change; the condition tells the story. */
 export function progressOf(service: InferenceService): Progress {
@@ -46,7 +47,8 @@ function missing(
   if (wanted === 0) return replicas === 0 ? undefined : moving(`${replicas} replicas are still leaving`);
   if (updatedReplicas < wanted)
     return moving(`${updatedReplicas} of ${wanted} replicas are of the new revision`);
-  if (replicas > updatedReplicas)
+  // Two replicas of one slot and one revision are a move from host to host, and no part of the rollout.
+  if (replicas > updatedReplicas && progressing?.reason !== COMPLETE)
     return moving(`${replicas - updatedReplicas} old replicas have not left yet`);
   if (readyReplicas < wanted) return moving(`${readyReplicas} of ${wanted} replicas answer`);
   return progressing?.status === "True" ? moving("the controller is not done yet") : undefined;

@@ -90,17 +90,25 @@ function late(name: string, namespace: string, timeoutMs: number, last: string):
 }
 
 /** The service's own code where the catalogue has it, with its remedy. */
-function stopped({ metadata }: InferenceService, { reason, message }: Progress): MetalbridgeError {
+function stopped({ metadata, status }: InferenceService, { reason, message }: Progress): MetalbridgeError {
   const { name, namespace } = metadata;
   const sentence = `the rollout of service ${name} has stopped: ${message}`;
-  if (reason === "RolloutStopped") {
-    return new MetalbridgeError("RolloutStopped", sentence, {
-      summary: "the old revision goes on serving; correct the service, or go back",
-      command: `metalbridge rollout undo ${name} -n ${namespace}`,
-    });
+  if (reason !== "RolloutStopped") {
+    const code = reason !== undefined && reason in errorCatalogue ? (reason as ErrorCode) : "RolloutStopped";
+    return new MetalbridgeError(code, sentence);
   }
-  const code = reason !== undefined && reason in errorCatalogue ? (reason as ErrorCode) : "RolloutStopped";
-  return new MetalbridgeError(code, sentence);
+  const { currentRevision, updateRevision } = status ?? {};
+  const isOldServing = currentRevision !== undefined && currentRevision !== updateRevision;
+  const remedy = isOldServing
+    ? {
+        summary: "the old revision goes on serving; correct the service, or go back",
+        command: `metalbridge rollout undo ${name} -n ${namespace}`,
+      }
+    : {
+        summary: "see why, and correct the service",
+        command: `metalbridge describe ${name} -n ${namespace}`,
+      };
+  return new MetalbridgeError("RolloutStopped", sentence, remedy);
 }
 
 function jsonOf({ metadata, status }: InferenceService, progress: Progress): object {
