@@ -5,7 +5,7 @@ import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
-import { measureIdle } from "./scenarios/idle.ts";
+import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
 import { measureStarts } from "./scenarios/start.ts";
@@ -38,5 +38,6 @@ async function measureEngines({ engines, idleMinutes }: BenchOptions): Promise<r
   const adoption = await measureAdoption(bed);
   const adopted = await measureWithdrawals(bed, "adopted engine killed → slice withdrawn");
   const idle = await measureIdle(bed, idleMinutes);
-  return [...starts, own, adoption, adopted, ...idle];
+  const mac = await measureIdleAsMac(bed, idleMinutes);
+  return [...starts, own, adoption, adopted, ...idle, ...mac];
 }

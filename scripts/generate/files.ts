@@ -6,6 +6,7 @@ import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { dashboardFiles } from "./dashboards/files.ts";
 import { renderErrors } from "./errors.ts";
+import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
 import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
@@ -32,6 +33,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/configuration.md", renderConfiguration());
   files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
   files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
+  files.set("docs/memory.md", renewPart("docs/memory.md", "governor", governorLines()));
   const metrics = {
     "metrics of the agent": agentMetricLines(),
     "metrics of the controller": controllerMetricLines(),

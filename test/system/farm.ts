@@ -29,8 +29,8 @@ export interface Farm extends AsyncDisposable {
   readonly kubectl: Kubectl;
   readonly controller: () => Part;
   readonly agent: () => Part;
-  /** Another agent on the same state folder, after the first was killed. */
-  readonly restartAgent: (extraArgs?: readonly string[]) => Part;
+  /** Another agent on the same state folder, after the first was killed; `launcher` as in `startPart`. */
+  readonly restartAgent: (extraArgs?: readonly string[], launcher?: readonly string[]) => Part;
   readonly restartController: () => Part;
 }
 
@@ -43,7 +43,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   const shared = ["--kubeconfig", options.kubeconfig];
   const llamaServer = findLlamaServer(readPartsConfig());
   const engine = llamaServer === undefined ? [] : ["--llama-server", llamaServer];
-  const startAgent = (extra: readonly string[] = []) =>
+  const startAgent = (extra: readonly string[] = [], launcher?: readonly string[]) =>
     startPart(
       [
         "agent",
@@ -57,6 +57,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
       ],
       path.join(dir, "agent.log"),
       options.program,
+      launcher,
     );
   const startController = () =>
     startPart(
@@ -75,8 +76,8 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
     kubectl: kubectlFor(options.kubeconfig),
     controller: () => controller,
     agent: () => agent,
-    restartAgent: (extra) => {
-      agent = startAgent(extra);
+    restartAgent: (extra, launcher) => {
+      agent = startAgent(extra, launcher);
       return agent;
     },
     restartController: () => {

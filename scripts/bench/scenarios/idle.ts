@@ -1,6 +1,7 @@
 /** What an agent costs when nothing happens: CPU, memory, requests to the API server. */
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
+import { M4_MAX, startReplay } from "../../../test/macos/replay.ts";
 import type { Bed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 
@@ -47,10 +48,58 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
   ];
 }
 
+const MAC_MINUTES = 5;
+const SETTLE_MS = 20_000;
+
+/**
+ * The same agent as it works on a Mac: every reading is a child of its own. The tools are recordings played by shell
+ * scripts, so their own time is told apart and held to nothing.
+ */
+export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
+  await using mac = await startReplay(M4_MAX);
+  await bed.farm.agent().kill("SIGKILL");
+  const { pid } = bed.farm.restartAgent(
+    ["--platform", "darwin"],
+    ["env", `PATH=${mac.path}`, process.execPath],
+  );
+  await pause(SETTLE_MS);
+  const before = { cpu: cpuSeconds(pid), children: childSeconds(pid), at: performance.now() };
+  const forMinutes = Math.min(MAC_MINUTES, minutes);
+  await pause(forMinutes * 60_000);
+  const seconds = (performance.now() - before.at) / 1_000;
+  const share = (spent: number) => (spent / seconds) * 100;
+  const name = `idle agent as on a Mac, ${bed.replicas.list().length} engines, ${forMinutes} min`;
+  return [
+    {
+      name: `${name}: CPU of one core`,
+      unit: "%",
+      samples: [share(cpuSeconds(pid) - before.cpu)],
+      targets: [{ statistic: "max", limit: 0.3 }],
+    },
+    {
+      name: `${name}: CPU of the tools it asks`,
+      unit: "%",
+      samples: [share(childSeconds(pid) - before.children)],
+      targets: [],
+    },
+  ];
+}
+
 function cpuSeconds(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const fields = statFields(pid);
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+/** Of children that have ended. */
+function childSeconds(pid: number): number {
+  const fields = statFields(pid);
+  return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND;
+}
+
+/** From the state on: what stands after the program's name. */
+function statFields(pid: number): readonly string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
 function kib(status: string, key: string): number {

@@ -1,7 +1,7 @@
 /** A simulated host for the governor's tests: foreign memory by a curve, engines that take time to end and to start. */
 import { calm, govern } from "../govern.ts";
 import { defaultLimits, type GovernorLimits } from "../limits.ts";
-import type { Engine, GovernorPlan, GovernorState, PressureReading, Standing } from "../types.ts";
+import type { Engine, GovernorPlan, GovernorState, Level, PressureReading, Standing } from "../types.ts";
 
 const GIB = 2 ** 30;
 const STEP_MS = 1_000;
@@ -34,11 +34,12 @@ interface Body {
   evictedAt: number[];
 }
 
-/** Runs the machine under the governor for so many seconds and tells what happened. */
+/** Runs the machine under the governor for so many seconds and tells what happened; `onSecond` sees each second of it. */
 export function run(
   machine: Machine,
   seconds: number,
   limits: GovernorLimits = defaultLimits,
+  onSecond?: (second: { readonly availableShare: number; readonly level: Level }) => void,
 ): readonly MachineEvent[] {
   const events: MachineEvent[] = [];
   const bodies: Body[] = machine.engines.map((engine, age) => {
@@ -49,8 +50,10 @@ export function run(
   for (let now = 0; now <= seconds * STEP_MS; now += STEP_MS) {
     const tell: Tell = (what, which) => events.push({ seconds: now / 1_000, what, which });
     for (const body of bodies) pass(body, now, tell);
-    if (now < readAt) continue;
     const honest = look(machine, bodies, now);
+    const availableShare = (honest.availableBytes ?? 0) / (machine.totalGiB * GIB);
+    onSecond?.({ availableShare, level: state.level });
+    if (now < readAt) continue;
     const reading = machine.lie?.(now / 1_000, honest) ?? honest;
     const engines = bodies.map((body) => seenAs(body, now, limits));
     const plan = govern(state, { now, reading, engines, mayEvict: machine.mayEvict ?? true }, limits);
