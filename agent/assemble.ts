@@ -14,6 +14,7 @@ import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { followAddress } from "./host/follow-address.ts";
+import { createPauseWatch, type Pause } from "./host/pause.ts";
 import { createHostReader } from "./host/reader.ts";
 import { createPressureWatch } from "./pressure/pressure-watch.ts";
 import type { EngineProcesses } from "./process/engine-process.ts";
@@ -174,8 +175,10 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
       runner.enqueueAll();
     },
   });
+  const look = createPauseWatch({ clock, log, onPause: (pause) => wake(parts, pause) });
   followAddress({
     ...{ clock, log, signal },
+    onLook: look,
     askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
     onRouted: (address) => {
       state.routed = address;
@@ -183,6 +186,12 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
     address: () => addressOf(parts.address()),
     onChange: () => runner.enqueueAll(),
   });
+}
+
+/** Engines are asked and the cluster is told at once: in sleep nobody could be. */
+function wake({ runner, state }: Parts, pause: Pause): void {
+  runner.wake(pause);
+  state.session?.wake();
 }
 
 function factsOf(

@@ -35,10 +35,8 @@ export function watchReplicas(options: ReplicaWatchOptions): Reflector<Inference
       if (uidBefore !== undefined && uidBefore !== uid) runner.setDesired(uidBefore, undefined);
       if (replica !== undefined && uid !== undefined) runner.setDesired(uid, replica);
     },
-    onSynced: () => {
-      runner.listed(reflector.list().flatMap(({ metadata }) => metadata.uid ?? []));
-      options.onSynced();
-    },
+    onListed: () => runner.listed(reflector.list().flatMap(({ metadata }) => metadata.uid ?? [])),
+    onSynced: options.onSynced,
     onTrouble: (failure) => options.onTrouble(explainFailure(failure)),
   });
   return reflector;

@@ -36,6 +36,8 @@ export interface Session {
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
   readonly troubles: () => readonly Trouble[];
+  /** After a sleep: what was known may be long out of date, and connections may be dead. */
+  readonly wake: () => void;
 }
 
 export const USER_AGENT = "metalbridge-agent";
@@ -91,6 +93,12 @@ export function startSession(options: SessionOptions): Session {
   });
   return {
     isNameOurs: registration.isNameOurs,
+    wake: () => {
+      connection.dropIdle();
+      registration?.wake();
+      replicas?.relist();
+      endpoints.relist();
+    },
     isSynced: () => watching !== undefined && replicas?.isSynced() === true,
     watchAgeMs: () => ageOf(replicas?.lastSignMs(), clock),
     troubles: () => [

@@ -29,6 +29,7 @@ export interface EndpointsOptions {
 
 export interface SliceEndpoints extends Endpoints {
   readonly isSynced: () => boolean;
+  readonly relist: () => void;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
@@ -64,6 +65,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
 
   return {
     isSynced: reflector.isSynced,
+    relist: reflector.relist,
     state: (replica, wanted) => {
       const slice = slices.get(keyOf(replica));
       if (slice !== undefined) return stateOfSlice(slice, wanted);

@@ -12,6 +12,8 @@ export interface FollowAddressOptions {
   readonly address: () => string | undefined;
   /** It is another one, or gone, or back. */
   readonly onChange: () => void;
+  /** At each look, with the time that should have passed since the last one. */
+  readonly onLook?: (everyMs: number) => void;
 }
 
 /** No event tells of it on every system, and asking costs a few system calls. */
@@ -22,6 +24,7 @@ export function followAddress(options: FollowAddressOptions): void {
   const { clock, log, signal, askRoute, onRouted, address, onChange } = options;
   let known = address();
   const look = async (): Promise<void> => {
+    options.onLook?.(LOOK_MS);
     const routed = await askRoute?.().catch(() => undefined);
     if (signal.aborted) return;
     if (routed !== undefined) onRouted(routed);

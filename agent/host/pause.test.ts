@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
-import { findPause } from "./pause.ts";
+import { expect, test, vi } from "vitest";
+import type { Log } from "../../src/ports.ts";
+import { createPauseWatch, findPause } from "./pause.ts";
 
 const HOUR = 3_600_000;
 const before = { wallMs: 1_000_000_000, monotonicMs: 50_000 };
@@ -26,4 +27,18 @@ test("a sleep shows in the monotonic clock where that runs on, and so does a pro
 test("a wall clock that is set back is nothing, also while the process stood still", () => {
   expect(later(-HOUR, 5_000)).toBeUndefined();
   expect(later(-HOUR, HOUR + 5_000)).toEqual({ pausedMs: HOUR, countedMs: HOUR });
+});
+
+test("each pause is told of once", () => {
+  const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
+  let [wallMs, monotonicMs] = [0, 0];
+  const clock = { nowMs: () => wallMs, monotonicMs: () => monotonicMs, after: () => () => undefined };
+  const onPause = vi.fn();
+  const look = createPauseWatch({ clock, log: quiet, onPause });
+  for (const sleptMs of [0, HOUR, 0, 0, HOUR, 0]) {
+    wallMs += 2_000 + sleptMs;
+    monotonicMs += 2_000;
+    look(2_000);
+  }
+  expect(onPause.mock.calls).toEqual(Array.from({ length: 2 }, () => [{ pausedMs: HOUR, countedMs: 0 }]));
 });

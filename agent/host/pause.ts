@@ -1,4 +1,5 @@
-/** Did the machine sleep, or this process stand still? Told from both clocks at two moments. Pure. */
+/** Did the machine sleep, or this process stand still? Told from both clocks at two moments. */
+import type { Clock, Log } from "../../src/ports.ts";
 
 /** Both clocks, read together. */
 interface Moment {
@@ -26,4 +27,23 @@ export function findPause(before: Moment, now: Moment, expectedMs: number): Paus
   const countedMs = Math.max(0, passedMs - expectedMs);
   if (countedMs < TOLERANCE_MS && uncountedMs < TOLERANCE_MS) return undefined;
   return { pausedMs: countedMs + uncountedMs, countedMs };
+}
+
+/** A function to be called every so often; it tells of each pause once. */
+export function createPauseWatch(ports: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly onPause: (pause: Pause) => void;
+}): (everyMs: number) => void {
+  const { clock, log, onPause } = ports;
+  const read = (): Moment => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() });
+  let last = read();
+  return (everyMs) => {
+    const now = read();
+    const pause = findPause(last, now, everyMs);
+    last = now;
+    if (pause === undefined) return;
+    log.warn({ ...pause }, "the machine slept or the agent stood still; Lease, lists and probes are renewed");
+    onPause(pause);
+  };
 }

@@ -5,8 +5,8 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
-import { keepLease } from "../../src/kube/lease.ts";
-import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
+import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { hostStatusBody, type ObservedHost } from "./host-status.ts";
@@ -37,6 +37,8 @@ export interface Registration {
   readonly troubles: () => readonly Trouble[];
   /** Writes the status soon if it changed. */
   readonly report: () => void;
+  /** After a sleep: renews the Lease, reads the Host anew and writes its status. */
+  readonly wake: () => void;
 }
 
 const OBSERVE_MS = 5_000;
@@ -51,6 +53,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
     isNameOurs: () => registrar.isOurs,
     troubles: () => [...registrar.troubles.values()],
     report: () => registrar.reportIn(SOON_MS),
+    wake: () => registrar.wake(),
   };
 }
 
@@ -66,6 +69,8 @@ class Registrar {
   #isReporting = false;
   #cancelReport: (() => void) | undefined;
   #cancelCreate: (() => void) | undefined;
+  #lease: KeptLease | undefined;
+  #hosts: Reflector<Host> | undefined;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
@@ -74,7 +79,7 @@ class Registrar {
   start(): void {
     const { connection, client, clock, log, signal, hostName, instanceId } = this.#options;
     const shared = { clock, log, signal };
-    startReflector<Host>({
+    this.#hosts = startReflector<Host>({
       ...shared,
       connection,
       kind: HOSTS,
@@ -86,7 +91,7 @@ class Registrar {
       },
       onTrouble: (failure) => this.#trouble("host", explainFailure(failure)),
     });
-    keepLease({
+    this.#lease = keepLease({
       ...shared,
       client,
       name: hostName,
@@ -97,6 +102,12 @@ class Registrar {
       onTrouble: (failure) => this.#trouble("lease", leaseError(failure)),
     });
     signal.addEventListener("abort", () => this.#stop(), { once: true });
+  }
+
+  wake(): void {
+    this.#lease?.renewNow();
+    this.#hosts?.relist();
+    this.reportIn(SOON_MS);
   }
 
   /** Sooner wins over a report that is already planned. */

@@ -1,6 +1,6 @@
 /** From a replica's state and the host to the one value that the planner reads. */
 import { desiredOf } from "../../src/replica/desired.ts";
-import type { Crashes, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
+import type { Crashes, Desired, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
 import { availableFor, pressureOn } from "./pressure.ts";
@@ -10,8 +10,17 @@ import { resolveModel } from "./work/fetch.ts";
 /** What the API server wants of it, as far as this process can know. */
 export function wantedOf(state: ReplicaState, context: RunnerContext): Wanted {
   if (state.isGone) return "absent";
-  if (state.desired !== undefined) return desiredOf(state.desired, context.moment());
+  if (state.desired !== undefined) return keepDeadline(state, desiredOf(state.desired, context.moment()));
   return context.wasListed() ? "absent" : "unknown";
+}
+
+/** A wall clock that is set later moves no deadline: each has its place on the monotonic clock from the first look on. */
+function keepDeadline(state: ReplicaState, desired: Desired): Desired {
+  const text = state.desired?.spec.drain?.deadline;
+  const at = desired.drain?.deadlineAt;
+  if (text === undefined || at === undefined || desired.drain === undefined) return desired;
+  if (state.deadline?.text !== text) state.deadline = { text, at };
+  return { ...desired, drain: { ...desired.drain, deadlineAt: state.deadline.at } };
 }
 
 /** Looks once. Only where nothing runs does it touch the disk; a running engine's facts come from its jobs. */

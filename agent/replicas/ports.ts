@@ -95,6 +95,8 @@ export interface ReplicaRunner {
   readonly enqueueNamed: (key: string) => void;
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;
+  /** After a sleep: every engine is asked at once, and nothing is announced before the next list. */
+  readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
   /** What was counted since the agent's start. */
   readonly counts: () => HostCounts;

@@ -19,7 +19,7 @@ import { availableFor, evict, governed, readmit } from "./pressure.ts";
 import { newerOf } from "./report/newest.ts";
 import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
-import { type ReplicaState, refOf } from "./state.ts";
+import { forgetPause, type ReplicaState, refOf } from "./state.ts";
 
 /** Plans that may follow one another at once, before other keys get their turn. */
 const ROUNDS = 12;
@@ -113,6 +113,12 @@ class Runner implements ReplicaRunner {
 
   enqueueAll(): void {
     for (const uid of this.#context.states.keys()) this.enqueue(uid);
+  }
+
+  wake({ countedMs }: { readonly countedMs: number }): void {
+    this.#wasListed = false;
+    for (const state of this.#context.states.values()) forgetPause(state, countedMs);
+    this.enqueueAll();
   }
 
   snapshot(): ReturnType<ReplicaRunner["snapshot"]> {

@@ -64,6 +64,8 @@ export interface ReplicaState {
   /** The same on this process's clock, taken over once: a wall clock that is set later changes no deadline. */
   record: RunRecord | undefined;
   history: History;
+  /** `spec.drain.deadline` on this process's clock. */
+  deadline?: { readonly text: string; readonly at: number };
   /** `history.backoffUntilMs` on this process's clock. */
   backoffUntil: number | undefined;
   process: EngineProcess | undefined;
@@ -97,6 +99,17 @@ export function freshRun(): RunFacts {
     slice: { wasExposed: false },
     logBytes: 0,
   };
+}
+
+/** Nothing ran for a while, the engine included: old answers are no evidence, and its start has that much more time. */
+export function forgetPause(state: ReplicaState, countedMs: number): void {
+  const { run, record } = state;
+  const { lastProbeAt: _probe, ...health } = run.health;
+  const { lastAt: _work, ...work } = run.work;
+  const { gaugesAt: _gauges, ...kept } = run;
+  state.run = { ...kept, health: { ...health, failuresInARow: 0 }, work, quiet: {} };
+  if (record !== undefined && record.readyAt === undefined)
+    state.record = { ...record, startedAt: record.startedAt + countedMs };
 }
 
 /** The run's record and its times on the monotonic clock; times that have not changed keep their place. */

@@ -73,6 +73,22 @@ describe("the Lease of a host", () => {
     expect(kept.taken).toEqual([]);
   });
 
+  it("is renewed at once when that is asked for, as after a sleep", async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    using opened = await open(cluster.kubeconfig);
+    // After three quick renewals it would wait for an hour.
+    using kept = keep(opened.client, namespace.name, "mac-1_a", {
+      durationSeconds: 7_200,
+      renewMs: 3_600_000,
+    });
+    await vi.waitFor(() => expect(kept.renewals()).toBe(4), within);
+    kept.lease.renewNow();
+    await vi.waitFor(() => expect(kept.renewals()).toBe(5), within);
+    kept.end();
+    kept.lease.renewNow();
+  });
+
   it("held by another live agent is noticed once, left alone, and taken when the other goes quiet", async () => {
     const cluster = sharedCluster();
     await using namespace = await cluster.namespace();

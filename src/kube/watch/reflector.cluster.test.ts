@@ -176,6 +176,41 @@ describe("a reflector through faults", () => {
     connection.close();
   });
 
+  it("lists at once when it is told to, at the end of a dead connection and in the middle of a wait", async () => {
+    await using cluster = await startCluster({ crds: false });
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+    using direct = await opened(cluster);
+    const connection = await connect({ kubeconfigPath: proxy.kubeconfig });
+    let lists = 0;
+    const onListed = () => {
+      lists += 1;
+    };
+    // Nothing but the order ends the silence or the wait in this test's time.
+    const slow: Clock = {
+      ...systemClock,
+      after: (delayMs, fire) => systemClock.after(delayMs * 1_000, fire),
+    };
+    using watched = watchMaps(connection, "default", { clock: slow, onListed });
+    await watched.reflector.whenSynced();
+    proxy.stall(true);
+    await put(direct, "default", "asleep", "1");
+    proxy.stall(false);
+    const before = watched.reflector.interruptions();
+    watched.reflector.relist();
+    await vi.waitFor(() => expect(watched.dataOf("asleep")).toBe("1"), within);
+    expect(lists).toBe(2);
+    expect(watched.reflector.interruptions()).toBeGreaterThan(before);
+
+    proxy.refuse(true);
+    proxy.cut();
+    await vi.waitFor(() => expect(watched.troubles).toHaveLength(1), within);
+    proxy.refuse(false);
+    await put(direct, "default", "asleep", "2");
+    watched.reflector.relist();
+    await vi.waitFor(() => expect(watched.dataOf("asleep")).toBe("2"), within);
+    connection.close();
+  });
+
   it("comes back 1,000 times without growing in sockets, handles or memory", async () => {
     await using cluster = await startCluster({ crds: false });
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);

@@ -19,6 +19,8 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly signal: AbortSignal;
   /** Called for each change, after the copy holds it. `object` is undefined when it is gone, and `before` is then its last state. */
   readonly onChange: (key: string, object: T | undefined, before: T | undefined) => void;
+  /** After each complete list and its changes. */
+  readonly onListed?: () => void;
   /** Once, after the first complete list and its changes. */
   readonly onSynced?: () => void;
   /** For each failed attempt: also while a kind is not installed yet, which is a state to wait in. */
@@ -139,6 +141,7 @@ class ReflectorLoop<T extends KubeObject> {
     const isFirst = !this.isSynced;
     this.isSynced = true;
     for (const change of this.store.replaceAll(result.value.items)) this.#tell(change);
+    this.#guarded(() => this.#options.onListed?.());
     if (isFirst) this.#synced();
     return 0;
   }

@@ -1,0 +1,141 @@
+/** Clocks that are set, and machines that sleep: neither ends an engine, cuts a request or holds anything back. */
+import { expect, test, vi } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Clock } from "../../src/ports.ts";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import type { EngineDriver } from "../engines/engine.ts";
+import { createEngineDrivers, engineEnvironment } from "../engines/registry.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const HOUR = 3_600_000;
+
+/** The machine's clocks, each of which can be moved. */
+function movableClock() {
+  let wallMs = 0;
+  let monotonicMs = 0;
+  const clock: Clock = {
+    ...systemClock,
+    nowMs: () => systemClock.nowMs() + wallMs,
+    monotonicMs: () => systemClock.monotonicMs() + monotonicMs,
+  };
+  return {
+    clock,
+    setWall: (byMs: number) => {
+      wallMs += byMs;
+    },
+    /** As on a system whose monotonic clock runs on in sleep. */
+    sleep: (ms: number) => {
+      wallMs += ms;
+      monotonicMs += ms;
+    },
+  };
+}
+
+function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
+  return async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    await run(bench);
+  };
+}
+
+it(
+  "a wall clock that is set forward ends no drain before its deadline",
+  withBench(async (bench) => {
+    const { clock, setWall } = movableClock();
+    await bench.startAgent({ clock, timings: { propagationMs: 0 } });
+    await bench.createReplica("chat-0-ca", (spec) => {
+      Object.assign(spec.template.engine, { contextSize: 8_192 });
+      Object.assign(spec, { drainSeconds: 600 });
+    });
+    const { status } = await bench.untilPhase("chat-0-ca", "Ready");
+    const answer = await fetch(`http://${bench.address}:${status?.port}/completion`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "a", n_predict: 3_000, ignore_eos: true, stream: true }),
+    });
+    const whole = answer.text();
+    const deadline = new Date(Date.now() + 10 * 60_000).toISOString().replace(/\.\d+Z$/, "Z");
+    await bench.patchSpec("chat-0-ca", { drain: { reason: "HostDrain", deadline } });
+    await bench.untilReason("chat-0-ca", "AwaitingQuiet");
+    setWall(HOUR);
+    expect(await whole).toContain('"stop":true');
+    await bench.untilPhase("chat-0-ca", "Stopped");
+  }),
+  60_000,
+);
+
+it(
+  "a wall clock that is set back holds no crashed engine back",
+  withBench(async (bench) => {
+    const { clock, setWall } = movableClock();
+    await bench.startAgent({ clock });
+    await bench.createReplica("chat-0-cb");
+    const before = await bench.untilPhase("chat-0-cb", "Ready");
+    process.kill(before.status?.pid ?? 0, "SIGKILL");
+    await bench.untilPhase("chat-0-cb", "Backoff");
+    setWall(-24 * HOUR);
+    const after = await bench.untilPhase("chat-0-cb", "Ready", 10_000);
+    expect(after.status).toMatchObject({ restarts: 1 });
+  }),
+);
+
+it(
+  "an engine that was loading when the machine fell asleep may go on loading",
+  withBench(async (bench) => {
+    const { clock, sleep } = movableClock();
+    const slow = bench.program('sleep 3; exec "$REAL" "$@"');
+    const agent = await bench.startAgent({ clock, llamaServer: slow });
+    await bench.createReplica("chat-0-cc");
+    await bench.untilReason("chat-0-cc", "LoadingModel");
+    sleep(HOUR);
+    agent.runner.wake({ countedMs: HOUR });
+    agent.runner.listed([...agent.runner.snapshot()].map(({ uid }) => uid));
+    const { status } = await bench.untilPhase("chat-0-cc", "Ready");
+    expect(status).toMatchObject({ restarts: 0 });
+    expect(status?.lastExit).toBeUndefined();
+  }),
+);
+
+it(
+  "every engine is asked as soon as the machine wakes, and keeps its process",
+  withBench(async (bench) => {
+    const { clock, sleep } = movableClock();
+    let asked = 0;
+    const agent = await bench.startAgent({ clock, drivers: counting(() => (asked += 1)) });
+    await bench.createReplica("chat-0-cd");
+    const before = await bench.untilPhase("chat-0-cd", "Ready");
+    await vi.waitFor(() => expect(asked).toBeGreaterThan(0), { timeout: 10_000, interval: 5 });
+    const askedBefore = asked;
+    const from = performance.now();
+    sleep(HOUR);
+    agent.runner.wake({ countedMs: HOUR });
+    await vi.waitFor(() => expect(asked).toBeGreaterThan(askedBefore), { timeout: 2_000, interval: 5 });
+    expect(performance.now() - from).toBeLessThan(1_000);
+    agent.runner.listed([...agent.runner.snapshot()].map(({ uid }) => uid));
+    expect((await bench.untilPhase("chat-0-cd", "Ready")).status).toMatchObject({
+      pid: before.status?.pid,
+      restarts: 0,
+    });
+  }),
+);
+
+/** The real drivers; each live probe is counted on its way. */
+function counting(onProbe: () => void): ReadonlyMap<string, EngineDriver> {
+  const paths = { llamacpp: [findLlamaServer() ?? "/nowhere"] };
+  const drivers = createEngineDrivers({ env: engineEnvironment(process.env), paths });
+  return new Map(
+    [...drivers].map(([name, driver]) => [
+      name,
+      {
+        ...driver,
+        probeLive: (...ask) => {
+          onProbe();
+          return driver.probeLive(...ask);
+        },
+      } satisfies EngineDriver,
+    ]),
+  );
+}

@@ -1,0 +1,82 @@
+/** A whole agent whose machine sleeps, told by clocks that the test moves. */
+import { randomBytes } from "node:crypto";
+import { expect, test, vi } from "vitest";
+import { systemClock } from "../src/kube/system-clock.ts";
+import type { Clock } from "../src/ports.ts";
+import { sharedCluster } from "../test/cluster/cluster.ts";
+import { startAgent } from "./fixtures/agent.ts";
+
+const HOUR = 3_600_000;
+const patiently = { timeout: 30_000, interval: 20 };
+
+test.each([
+  ["whose monotonic clock stands still in sleep", 0],
+  ["whose monotonic clock runs on in sleep", HOUR],
+])(
+  "a machine %s renews its Lease and lists anew as soon as it wakes",
+  async (_, countedMs) => {
+    const { kubeconfig, kubectl } = sharedCluster();
+    const hostName = `mac-${randomBytes(4).toString("hex")}`;
+    let wallMs = 0;
+    let monotonicMs = 0;
+    const clock: Clock = {
+      ...systemClock,
+      nowMs: () => systemClock.nowMs() + wallMs,
+      monotonicMs: () => systemClock.monotonicMs() + monotonicMs,
+    };
+    await using agent = await startAgent({ kubeconfig, hostName, register: true, clock });
+    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
+    const version = () =>
+      kubectl([
+        ...["get", "lease", "-n", "metalbridge-hosts", hostName],
+        ...["-o", "jsonpath={.metadata.resourceVersion}"],
+      ]);
+    // The quick renewals of a new holder come first; right after one that came later, the next is ten seconds away.
+    const changed = async (before: string): Promise<string> =>
+      vi.waitFor(async () => {
+        const now = await version();
+        expect(now).not.toBe(before);
+        return now;
+      }, patiently);
+    let lease = await version();
+    for (let tookMs = 0; tookMs < 5_000; ) {
+      const from = performance.now();
+      lease = await changed(lease);
+      tookMs = performance.now() - from;
+    }
+    const from = performance.now();
+    wallMs += HOUR;
+    monotonicMs += countedMs;
+    await changed(lease);
+    expect(performance.now() - from).toBeLessThan(7_000);
+    expect(agent.lines.filter(({ message }) => message.includes("slept"))).toHaveLength(1);
+    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
+  },
+  90_000,
+);
+
+test("a wall clock that is set back is no sleep, and changes nothing", async () => {
+  const { kubeconfig } = sharedCluster();
+  const hostName = `mac-${randomBytes(4).toString("hex")}`;
+  let wallMs = 0;
+  let looks = 0;
+  const clock: Clock = {
+    ...systemClock,
+    nowMs: () => {
+      looks += 1;
+      return systemClock.nowMs() + wallMs;
+    },
+  };
+  await using agent = await startAgent({ kubeconfig, hostName, register: true, clock });
+  await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
+  wallMs -= HOUR;
+  const from = performance.now();
+  const before = looks;
+  // Two looks at the clocks are 2.5 s apart.
+  await vi.waitFor(() => {
+    expect(looks).toBeGreaterThan(before);
+    expect(performance.now() - from).toBeGreaterThan(6_000);
+  }, patiently);
+  expect(agent.lines.filter(({ message }) => message.includes("slept"))).toEqual([]);
+  expect(await agent.ask("/readyz")).toBe("200 ok\n");
+}, 60_000);
