@@ -122,7 +122,7 @@ it(
   }),
 );
 
-/** The real drivers; each live probe is counted on its way. */
+/** The real drivers; each live probe is counted when it is answered. */
 function counting(onProbe: () => void): ReadonlyMap<string, EngineDriver> {
   const paths = { llamacpp: [findLlamaServer() ?? "/nowhere"] };
   const drivers = createEngineDrivers({ env: engineEnvironment(process.env), paths });
@@ -131,10 +131,7 @@ function counting(onProbe: () => void): ReadonlyMap<string, EngineDriver> {
       name,
       {
         ...driver,
-        probeLive: (...ask) => {
-          onProbe();
-          return driver.probeLive(...ask);
-        },
+        probeLive: (...ask) => driver.probeLive(...ask).finally(onProbe),
       } satisfies EngineDriver,
     ]),
   );
