@@ -1,0 +1,103 @@
+/** Agent and controller run, and every metric that an alert or a dashboard asks for is really there. */
+import { mkdirSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
+import { parseControllerConfig } from "../../controller/config.ts";
+import { runController } from "../../controller/main.ts";
+import { startCluster } from "../cluster/cluster.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { expressions } from "./charts.ts";
+import { problemsOf } from "./conventions.ts";
+import { type ParsedFamily, parseExposition } from "./exposition.ts";
+import { parseQuery } from "./promql.ts";
+
+const llamaServer = findLlamaServer();
+const patiently = { timeout: 40_000, interval: 100 };
+
+/** Prometheus' own, and what llama-server's builds since 2026 do not tell any more. */
+const NOT_HERE = new Set(["up", "metalbridge_engine_kv_cache_usage_ratio"]);
+
+async function startController(kubeconfig: string) {
+  const stop = new AbortController();
+  const config = parseControllerConfig({ kubeconfig, healthPort: 0, leaseRetrySeconds: 1 });
+  const ready = Promise.withResolvers<number>();
+  const running = runController({ config, log: quietLog, signal: stop.signal, onListening: ready.resolve });
+  const port = await Promise.race([ready.promise, running]);
+  return {
+    metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await running;
+    },
+  };
+}
+
+function manifests(name: string, source: string, spec: object): readonly object[] {
+  const apiVersion = "metalbridge.dev/v1alpha1";
+  const metadata = { name, namespace: "default" };
+  return [
+    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } },
+    { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, contextSize: 256, ...spec } },
+  ];
+}
+
+function namesWithSeries(...all: readonly ReadonlyMap<string, ParsedFamily>[]): ReadonlySet<string> {
+  return new Set(
+    all
+      .flatMap((families) => [...families.values()])
+      .flatMap(({ samples }) => samples.map(({ name }) => name)),
+  );
+}
+
+test.skipIf(llamaServer === undefined)(
+  "every metric of alerts and dashboards has series in a farm where something is served, waits, failed and ended",
+  async () => {
+    await using cluster = await startCluster();
+    const { kubeconfig, kubectl } = cluster;
+    const folder = await mkdtemp(path.join(tmpdir(), "mb-charts-"));
+    mkdirSync(path.join(folder, "models"));
+    const weights = path.join(folder, "models", "tiny.gguf");
+    await writeTinyGguf(weights);
+    await using controller = await startController(kubeconfig);
+    await using agent = await startAgent({
+      ...{ kubeconfig, hostName: "mac-1", register: true, addresses: [testAddress()] },
+      ...{ modelRoots: [folder], llamaServer: [llamaServer ?? ""] },
+    });
+    const objects = [
+      ...manifests("chat", weights, {}),
+      ...manifests("elsewhere", weights, { placement: { hosts: ["mac-2"] } }),
+      ...manifests("gone", path.join(folder, "models", "none.gguf"), {}),
+    ];
+    const list = { apiVersion: "v1", kind: "List", items: objects };
+    await kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    await kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=40s"], {
+      timeoutMs: 50_000,
+    });
+
+    const asked = new Set(
+      expressions().flatMap(({ expr }) => parseQuery(expr).selectors.map(({ metric }) => metric)),
+    );
+    expect(asked.size).toBeGreaterThan(40);
+    await vi.waitFor(async () => {
+      const ofAgent = parseExposition((await agent.ask("/metrics")).replace(/^200 /, ""));
+      const ofController = parseExposition(await controller.metrics());
+      const there = namesWithSeries(ofAgent, ofController);
+      const missing = [...asked].filter((name) => !there.has(name) && !NOT_HERE.has(name));
+      expect(missing).toEqual([]);
+      expect([...ofAgent.values(), ...ofController.values()].flatMap(problemsOf)).toEqual([]);
+    }, patiently);
+
+    await kubectl(["delete", "isvc", "--all", "--timeout=40s"], { timeoutMs: 50_000 });
+    await vi.waitFor(async () => {
+      const both = (await agent.ask("/metrics")) + (await controller.metrics());
+      expect(both).not.toMatch(/service="(chat|elsewhere|gone)"/);
+    }, patiently);
+    await rm(folder, { recursive: true, force: true });
+  },
+  120_000,
+);
