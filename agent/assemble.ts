@@ -1,5 +1,6 @@
 /** Builds the agent's parts and ties them together; nothing runs yet but what was asked of the machine. */
 import { join } from "node:path";
+import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -21,6 +22,7 @@ import type { EngineProcesses } from "./process/engine-process.ts";
 import { createIdentity } from "./process/identity/identity.ts";
 import { createEngineProcesses } from "./process/processes.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
+import { type KeptHost, openKeptHost } from "./registration/kept-host.ts";
 import { createLateClient, type LateClient } from "./registration/late-client.ts";
 import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
 import type { Trouble } from "./registration/registration.ts";
@@ -58,6 +60,7 @@ export interface Assembled {
 
 interface Parts {
   readonly state: AgentState;
+  readonly keptHost: KeptHost;
   readonly store: ModelStore;
   readonly observer: HostObserver;
   readonly runner: ReplicaRunner;
@@ -76,10 +79,10 @@ interface Counted {
 
 export async function assemble(wiring: Wiring): Promise<Assembled> {
   const { config, clock, log, signal, environment } = wiring;
-  const state: AgentState = {};
+  const { state, keptHost } = recall(wiring);
   const startedAtMs = clock.nowMs() - process.uptime() * 1_000;
   const counted: Counted = { startedAtMs, apiRequests: createTally(), downloadedBytes: 0 };
-  const store = await openStore(storeOptions(wiring, counted));
+  const store = await openStore(storeOptions(wiring, counted, state.host));
   const paths = { llamacpp: config.llamaServer };
   const drivers = createEngineDrivers({ env: engineEnvironment(environment.all), paths });
   const processes = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) });
@@ -127,7 +130,10 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     () => runner.enqueueAll(),
     (err: unknown) => log.error({ err }, "this machine could not be read"),
   );
-  const parts: Parts = { state, store, observer, runner, lateClient, lateEndpoints, address, counted };
+  const parts: Parts = {
+    ...{ state, keptHost, store, observer, runner },
+    ...{ lateClient, lateEndpoints, address, counted },
+  };
   return {
     ...{ processes, runner },
     countAnswer: (verb, status) => counted.apiRequests.add({ verb, code: String(status) }),
@@ -139,6 +145,12 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     look: (connection) => look(wiring, parts, connection),
     attach: (connection) => attach(wiring, parts, connection),
   };
+}
+
+/** The Host as it was last seen counts until it is seen again. */
+function recall({ config, log }: Wiring): Pick<Parts, "state" | "keptHost"> {
+  const keptHost = openKeptHost(config.stateDir, config.hostName, log);
+  return { keptHost, state: { host: keptHost.read() } };
 }
 
 async function look(
@@ -157,7 +169,7 @@ async function look(
 
 async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
   const { config, clock, log, signal, endSignal } = wiring;
-  const { state, store, observer, runner, lateClient, lateEndpoints } = parts;
+  const { state, keptHost, store, observer, runner, lateClient, lateEndpoints } = parts;
   delete state.connectTrouble;
   state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
   const routed = state.routed === undefined ? [] : [state.routed];
@@ -171,6 +183,7 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
     observe: observer.observe,
     onHost: (host) => {
       state.host = host;
+      keptHost.save(host);
       store.setQuota(quotaOf(host) ?? config.disk.quota);
       runner.enqueueAll();
     },
@@ -218,7 +231,11 @@ function factsOf(
   };
 }
 
-function storeOptions({ config, clock, log }: Wiring, counted: Counted): StoreOptions {
+function storeOptions(
+  { config, clock, log }: Wiring,
+  counted: Counted,
+  host: Host | undefined,
+): StoreOptions {
   const { huggingFace, sources, disk } = config;
   return {
     ...{ clock, log },
@@ -230,7 +247,7 @@ function storeOptions({ config, clock, log }: Wiring, counted: Counted): StoreOp
     allowLoopback: sources.allowLoopback,
     allowPrivate: sources.allowPrivateAddresses,
     limits: { stallMs: sources.stallMs, attempts: sources.attempts },
-    quotaBytes: disk.quota,
+    quotaBytes: quotaOf(host) ?? disk.quota,
     reserveBytes: disk.reserve,
     onReceived: (bytes) => {
       counted.downloadedBytes += bytes;

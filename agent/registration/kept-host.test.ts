@@ -1,0 +1,44 @@
+import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { keepLines, type LogLine } from "../fixtures/agent.ts";
+import { openKeptHost } from "./kept-host.ts";
+
+function host(name: string, gpuBudget: string): Host {
+  return hostSchema.parse({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Host",
+    metadata: { name, resourceVersion: "7" },
+    spec: { memory: { gpuBudget } },
+  }) as Host;
+}
+
+function open(stateDir = mkdtempSync(join(tmpdir(), "mb-kept-"))) {
+  const lines: LogLine[] = [];
+  return { stateDir, lines, kept: openKeptHost(stateDir, "mac-1", keepLines(lines)) };
+}
+
+test("the last word is there for the next agent, and gone with the Host", async () => {
+  const { stateDir, kept, lines } = open();
+  expect(kept.read()).toBeUndefined();
+  kept.save(host("mac-1", "8Gi"));
+  kept.save(host("mac-1", "4Gi"));
+  await vi.waitFor(() => expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("4Gi"));
+  expect(readdirSync(stateDir)).toEqual(["host.json"]);
+  kept.save(undefined);
+  await vi.waitFor(() => expect(readdirSync(stateDir)).toEqual([]));
+  expect(lines).toEqual([]);
+});
+
+test("what another host left, or a crash cut, is not believed", async () => {
+  const { stateDir, kept } = open();
+  kept.save(host("mac-2", "8Gi"));
+  await vi.waitFor(() => expect(readdirSync(stateDir)).toEqual(["host.json"]));
+  expect(kept.read()).toBeUndefined();
+  writeFileSync(join(stateDir, "host.json"), '{"metadata":');
+  const next = open(stateDir);
+  expect(next.kept.read()).toBeUndefined();
+  expect(next.lines).toHaveLength(1);
+});

@@ -1,0 +1,50 @@
+/** host.json: the operator's last word on this machine, so that budgets and addresses hold while the API server is away. */
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import type { Log } from "../../src/ports.ts";
+import { systemCode, writeFileAtomic } from "../store/atomic.ts";
+
+export interface KeptHost {
+  /** As last seen by this or an earlier agent of that host name. */
+  readonly read: () => Host | undefined;
+  /** Writes when it says something new; undefined: the Host was deleted. Never throws. */
+  readonly save: (host: Host | undefined) => void;
+}
+
+export function openKeptHost(stateDir: string, hostName: string, log: Log): KeptHost {
+  const path = join(stateDir, "host.json");
+  let kept: string | undefined;
+  let writing: Promise<unknown> = Promise.resolve();
+  const failed = (err: unknown): void => {
+    kept = undefined;
+    log.warn({ err }, "could not keep the Host on disk");
+  };
+  return {
+    read: () => {
+      try {
+        const host = hostSchema.parse(JSON.parse(readFileSync(path, "utf8"))) as Host;
+        return host.metadata.name === hostName ? host : undefined;
+      } catch (err) {
+        if (systemCode(err) !== "ENOENT")
+          log.warn({ err }, "the kept Host could not be read; the API server will tell");
+        return undefined;
+      }
+    },
+    save: (host) => {
+      const text = host === undefined ? "" : JSON.stringify(wordOf(host));
+      if (text === kept) return;
+      kept = text;
+      const write = async (): Promise<void> => {
+        if (text === "") rmSync(path, { force: true });
+        else await writeFileAtomic(path, text);
+      };
+      writing = writing.then(write).catch(failed);
+    },
+  };
+}
+
+/** Status is ours, and every other field of the metadata changes without a meaning for us. */
+function wordOf({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
+  return { apiVersion, kind, metadata: { name, ...(uid === undefined ? {} : { uid }) }, spec };
+}

@@ -1,0 +1,178 @@
+/** The API server is away: the agent goes on from what it has on disk, also across its own restart, and reconciles once afterwards. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { createNamespacePair, type NamespacePair, whyNotHere } from "../cluster/network-namespace.ts";
+import { type ProxiedCluster, proxyCluster } from "../fixtures/fault-proxy.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { livingEngines } from "../system/engines.ts";
+import { type Farm, startFarm } from "../system/farm.ts";
+
+const why = whyNotHere();
+const MINUTE = 60_000;
+const within = { timeout: MINUTE, interval: 100 };
+
+describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "real parts"})`, () => {
+  let cluster: PrivateCluster;
+  let pair: NamespacePair;
+  let proxy: ProxiedCluster;
+  let farm: Farm;
+
+  beforeAll(async () => {
+    const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-away-"));
+    const policy = path.join(dir, "audit-policy.json");
+    const omitStages = ["RequestReceived", "ResponseStarted"];
+    const rules = [{ level: "Metadata", omitStages }];
+    writeFileSync(policy, JSON.stringify({ apiVersion: "audit.k8s.io/v1", kind: "Policy", rules }));
+    const apiServerArgs = [`--audit-policy-file=${policy}`, `--audit-log-path=${auditLog(dir)}`];
+    cluster = await startCluster({ controllerManager: true, dir, apiServerArgs });
+    pair = await createNamespacePair();
+    proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+    // This machine's own word would leave no room: what counts is the operator's, in the Host.
+    const settings = path.join(cluster.dir, "agent.yaml");
+    writeFileSync(settings, JSON.stringify({ memory: { budget: "1Mi" }, disk: { reserve: 0 } }));
+    farm = await startFarm({
+      kubeconfig: proxy.kubeconfig,
+      address: pair.hostAddress,
+      agentArgs: ["--config", settings],
+    });
+    mkdirSync(farm.modelsDir, { recursive: true });
+    await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
+    const patch = ["--type=merge", "-p", '{"spec":{"memory":{"gpuBudget":"8Gi"}}}'];
+    await vi.waitFor(() => cluster.kubectl(["patch", "host", farm.hostName, ...patch]), within);
+    await cluster.kubectl(["apply", "-f", "-"], { input: manifests(farm.modelsDir) });
+    await cluster.kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
+      timeoutMs: 70_000,
+    });
+  }, 3 * MINUTE);
+
+  afterAll(async () => {
+    await farm?.[Symbol.asyncDispose]();
+    await proxy?.[Symbol.asyncDispose]();
+    await pair?.remove();
+    await cluster?.[Symbol.asyncDispose]();
+    if (cluster !== undefined) rmSync(cluster.dir, { recursive: true, force: true });
+  }, MINUTE);
+
+  const replica = async () => {
+    const list = JSON.parse(await cluster.kubectl(["get", "irep", "-o", "json"]));
+    expect(list.items).toHaveLength(1);
+    return list.items[0];
+  };
+  const onlyEngine = (): number => {
+    const [pid, ...more] = livingEngines(farm.stateDir).values();
+    expect(more).toEqual([]);
+    if (pid === undefined) throw new Error("no engine lives");
+    return pid;
+  };
+
+  it(
+    "adopts, restarts what crashes, and afterwards writes what changed and nothing else",
+    async () => {
+      const before = await replica();
+      await cluster.stopApiServer();
+      await farm.controller().kill("SIGTERM");
+      await farm.agent().kill("SIGKILL");
+      farm.restartAgent();
+      await vi.waitFor(
+        () => expect(farm.agent().log()).toMatch(/engine adopted[\s\S]*agent started/),
+        within,
+      );
+      expect(onlyEngine()).toBe(before.status.pid);
+      process.kill(before.status.pid, "SIGKILL");
+      const after = await vi.waitFor(() => {
+        const pid = onlyEngine();
+        expect(pid).not.toBe(before.status.pid);
+        return pid;
+      }, within);
+      const url = `http://${pair.hostAddress}:${before.status.port}/v1/chat/completions`;
+      const body = JSON.stringify({ messages: [{ role: "user", content: "Are you there?" }], max_tokens: 4 });
+      await vi.waitFor(
+        async () => expect((await fetch(url, { method: "POST", body })).status).toBe(200),
+        within,
+      );
+
+      rmSync(auditLog(cluster.dir));
+      await cluster.startApiServer();
+      await vi.waitFor(async () => {
+        const { status } = await replica();
+        expect(status).toMatchObject({ phase: "Ready", pid: after, restarts: 1, port: before.status.port });
+      }, within);
+      await settled(cluster);
+      const asked = agentRequests(cluster);
+      farm.restartController();
+      process.stdout.write(`after the return: ${JSON.stringify(asked)}\n`);
+      // Three copies, listed once each, or twice where the server has lost its history.
+      expect(asked.list).toBeLessThanOrEqual(6);
+      // The replica's new process; its slice and its Host say what they said.
+      expect(asked.patch).toBeLessThanOrEqual(3);
+      expect(asked.create ?? 0).toBeLessThanOrEqual(6);
+      expect(asked.update ?? 0).toBe(0);
+    },
+    3 * MINUTE,
+  );
+
+  it(
+    "keeps serving through a network that swallows everything, and is back soon after it",
+    async () => {
+      const { status } = await replica();
+      proxy.stall(true);
+      await new Promise((resolve) => setTimeout(resolve, 25_000));
+      expect(onlyEngine()).toBe(status.pid);
+      proxy.stall(false);
+      proxy.cut();
+      const renewed = async (): Promise<string> =>
+        cluster.kubectl([
+          "get",
+          "lease",
+          farm.hostName,
+          "-n",
+          "metalbridge-hosts",
+          "-o",
+          "jsonpath={.spec.renewTime}",
+        ]);
+      const then = await renewed();
+      await vi.waitFor(async () => expect(await renewed()).not.toBe(then), within);
+      await cluster.kubectl(["scale", "isvc/chat", "--replicas=0"]);
+      await vi.waitFor(() => expect(livingEngines(farm.stateDir).size).toBe(0), within);
+    },
+    3 * MINUTE,
+  );
+});
+
+function manifests(modelsDir: string): string {
+  const apiVersion = "metalbridge.dev/v1alpha1";
+  const metadata = { name: "chat", namespace: "default" };
+  const source = path.join(modelsDir, "chat.gguf");
+  const model = { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } };
+  const engine = { modelRef: "chat", contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
+  const service = { apiVersion, kind: "InferenceService", metadata, spec: engine };
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items: [model, service] });
+}
+
+/** What the agent asked for, Leases apart, by verb, as the API server's own audit has it. */
+function agentRequests(cluster: PrivateCluster): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const line of readFileSync(auditLog(cluster.dir), "utf8").trim().split("\n")) {
+    const { userAgent, verb, objectRef } = JSON.parse(line);
+    if (!String(userAgent).startsWith("metalbridge-agent") || objectRef?.resource === "leases") continue;
+    counts[verb] = (counts[verb] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function auditLog(dir: string): string {
+  return path.join(dir, "audit.log");
+}
+
+/** The agent asks for nothing for three seconds. */
+async function settled(cluster: PrivateCluster): Promise<void> {
+  const all = () => JSON.stringify(agentRequests(cluster));
+  await vi.waitFor(async () => {
+    const before = all();
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(all()).toBe(before);
+  }, within);
+}
