@@ -17,7 +17,7 @@ export interface FollowAddressOptions {
 }
 
 /** No event tells of it on every system, and asking costs a few system calls. */
-const LOOK_MS = 2_000;
+const LOOK_MS = 1_000;
 
 /** Ends with the signal. A host without any route keeps the address that it had: a lost network is no new one. */
 export function followAddress(options: FollowAddressOptions): void {

@@ -51,8 +51,7 @@ export async function observe(state: ReplicaState, context: RunnerContext): Prom
     pressure: pressureOn(state, context),
     launch: state.launch,
     runtime: context.runtimes.state(runtime),
-    hasAddress: address !== undefined,
-    isBoundElsewhere: isBoundElsewhere(state, address, context, moment.monotonicMs),
+    ...observeAddress(state, address, context, moment.monotonicMs),
     slice: observeSlice(state, context, moment.monotonicMs),
     health: state.run.health,
     request: state.run.request,
@@ -74,18 +73,20 @@ function runOf(state: ReplicaState): Run {
   return seen.at === "running" ? { at: "running", pid: seen.pid } : seen;
 }
 
-/** An address that flickers, or that a fresh agent has not learnt yet, moves no engine. */
-function isBoundElsewhere(
+/** An address that flickers, or that a fresh agent has not learnt yet, moves no engine; one that is not there is no endpoint. */
+function observeAddress(
   state: ReplicaState,
   address: string | undefined,
   context: RunnerContext,
   now: number,
-): boolean {
-  const bound = state.file?.address;
+): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "movesInMs"> {
+  const bound = runOf(state).at === "running" ? state.file?.address : undefined;
   const { elsewhereSince: before, ...run } = state.run;
   const differs = address !== undefined && bound !== undefined && bound !== address && context.wasListed();
   state.run = differs ? { ...run, elsewhereSince: before ?? now } : run;
-  return differs && now - (before ?? now) >= context.timings.movedMs;
+  if (!differs) return { hasAddress: address !== undefined, isBoundElsewhere: false };
+  const movesInMs = (before ?? now) + context.timings.movedMs - now;
+  return { hasAddress: false, isBoundElsewhere: movesInMs <= 0, movesInMs: Math.max(1, movesInMs) };
 }
 
 function observeSlice(state: ReplicaState, context: RunnerContext, now: number): Slice {

@@ -180,3 +180,22 @@ it(
     expect(after.status).toMatchObject({ pid: before.status?.pid, port: before.status?.port, restarts: 0 });
   }),
 );
+
+it(
+  "withdraws an engine at once whose host has another address, and keeps it when the old one comes back",
+  withBench(async (bench) => {
+    let address = bench.place.address;
+    const agent = await bench.startAgent({ address: () => address });
+    await bench.createReplica("chat-0-k");
+    const before = await bench.untilPhase("chat-0-k", "Ready");
+    address = "192.0.2.7";
+    agent.runner.enqueueAll();
+    const waiting = await bench.untilPhase("chat-0-k", "Waiting");
+    expect(waiting.status).toMatchObject({ reason: "HostAddressMissing" });
+    expect((await bench.slice("chat-0-k"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });
+    address = bench.place.address;
+    agent.runner.enqueueAll();
+    const after = await bench.untilPhase("chat-0-k", "Ready");
+    expect(after.status).toMatchObject({ pid: before.status?.pid, restarts: 0 });
+  }),
+);

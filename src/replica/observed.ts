@@ -196,8 +196,10 @@ export interface Observed {
   readonly pressure: PressureState;
   readonly launch: Launch;
   readonly runtime: RuntimeState;
-  /** False while no address this host may serve on is up. */
+  /** False while no address this host may serve on is up, and while its engine listens on another one. */
   readonly hasAddress: boolean;
+  /** The engine listens on another address than the host's, for too short a time yet: moved after so long. */
+  readonly movesInMs?: number;
   /** The engine listens on an address that is not this host's any more; only a new one can listen on the new address. */
   readonly isBoundElsewhere: boolean;
   readonly slice: Slice;

@@ -163,16 +163,22 @@ function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly 
 
 /** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
 function unreachable(frame: Frame): ReplicaPlan {
-  const { state } = frame.observed.slice;
+  const { movesInMs, slice } = frame.observed;
   const probe = probeStep(frame);
-  const isAnnounced = state === "ready" || state === "stale" || state === "unknown";
-  const withdraw: Step[] = isAnnounced ? [{ do: "withdraw", because: "no registered address is up" }] : [];
+  const isAnnounced = slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
+  const because =
+    movesInMs === undefined
+      ? "no registered address is up"
+      : "it listens on an address that is not the host's";
   return {
     phase: "Waiting",
     reason: "HostAddressMissing",
-    message: "the engine runs, but none of the addresses this host is registered for is up",
-    steps: [...withdraw, ...probe.steps],
-    recheckAfterMs: probe.dueInMs,
+    message:
+      movesInMs === undefined
+        ? "the engine runs, but none of the addresses this host is registered for is up"
+        : "the engine runs, but the host has another address now; it moves there if that stays",
+    steps: [...(isAnnounced ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, movesInMs ?? probe.dueInMs),
   };
 }
 
