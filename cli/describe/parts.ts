@@ -6,13 +6,18 @@ import { type Section, tableLines } from "./sections.ts";
 
 const MOST_EVENTS = 20;
 
-export function conditionSection(conditions: readonly Condition[] | undefined, nowMs: number): Section {
+/** `said`: the object's own message; conditions that repeat it only point there. */
+export function conditionSection(
+  conditions: readonly Condition[] | undefined,
+  said: string | undefined,
+  nowMs: number,
+): Section {
   const rows = (conditions ?? []).map(({ type, status, reason, message, lastTransitionTime }) => [
     type,
     status,
     ageOf(lastTransitionTime, nowMs) ?? "",
     reason,
-    message,
+    message !== "" && message === said ? "as the message above" : message,
   ]);
   return { title: "Conditions", lines: tableLines(["TYPE", "STATUS", "FOR", "REASON", "MESSAGE"], rows) };
 }

@@ -27,7 +27,7 @@ export function renderReplica(facts: ReplicaFacts, nowMs: number): string {
     memorySection(replica),
     transitionSection(replica, nowMs),
     exitSection(replica.status?.lastExit, nowMs),
-    conditionSection(replica.status?.conditions, nowMs),
+    conditionSection(replica.status?.conditions, replica.status?.message, nowMs),
     eventSection(events, nowMs),
   ]);
 }

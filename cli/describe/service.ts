@@ -24,7 +24,7 @@ export function renderService(facts: ServiceFacts, nowMs: number): string {
     specSection(service.spec),
     replicaSection(facts, nowMs),
     placementSection(service),
-    conditionSection(service.status?.conditions, nowMs),
+    conditionSection(service.status?.conditions, service.status?.message, nowMs),
     eventSection(events, nowMs),
   ]);
 }
