@@ -55,7 +55,8 @@ type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFin
 
 /**
  * Finalizer first, so that nothing is made that nobody would clean up. Then the Service: a slice may carry
- * its name only once it is known to be ours. Then replicas, then the rest.
+ * its name only once it is known to be ours. Replicas that end go before those that begin, so that there are
+ * never more than planned. Then the rest.
  */
 export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
   const owned = steps.filter(isOwned);
@@ -65,8 +66,9 @@ export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]
   if (run.isBehind) return run;
   const parts = [
     owned.filter(({ what }) => what === "kubeService"),
+    owned.filter(isReplicaEnd),
     owned.filter(isReplicaCreate),
-    owned.filter((step) => step.what !== "kubeService" && !isReplicaCreate(step)),
+    owned.filter((step) => step.what !== "kubeService" && !isReplicaCreate(step) && !isReplicaEnd(step)),
   ];
   for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
   for (const step of steps)
@@ -80,6 +82,10 @@ function isOwned(step: ServiceStep): step is OwnedStep {
 
 function isReplicaCreate(step: OwnedStep): boolean {
   return step.what === "replica" && step.do === "create";
+}
+
+function isReplicaEnd(step: OwnedStep): boolean {
+  return step.what === "replica" && step.do === "remove";
 }
 
 async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<void> {

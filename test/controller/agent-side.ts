@@ -28,6 +28,8 @@ export interface AgentSideOptions {
   readonly budgetGib?: number;
   readonly labels?: Record<string, string>;
   readonly runtimes?: readonly string[];
+  /** What becomes of a replica here; Ready where it answers nothing. */
+  readonly statusOf?: (replica: InferenceReplica) => InferenceReplica["status"];
 }
 
 export interface AgentSide extends AsyncDisposable {
@@ -134,6 +136,8 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
     ]);
     return;
   }
+  const special = options.statusOf?.(replica);
+  if (special !== undefined) return writeStatus(options, replica, special);
   const slice = await options.client.get(ENDPOINT_SLICES, { name, namespace });
   if (!slice.ok) return;
   const filled = {
@@ -150,10 +154,19 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
   await options.client.apply(ENDPOINT_SLICES, filled, { manager: MANAGER_AGENT, current: slice.value });
   const status =
     replica.spec.drain === undefined
-      ? { phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 }
-      : { phase: "Stopped", reason: "Drained", message: "spec.drain asks for it" };
+      ? ({ phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 } as const)
+      : ({ phase: "Stopped", reason: "Drained", message: "spec.drain asks for it" } as const);
+  await writeStatus(options, replica, status);
+}
+
+async function writeStatus(
+  { client }: AgentSideOptions,
+  replica: InferenceReplica,
+  status: InferenceReplica["status"],
+): Promise<void> {
+  const { name, namespace = "default" } = replica.metadata;
   const body = { metadata: { name, namespace }, status } as unknown as InferenceReplica;
-  await options.client.apply(INFERENCE_REPLICAS, body, {
+  await client.apply(INFERENCE_REPLICAS, body, {
     manager: MANAGER_AGENT,
     subresource: "status",
     current: replica,

@@ -1,0 +1,272 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { getCondition } from "../src/api/conditions.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
+import { parseRevisionData } from "../src/api/revision-data.ts";
+import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import { startReflector } from "../src/kube/watch/reflector.ts";
+import { quietLog } from "../test/cluster/quiet-log.ts";
+import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+
+const WAIT = { timeout: 30_000, interval: 50 };
+const BAD_CONTEXT = 1_024;
+let bench: Bench;
+beforeAll(async () => {
+  bench = await startBench();
+  // An engine with this context never works.
+  const statusOf = ({ spec }: InferenceReplica) =>
+    spec.template.engine.contextSize === BAD_CONTEXT
+      ? ({ phase: "Failed", reason: "EngineBadModel", message: "cannot load it" } as const)
+      : undefined;
+  // Room for two replicas of 5 GiB on each.
+  for (const host of ["mac-1", "mac-2", "mac-3"]) await bench.agent(host, { budgetGib: 12, statusOf });
+});
+afterAll(() => bench?.[Symbol.asyncDispose]());
+
+async function namespace(name: string): Promise<string> {
+  await bench.cluster.kubectl(["create", "namespace", name]);
+  await bench.model(name, "tiny");
+  return name;
+}
+
+const patch = (ns: string, spec: object) =>
+  bench.cluster.kubectl(["patch", "isvc", "chat", "-n", ns, "--type=merge", "-p", JSON.stringify({ spec })]);
+
+const progressing = ({ status }: InferenceService) => {
+  const condition = getCondition(status?.conditions, "Progressing");
+  return `${condition?.status} ${condition?.reason}`;
+};
+
+const until = (ns: string, words: string) =>
+  bench.serviceUntil(ns, "chat", (service) => {
+    expect(progressing(service)).toBe(words);
+    expect(service.status?.observedGeneration).toBe(service.metadata.generation);
+  });
+
+const live = async (ns: string) =>
+  (await bench.replicas(ns)).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+
+async function revisions(ns: string): Promise<Record<string, number>> {
+  const result = await bench.client.list(CONTROLLER_REVISIONS, { namespace: ns });
+  if (!result.ok) throw new Error(result.error.message);
+  const named = result.value.items.map(({ revision, data }) => {
+    const context = parseRevisionData(data)?.spec.contextSize ?? "none";
+    return [String(context), revision] as const;
+  });
+  return Object.fromEntries(named);
+}
+
+/** How many slots had a Ready replica, and how many replicas there were, over time. */
+function watchCounts(ns: string): { readonly stop: () => { fewestReady: number; mostLive: number } } {
+  const ends = new AbortController();
+  const seen = new Map<string, InferenceReplica>();
+  const counts = { fewestReady: Number.POSITIVE_INFINITY, mostLive: 0 };
+  const note = () => {
+    const here = [...seen.values()].filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const ready = new Set(
+      here
+        .filter(({ status }) => status?.phase === "Ready")
+        .map(({ metadata }) => metadata.name.split("-")[1]),
+    );
+    counts.fewestReady = Math.min(counts.fewestReady, ready.size);
+    counts.mostLive = Math.max(counts.mostLive, here.length);
+  };
+  let isSynced = false;
+  const { whenSynced } = startReflector<InferenceReplica>({
+    connection: bench.connection,
+    clock: systemClock,
+    log: quietLog,
+    signal: ends.signal,
+    kind: INFERENCE_REPLICAS,
+    namespace: ns,
+    onChange: (key, replica) => {
+      if (replica === undefined) seen.delete(key);
+      else seen.set(key, replica);
+      if (isSynced) note();
+    },
+    onSynced: () => {
+      isSynced = true;
+      note();
+    },
+  });
+  void whenSynced();
+  return {
+    stop: () => {
+      ends.abort();
+      return counts;
+    },
+  };
+}
+
+test("a change goes from slot to slot with one replica more, and never with one less", async () => {
+  const ns = await namespace("surge");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 3, rollout: { maxUnavailable: 0 } }));
+  const first = await until(ns, "False RolloutComplete");
+  expect(first.status?.currentRevision).toBe(first.status?.updateRevision);
+  const counts = watchCounts(ns);
+  await patch(ns, { contextSize: 2_048 });
+  const last = await until(ns, "False RolloutComplete");
+  expect(last.status).toMatchObject({ phase: "Ready", updatedReplicas: 3, ready: "3/3" });
+  expect(last.status?.updateRevision).not.toBe(first.status?.updateRevision);
+  expect(counts.stop()).toEqual({ fewestReady: 3, mostLive: 4 });
+  const contexts = (await live(ns)).map(({ spec }) => spec.template.engine.contextSize);
+  expect(contexts).toEqual([2_048, 2_048, 2_048]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a revision that fails stops the rollout; more replicas are of the old one; a correction goes on", async () => {
+  const ns = await namespace("failing");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+  await until(ns, "False RolloutComplete");
+  const before = (await live(ns)).map(({ metadata }) => metadata.uid);
+  await patch(ns, { contextSize: BAD_CONTEXT });
+  const stopped = await until(ns, "False RolloutStopped");
+  expect(stopped.status).toMatchObject({ phase: "Progressing", reason: "RolloutStopped", ready: "2/2" });
+  expect(stopped.status?.message).toMatch(
+    /^0 of 2 updated, 2 old serving; chat-0-\w+ on mac-\d is Failed \(EngineBadModel: cannot load it\); correct the spec/,
+  );
+  expect(getCondition(stopped.status?.conditions, "Degraded")).toMatchObject({
+    status: "True",
+    reason: "RolloutStopped",
+  });
+  expect((await live(ns)).map(({ metadata }) => metadata.uid)).toEqual(expect.arrayContaining(before));
+
+  await patch(ns, { replicas: 3 });
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("3/3"));
+  const bad = (await live(ns)).filter(({ spec }) => spec.template.engine.contextSize === BAD_CONTEXT);
+  expect(bad).toHaveLength(1);
+
+  await patch(ns, { contextSize: 2_048 });
+  const last = await until(ns, "False RolloutComplete");
+  expect(last.status).toMatchObject({ phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+  await vi.waitFor(async () => {
+    const contexts = (await live(ns)).map(({ spec }) => spec.template.engine.contextSize);
+    expect(contexts).toEqual([2_048, 2_048, 2_048]);
+  }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("going back uses the old revision again, with the highest number, and restarts nothing that is of it", async () => {
+  const ns = await namespace("undone");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, contextSize: 4_096 }));
+  await until(ns, "False RolloutComplete");
+  const before = (await live(ns)).map(({ metadata }) => metadata.uid);
+  await patch(ns, { contextSize: BAD_CONTEXT });
+  await until(ns, "False RolloutStopped");
+  expect(await revisions(ns)).toEqual({ 4096: 1, 1024: 2 });
+  await patch(ns, { contextSize: 4_096 });
+  const back = await until(ns, "False RolloutComplete");
+  expect(back.status?.phase).toBe("Ready");
+  await vi.waitFor(async () => expect(await revisions(ns)).toEqual({ 4096: 3, 1024: 2 }), WAIT);
+  await vi.waitFor(async () => {
+    expect((await bench.replicas(ns)).map(({ metadata }) => metadata.uid)).toEqual(before);
+  }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("no more old revisions are kept than revisionHistoryLimit", async () => {
+  const ns = await namespace("history");
+  await bench.apply(inferenceService(ns, "chat", { contextSize: 512, rollout: { revisionHistoryLimit: 1 } }));
+  await until(ns, "False RolloutComplete");
+  for (const contextSize of [640, 768, 896]) {
+    await patch(ns, { contextSize });
+    await until(ns, "False RolloutComplete");
+  }
+  await vi.waitFor(async () => expect(await revisions(ns)).toEqual({ 768: 3, 896: 4 }), WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("what needs no restart restarts nothing", async () => {
+  const ns = await namespace("calm");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+  const first = await until(ns, "False RolloutComplete");
+  const before = (await live(ns)).map(({ metadata }) => metadata.uid);
+  await patch(ns, {
+    priority: "high",
+    hostLostSeconds: 77,
+    evictionProtection: true,
+    rollout: { drainSeconds: 0, maxSurge: 2 },
+    probeOverrides: {
+      liveness: { timeoutSeconds: 2, failureThreshold: 7 },
+      startup: { failureThreshold: 9 },
+    },
+  });
+  await bench.cluster.kubectl(["label", "isvc", "chat", "-n", ns, "team=blue"]);
+  await vi.waitFor(async () => {
+    for (const { spec } of await live(ns)) {
+      expect(spec).toMatchObject({ priority: "high", hostLostSeconds: 77, drainSeconds: 0 });
+      expect(spec.probes).toEqual({ startSeconds: 90, timeoutSeconds: 2, failureThreshold: 7 });
+    }
+  }, WAIT);
+  const last = await until(ns, "False RolloutComplete");
+  expect(last.status?.updateRevision).toBe(first.status?.updateRevision);
+  expect((await bench.replicas(ns)).map(({ metadata }) => metadata.uid)).toEqual(before);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("several changes in a row, a new size and a pause on the way end in the last of them", async () => {
+  const ns = await namespace("hasty");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 3 }));
+  await until(ns, "False RolloutComplete");
+  for (const contextSize of [512, 640, BAD_CONTEXT, 768]) await patch(ns, { contextSize });
+  await patch(ns, { replicas: 2, contextSize: 896 });
+  await patch(ns, { suspend: true });
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Suspended"));
+  await patch(ns, { suspend: false });
+  const last = await until(ns, "False RolloutComplete");
+  expect(last.status).toMatchObject({ phase: "Ready", ready: "2/2", replicas: 2 });
+  expect((await live(ns)).map(({ spec }) => spec.template.engine.contextSize)).toEqual([896, 896]);
+  await patch(ns, { contextSize: 2_048 });
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  expect(await bench.replicas(ns)).toEqual([]);
+});
+
+test("nothing that serves is ended for a replica that would fit nowhere", async () => {
+  const ns = await namespace("hopeless");
+  await bench.apply(inferenceService(ns, "chat"));
+  await until(ns, "False RolloutComplete");
+  const [before] = await live(ns);
+  await bench.model(ns, "huge", { gib: 200, source: "https://models.example/huge.gguf" });
+  await patch(ns, { modelRef: "huge" });
+  const service = await bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(getCondition(status?.conditions, "Placed")?.status).toBe("False"),
+  );
+  expect(progressing(service)).toBe("True NewRevisionRollingOut");
+  expect(service.status?.message).toMatch(/^0 of 1 updated, 1 old serving; slot 0 finds no host: /);
+  expect((await bench.replicas(ns)).map(({ metadata }) => metadata.uid)).toEqual([before?.metadata.uid]);
+  await patch(ns, { modelRef: "tiny" });
+  await until(ns, "False RolloutComplete");
+  expect((await bench.replicas(ns)).map(({ metadata }) => metadata.uid)).toEqual([before?.metadata.uid]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("without room for both the old one makes room, and people are told so", async () => {
+  const ns = await namespace("tight");
+  const placement = { hosts: ["mac-1"] };
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement }));
+  await until(ns, "False RolloutComplete");
+  const counts = watchCounts(ns);
+  await patch(ns, { contextSize: 2_048 });
+  const last = await until(ns, "False RolloutComplete");
+  expect(last.status?.ready).toBe("2/2");
+  expect(counts.stop()).toEqual({ fewestReady: 1, mostLive: 2 });
+  await vi.waitFor(async () => {
+    const events = await bench.cluster.kubectl([
+      "get",
+      "events",
+      "-n",
+      ns,
+      "-o",
+      "jsonpath={range .items[?(@.involvedObject.name=='chat')]}{.reason}: {.message}{'\\n'}{end}",
+    ]);
+    expect(events).toMatch(
+      /ReplicaRemoved: chat-\d-\w+ on mac-1 is drained and stopped: it makes room for revision/,
+    );
+    expect(events).toMatch(/ReplicaCreated: chat-\d-\w+ on mac-1: revision \w+/);
+    expect(events).toMatch(/NewRevisionRollingOut: /);
+    expect(events).toMatch(/RolloutComplete: 2 of 2 updated/);
+  }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
