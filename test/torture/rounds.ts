@@ -5,7 +5,7 @@ import { FAULTS } from "./faults/registry.ts";
 import { allowedBackoffMs } from "./invariants/backoff.ts";
 import { CONVERGES_WITHIN_MS } from "./invariants/convergence.ts";
 import { whyNotConverged } from "./observe/convergence.ts";
-import type { PlannedFault, Round } from "./plan/plan-faults.ts";
+import { lockOf, type PlannedFault, type Round } from "./plan/plan-faults.ts";
 
 const LOOK_MS = 250;
 /** Well for so long: not well by chance between two changes. */
@@ -15,7 +15,17 @@ export async function runRound(context: FaultContext, round: Round): Promise<voi
   const { recorder } = context;
   recorder.note({ type: "round", index: round.index, change: "begins", reasons: [] });
   const began = recorder.now();
-  await Promise.all(round.faults.map((fault) => runFault(context, fault, began)));
+  const locks = new Map<string, Promise<void>>();
+  await Promise.all(
+    round.faults.map((fault) => {
+      const lock = lockOf(fault);
+      // What takes longer than planned, as stopping an API server may, must not meet the next of its kind.
+      const before = locks.get(lock) ?? Promise.resolve();
+      const run = before.then(() => runFault(context, fault, began));
+      locks.set(lock, run);
+      return run;
+    }),
+  );
   recorder.note({ type: "round", index: round.index, change: "healed", reasons: [] });
   await untilConverged(context, round.index);
 }

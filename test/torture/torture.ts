@@ -12,6 +12,7 @@ import { startLoad } from "./load/load.ts";
 import { watchCluster } from "./observe/cluster.ts";
 import { watchEngines } from "./observe/engines.ts";
 import { watchLag } from "./observe/lag.ts";
+import { watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
 import { HOSTS, SERVICES } from "./plan/catalogue.ts";
 import { planFaults } from "./plan/plan-faults.ts";
@@ -70,7 +71,7 @@ async function observe(
     recorder,
     (dir) => hosts.find(({ stateDir }) => dir.startsWith(`${stateDir}/`))?.name,
   );
-  cleanups.push(engines.stop, watchLag(recorder));
+  cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.clients));
   const load = startLoad(recorder, bed.network.clients, seed);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);

@@ -28,8 +28,11 @@ test("in flight on an engine that was killed, and sent there before every proxy 
 
 test("a proxy that could not hear of the withdrawal goes on sending until it can", () => {
   const away = [at(9.5, "api", { isUp: false }), at(20, "api")];
-  expect(excuse(25, 25.1, [...away, killed, withdrawn])).toContain("was killed");
-  expect(excuse(60, 60.1, [...away, killed, withdrawn])).toBeUndefined();
+  const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(27, "proxy")];
+  expect(excuse(25, 25.1, [...away, ...rules, killed, withdrawn])).toContain("was killed");
+  expect(excuse(31, 31.1, [...away, ...rules, killed, withdrawn])).toBeUndefined();
+  expect(excuse(90, 90.1, [...away, killed, withdrawn])).toBeUndefined();
+  expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
 });
 
 test("on a host that is cut off, not on one that has only lost the API server", () => {

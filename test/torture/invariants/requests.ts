@@ -2,6 +2,7 @@
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
 import { uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
+import { proxyBlind } from "./derive/outages.ts";
 import { overlaps } from "./derive/spans.ts";
 import type { Invariant } from "./invariant.ts";
 
@@ -51,7 +52,10 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
     .filter(({ outcome }) => outcome === "failed")
     .map((request) => {
       if (request.endpoint === undefined)
-        return { request, excuse: excuseWithout(request, slices, harmsFor) };
+        return {
+          request,
+          excuse: excuseWithout(request, slices, harmsFor, knownToProxy(recording, request, now)),
+        };
       const slice = sliceOf(request, slices);
       if (slice === undefined) return { request, excuse: undefined };
       const { replica } = slice;
@@ -91,6 +95,14 @@ function excuseAt(
   return undefined;
 }
 
+/** False only where an outage explains that its rules, as they were then, do not have the endpoint. */
+function knownToProxy(recording: Recording, { startedAt: from, at: to }: RequestEvent, now: number) {
+  const rules = eventsOf(recording, "proxy").findLast((event) => event.at <= to);
+  const isBlind = overlaps({ from, to }, proxyBlind(recording, now));
+  return ({ endpoint = "" }: SliceEvent): boolean =>
+    rules === undefined || !isBlind || rules.endpoints.includes(endpoint);
+}
+
 /** How long an engine that was lost may rightly be missing from a service. */
 const MISSED_MS = 90_000;
 const PROPAGATION_MS = 3_000;
@@ -100,6 +112,7 @@ function excuseWithout(
   request: RequestEvent,
   slices: readonly SliceEvent[],
   harmsFor: (slice: SliceEvent) => readonly Harm[],
+  isKnownToProxy: (slice: SliceEvent) => boolean,
 ): string | undefined {
   const known = slices.filter(({ service, at }) => service === request.service && at <= request.at);
   const newest = new Map(known.map((slice) => [slice.replica, slice]));
@@ -108,9 +121,13 @@ function excuseWithout(
     (slice) =>
       slice.isServing &&
       slice.at <= at - PROPAGATION_MS &&
+      isKnownToProxy(slice) &&
       !harmsFor(slice).some(({ span }) => overlaps({ from: at, to: request.at }, [span])),
   );
   if (whole) return undefined;
+  if ([...newest.values()].some((slice) => slice.isServing && !isKnownToProxy(slice))) {
+    return "kube-proxy had not heard of the endpoint: the API server was away";
+  }
   const lately = { from: at - MISSED_MS, to: request.at };
   for (const slice of newest.values()) {
     const harm = harmsFor(slice).find(({ span }) => overlaps(lately, [span]));

@@ -33,8 +33,12 @@ export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string
     });
     keepers = new Map(marked.filter(({ isKeeper }) => isKeeper).map(({ dir, pid }) => [dir, pid]));
     const found = new Map(marked.filter(({ isKeeper }) => !isKeeper).map((engine) => [engine.pid, engine]));
-    for (const engine of found.values()) if (!engines.has(engine.pid)) note(recorder, "appeared", engine);
-    for (const engine of engines.values()) if (!found.has(engine.pid)) note(recorder, "gone", engine);
+    // A scan takes a while: one that ended while the others were looked at was not there beside them.
+    for (const { pid } of doubled([...found.values()]))
+      if (startOf(String(pid)) === undefined) found.delete(pid);
+    const at = recorder.now();
+    for (const engine of engines.values()) if (!found.has(engine.pid)) note(recorder, "gone", engine, at);
+    for (const engine of found.values()) if (!engines.has(engine.pid)) note(recorder, "appeared", engine, at);
     engines = found;
   };
   const timer = setInterval(look, EVERY_MS);
@@ -46,9 +50,17 @@ export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string
   };
 }
 
-function note(recorder: Recorder, change: "appeared" | "gone", engine: SeenEngine & { host: string }): void {
-  const { host, uid, pid } = engine;
-  recorder.note({ type: "engine", change, host, uid, pid });
+function note(
+  recorder: Recorder,
+  change: "appeared" | "gone",
+  { host, uid, pid }: SeenEngine & { host: string },
+  at: number,
+): void {
+  recorder.note({ type: "engine", change, host, uid, pid }, at);
+}
+
+function doubled(engines: readonly SeenEngine[]): readonly SeenEngine[] {
+  return engines.filter(({ uid }) => engines.filter((other) => other.uid === uid).length > 1);
 }
 
 interface MarkedProcess {

@@ -130,6 +130,12 @@ export interface RequestEvent extends At {
   readonly endpoint?: string;
 }
 
+/** Where kube-proxy sends new connections, of all Services together. */
+export interface ProxyEvent extends At {
+  readonly type: "proxy";
+  readonly endpoints: readonly string[];
+}
+
 /** The service's load is on or off: it is off while it is away on purpose. */
 export interface LoadEvent extends At {
   readonly type: "load";
@@ -171,6 +177,7 @@ export type RecordedEvent =
   | ServiceEvent
   | HostEvent
   | RequestEvent
+  | ProxyEvent
   | LoadEvent
   | LagEvent
   | RoundEvent

@@ -33,6 +33,7 @@ const BLANKS: { readonly [T in RecordedEvent["type"]]: Omit<EventOf<T>, "type" |
     ...{ id: 1, service: "steady", isStreamed: false, isKeptAlive: false, startedAt: 0 },
     ...{ outcome: "answered", failure: "" },
   },
+  proxy: { endpoints: [] },
   load: { service: "steady", isOn: true },
   lag: { maxMs: 0 },
   round: { index: 0, change: "begins", reasons: [] },

@@ -2,7 +2,7 @@
 import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
 import { livesOf } from "./engines.ts";
 import { linkIn, proxyBlind } from "./outages.ts";
-import { overlaps, type Span, union } from "./spans.ts";
+import { overlaps, type Span } from "./spans.ts";
 
 export interface Harm {
   /** In words, for the report. */
@@ -22,12 +22,12 @@ export function harmsOf(
   now: number,
 ): readonly Harm[] {
   const slices = eventsOf(recording, "slice").filter(({ replica }) => replica === target.replica);
-  const blind = proxyBlind(recording, now);
+  const followed = proxyFollows(recording, now);
   return [
-    ...engineHarms(recording, target.uids, slices, blind, now),
+    ...engineHarms(recording, target.uids, slices, followed, now),
     ...linkHarms(recording, target.host, now),
-    ...addressHarms(recording, target.host, slices, blind, now),
-    ...blindDrains(slices, blind),
+    ...addressHarms(recording, target.host, slices, followed, now),
+    ...lateProxies(slices, followed),
   ];
 }
 
@@ -35,7 +35,7 @@ function engineHarms(
   recording: Recording,
   uids: readonly string[],
   slices: readonly SliceEvent[],
-  blind: readonly Span[],
+  followed: Follows,
   now: number,
 ): readonly Harm[] {
   const lives = livesOf(recording, now).filter(({ uid }) => uids.includes(uid));
@@ -43,14 +43,17 @@ function engineHarms(
     const from = life.wasKilled ? [life.to] : [];
     const killed = from.map((at) => ({
       why: `engine ${life.pid} was killed`,
-      span: { from: at, to: followed(withdrawnAfter(slices, at, now), blind) },
+      span: { from: at, to: followed(withdrawnAfter(slices, at, now), endpointAt(slices, at)) },
     }));
     const frozen = life.paused.map((span) => ({
       why: `engine ${life.pid} was frozen`,
       // What waited in a frozen engine ends with it, long after its withdrawal.
       span: {
         from: span.from,
-        to: Math.max(span.to + REOPENED_MS, followed(life.to < now ? life.to : span.to, blind)),
+        to: Math.max(
+          span.to + REOPENED_MS,
+          followed(life.to < now ? life.to : span.to, endpointAt(slices, span.from)),
+        ),
       },
     }));
     return [...killed, ...frozen];
@@ -72,7 +75,7 @@ function addressHarms(
   recording: Recording,
   host: string,
   slices: readonly SliceEvent[],
-  blind: readonly Span[],
+  followed: Follows,
   now: number,
 ): readonly Harm[] {
   return eventsOf(recording, "address")
@@ -82,26 +85,39 @@ function addressHarms(
         (slice) => slice.at > at && (!slice.isServing || slice.endpoint?.startsWith(`${from}:`) !== true),
       );
       const why = `${host} moved from ${from} to ${to}`;
-      return { why, span: { from: at, to: followed(left?.at ?? now, blind) } };
+      return { why, span: { from: at, to: followed(left?.at ?? now, endpointAt(slices, at)) } };
     });
 }
 
 /** A drain waits a fixed time for kube-proxies; one that cannot hear of it goes on sending. */
-function blindDrains(slices: readonly SliceEvent[], blind: readonly Span[]): readonly Harm[] {
+function lateProxies(slices: readonly SliceEvent[], followed: Follows): readonly Harm[] {
   return slices.flatMap(({ at, isServing }) => {
-    const deaf = { from: at, to: at + PROPAGATION_MS };
-    if (isServing || !overlaps(deaf, blind)) return [];
+    const to = followed(at, endpointAt(slices, at));
+    if (isServing || to <= at + PROPAGATION_MS) return [];
     const why = "kube-proxy could not hear of a withdrawal: the API server was away";
-    return [{ why, span: { from: at, to: followed(at, blind) } }];
+    return [{ why, span: { from: at, to } }];
   });
 }
 
-/** When no kube-proxy sends there any more: once it can hear, and has had its time. */
-function followed(withdrawnAt: number, blind: readonly Span[]): number {
-  const deaf = union(blind).find(
-    (span) => span.from <= withdrawnAt + PROPAGATION_MS && withdrawnAt <= span.to,
-  );
-  return Math.max(withdrawnAt, deaf?.to ?? 0) + PROPAGATION_MS;
+/** When kube-proxy sends nothing more to an endpoint that was withdrawn then. */
+type Follows = (withdrawnAt: number, endpoint: string | undefined) => number;
+
+function proxyFollows(recording: Recording, now: number): Follows {
+  const blind = proxyBlind(recording, now);
+  const rules = eventsOf(recording, "proxy");
+  return (withdrawnAt, endpoint) => {
+    const due = withdrawnAt + PROPAGATION_MS;
+    const deaf = blind.find((span) => overlaps({ from: withdrawnAt, to: due }, [span]));
+    if (deaf === undefined) return due;
+    const without = rules.find(
+      (event) => event.at >= withdrawnAt && (endpoint === undefined || !event.endpoints.includes(endpoint)),
+    );
+    return Math.max(due, Math.min(without?.at ?? now, deaf.to) + PROPAGATION_MS);
+  };
+}
+
+function endpointAt(slices: readonly SliceEvent[], at: number): string | undefined {
+  return slices.findLast((slice) => slice.at <= at && slice.endpoint !== undefined)?.endpoint;
 }
 
 function withdrawnAfter(slices: readonly SliceEvent[], at: number, now: number): number {

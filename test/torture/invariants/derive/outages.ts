@@ -70,10 +70,10 @@ export function controllerBlocked(recording: Recording, now: number): readonly S
   );
 }
 
-/** kube-proxy, whose watch was broken, follows late; its own retries wait up to half a minute. */
+/** After an outage its watches come back one by one, with waits that grow from one outage to the next. */
+const BLIND_MS = 60_000;
+
+/** Times in which kube-proxy may rightly not know what the API server knows; before and after them it has to follow at once. */
 export function proxyBlind(recording: Recording, now: number): readonly Span[] {
-  return apiAway(recording, now).map(({ from, to }) => ({
-    from,
-    to: to + Math.min(35_000, to - from + 3_000),
-  }));
+  return extend(apiAway(recording, now), BLIND_MS);
 }
