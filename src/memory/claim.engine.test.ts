@@ -1,116 +1,68 @@
-import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { TinyModelOptions } from "../../cli/demo/tiny-model.ts";
+import { measureBuffers } from "../../cli/calibrate/measure.ts";
+import { type SparseModel, writeSparseModel } from "../../cli/calibrate/sparse-model.ts";
+import { readGguf } from "../../cli/gguf/read.ts";
+import { compare } from "../../test/fixtures/claims/compare.ts";
+import { pairwiseCases } from "../../test/fixtures/claims/grid.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
-import { parseGgufHeader } from "../gguf/header.ts";
-import { type GgufSummary, summarizeGguf } from "../gguf/summary.ts";
-import { type ClaimSettings, estimateClaim } from "./claim.ts";
+import { estimateClaim } from "./claim.ts";
 
+const program = findLlamaServer() ?? "";
 const MIB = 1 << 20;
-const program = findLlamaServer();
-
-/** Sparse models of at least 100 MiB, so that the engine's rounding stays below a percent. */
-const models = {
-  dense: {
-    layers: 8,
-    embeddingSize: 1024,
-    heads: 16,
-    kvHeads: 4,
-    feedForwardSize: 2816,
-    vocabularySize: 32_000,
-    layerType: "f16",
-  },
-  wide: {
-    layers: 4,
-    embeddingSize: 1536,
-    heads: 12,
-    kvHeads: 2,
-    feedForwardSize: 8960,
-    vocabularySize: 151_936,
-    layerType: "q8_0",
-  },
-  quantised: {
-    layers: 6,
-    embeddingSize: 2048,
-    heads: 16,
-    kvHeads: 8,
-    feedForwardSize: 8192,
-    vocabularySize: 32_000,
-    layerType: "q4_k",
-  },
-} as const satisfies Record<string, TinyModelOptions>;
-
-const cases: readonly (readonly [keyof typeof models, ClaimSettings])[] = [
-  ["dense", { contextSize: 8192, parallelSlots: 4, flashAttention: false }],
-  ["wide", { contextSize: 32_768, parallelSlots: 4, kvUnified: true }],
-  [
-    "quantised",
-    { contextSize: 16_384, parallelSlots: 2, cacheTypeK: "q8_0", cacheTypeV: "q8_0", uBatchSize: 1024 },
-  ],
-];
 
 // Without a llama-server (npm run setup gets one) there is nothing to compare with.
-describe.skipIf(program === undefined)("the claim against the buffers that llama-server prints", () => {
-  test.each(cases)("%s with %j", async (name, settings) => {
+describe.skipIf(program === "")("the claim against the buffers that llama-server prints", () => {
+  test.each(pairwiseCases({ isBrief: true }).map((one) => [JSON.stringify(one), one] as const))(
+    "%s",
+    async (_name, one) => {
+      await using folder = await temporaryFolder();
+      const { estimated, printed, error } = await compare(program, folder.path, one);
+      expect(error).toBeLessThan(0.05);
+      expect(error).toBeGreaterThan(-0.02);
+      expect(estimated.weightsBytes / MIB).toBeCloseTo(printed.weightsBytes / MIB, 1);
+      expect(estimated.kvBytes / MIB).toBeCloseTo(printed.kvBytes / MIB, 1);
+    },
+    30_000,
+  );
+
+  const shape = { layers: 6, width: 1024, heads: 16, kvHeads: 4, headSize: 64, feedForward: 2816 };
+  const llama: SparseModel = { architecture: "llama", ...shape, vocabulary: 32_000 };
+
+  test("a draft model is counted with its own cache, logits for every guess", async () => {
+    await using folder = await temporaryFolder();
+    const [path, draftPath] = [join(folder.path, "model.gguf"), join(folder.path, "draft.gguf")];
+    await writeSparseModel(path, llama);
+    await writeSparseModel(draftPath, { ...llama, width: 512, heads: 8, layers: 2 });
+    const settings = {
+      contextSize: 8192,
+      parallelSlots: 4,
+      uBatchSize: 64,
+      cacheTypeK: "q8_0",
+      speculativeDecoding: { type: "draft-simple" },
+    } as const;
+    const [{ summary }, draft] = [await readGguf(path), await readGguf(draftPath)];
+    const claim = estimateClaim(summary, { ...settings, draft: draft.summary });
+    const printed = await measureBuffers(program, path, settings, {
+      more: ["--spec-type", "draft-simple", "--spec-draft-model", draftPath],
+    });
+    const { weightsBytes, kvBytes, computeBytes, outputBytes, draftBytes } = claim;
+    const error = (weightsBytes + kvBytes + computeBytes + outputBytes + draftBytes) / printed.totalBytes - 1;
+    expect(error).toBeLessThan(0.05);
+    expect(error).toBeGreaterThan(-0.02);
+  });
+
+  test("embedding wants the result of every token and no logits", async () => {
     await using folder = await temporaryFolder();
     const path = join(folder.path, "model.gguf");
-    await writeTinyGguf(path, { sparse: true, ...models[name] });
-    const claim = estimateClaim(await summaryOf(path), settings);
-    await using server = await runLlamaServer(program ?? "", ["-m", path, ...argumentsFor(settings)]);
-    const printed = (what: string) =>
-      [...server.log().matchAll(new RegExp(`${what} buffer size = +([\\d.]+) MiB`, "g"))].reduce(
-        (sum, [, mib]) => sum + Number(mib),
-        0,
-      );
-    const pairs = [
-      [claim.weightsBytes, printed("model")],
-      [claim.kvBytes, printed("KV")],
-      [claim.computeBytes, printed("compute")],
-      [claim.outputBytes, printed("output")],
-    ] as const;
-    for (const [claimed, mib] of pairs) expect(claimed / MIB / mib).toBeCloseTo(1, 1);
-    const sum = pairs.reduce((total, [, mib]) => total + mib, 0);
-    expect(pairs.reduce((total, [claimed]) => total + claimed, 0) / MIB / sum).toBeCloseTo(1, 2);
+    await writeSparseModel(path, { ...llama, vocabulary: 152_064 });
+    const settings = { mode: "embedding", contextSize: 8192, parallelSlots: 16, uBatchSize: 1024 } as const;
+    const claim = estimateClaim((await readGguf(path)).summary, settings);
+    const printed = await measureBuffers(program, path, settings, {
+      more: ["--embedding", "--pooling", "mean"],
+    });
+    expect(claim.computeBytes / printed.computeBytes).toBeCloseTo(1, 1);
+    expect(claim.outputBytes / MIB).toBeCloseTo(printed.outputBytes / MIB, 1);
   });
 });
-
-async function summaryOf(path: string): Promise<GgufSummary> {
-  await using file = await open(path);
-  const bytes = new Uint8Array(16 << 20);
-  const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
-  const parsed = parseGgufHeader(bytes.subarray(0, bytesRead));
-  if (!parsed.done) throw new Error("the header is longer than expected");
-  return summarizeGguf(parsed.header);
-}
-
-function argumentsFor(settings: ClaimSettings): string[] {
-  const {
-    contextSize,
-    parallelSlots,
-    kvUnified,
-    flashAttention = true,
-    uBatchSize = 512,
-    cacheTypeK = "f16",
-    cacheTypeV = "f16",
-  } = settings;
-  const values = {
-    "-c": contextSize,
-    "-np": parallelSlots,
-    "-fa": flashAttention ? "on" : "off",
-    "-ub": uBatchSize,
-    "-ctk": cacheTypeK,
-    "-ctv": cacheTypeV,
-    "-lv": 4,
-  };
-  return [
-    ...Object.entries(values).flatMap(([flag, value]) => [flag, String(value)]),
-    kvUnified ? "-kvu" : "-no-kvu",
-    "--no-warmup",
-    "--cache-ram",
-    "0",
-  ];
-}

@@ -29,7 +29,8 @@ type Sizing =
   | "cacheTypeCustomV"
   | "batchSize"
   | "uBatchSize"
-  | "promptCacheMiB";
+  | "promptCacheMiB"
+  | "speculativeDecoding";
 
 /** The engine settings that size memory, under their own names, and the files beside the model. */
 export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>> {
@@ -54,7 +55,10 @@ const PROJECTOR_COMPUTE_PART = 4;
  */
 export function estimateClaim(summary: GgufSummary, settings: ClaimSettings): MemoryClaim {
   const model = engineBytes(summary, settings, cacheTypes(settings));
-  const draft = settings.draft === undefined ? undefined : engineBytes(settings.draft, settings, F16);
+  const draft =
+    settings.draft === undefined
+      ? undefined
+      : engineBytes(settings.draft, { ...settings, speculativeDecoding: undefined }, F16);
   const projector = settings.projectorSizeBytes ?? 0;
   const parts = {
     weightsBytes: model.weights,
@@ -102,6 +106,8 @@ function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: Cache
   const cells = kvShape(kvSettings, summary.slidingWindow);
   const tokens = Math.ceil(Math.min(kvSettings.contextSize, uBatch) / slots) * slots;
   const hasFlashAttention = settings.flashAttention ?? true;
+  const guesses = settings.speculativeDecoding === undefined ? 0 : guessesOf(settings.speculativeDecoding);
+  const outputs = slots * (1 + guesses);
   return {
     weights: summary.weightsBytes,
     kv,
@@ -112,10 +118,21 @@ function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: Cache
       hasFlashAttention,
       keyBytes: elementBytes(types.k),
       valueBytes: elementBytes(types.v),
+      outputs,
       isPooled,
     }),
-    output: outputBytes(summary, slots, isPooled),
+    output: outputBytes(summary, isPooled ? slots : outputs, isPooled),
   };
+}
+
+/** llama-server's own default. */
+const DEFAULT_GUESSES = 3;
+
+/** Each guess is checked in the same step, and so has its own row of logits. */
+function guessesOf({
+  nDraftMax = DEFAULT_GUESSES,
+}: NonNullable<ClaimSettings["speculativeDecoding"]>): number {
+  return nDraftMax;
 }
 
 function promptCacheMiB(settings: ClaimSettings): number {

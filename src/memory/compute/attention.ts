@@ -25,29 +25,37 @@ export function addAttention(place: AttentionPlace, normed: Tensor): Tensor {
   graph.effect(value, cache.valueIndex);
   place.onStored();
   const mixed = bytes(shape.heads * (kvHeads > 0 ? shape.valueLength : 0));
-  return graph.step(bytes(shape.width), scored(place, query, mixed));
+  const result = scored(place, query, mixed);
+  const { valueRotation } = cache;
+  const back = valueRotation === undefined ? result : graph.step(mixed, valueRotation, result);
+  return graph.step(bytes(shape.width), back);
 }
 
-function projections({ graph, shape, settings, positions, kvHeads }: AttentionPlace, normed: Tensor) {
+function projections(place: AttentionPlace, normed: Tensor) {
+  const { graph, shape, settings, positions, kvHeads, cache } = place;
   const bytes = (elements: number) => FLOAT * settings.tokens * elements;
   const queryBytes = bytes(shape.heads * shape.keyLength);
   const keyBytes = bytes(kvHeads * shape.keyLength);
   const valueBytes = bytes(kvHeads * shape.valueLength);
+  /** Heads are rotated before they are quantised, and queries with them. */
+  const turned = (size: number, plain: Tensor, rotation: Tensor | undefined) =>
+    rotation === undefined ? plain : graph.step(size, rotation, plain);
   if (shape.traits.has("fusedQKV")) {
     const all = graph.step(queryBytes + keyBytes + valueBytes, normed);
-    const query = graph.step(queryBytes, all, positions);
-    return { query, key: graph.step(keyBytes, all, positions), value: all };
+    const query = turned(queryBytes, graph.step(queryBytes, all, positions), cache.keyRotation);
+    const key = turned(keyBytes, graph.step(keyBytes, all, positions), cache.keyRotation);
+    return { query, key, value: turned(valueBytes, all, cache.valueRotation) };
   }
-  // Norms and rotations of heads work on a view, which is never overwritten.
+  // Norms and positions of heads work on a view, which is never overwritten.
   const placed = (size: number) => {
     const plain = graph.step(size, normed);
     return shape.traits.has("queryNorm")
       ? graph.over([graph.step(size, plain)], positions)
       : graph.step(size, plain, positions);
   };
-  const query = placed(queryBytes);
-  const value = graph.step(valueBytes, normed);
-  return { query, key: placed(keyBytes), value };
+  const query = turned(queryBytes, placed(queryBytes), cache.keyRotation);
+  const value = turned(valueBytes, graph.step(valueBytes, normed), cache.valueRotation);
+  return { query, key: turned(keyBytes, placed(keyBytes), cache.keyRotation), value };
 }
 
 function scored(place: AttentionPlace, query: Tensor, mixedBytes: number): Tensor {

@@ -16,14 +16,14 @@ export function computeBytes(summary: GgufSummary, settings: ComputeSettings): n
   const inputs = addInputs(graph, shape, settings);
   const state = addLayers(graph, shape, settings, inputs, addEmbedding(graph, shape, settings, inputs));
   const normed = graph.over([graph.over([state])]);
-  if (!settings.isPooled) graph.keep(FLOAT * settings.slots * shape.vocabulary, normed);
+  if (!settings.isPooled) graph.keep(FLOAT * settings.outputs * shape.vocabulary, normed);
   return graph.peakBytes();
 }
 
-/** Where the engine puts logits and embeddings for its clients: one row per slot. */
-export function outputBytes(summary: GgufSummary, slots: number, isPooled: boolean): number {
+/** Where the engine puts logits and embeddings for its clients, row by row. */
+export function outputBytes(summary: GgufSummary, rows: number, isPooled: boolean): number {
   const { vocabulary, width } = modelShape(summary);
-  return slots * FLOAT * (vocabulary + (isPooled ? width : 0));
+  return rows * FLOAT * (vocabulary + (isPooled ? width : 0));
 }
 
 function laidOut(shape: ModelShape): ModelShape {

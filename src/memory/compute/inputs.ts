@@ -8,6 +8,9 @@ export interface CacheInputs {
   readonly valueIndex: Tensor;
   readonly mask: Tensor;
   readonly cells: number;
+  /** By what heads are turned before they are quantised. */
+  readonly keyRotation: Tensor | undefined;
+  readonly valueRotation: Tensor | undefined;
 }
 
 export interface Inputs {
@@ -22,7 +25,7 @@ export interface Inputs {
 const INDEX = 8;
 
 export function addInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings): Inputs {
-  const { tokens, slots, isPooled, cellsPerStream, windowCells } = settings;
+  const { tokens, isPooled, cellsPerStream, windowCells } = settings;
   const embeddingBytes = FLOAT * tokens * shape.width;
   const ids = graph.input(FLOAT * tokens);
   // A second way in, for projectors, has its place even where nobody uses it.
@@ -36,7 +39,7 @@ export function addInputs(graph: Graph, shape: ModelShape, settings: ComputeSett
   const has = (kind: string) => shape.layers.some((layer) => layer === kind);
   const full = cacheInputs(graph, shape, settings, has("attention") || has("both") ? cellsPerStream : 0);
   const windowed = cacheInputs(graph, shape, settings, has("windowed") ? windowCells : 0);
-  const outputs = graph.input(FLOAT * (isPooled ? tokens : slots));
+  const outputs = graph.input(FLOAT * (isPooled ? tokens : settings.outputs));
   return { tokens: ids, positions, full, windowed, outputs, mixed };
 }
 
@@ -48,5 +51,27 @@ function cacheInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings,
   const rows = isTransposed ? Math.max(0, ...shape.kvHeads) * shape.valueLength : 1;
   const valueIndex = graph.input(present * INDEX * tokens * rows);
   const mask = graph.input(cells * tokens * (hasFlashAttention ? HALF : FLOAT));
-  return { keyIndex, valueIndex, mask, cells };
+  const isTurned = (elementBytes: number, length: number) =>
+    cells > 0 && shape.latent === undefined && elementBytes < HALF && length > 0 && length % ROTATED === 0;
+  const rotation = (size: number) => graph.input(FLOAT * size * size);
+  return {
+    keyIndex,
+    valueIndex,
+    mask,
+    cells,
+    keyRotation: isTurned(settings.keyBytes, shape.keyLength)
+      ? rotation(largestRotation(shape.keyLength))
+      : undefined,
+    valueRotation: isTurned(settings.valueBytes, shape.valueLength) ? rotation(ROTATED) : undefined,
+  };
+}
+
+/** Least size of a rotation; heads that are no multiple of it are not turned. */
+const ROTATED = 64;
+
+/** The largest power of two that divides the head. */
+function largestRotation(length: number): number {
+  let size = ROTATED;
+  while (length % (2 * size) === 0) size *= 2;
+  return size;
 }

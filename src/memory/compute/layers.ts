@@ -46,7 +46,7 @@ function addLayer(context: Context, layer: number, state: Tensor): Tensor {
     return graph.over([addFeedForward(graph, shape, layer, settings.tokens, normed), state]);
   }
   const isLast = layer === shape.layers.length - 1;
-  const rows = isLast && !settings.isPooled ? settings.slots : settings.tokens;
+  const rows = isLast && !settings.isPooled ? settings.outputs : settings.tokens;
   const wanted = (tensor: Tensor) =>
     isLast ? graph.step(FLOAT * rows * shape.width, tensor, context.inputs.outputs) : tensor;
   const added = wanted(mixed);

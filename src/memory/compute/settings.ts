@@ -12,6 +12,8 @@ export interface ComputeSettings {
   /** Bytes per element of the cached keys and values. */
   readonly keyBytes: number;
   readonly valueBytes: number;
+  /** Rows of logits: one per slot, and one more for every guess. */
+  readonly outputs: number;
   /** Every token's result is wanted, as embedding and rerank need. */
   readonly isPooled: boolean;
 }
