@@ -1,4 +1,5 @@
 /** Follows the machine's address: DHCP, another network or a VPN changes it while the agent runs. */
+import { untilBeat } from "../../src/beats.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 
 export interface FollowAddressOptions {
@@ -34,7 +35,7 @@ export function followAddress(options: FollowAddressOptions): void {
       known = now;
       onChange();
     }
-    cancel = clock.after(LOOK_MS, () => void look());
+    cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), () => void look());
   };
   let cancel = clock.after(LOOK_MS, () => void look());
   signal.addEventListener("abort", () => cancel(), { once: true });

@@ -1,4 +1,5 @@
 /** Reads the machine's memory again and again and carries out what the pressure governor decides. */
+import { untilBeat } from "../../src/beats.ts";
 import { calm, govern } from "../../src/memory/governor/govern.ts";
 import type { GovernorLimits } from "../../src/memory/governor/limits.ts";
 import type { GovernorPlan, Level } from "../../src/memory/governor/types.ts";
@@ -51,7 +52,7 @@ export function createPressureWatch(options: PressureWatchOptions): PressureWatc
     const input = { now, reading, ...options.runner.governed(), mayEvict: options.mayEvict() };
     plan = govern(before?.state ?? calm, input, options.limits);
     obey(plan, before, options);
-    cancel = clock.after(plan.readAgainMs, () => void look());
+    cancel = clock.after(untilBeat(now, plan.readAgainMs), () => void look());
   };
   return {
     start: look,

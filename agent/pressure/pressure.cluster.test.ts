@@ -104,7 +104,7 @@ it("gives way to a real hog on Linux, one engine at a time, and everybody is bac
   group.add(hog.pid ?? 0);
   hog.stdin?.write("1\n");
   await lineOf(hog);
-  const { availableBytes, limitBytes } = await availableTo(hog.pid ?? 0);
+  const { availableBytes, limitBytes } = availableTo(hog.pid ?? 0);
   hog.stdin?.write(`${Math.floor((availableBytes - 0.04 * limitBytes) / MIB)}\n`);
   const evicted = await bench.untilPhase("low-0-b", "Evicted", 30_000);
   expect(evicted.status?.message).toMatch(/memory is critical/);

@@ -1,4 +1,5 @@
 /** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
+import { untilBeat } from "../../src/beats.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { IdentityReader, LivingProcess } from "./identity/living-process.ts";
 
@@ -24,7 +25,7 @@ export function createSweep(ports: {
   let cancel: (() => void) | undefined;
   const schedule = () => {
     if (all.size === 0 || cancel !== undefined) return;
-    cancel = ports.clock.after(ports.everyMs, () => {
+    cancel = ports.clock.after(untilBeat(ports.clock.monotonicMs(), ports.everyMs), () => {
       run().then(
         () => again(),
         (error) => {

@@ -1,7 +1,9 @@
 /** The host in the cluster: its Host object, its Lease, its status. Waits for whatever is missing and says so once. */
+
 import { MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { untilBeat } from "../../src/beats.ts";
 import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
@@ -187,7 +189,7 @@ class Registrar {
       this.#options.log.error({ err }, "host status not made");
     } finally {
       this.#isReporting = false;
-      this.reportIn(OBSERVE_MS);
+      this.reportIn(untilBeat(this.#options.clock.monotonicMs(), OBSERVE_MS));
     }
   }
 

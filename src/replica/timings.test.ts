@@ -3,7 +3,6 @@ import {
   backoffMs,
   defaultTimings,
   fetchRetryMs,
-  nextBeat,
   requestTimeoutMs,
   startDeadline,
   startProbeMs,
@@ -37,11 +36,5 @@ test("the first real request has time for the weights to come into memory", () =
 test("a starting engine is asked every 25 ms at first and every 50 ms later", () => {
   expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
     25, 25, 50, 50, 50,
-  ]);
-});
-
-test("calm work falls on beats that all engines of a host share, and never on the moment it was last done", () => {
-  expect([0, 1, 4_999.9, 5_000, 12_345].map((at) => nextBeat(at, 5_000))).toEqual([
-    5_000, 5_000, 5_000, 10_000, 15_000,
   ]);
 });

@@ -113,14 +113,6 @@ export function startDeadline(
   return Math.min(latest, Math.max(start.startedAt + allowed, extended));
 }
 
-/**
- * The next time after `at` that is a multiple of `everyMs`. What is done in calm at such times is done for all engines of
- * a host together: one wake-up of the process in place of many, for half of what an idle agent costs.
- */
-export function nextBeat(at: number, everyMs: number): number {
-  return (Math.floor(at / everyMs) + 1) * everyMs;
-}
-
 /** How long one real request may take. */
 export function requestTimeoutMs(timings: Timings, weightsBytes: number): number {
   return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);

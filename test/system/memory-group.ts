@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { vi } from "vitest";
-import { groupFolders, readGroupMemory } from "../../agent/host/linux/cgroup.ts";
+import { createGroupMemoryReader, groupFolders } from "../../agent/host/linux/cgroup.ts";
 
 export interface MemoryGroup extends AsyncDisposable {
   readonly folder: string;
@@ -49,10 +49,8 @@ function ownFolder(): { readonly folder: string; readonly limit: string } | unde
 }
 
 /** What a process of the group could still be given. */
-export async function availableTo(
-  pid: number,
-): Promise<{ readonly availableBytes: number; readonly limitBytes: number }> {
-  const memory = await readGroupMemory(Number.MAX_SAFE_INTEGER, String(pid));
+export function availableTo(pid: number): { readonly availableBytes: number; readonly limitBytes: number } {
+  const memory = createGroupMemoryReader(pid).read(Number.MAX_SAFE_INTEGER);
   if (memory === undefined) throw new Error(`process ${pid} is in no group with a limit`);
   const { limitBytes, usedBytes, reclaimableBytes } = memory;
   return { limitBytes, availableBytes: limitBytes - usedBytes + reclaimableBytes };

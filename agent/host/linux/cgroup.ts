@@ -1,5 +1,5 @@
 /** The tightest memory limit that this process lives under, in either version of cgroups. */
-import { readFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface GroupMemory {
@@ -47,20 +47,29 @@ export function groupFolders(
   });
 }
 
-/** Undefined where no group of this process has a limit below `totalBytes`. Every call looks anew: limits can be changed. */
-export async function readGroupMemory(totalBytes: number, pid = "self"): Promise<GroupMemory | undefined> {
-  const folders = groupFolders((await readText(`/proc/${pid}/cgroup`)) ?? "");
+export interface GroupMemoryReader {
+  /** Undefined where no group of the process has a limit below `totalBytes`. */
+  readonly read: (totalBytes: number) => GroupMemory | undefined;
+}
+
+/** The groups of a process do not change while it runs; their limits may, so those are read anew each time. */
+export function createGroupMemoryReader(pid: number | "self"): GroupMemoryReader {
+  const folders = groupFolders(readKernelFile(`/proc/${pid}/cgroup`) ?? "");
+  return { read: (totalBytes) => readTightest(folders, totalBytes) };
+}
+
+function readTightest(folders: ReturnType<typeof groupFolders>, totalBytes: number): GroupMemory | undefined {
   let tightest: { readonly limitBytes: number; readonly at: (typeof folders)[number] } | undefined;
   for (const at of folders) {
-    const limitBytes = parseBytes(await readText(join(at.folder, at.dialect.limit)));
+    const limitBytes = parseBytes(readKernelFile(join(at.folder, at.dialect.limit)));
     if (limitBytes === undefined || limitBytes >= (tightest?.limitBytes ?? totalBytes)) continue;
     tightest = { limitBytes, at };
   }
   if (tightest === undefined) return undefined;
   const { dialect, folder } = tightest.at;
-  const usedBytes = parseBytes(await readText(join(folder, dialect.used)));
+  const usedBytes = parseBytes(readKernelFile(join(folder, dialect.used)));
   if (usedBytes === undefined) return undefined;
-  const stat = (await readText(join(folder, "memory.stat"))) ?? "";
+  const stat = readKernelFile(join(folder, "memory.stat")) ?? "";
   const reclaimable = new RegExp(`^${dialect.reclaimable} (\\d+)$`, "m").exec(stat)?.[1];
   return { limitBytes: tightest.limitBytes, usedBytes, reclaimableBytes: Number(reclaimable ?? 0) };
 }
@@ -71,6 +80,10 @@ function parseBytes(text: string | undefined): number | undefined {
   return value !== undefined && /^\d+$/.test(value) ? Number(value) : undefined;
 }
 
-async function readText(path: string): Promise<string | undefined> {
-  return readFile(path, "utf8").catch(() => undefined);
+export function readKernelFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
 }

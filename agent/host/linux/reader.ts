@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { arch, cpus, hostname, totalmem } from "node:os";
 import type { HostReader, MemoryReading } from "../host-reader.ts";
-import { readGroupMemory } from "./cgroup.ts";
+import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
 import {
   parseFootprint,
   parseMeminfo,
@@ -14,9 +14,10 @@ import {
 } from "./parse.ts";
 
 export function createLinuxReader(): HostReader {
+  const group = createGroupMemoryReader("self");
   return {
     info: readInfo,
-    memory: readMemory,
+    memory: async () => readMemory(group),
     wiredBytes: async () => undefined,
     gpuBudgetBytes: async () => undefined,
     // The kernel keeps these sums; smaps would walk every page of the weights.
@@ -28,7 +29,7 @@ async function readInfo(): ReturnType<HostReader["info"]> {
   const [machineId, release, product, stat] = await Promise.all(
     ["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name", "/proc/stat"].map(readText),
   );
-  const group = await readGroupMemory(totalmem());
+  const limited = createGroupMemoryReader("self").read(totalmem());
   const chip = cpus()[0]?.model.trim();
   const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
@@ -40,23 +41,24 @@ async function readInfo(): ReturnType<HostReader["info"]> {
     ...(chip === undefined || chip === "" ? {} : { chip }),
     ...(product === undefined ? {} : { hardwareModel: product.trim() }),
     performanceCores: cpus().length,
-    memoryBytes: group?.limitBytes ?? totalmem(),
+    memoryBytes: limited?.limitBytes ?? totalmem(),
     ...(bootSeconds === undefined ? {} : { bootTime: new Date(Number(bootSeconds) * 1000).toISOString() }),
   };
 }
 
-async function readMemory(): Promise<MemoryReading> {
-  const [meminfo, psi] = await Promise.all([readText("/proc/meminfo"), readText("/proc/pressure/memory")]);
-  const values = parseMeminfo(meminfo ?? "");
+/** Files of the kernel answer at once: to hand them to another thread costs more than to read them. */
+function readMemory(group: GroupMemoryReader): MemoryReading {
+  const values = parseMeminfo(readKernelFile("/proc/meminfo") ?? "");
   const machine = { totalBytes: values.get("MemTotal"), availableBytes: values.get("MemAvailable") };
-  const group = machine.totalBytes === undefined ? undefined : await readGroupMemory(machine.totalBytes);
-  const { totalBytes, availableBytes } = withinGroup(machine, group);
+  const limited = machine.totalBytes === undefined ? undefined : group.read(machine.totalBytes);
+  const { totalBytes, availableBytes } = withinGroup(machine, limited);
   const [swapTotal, swapFree] = [values.get("SwapTotal"), values.get("SwapFree")];
+  const stalls = pressureFromPsi(readKernelFile("/proc/pressure/memory"));
   return {
     ...(totalBytes === undefined ? {} : { totalBytes }),
     ...(availableBytes === undefined ? {} : { availableBytes }),
     ...(swapTotal === undefined || swapFree === undefined ? {} : { swapUsedBytes: swapTotal - swapFree }),
-    pressure: worst(pressureFromPsi(psi), pressureFromShare(availableBytes, totalBytes)),
+    pressure: worst(stalls, pressureFromShare(availableBytes, totalBytes)),
   };
 }
 

@@ -1,6 +1,6 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
+import { nextBeat } from "../../../src/beats.ts";
 import { hasMovedOn, seeWork } from "../../../src/replica/evidence/work.ts";
-import { nextBeat } from "../../../src/replica/timings.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
