@@ -5,6 +5,10 @@ export interface ScoreContext {
   readonly claimedBytes: number;
   /** Replicas of the demand's own service on this host. */
   readonly siblings: number;
+  /** The weights are on its disk, or will be. */
+  readonly hasWeights: boolean;
+  /** Tokens per second as measured there with this model. */
+  readonly speed: number | undefined;
   /** The most tokens per second that any host was measured at with this model; 0 where none was. */
   readonly fastest: number;
 }
@@ -15,6 +19,13 @@ export interface Score {
   readonly rate: (demand: Demand, host: HostFacts, context: ScoreContext) => number;
 }
 
+/** What a host can get at most besides speed and memory left, with the weights on its disk and without. */
+export const MOST_WITH_WEIGHTS = 6;
+export const MOST_WITHOUT_WEIGHTS = 4;
+export const MOST_FOR_SPEED = 2;
+/** What a host gets for its speed while only others were measured: between the fast and the slow. */
+export const UNMEASURED = MOST_FOR_SPEED / 2;
+
 const SPEED = "measured speed";
 
 export const scores: readonly Score[] = [
@@ -24,16 +35,10 @@ export const scores: readonly Score[] = [
     weight: 4,
     rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
   },
-  { name: "weights on disk", weight: 2, rate: (demand, host) => (holdsWeights(demand, host) ? 1 : 0) },
-  { name: SPEED, weight: 2, rate: rateSpeed },
+  { name: "weights on disk", weight: 2, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
+  { name: SPEED, weight: MOST_FOR_SPEED, rate: rateSpeed },
   { name: "memory left", weight: 1, rate: rateMemory },
 ];
-
-/** What a host can get at most besides memory left, and where nobody holds the weights or has measured. */
-export const MOST_OF_KNOWN = 8;
-export const MOST_OF_UNKNOWN = 4;
-/** What a host without a measurement gets while others have one: between the fast and the slow. */
-const UNMEASURED = 0.5;
 
 /** The weighted sum. */
 export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext): number {
@@ -46,7 +51,7 @@ export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext)
 export function whyHost(demand: Demand, host: HostFacts, context: ScoreContext): string {
   return scores
     .map((score) => ({ name: score.name, value: score.rate(demand, host, context) }))
-    .filter(({ name, value }) => value > 0 && (name !== SPEED || speedOn(demand, host) !== undefined))
+    .filter(({ name, value }) => value > 0 && (name !== SPEED || context.speed !== undefined))
     .map(({ name, value }) => `${name} ${value.toFixed(2)}`)
     .join(", ");
 }
@@ -63,23 +68,7 @@ export function rateMemory(
   return choice.spread === "None" ? 1 - free : free;
 }
 
-function holdsWeights({ weights, predecessors }: Demand, host: HostFacts): boolean {
-  if (predecessors.some((one) => one.sharesWeights && one.host === host.name)) return true;
-  return host.models.some((stored) => {
-    if (weights.sha256 !== undefined && stored.sha256 !== undefined) return stored.sha256 === weights.sha256;
-    return stored.source === weights.source;
-  });
-}
-
-function rateSpeed(demand: Demand, host: HostFacts, { fastest }: ScoreContext): number {
+function rateSpeed(_: Demand, __: HostFacts, { fastest, speed }: ScoreContext): number {
   if (fastest <= 0) return 0;
-  const speed = speedOn(demand, host);
-  return speed === undefined ? UNMEASURED : Math.min(1, speed / fastest);
-}
-
-function speedOn({ weights }: Demand, host: HostFacts): number | undefined {
-  for (const { source, tokensPerSecond } of host.models) {
-    if (source === weights.source && tokensPerSecond !== undefined) return tokensPerSecond;
-  }
-  return undefined;
+  return speed === undefined ? UNMEASURED / MOST_FOR_SPEED : Math.min(1, speed / fastest);
 }

@@ -45,6 +45,16 @@ export interface Board {
   readonly orders: (service: string) => readonly Preemption[];
   /** Services with demands that have no host, in turn. */
   readonly waiters: () => readonly string[];
+  /** Room that is kept for slots without a host. */
+  readonly reservations: () => readonly Reservation[];
+}
+
+export interface Reservation {
+  readonly host: string;
+  /** As in `slotKey`. */
+  readonly slot: string;
+  /** nominated: others are ending there for it. held: it has waited for long, and the host is kept free. */
+  readonly why: "nominated" | "held";
 }
 
 export function createBoard(): Board {
@@ -85,7 +95,16 @@ export function createBoard(): Board {
     },
     orders: (service) => ordersOf(floor, service),
     waiters: () => [...positionsOf(line).keys()],
+    reservations: () => reservationsOf(table),
   };
+}
+
+function reservationsOf({ line, holds }: Table): Reservation[] {
+  const nominated = line.queue.flatMap(({ key, decision }): Reservation[] =>
+    decision.at === "nominated" ? [{ host: decision.host, slot: key, why: "nominated" }] : [],
+  );
+  const held = [...holds].map(([slot, { host }]): Reservation => ({ host, slot, why: "held" }));
+  return [...nominated, ...held];
 }
 
 function ordersOf({ orders, hostOf, cells }: Floor, service: string): Preemption[] {

@@ -13,9 +13,9 @@ export interface Refused {
 
 export interface Cell {
   readonly name: string;
-  readonly facts: HostFacts;
+  facts: HostFacts;
   /** By what depends on the host alone. */
-  readonly refused: Refused | undefined;
+  refused: Refused | undefined;
   /** By what depends on host and choice, for each choice that was asked for; null where it passes. */
   readonly choices: Map<string, Refused | null>;
   readonly claims: Map<string, HostClaim>;
@@ -46,24 +46,32 @@ const NO_CONTEXT: FilterContext = { claimedBytes: 0, siblings: 0, now: 0 };
 /** Only reads the host. */
 const NO_DEMAND = {} as Demand;
 
-export function newCell(facts: HostFacts, before: Cell | undefined, orders: Orders): Cell {
+export function newCell(facts: HostFacts, orders: Orders): Cell {
   const cell: Cell = {
     name: facts.name,
     facts,
-    refused: firstRefusal("host", NO_DEMAND, facts, NO_CONTEXT),
+    refused: undefined,
     choices: new Map(),
-    claims: before?.claims ?? new Map(),
-    siblings: before?.siblings ?? new Map(),
+    claims: new Map(),
+    siblings: new Map(),
     orders,
-    nominees: before?.nominees ?? new Set(),
-    claimedBytes: before?.claimedBytes ?? 0,
-    leavingBytes: before?.leavingBytes ?? 0,
-    heldFor: before?.heldFor,
+    nominees: new Set(),
+    claimedBytes: 0,
+    leavingBytes: 0,
+    heldFor: undefined,
     open: 0,
-    evictable: before?.evictable,
+    evictable: undefined,
   };
-  settleOpen(cell);
+  setFacts(cell, facts);
   return cell;
+}
+
+/** What the host is now; what was worked out from the old facts is forgotten. */
+export function setFacts(cell: Cell, facts: HostFacts): void {
+  cell.facts = facts;
+  cell.refused = firstRefusal("host", NO_DEMAND, facts, NO_CONTEXT);
+  cell.choices.clear();
+  settleOpen(cell);
 }
 
 /** By the filters of one scope, in their order. */
@@ -138,6 +146,7 @@ export function settleOpen(cell: Cell): void {
 export function roomFor(cell: Cell, waiter: Waiter | undefined): number {
   const { budget } = cell.facts;
   if (!budget.known) return 0;
+  if (cell.nominees.size === 0) return budget.bytes - cell.claimedBytes;
   let reserved = 0;
   for (const nominee of cell.nominees) if (nominee !== waiter) reserved += nominee.bytes;
   return budget.bytes - cell.claimedBytes - Math.max(0, reserved - cell.leavingBytes);

@@ -3,7 +3,7 @@ import type { Demand, Placed, Preemption } from "../types.ts";
 import { addClaim, type Cell, dropClaim, settleOpen } from "./cell.ts";
 import { type Floor, order, touched } from "./floor.ts";
 import type { Holds } from "./holds.ts";
-import { dequeue, enqueue, enter, type Line, leave, waitersOf } from "./line.ts";
+import { enqueue, enter, type Line, leave, waitersOf } from "./line.ts";
 import type { Takeover } from "./preempt.ts";
 import { shelve } from "./shelves.ts";
 import { asksTheSame, byTurn, newWaiter, type Waiter } from "./waiter.ts";
@@ -37,13 +37,12 @@ export function setDemands(table: Table, service: string, demands: readonly Dema
   return changed;
 }
 
-/** Room is taken at once, in the slot's name, until the replica itself is on the board. */
+/** Room is taken at once, in the slot's name, until the replica itself is on the board. The queue is swept afterwards. */
 export function assign({ floor, line }: Table, waiter: Waiter, placed: Placed): void {
   const cell = floor.cells.get(placed.host);
   if (cell === undefined) return;
   withdraw({ floor, line }, waiter);
   waiter.decision = { at: "assigned", placed };
-  dequeue(line, waiter);
   const { service } = waiter.demand;
   addClaim(cell, { replica: claimName(waiter), service, host: cell.name, bytes: waiter.bytes });
   shelve(floor.shelves, cell);

@@ -1,7 +1,7 @@
 /** Why a slot has no host: the nearest misses first, each with its figures, and how many hosts fail for which reason. */
 import { formatBytes } from "../../bytes.ts";
 import type { ErrorCode } from "../../errors.ts";
-import { type FilterContext, missingBytes } from "../filters.ts";
+import { type FilterContext, filters, missingBytes } from "../filters.ts";
 import type { Miss, Unplaced } from "../types.ts";
 import { type Cell, firstRefusal, type Refused, refusedByChoice, roomFor } from "./cell.ts";
 import type { Floor } from "./floor.ts";
@@ -21,19 +21,38 @@ export function explain(floor: Floor, waiter: Waiter, queuePosition: number, now
   const nearest: RankedMiss[] = [];
   const counts: Record<string, number> = {};
   for (const cell of floor.cells.values()) {
-    const miss = missOf(floor, cell, waiter, now);
+    const miss = shortOf(cell, waiter) ?? missOf(floor, cell, waiter, now);
     if (miss !== undefined) nearest.push(miss);
   }
   nearest.sort((a, b) => b.passed - a.passed || a.missing - b.missing || compareText(a.host, b.host));
   for (const { code } of nearest) counts[code] = (counts[code] ?? 0) + 1;
   const misses = nearest
     .slice(0, MAX_MISSES)
+    .map((miss) => (miss.message === "" ? inWords(floor, miss, waiter, now) : miss))
     .map(
       ({ host, code, message, missing }): Miss =>
         missing > 0 ? { host, code, message, shortBytes: missing } : { host, code, message },
     );
   const word = wordOf(floor, waiter, nearest[0], sentence(misses, nearest.length));
   return { service: demand.service, ordinal: demand.ordinal, ...word, queuePosition, misses, counts };
+}
+
+const LAST_FILTER = filters.length - 1;
+
+/** The usual case without its sentence: of a thousand hosts ten are shown. */
+function shortOf(cell: Cell, waiter: Waiter): RankedMiss | undefined {
+  const { memory, choice, refusals, limit } = waiter.demand;
+  const isPlain = choice.spread !== "Required" && refusals.length === 0 && limit === undefined;
+  if (!isPlain || !memory.known || cell.refused !== undefined || !cell.facts.budget.known) return undefined;
+  if (cell.heldFor !== undefined || cell.choices.get(waiter.choiceKey) !== null) return undefined;
+  const missing = Math.ceil(memory.bytes - roomFor(cell, waiter));
+  if (missing <= 0) return undefined;
+  return { host: cell.name, code: "HostMemoryShort", message: "", passed: LAST_FILTER, missing };
+}
+
+function inWords(floor: Floor, miss: RankedMiss, waiter: Waiter, now: number): RankedMiss {
+  const cell = floor.cells.get(miss.host);
+  return (cell === undefined ? undefined : missOf(floor, cell, waiter, now)) ?? miss;
 }
 
 /** Why this one host cannot take it now; undefined where it can. */

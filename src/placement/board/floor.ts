@@ -1,16 +1,15 @@
 /** Everything the board knows of hosts: cells, shelves, and which hosts hold which weights. */
 import { isDeepEqual } from "../../deep-equal.ts";
-import type { HostClaim, HostFacts, HostModel, StoredWeights } from "../types.ts";
-import { addClaim, type Cell, dropClaim, newCell, type Orders, settleSums } from "./cell.ts";
+import type { HostClaim, HostFacts } from "../types.ts";
+import { addClaim, type Cell, dropClaim, newCell, type Orders, setFacts, settleSums } from "./cell.ts";
+import { type Holders, noteModels } from "./holders.ts";
 import { newShelves, type Shelves, shelve, unshelve } from "./shelves.ts";
 
 export interface Floor {
   readonly cells: Map<string, Cell>;
   readonly shelves: Shelves;
-  /** Names of hosts by checksum and by source of what they hold. */
-  readonly holders: Map<string, Set<string>>;
-  /** Tokens per second by source and host, where they were measured. */
-  readonly speeds: Map<string, Map<string, number>>;
+  /** Who holds which weights, by source and by checksum. */
+  readonly holders: Map<string, Holders>;
   /** Host of each claim. */
   readonly hostOf: Map<string, string>;
   readonly orders: Orders;
@@ -27,7 +26,6 @@ export function newFloor(): Floor {
     cells: new Map(),
     shelves: newShelves(),
     holders: new Map(),
-    speeds: new Map(),
     hostOf: new Map(),
     orders: new Map(),
     homeless: new Map(),
@@ -39,11 +37,13 @@ export function newFloor(): Floor {
 export function putHost(floor: Floor, facts: HostFacts): void {
   const before = floor.cells.get(facts.name);
   if (before !== undefined && isDeepEqual(before.facts, facts)) return;
-  if (before !== undefined) forgetModels(floor, before.facts);
-  const cell = newCell(facts, before, floor.orders);
-  floor.cells.set(facts.name, cell);
-  for (const model of facts.models) rememberModel(floor, facts.name, model);
-  if (before === undefined) adopt(floor, cell);
+  const cell = before ?? newCell(facts, floor.orders);
+  noteModels(floor.holders, cell, before?.facts.models ?? [], facts.models);
+  setFacts(cell, facts);
+  if (before === undefined) {
+    floor.cells.set(facts.name, cell);
+    adopt(floor, cell);
+  }
   touched(floor, cell);
 }
 
@@ -51,7 +51,7 @@ export function putHost(floor: Floor, facts: HostFacts): void {
 export function removeHost(floor: Floor, name: string): void {
   const cell = floor.cells.get(name);
   if (cell === undefined) return;
-  forgetModels(floor, cell.facts);
+  noteModels(floor.holders, cell, cell.facts.models, []);
   floor.cells.delete(name);
   unshelve(floor.shelves, name);
   for (const claim of cell.claims.values()) floor.homeless.set(claim.replica, claim);
@@ -101,19 +101,6 @@ export function touched(floor: Floor, cell: Cell): void {
   floor.dirty.add(cell.name);
 }
 
-/** Hosts that hold these weights. */
-export function holdersOf(floor: Floor, { source, sha256 }: StoredWeights): ReadonlySet<string> {
-  const bySource = floor.holders.get(source) ?? NOBODY;
-  const bySha = sha256 === undefined ? NOBODY : (floor.holders.get(sha256) ?? NOBODY);
-  if (bySha.size === 0) return bySource;
-  return bySource.size === 0 ? bySha : new Set([...bySource, ...bySha]);
-}
-
-/** The most tokens per second that any host was measured at; 0 where none was. */
-export function fastestWith(floor: Floor, { source }: StoredWeights): number {
-  return Math.max(0, ...(floor.speeds.get(source)?.values() ?? []));
-}
-
 /** A clock that was read a moment later changes nothing. */
 function isSameClaim(a: HostClaim, b: HostClaim): boolean {
   const untilA = a.eviction?.earned?.untilMs ?? 0;
@@ -126,35 +113,11 @@ function withoutTime({ eviction, ...rest }: HostClaim): object {
 }
 
 const CLOCK_MS = 5_000;
-const NOBODY: ReadonlySet<string> = new Set();
 
 function adopt(floor: Floor, cell: Cell): void {
   for (const claim of floor.homeless.values()) {
     if (claim.host !== cell.name) continue;
     floor.homeless.delete(claim.replica);
     addClaim(cell, claim);
-  }
-}
-
-function rememberModel(floor: Floor, host: string, { source, sha256, tokensPerSecond }: HostModel): void {
-  for (const key of sha256 === undefined ? [source] : [source, sha256]) {
-    const holders = floor.holders.get(key) ?? new Set<string>();
-    floor.holders.set(key, holders.add(host));
-  }
-  if (tokensPerSecond === undefined) return;
-  const speeds = floor.speeds.get(source) ?? new Map<string, number>();
-  floor.speeds.set(source, speeds.set(host, tokensPerSecond));
-}
-
-function forgetModels(floor: Floor, { name, models }: HostFacts): void {
-  for (const { source, sha256 } of models) {
-    for (const key of sha256 === undefined ? [source] : [source, sha256]) {
-      const holders = floor.holders.get(key);
-      holders?.delete(name);
-      if (holders?.size === 0) floor.holders.delete(key);
-    }
-    const speeds = floor.speeds.get(source);
-    speeds?.delete(name);
-    if (speeds?.size === 0) floor.speeds.delete(source);
   }
 }

@@ -7,12 +7,15 @@ export interface Line {
   readonly byService: Map<string, Set<string>>;
   /** Those without a host, in turn. */
   queue: Waiter[];
+  /** One string for each choice, so that comparing two of them compares no characters. */
+  readonly choices: Map<string, string>;
   /** The earliest moment at which time alone changes something. */
   nextWakeMs: number;
 }
 
 export function newLine(): Line {
-  return { waiters: new Map(), byService: new Map(), queue: [], nextWakeMs: Number.POSITIVE_INFINITY };
+  const nextWakeMs = Number.POSITIVE_INFINITY;
+  return { waiters: new Map(), byService: new Map(), queue: [], choices: new Map(), nextWakeMs };
 }
 
 export function waitersOf({ byService, waiters }: Line, service: string): Waiter[] {
@@ -23,6 +26,8 @@ export function waitersOf({ byService, waiters }: Line, service: string): Waiter
 }
 
 export function enter(line: Line, waiter: Waiter): void {
+  waiter.choiceKey = line.choices.get(waiter.choiceKey) ?? waiter.choiceKey;
+  line.choices.set(waiter.choiceKey, waiter.choiceKey);
   const { service } = waiter.demand;
   line.waiters.set(waiter.key, waiter);
   const keys = line.byService.get(service) ?? new Set<string>();
@@ -52,7 +57,12 @@ export function enqueue({ queue }: Line, waiter: Waiter): void {
   queue.splice(low, 0, waiter);
 }
 
-export function dequeue({ queue }: Line, waiter: Waiter): void {
+/** Those that got a host wait no longer. */
+export function sweep(line: Line): void {
+  line.queue = line.queue.filter(({ decision }) => decision.at !== "assigned");
+}
+
+function dequeue({ queue }: Line, waiter: Waiter): void {
   const at = queue.indexOf(waiter);
   if (at !== -1) queue.splice(at, 1);
 }

@@ -3,7 +3,7 @@ import type { Placed, Preemption } from "../types.ts";
 import { roomFor } from "./cell.ts";
 import { assign, nominate, type Table, withdraw } from "./decisions.ts";
 import { settleHolds } from "./holds.ts";
-import { wake } from "./line.ts";
+import { sweep, wake } from "./line.ts";
 import { findTakeover } from "./preempt.ts";
 import { findHost, isAllowed } from "./search.ts";
 import type { Waiter } from "./waiter.ts";
@@ -58,10 +58,11 @@ export function runPass(table: Table, now: number): PassOutcome {
 function round(pass: Pass, dirty: readonly string[]): boolean {
   const { queue } = pass.table.line;
   if (dirty.length === 0 && !queue.some(({ isFresh }) => isFresh)) return false;
-  for (const waiter of [...queue]) {
+  for (const waiter of queue) {
     if (waiter.isFresh) settle(pass, waiter, undefined);
     else if (dirty.length > 0) settle(pass, waiter, dirty);
   }
+  sweep(pass.table.line);
   return true;
 }
 

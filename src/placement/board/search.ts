@@ -1,15 +1,18 @@
 /** The best host for a slot. Looks at as few hosts as it can: by shelf, roomiest first, until no other can be better. */
 import {
-  MOST_OF_KNOWN,
-  MOST_OF_UNKNOWN,
+  MOST_FOR_SPEED,
+  MOST_WITH_WEIGHTS,
+  MOST_WITHOUT_WEIGHTS,
   rateHost,
   rateMemory,
   type ScoreContext,
+  UNMEASURED,
   whyHost,
 } from "../scores.ts";
 import type { Demand, Placed } from "../types.ts";
 import { type Cell, firstRefusal, refusedByChoice, roomFor } from "./cell.ts";
-import { type Floor, fastestWith, holdersOf } from "./floor.ts";
+import type { Floor } from "./floor.ts";
+import { fastestOf, type Holders, holdersOf } from "./holders.ts";
 import { firstWithRoom } from "./shelves.ts";
 import { byTurn, type Waiter } from "./waiter.ts";
 
@@ -22,11 +25,13 @@ interface Search {
   readonly floor: Floor;
   readonly waiter: Waiter;
   readonly now: number;
+  readonly bySource: Holders;
+  readonly bySha: Holders;
   readonly fastest: number;
   readonly best: Best;
 }
 
-/** So many hosts with the weights are rated first, and the others then without their bonus. */
+/** So many unmeasured hosts with the weights are rated one by one, and the others then without their bonus. */
 const FEW = 16;
 
 /** Among all hosts, or among some. */
@@ -37,21 +42,23 @@ export function findHost(
   among?: Iterable<string>,
 ): Placed | undefined {
   const { demand } = waiter;
+  const known = holdersOf(floor.holders, demand.weights);
   const best: Best = { cell: undefined, total: Number.NEGATIVE_INFINITY };
-  const search = { floor, waiter, now, fastest: fastestWith(floor, demand.weights), best };
+  const search = { floor, waiter, now, ...known, fastest: fastestOf(known.bySource), best };
   const named = demand.choice.hosts;
-  if (among !== undefined) rateAll(search, among);
-  else if (named.length > 0) rateAll(search, named);
-  else if (!demand.memory.known) rateAll(search, floor.cells.keys());
+  if (among !== undefined) rateNamed(search, among);
+  else if (named.length > 0) rateNamed(search, named);
+  else if (!demand.memory.known) rateNamed(search, floor.cells.keys());
   else searchShelves(search);
   const { cell, total } = best;
   if (cell === undefined) return undefined;
+  const context = contextOf(search, cell, siblingsOn(floor, cell, demand));
   return {
     service: demand.service,
     ordinal: demand.ordinal,
     host: cell.name,
     score: Math.round(total * 100) / 100,
-    why: whyHost(demand, cell.facts, contextOf(search, cell)),
+    why: whyHost(demand, cell.facts, context),
     ...(waiter.effective > demand.priority ? { earned: waiter.effective } : {}),
   };
 }
@@ -84,20 +91,26 @@ export function isAllowed(floor: Floor, cell: Cell, waiter: Waiter, now: number)
 }
 
 function searchShelves(search: Search): void {
-  const { floor, waiter } = search;
-  const { demand } = waiter;
-  const holders = holdersOf(floor, demand.weights);
-  const areFew = holders.size + demand.predecessors.length <= FEW;
+  const { floor, waiter, bySource, bySha } = search;
+  rateMeasured(search);
+  const unmeasured = bySource.unmeasured.size + bySha.unmeasured.size;
+  const areFew = unmeasured + waiter.demand.predecessors.length <= FEW;
   if (areFew) {
-    rateAll(search, holders);
-    rateAll(
-      search,
-      demand.predecessors.map(({ host }) => host),
-    );
+    for (const cell of bySource.unmeasured) rate(search, cell);
+    for (const cell of bySha.unmeasured) rate(search, cell);
+    for (const { host } of waiter.demand.predecessors) rateNamed(search, [host]);
   }
-  const unmeasured = search.fastest > 0 ? 1 : 0;
-  const most = areFew ? MOST_OF_UNKNOWN + unmeasured : MOST_OF_KNOWN;
+  const most = (areFew ? MOST_WITHOUT_WEIGHTS : MOST_WITH_WEIGHTS) + (search.fastest > 0 ? UNMEASURED : 0);
   for (const shelf of floor.shelves.byBudget.values()) searchShelf(search, shelf, most);
+}
+
+/** The fastest first, until the rest cannot win even with all of their memory left. */
+function rateMeasured(search: Search): void {
+  const { bySource, fastest, waiter, best } = search;
+  for (const { cell, speed } of bySource.measured) {
+    if (MOST_WITH_WEIGHTS + (MOST_FOR_SPEED * speed) / fastest + 1 < best.total) return;
+    if (cell.open >= waiter.bytes || cell.nominees.has(waiter)) rate(search, cell);
+  }
 }
 
 /** Along a shelf the memory score only falls, so the rest can be skipped once it cannot win. */
@@ -107,7 +120,7 @@ function searchShelf(search: Search, shelf: readonly Cell[], most: number): void
   const isPacking = demand.choice.spread === "None";
   const first = firstWithRoom(shelf, waiter.bytes);
   const step = isPacking ? 1 : -1;
-  const bonus = isPacking ? most - 4 : most;
+  const bonus = isPacking ? most - MOST_WITHOUT_WEIGHTS : most;
   for (let at = isPacking ? first : shelf.length - 1; at >= first && at < shelf.length; at += step) {
     const cell = shelf[at];
     if (cell === undefined) break;
@@ -118,7 +131,7 @@ function searchShelf(search: Search, shelf: readonly Cell[], most: number): void
   }
 }
 
-function rateAll(search: Search, names: Iterable<string>): void {
+function rateNamed(search: Search, names: Iterable<string>): void {
   for (const name of names) {
     const cell = search.floor.cells.get(name);
     if (cell !== undefined) rate(search, cell);
@@ -131,7 +144,8 @@ function rate(search: Search, cell: Cell): number | undefined {
   const { memory } = waiter.demand;
   if (memory.known && roomFor(cell, waiter) < memory.bytes) return undefined;
   if (!isAllowed(floor, cell, waiter, now)) return undefined;
-  const total = rateHost(waiter.demand, cell.facts, contextOf(search, cell));
+  const siblings = siblingsOn(floor, cell, waiter.demand);
+  const total = rateHost(waiter.demand, cell.facts, contextOf(search, cell, siblings));
   const isBetter =
     best.cell === undefined || total > best.total || (total === best.total && cell.name < best.cell.name);
   if (isBetter) {
@@ -141,9 +155,15 @@ function rate(search: Search, cell: Cell): number | undefined {
   return total;
 }
 
-function contextOf({ floor, waiter, fastest }: Search, cell: Cell): ScoreContext {
-  const siblings = siblingsOn(floor, cell, waiter.demand);
-  return { claimedBytes: claimedFor(cell, waiter), siblings, fastest };
+function contextOf(search: Search, cell: Cell, siblings: number): ScoreContext {
+  const { waiter, fastest, bySource, bySha } = search;
+  const speed = bySource.speeds.get(cell);
+  const hasWeights =
+    speed !== undefined ||
+    bySource.unmeasured.has(cell) ||
+    bySha.unmeasured.has(cell) ||
+    waiter.demand.predecessors.some((one) => one.sharesWeights && one.host === cell.name);
+  return { claimedBytes: claimedFor(cell, waiter), siblings, hasWeights, speed, fastest };
 }
 
 /** What is not free for it, whether claimed or promised. */

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { simulateDay } from "./day.ts";
+import type { SimulationOptions } from "./options.ts";
+import { renderReport } from "./report.ts";
+
+const CROWDED: SimulationOptions = { hosts: 15, services: 70, hours: 12, seed: 1, load: 1.3 };
+
+/** A clock that stands still: what happens must not depend on it. */
+const noClock = () => 0;
+
+test.each([1, 2, 3])("on a crowded day no rule is broken, whatever happens (seed %i)", (seed) => {
+  const tally = simulateDay({ ...CROWDED, seed }, noClock);
+  expect(tally.placements()).toBeGreaterThan(70);
+  expect([...tally.preemptions.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+  expect(tally.samples.some(({ waiting }) => waiting > 0)).toBe(true);
+});
+
+test("the same seed gives the same day", () => {
+  const [one, other] = [1, 2].map(() => renderReport(CROWDED, simulateDay(CROWDED, noClock)));
+  expect(one).toBe(other);
+});
+
+test("nobody of normal priority or above makes way on a day with room for all", () => {
+  const tally = simulateDay({ ...CROWDED, load: 0.4 }, noClock);
+  for (const name of ["normal", "high", "critical"] as const)
+    expect(tally.preemptions.get(name)).toBeUndefined();
+  expect(tally.waits.filter(({ isServed }) => !isServed).length).toBeLessThan(tally.waits.length / 10);
+});

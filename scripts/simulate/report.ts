@@ -1,0 +1,118 @@
+/** The report of a simulated day, as Markdown. */
+import { formatBytes } from "../../src/bytes.ts";
+import { PRIORITIES } from "../../src/placement/priority.ts";
+import type { SimulationOptions } from "./options.ts";
+import type { PriorityName } from "./services.ts";
+import type { Tally, Wait } from "./tally.ts";
+
+const NAMES = Object.keys(PRIORITIES) as PriorityName[];
+
+export function renderReport(options: SimulationOptions, tally: Tally): string {
+  const { hosts, services, hours, seed, load } = options;
+  return [
+    `${hosts} hosts, ${services} services at a time, ${hours} h, load ${load}, seed ${seed}`,
+    "",
+    ...summary(tally),
+    "",
+    ...waitTable(tally.waits),
+    "",
+    ...sizeTable(tally.waits),
+    "",
+    ...passTable(tally.passes),
+    "",
+  ].join("\n");
+}
+
+function summary(tally: Tally): string[] {
+  const { samples, counts, preemptions } = tally;
+  const used = samples.map(({ claimedBytes, budgetBytes }) =>
+    budgetBytes === 0 ? 0 : claimedBytes / budgetBytes,
+  );
+  const waiting = samples.map((sample) => sample.waiting);
+  const held = samples.map((sample) => sample.held);
+  const moves = NAMES.map((name) => `${name} ${preemptions.get(name) ?? 0}`).join(", ");
+  return [
+    "| | |",
+    "|---|---|",
+    `| memory claimed, of what hosts have: median, most | ${percent(at(used, 0.5))}, ${percent(at(used, 1))} |`,
+    `| services waiting: median, most | ${at(waiting, 0.5)}, ${at(waiting, 1)} |`,
+    `| hosts kept free for those who waited for long: median, most | ${at(held, 0.5)}, ${at(held, 1)} |`,
+    `| replicas placed | ${tally.placements()} |`,
+    `| hosts that crashed | ${counts.get("crashes") ?? 0} |`,
+    `| replicas placed anew after a loss | ${counts.get("replaced after a loss") ?? 0} |`,
+    `| replicas that their host refused | ${counts.get("refused") ?? 0} |`,
+    `| replicas that made way for a higher priority | ${moves}: ${formatBytes(tally.movedBytes())} |`,
+    "| healthy replicas moved for a better score | 0, by construction |",
+  ];
+}
+
+function waitTable(waits: readonly Wait[]): string[] {
+  return [
+    "| priority | times without a host | at once | median of the rest | 95 % | longest | deleted or still waiting |",
+    "|---|---|---|---|---|---|---|",
+    ...NAMES.map((name) =>
+      waitRow(
+        name,
+        waits.filter(({ priority }) => priority === name),
+      ),
+    ),
+  ];
+}
+
+function sizeTable(waits: readonly Wait[]): string[] {
+  const sorted = [...waits].sort((a, b) => a.bytes - b.bytes);
+  const quarter = Math.ceil(sorted.length / 4);
+  const rows = [0, 1, 2, 3].map((index) => {
+    const part = sorted.slice(index * quarter, (index + 1) * quarter);
+    const name = `up to ${formatBytes(part.at(-1)?.bytes ?? 0)}`;
+    return waitRow(name, part);
+  });
+  return [
+    "| size of the claim, by quarters | times without a host | at once | median of the rest | 95 % | longest | deleted or still waiting |",
+    "|---|---|---|---|---|---|---|",
+    ...rows,
+  ];
+}
+
+function waitRow(name: string, waits: readonly Wait[]): string {
+  const served = waits.filter(({ isServed }) => isServed);
+  const later = served.filter(({ ms }) => ms > 0).map(({ ms }) => ms);
+  const atOnce = waits.length === 0 ? 0 : (served.length - later.length) / waits.length;
+  const cells = [
+    waits.length,
+    percent(atOnce),
+    span(at(later, 0.5)),
+    span(at(later, 0.95)),
+    span(at(later, 1)),
+  ];
+  return `| ${[name, ...cells, waits.length - served.length].join(" | ")} |`;
+}
+
+function passTable(passes: readonly number[]): string[] {
+  const [first = 0, ...others] = passes;
+  return [
+    "| pass | how many | median | 99 % | longest |",
+    "|---|---|---|---|---|",
+    `| all services at once, nothing placed yet | 1 | ${ms(first)} | | |`,
+    `| after one change | ${others.length} | ${ms(at(others, 0.5))} | ${ms(at(others, 0.99))} | ${ms(at(others, 1))} |`,
+  ];
+}
+
+/** The value below which this part of all lies. */
+function at(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
+}
+
+function percent(part: number): string {
+  return `${(part * 100).toFixed(1)} %`;
+}
+
+function ms(value: number): string {
+  return `${value.toFixed(value < 1 ? 3 : 1)} ms`;
+}
+
+function span(value: number): string {
+  if (value < 120_000) return `${Math.round(value / 1000)} s`;
+  return value < 7_200_000 ? `${Math.round(value / 60_000)} min` : `${(value / 3_600_000).toFixed(1)} h`;
+}

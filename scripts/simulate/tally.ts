@@ -1,0 +1,105 @@
+/** What a simulated day comes to. */
+import type { PassResult } from "../../src/placement/board/board.ts";
+import type { Preemption } from "../../src/placement/types.ts";
+import type { PriorityName, SimulatedService } from "./services.ts";
+import type { World } from "./world.ts";
+
+type Counted = "crashes" | "refused" | "replaced after a loss";
+
+export interface Wait {
+  readonly priority: PriorityName;
+  readonly bytes: number;
+  readonly ms: number;
+  /** False: its owner deleted it, or the day ended, before it had all its hosts. */
+  readonly isServed: boolean;
+}
+
+export interface Sample {
+  readonly atMs: number;
+  readonly claimedBytes: number;
+  readonly budgetBytes: number;
+  readonly waiting: number;
+  readonly held: number;
+}
+
+export interface Tally {
+  /** Times one pass; only passes after a change are kept. */
+  readonly pass: (run: () => PassResult, hasChanged: boolean) => PassResult;
+  readonly count: (what: Counted) => void;
+  readonly filled: (service: SimulatedService, nowMs: number) => void;
+  readonly departed: (service: SimulatedService, nowMs: number) => void;
+  readonly preempted: (world: World, preemption: Preemption) => void;
+  readonly sample: (world: World, nowMs: number) => void;
+  readonly close: (world: World, nowMs: number) => void;
+  /** Milliseconds: the first one is that of all services at once. */
+  readonly passes: readonly number[];
+  readonly placements: () => number;
+  readonly counts: ReadonlyMap<Counted, number>;
+  readonly waits: readonly Wait[];
+  /** By priority of the service that made way. */
+  readonly preemptions: ReadonlyMap<PriorityName, number>;
+  readonly movedBytes: () => number;
+  readonly samples: readonly Sample[];
+}
+
+export function createTally(measureMs: () => number): Tally {
+  const passes: number[] = [];
+  const counts = new Map<Counted, number>();
+  const waits: Wait[] = [];
+  const preemptions = new Map<PriorityName, number>();
+  const samples: Sample[] = [];
+  let placements = 0;
+  let movedBytes = 0;
+  const ended = (service: SimulatedService, nowMs: number, isServed: boolean) => {
+    if (service.waitingSinceMs === undefined) return;
+    waits.push({
+      priority: service.priority,
+      bytes: service.bytes,
+      ms: nowMs - service.waitingSinceMs,
+      isServed,
+    });
+  };
+  return {
+    passes,
+    counts,
+    waits,
+    preemptions,
+    samples,
+    placements: () => placements,
+    movedBytes: () => movedBytes,
+    pass: (run, hasChanged) => {
+      const startMs = measureMs();
+      const result = run();
+      if (hasChanged) passes.push(measureMs() - startMs);
+      placements += result.placed.length;
+      return result;
+    },
+    count: (what) => counts.set(what, (counts.get(what) ?? 0) + 1),
+    filled: (service, nowMs) => ended(service, nowMs, true),
+    departed: (service, nowMs) => ended(service, nowMs, false),
+    preempted: (world, { replica }) => {
+      const { service } = world.replicas.get(replica) ?? {};
+      if (service === undefined) return;
+      preemptions.set(service.priority, (preemptions.get(service.priority) ?? 0) + 1);
+      movedBytes += service.bytes;
+    },
+    sample: (world, atMs) => samples.push(sampleOf(world, atMs)),
+    close: (world, nowMs) => {
+      for (const service of world.services.values()) ended(service, nowMs, false);
+    },
+  };
+}
+
+/** Of the hosts that are reachable. */
+function sampleOf(world: World, atMs: number): Sample {
+  let budgetBytes = 0;
+  let claimedBytes = 0;
+  for (const { facts } of world.hosts.values()) {
+    if (facts.reachable.status !== "True" || !facts.budget.known) continue;
+    budgetBytes += facts.budget.bytes;
+    for (const replica of world.onHost.get(facts.name) ?? [])
+      claimedBytes += world.replicas.get(replica)?.claim.bytes ?? 0;
+  }
+  const held = world.board.reservations().filter(({ why }) => why === "held").length;
+  return { atMs, claimedBytes, budgetBytes, waiting: world.board.waiters().length, held };
+}
