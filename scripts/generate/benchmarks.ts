@@ -29,7 +29,7 @@ function row({ name, unit, figures: { n, p50, p99, max }, targets }: ReportLine)
   const wanted = targets.map(
     ({ statistic, limit, isMet }) => `${isMet ? "met" : "missed"}: ${statistic} ≤ ${limit}`,
   );
-  const cells = [name, n, short(p50), short(p99), short(max), unit, wanted.join("; ")];
+  const cells = [name.replaceAll("|", "\\|"), n, short(p50), short(p99), short(max), unit, wanted.join("; ")];
   return `| ${cells.join(" | ")} |`;
 }
 
