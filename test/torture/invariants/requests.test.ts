@@ -68,3 +68,10 @@ test("on an address that the host no longer has, until its endpoint has followed
   expect(excuse(12, 12.1, [moved, followed])).toContain("moved");
   expect(excuse(19, 19.1, [moved, followed])).toBeUndefined();
 });
+
+test("on an engine that was frozen, until it is thawed, and not for what becomes of it later", () => {
+  const frozen = [at(10, "engine", { change: "paused" }), at(13, "engine", { change: "resumed" })];
+  const drained = [at(100, "slice", { isServing: false }), at(103, "engine", { change: "gone" })];
+  expect(excuse(11, 12, [...frozen, ...drained])).toContain("was frozen");
+  expect(excuse(40, 41, [...frozen, ...drained])).toBeUndefined();
+});

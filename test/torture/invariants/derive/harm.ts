@@ -50,10 +50,7 @@ function engineHarms(
       // What waited in a frozen engine ends with it, long after its withdrawal.
       span: {
         from: span.from,
-        to: Math.max(
-          span.to + REOPENED_MS,
-          followed(life.to < now ? life.to : span.to, endpointAt(slices, span.from)),
-        ),
+        to: Math.max(span.to + REOPENED_MS, followed(span.to, endpointAt(slices, span.from))),
       },
     }));
     return [...killed, ...frozen];
