@@ -117,6 +117,102 @@ test("a replica that its host refuses for 30 s is replaced elsewhere, and ends w
   }, WAIT);
 });
 
+const annotationsOf = async (host: string) => {
+  const result = await bench.client.get(HOSTS, { name: host });
+  return result.ok ? (result.value.metadata.annotations ?? {}) : {};
+};
+
+async function eventsOf(name: string): Promise<string[]> {
+  const found = await bench.cluster.kubectl([
+    ...["get", "events", "-A", "-o"],
+    `jsonpath={range .items[?(@.involvedObject.name=='${name}')]}{.type} {.reason}{'\\n'}{end}`,
+  ]);
+  return found.split("\n");
+}
+
+/** In steps so small that what the others renew is always seen in time. */
+async function silentFor45s(host: string): Promise<void> {
+  for (let step = 0; step < 5; step += 1) await pass(9_000, [host]);
+}
+
+test("a host that is declared lost is given up when its Lease is over; a returning one loses the mark", async () => {
+  const ns = "declared";
+  await pass(1_000, []);
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-4", "mac-5"] } }));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const [replica] = await bench.replicas(ns);
+  const host = replica?.spec.template.hostName ?? "";
+  agents.get(host)?.fallSilent();
+  await bench.cluster.kubectl(["annotate", "host", host, "metalbridge.dev/lost=2026-01-01T00:00:00Z"]);
+  await silentFor45s(host);
+  await vi.waitFor(async () => expect(await condition(host, "Lost")).toBe("True HostLost"), WAIT);
+  await vi.waitFor(async () => {
+    const [now, ...others] = await bench.replicas(ns);
+    expect(others).toEqual([]);
+    expect(now?.spec.template.hostName).toBe(host === "mac-4" ? "mac-5" : "mac-4");
+  }, WAIT);
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  expect(await annotationsOf(host)).toHaveProperty(["metalbridge.dev/lost"]);
+
+  agents.set(host, await bench.agent(host, { address: "192.168.7.49" }));
+  await reachable(host, "True HostReachable");
+  await vi.waitFor(async () => expect(await annotationsOf(host)).toEqual({}), WAIT);
+  expect(await condition(host, "Lost")).toBe("False HostReachable");
+  // One engine serves, on the other host, and nothing leads to the one that was replaced.
+  const slices = await slicesOf(ns);
+  expect(slices.map(({ metadata }) => metadata.labels?.["metalbridge.dev/host"])).toEqual([
+    host === "mac-4" ? "mac-5" : "mac-4",
+  ]);
+  await vi.waitFor(async () => {
+    const told = await eventsOf(host);
+    for (const line of ["Warning HostLost", "Normal HostReturned"]) expect(told).toContain(line);
+    expect(told).not.toContain("Warning HostNotLost");
+    expect(await eventsOf("chat")).toContain("Warning HostLost");
+  }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a host that is declared lost and renews its Lease is not given up", async () => {
+  await pass(1_000, []);
+  await bench.cluster.kubectl(["annotate", "host", "mac-3", "metalbridge.dev/lost=yes"]);
+  // Only what comes after the mark was seen counts, and it is seen by a watch.
+  await vi.waitFor(async () => {
+    await pass(1_000, []);
+    expect(await annotationsOf("mac-3")).toEqual({});
+  }, WAIT);
+  expect(await condition("mac-3", "Lost")).toBe("False HostReachable");
+  await vi.waitFor(async () => expect(await eventsOf("mac-3")).toContain("Warning HostNotLost"), WAIT);
+});
+
+test("a host that comes and goes gets nothing new for ten minutes", async () => {
+  const ns = "flapping";
+  const host = "mac-2";
+  await pass(1_000, []);
+  await reachable(host, "True HostReachable");
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  await bench.model(ns, "tiny");
+  for (let round = 0; round < 2; round += 1) {
+    await silentFor45s(host);
+    await reachable(host, "False HostUnreachable");
+    await agents.get(host)?.renew();
+    await reachable(host, "True HostReachable");
+  }
+  await vi.waitFor(async () => expect(await condition(host, "Flapping")).toBe("True HostFlapping"), WAIT);
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: [host] } }));
+  const waiting = await bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(status?.phase).toBe("WaitingForCapacity"),
+  );
+  expect(waiting.status?.message).toContain("nothing new is placed here until 20");
+  for (let minutes = 0; minutes < 11; minutes += 1) {
+    for (let step = 0; step < 4; step += 1) await pass(15_000, []);
+  }
+  await vi.waitFor(async () => expect(await condition(host, "Flapping")).toBe("False HostSteady"), WAIT);
+  await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
 test("when most hosts fall silent at once nothing is withdrawn", async () => {
   const ns = "mass";
   await pass(1_000, []);

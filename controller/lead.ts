@@ -1,4 +1,5 @@
 /** The work of the leader: copies, queues, reconcilers. Everything hangs on one signal. */
+import { ANNOTATION_LOST } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -156,7 +157,9 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
     onLease: (host, lease) => {
       if (lease === undefined) return;
       const hasChanged = signs.note(host, markOf(lease), state.working === undefined);
-      if (hasChanged && !isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
+      if (!hasChanged) return;
+      if (!isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
+      if (isDeclaredLost(state, host)) state.working?.queues.hosts.enqueue(host);
     },
     onLeaseTrouble: () => signs.countAfresh(),
   };
@@ -166,6 +169,11 @@ function createHandlers(state: { working?: Working }, signs: LeaseSigns): Change
 function isReachable({ working }: { working?: Working }, host: string): boolean {
   const conditions = working?.caches.hosts.get(host)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
+}
+
+/** A renewal is what takes an operator's word back. */
+function isDeclaredLost({ working }: { working?: Working }, host: string): boolean {
+  return working?.caches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
 function noteReplica(

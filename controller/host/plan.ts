@@ -61,6 +61,8 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const { name, host, verdict } = observed;
   const isGone = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
   const steps: HostStep[] = isGone ? withdrawals(observed) : [];
+  // Before the conditions: until it is done they say whether the host was lost.
+  if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
   if (host !== undefined) {
     const conditions = hostConditions(observed, host, nowIso);
     if (conditions !== undefined) {
@@ -74,7 +76,6 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
   if (isGone) steps.push(...lossesOf(observed));
-  if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
   return { steps, needsProof: isGone && host !== undefined && steps.some(isOfSilence) };
 }
 

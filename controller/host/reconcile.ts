@@ -11,7 +11,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kin
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { ApiResult } from "../../src/kube/types.ts";
+import type { ApiResult, JsonPatchOp } from "../../src/kube/types.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
@@ -138,9 +138,14 @@ async function clearDeclaration(
   { client, log, record }: HostPorts,
   { host, event }: Extract<HostStep, { do: "clearDeclaration" }>,
 ): Promise<boolean> {
-  const { name } = host.metadata;
+  const { name, uid, annotations } = host.metadata;
   const path = `/metadata/annotations/${ANNOTATION_LOST.replace("/", "~1")}`;
-  const operations = [...guards(host.metadata), { op: "remove" as const, path }];
+  // Not guarded by resourceVersion: its own status is written all the time, and the word itself is what must be the same.
+  const operations: JsonPatchOp[] = [
+    { op: "test", path: "/metadata/uid", value: uid },
+    { op: "test", path, value: annotations?.[ANNOTATION_LOST] },
+    { op: "remove", path },
+  ];
   const result = await client.jsonPatch(HOSTS, { name }, operations);
   if (result.ok) log.info({ host: name }, "no longer declared lost: it renews its Lease");
   if (result.ok && event !== undefined) reportOn(record, HOSTS, host, event);

@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { getCondition } from "../src/api/conditions.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { HOSTS } from "../src/api/kinds.ts";
+import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+
+const WAIT = { timeout: 30_000, interval: 50 };
+const SLOW_CONTEXT = 1_024;
+let bench: Bench;
+let isSlow = true;
+beforeAll(async () => {
+  bench = await startBench();
+  // On mac-2 an engine with this context takes its time.
+  const statusOf = ({ spec }: InferenceReplica) =>
+    spec.template.engine.contextSize === SLOW_CONTEXT && isSlow
+      ? ({ phase: "Starting", reason: "EngineStarting", message: "" } as const)
+      : undefined;
+  await bench.agent("mac-1");
+  await bench.agent("mac-2", { address: "192.168.7.21", statusOf });
+});
+afterAll(() => bench?.[Symbol.asyncDispose]());
+
+async function namespace(name: string): Promise<string> {
+  await bench.cluster.kubectl(["create", "namespace", name]);
+  await bench.model(name, "tiny");
+  return name;
+}
+
+const patchHost = (host: string, spec: object) =>
+  bench.cluster.kubectl(["patch", "host", host, "--type=merge", "-p", JSON.stringify({ spec })]);
+
+async function drained(host: string): Promise<{ said: string; message: string }> {
+  const result = await bench.client.get(HOSTS, { name: host });
+  const condition = result.ok ? getCondition(result.value.status?.conditions, "Drained") : undefined;
+  return { said: `${condition?.status} ${condition?.reason}`, message: condition?.message ?? "" };
+}
+
+const drainUntil = (host: string, wanted: string) =>
+  vi.waitFor(async () => {
+    const now = await drained(host);
+    expect(now.said).toBe(wanted);
+    return now.message;
+  }, WAIT);
+
+const hostsOf = async (ns: string) =>
+  (await bench.replicas(ns)).map(
+    ({ spec, metadata }) =>
+      `${spec.template.hostName}${metadata.deletionTimestamp === undefined ? "" : " leaving"}`,
+  );
+
+const ready = (ns: string, words: string) =>
+  bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(status).toMatchObject({ phase: "Ready", ready: words }),
+  );
+
+test("a drained host's replicas serve until their successors elsewhere do, then go", async () => {
+  const ns = await namespace("moved");
+  await patchHost("mac-2", { unschedulable: true });
+  await bench.apply(inferenceService(ns, "chat", { contextSize: SLOW_CONTEXT, rollout: { maxSurge: 0 } }));
+  await ready(ns, "1/1");
+  const [before] = await bench.replicas(ns);
+  await patchHost("mac-2", { unschedulable: false });
+  await patchHost("mac-1", { drain: true });
+  expect(await drainUntil("mac-1", "False DrainInProgress")).toMatch(
+    /^1 left on mac-1, 1 waits for its successor$/,
+  );
+  await vi.waitFor(async () => expect(await hostsOf(ns)).toHaveLength(2), WAIT);
+  const [still] = (await bench.replicas(ns)).filter(({ metadata }) => metadata.uid === before?.metadata.uid);
+  expect(still?.metadata.deletionTimestamp).toBeUndefined();
+  expect((await bench.service(ns, "chat")).status?.ready).toBe("1/1");
+
+  isSlow = false;
+  // What the agent of mac-2 would do by itself once the engine is up.
+  await bench.cluster.kubectl(["label", "irep", "-n", ns, "-l=metalbridge.dev/host=mac-2", "look=again"]);
+  expect(await drainUntil("mac-1", "True HostDrained")).toContain("no replica is left on mac-1");
+  await vi.waitFor(async () => expect(await hostsOf(ns)).toEqual(["mac-2"]), WAIT);
+  await ready(ns, "1/1");
+
+  await patchHost("mac-1", { drain: false });
+  await drainUntil("mac-1", "undefined undefined");
+  // Nothing moves back by itself.
+  expect(await hostsOf(ns)).toEqual(["mac-2"]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("where nothing else fits they stay and serve, and the host says which and why", async () => {
+  const ns = await namespace("blocked");
+  const placement = { hosts: ["mac-1"] };
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement }));
+  await ready(ns, "2/2");
+  await patchHost("mac-1", { drain: true });
+  // With maxSurge 1 one is asked for at a time, so the other waits for its turn.
+  const message = await vi.waitFor(async () => {
+    const { message: text } = await drained("mac-1");
+    expect(text).toContain("stays");
+    return text;
+  }, WAIT);
+  expect(message).toMatch(
+    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: being drained; mac-2: not in spec\.placement\.hosts$/,
+  );
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1", "mac-2"] } }));
+  await drainUntil("mac-1", "True HostDrained");
+  await ready(ns, "2/2");
+  await patchHost("mac-1", { drain: false });
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a cordoned host keeps what it runs and gets nothing new", async () => {
+  const ns = await namespace("cordoned");
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-1"] } }));
+  await ready(ns, "1/1");
+  await patchHost("mac-1", { unschedulable: true });
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1"] } }));
+  const waiting = await bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(status).toMatchObject({ phase: "WaitingForCapacity", ready: "1/2" }),
+  );
+  expect(waiting.status?.message).toContain("mac-1: cordoned");
+  expect(await hostsOf(ns)).toEqual(["mac-1"]);
+  await patchHost("mac-1", { unschedulable: false });
+  await ready(ns, "2/2");
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a service that is stopped leaves a drained host without a successor", async () => {
+  const ns = await namespace("stopped");
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-1"] } }));
+  await ready(ns, "1/1");
+  await patchHost("mac-1", { drain: true });
+  await vi.waitFor(async () => expect((await drained("mac-1")).said).toBe("False DrainBlocked"), WAIT);
+  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", ns, "--replicas=0"]);
+  await drainUntil("mac-1", "True HostDrained");
+  await patchHost("mac-1", { drain: false });
+  const events = await bench.cluster.kubectl([
+    "get",
+    "events",
+    "-A",
+    "-o",
+    "jsonpath={range .items[?(@.involvedObject.name=='mac-1')]}{.type} {.reason}{'\\n'}{end}",
+  ]);
+  for (const line of ["Normal DrainInProgress", "Warning DrainBlocked", "Normal HostDrained"]) {
+    expect(events.split("\n")).toContain(line);
+  }
+});
