@@ -1,8 +1,5 @@
 /** The agent's metrics, made when somebody asks: from state that is kept anyway, and from the engines themselves. */
-import { registerFamilies } from "../../src/metrics/registry.ts";
 import type { MetricsSource } from "./facts.ts";
-import type { Scrape } from "./families/scrape.ts";
-import { agentMetrics } from "./families.ts";
 
 export interface Metrics {
   readonly contentType: string;
@@ -14,7 +11,8 @@ const ENGINES_MS = 800;
 
 /** Loads prom-client on first use: an agent that nobody scrapes does not pay for it. */
 export async function createMetrics({ facts, readEngines }: MetricsSource): Promise<Metrics> {
-  const { Registry } = await import("prom-client");
+  // By way of a module of our own: a bundle gives a CommonJS package that is imported like this no names but `default`.
+  const { contentType, renderMetrics } = await import("./render.ts");
   let running: Promise<string> | undefined;
   const scrape = async (): Promise<string> => {
     const engines = await readEngines(ENGINES_MS);
@@ -24,13 +22,10 @@ export async function createMetrics({ facts, readEngines }: MetricsSource): Prom
     const now = facts();
     const startedAtSeconds = now.startedAtMs / 1_000;
     const own = { cpuSeconds, residentBytes, heapUsedBytes, startedAtSeconds };
-    const found: Scrape = { ...now, engines, process: own };
-    const registry = new Registry();
-    registerFamilies(registry, agentMetrics, found);
-    return registry.metrics();
+    return renderMetrics({ ...now, engines, process: own });
   };
   return {
-    contentType: Registry.PROMETHEUS_CONTENT_TYPE,
+    contentType,
     // Scrapes that overlap share one look at the engines.
     text: () => {
       running ??= scrape().finally(() => {

@@ -7,8 +7,10 @@ import { expect, test, vi } from "vitest";
 import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
+import { errorCatalogue } from "../../src/errors.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
+import { allPages, inlineCode, type Page } from "../docs/pages.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { expressions } from "./charts.ts";
@@ -35,6 +37,12 @@ async function startController(kubeconfig: string) {
       await running;
     },
   };
+}
+
+function pageOf(file: string): Page {
+  const found = allPages().find((page) => page.path === file);
+  if (found === undefined) throw new Error(`there is no ${file}`);
+  return found;
 }
 
 function manifests(name: string, source: string, spec: object): readonly object[] {
@@ -97,6 +105,17 @@ test.skipIf(llamaServer === undefined)(
       const both = (await agent.ask("/metrics")) + (await controller.metrics());
       expect(both).not.toMatch(/service="(chat|elsewhere|gone)"/);
     }, patiently);
+
+    const events = JSON.parse(await kubectl(["get", "events.events.k8s.io", "-A", "-o", "json"])).items;
+    const told: readonly { reason: string; note: string; regarding: { kind: string } }[] = events;
+    expect(new Set(told.map(({ regarding }) => regarding.kind))).toEqual(
+      new Set(["Host", "InferenceReplica", "InferenceService", "Model"]),
+    );
+    const documented = inlineCode(pageOf("docs/observability.md"));
+    for (const { reason, note } of told) {
+      expect(note.split(" ").length, `${reason}: ${note}`).toBeGreaterThan(3);
+      expect([...documented, ...Object.keys(errorCatalogue)], note).toContain(reason);
+    }
     await rm(folder, { recursive: true, force: true });
   },
   120_000,
