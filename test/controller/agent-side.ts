@@ -90,7 +90,7 @@ export async function renewLease(client: KubeClient, host: string): Promise<void
   must(found.ok ? await client.update(LEASES, lease) : await client.create(LEASES, lease));
 }
 
-async function registerHost(options: AgentSideOptions): Promise<void> {
+export async function registerHost(options: AgentSideOptions): Promise<void> {
   const {
     client,
     host,
