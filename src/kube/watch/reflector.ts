@@ -35,6 +35,8 @@ const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
 /** Somebody is installing us: the wait for our kinds should end soon after they are there. */
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
 const SILENCE_MS = 90_000;
+/** A watch that stood for so long worked. */
+const STOOD_MS = 5_000;
 const LIST_TIMEOUT_MS = 30_000;
 
 /** Starts at once; ends, with its sockets and timers, when `signal` is aborted. */
@@ -63,7 +65,7 @@ class ReflectorLoop<T extends KubeObject> {
   #resourceVersion: string | undefined;
   /** Since the last complete list. */
   #listFailures = 0;
-  /** Since the last event or bookmark; a list does not clear it, or a watch that never works would list in a circle. */
+  /** Since the last event, bookmark or watch that stood; a list does not clear it, or a watch that never works would list in a circle. */
   #watchFailures = 0;
   #isInterrupted = false;
   /** Ends the pass or the wait that is under way. */
@@ -150,6 +152,7 @@ class ReflectorLoop<T extends KubeObject> {
     const { connection, kind, clock, userAgent } = this.#options;
     const { signal } = this.#pass;
     let signs = 0;
+    let openedMs: number | undefined;
     const end = await watchOnce<T>({
       connection,
       clock,
@@ -157,6 +160,9 @@ class ReflectorLoop<T extends KubeObject> {
       userAgent,
       path: watchPath(kind, this.#options, resourceVersion),
       silenceMs: this.#options.silenceMs ?? SILENCE_MS,
+      onOpen: () => {
+        openedMs = clock.monotonicMs();
+      },
       onEvent: (event) => {
         signs += 1;
         this.#watchFailures = 0;
@@ -171,7 +177,10 @@ class ReflectorLoop<T extends KubeObject> {
         if (change !== undefined) this.#tell(change);
       },
     });
-    return signal.aborted ? 0 : this.#afterWatch(end, signs);
+    if (signal.aborted) return 0;
+    // A quiet kind gives no sign for a minute; the next outage is a new one all the same.
+    if (openedMs !== undefined && clock.monotonicMs() - openedMs >= STOOD_MS) this.#watchFailures = 0;
+    return this.#afterWatch(end, signs);
   }
 
   #afterWatch(end: WatchEnd, signs: number): number {

@@ -23,6 +23,8 @@ export interface WatchCall<T> {
   readonly signal: AbortSignal;
   /** No byte for so long means that nobody is at the other end: bookmarks come about every minute. */
   readonly silenceMs: number;
+  /** The server has accepted the watch. */
+  readonly onOpen?: () => void;
   readonly onEvent: (event: Exclude<WatchEvent<T>, { type: "ERROR" }>) => void;
 }
 
@@ -40,6 +42,7 @@ export async function watchOnce<T extends KubeObject>(call: WatchCall<T>): Promi
     userAgent,
   });
   if (!opened.ok) return endOfFailure(opened.error);
+  call.onOpen?.();
   const guard = guardSilence(opened.value, call);
   try {
     return await readEvents(opened.value, call, guard.sawByte);
