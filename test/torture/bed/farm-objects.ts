@@ -52,7 +52,10 @@ export function farmObjects(client: KubeClient, models: ModelServer): FarmObject
     deleteService: async (name) => {
       const service = await client.get(INFERENCE_SERVICES, at(name));
       done(await client.remove(INFERENCE_SERVICES, at(name)));
-      if (service.ok) done(await client.remove(MODELS, at(service.value.spec.modelRef)));
+      if (!service.ok) return;
+      // Where an earlier one was deleted before its model was made there is none.
+      const removed = await client.remove(MODELS, at(service.value.spec.modelRef));
+      if (!removed.ok && removed.error.kind !== "notFound") done(removed);
     },
     patchService: async (name, path, value) => {
       done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
