@@ -69,7 +69,7 @@ function tellConsequences(host: Host, replicas: readonly string[]): void {
   aside(
     replicas.length === 0
       ? "no replica is on it"
-      : `on it: ${replicas.join(", ")}; what still runs there serves nobody until the machine is back`,
+      : `on it: ${replicas.join(", ")}; engines that still run there serve nobody once it is given up`,
   );
 }
 

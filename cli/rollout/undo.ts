@@ -30,6 +30,10 @@ export function chooseRevision(
     throw new MetalbridgeError(
       "RevisionNotFound",
       `service ${metadata.name} has no revision ${toRevision}; ${kept}`,
+      {
+        summary: "choose one that is kept",
+        command: `metalbridge rollout history ${metadata.name} -n ${metadata.namespace}`,
+      },
     );
   }
   // The newest revision is then not that of the spec, and "the one before" would be one too early.
