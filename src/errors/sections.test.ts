@@ -6,6 +6,7 @@ import { cliErrors } from "./cli.ts";
 import { engineErrors } from "./engine.ts";
 import { placementErrors } from "./placement.ts";
 import { replicaErrors } from "./replica.ts";
+import { rolloutErrors } from "./rollout.ts";
 import { sourceErrors } from "./source.ts";
 
 const sections = [
@@ -15,6 +16,7 @@ const sections = [
   apiErrors,
   placementErrors,
   replicaErrors,
+  rolloutErrors,
   cliErrors,
 ].map((section) => Object.keys(section));
 
