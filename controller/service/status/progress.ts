@@ -21,7 +21,8 @@ export function progressOf(facts: StatusFacts): Progress {
   const counts = oldReady === 0 ? count : `${count}, ${oldReady} old serving`;
   const failing = stoppedBy ?? failingOne(facts, revision);
   if (failing !== undefined) {
-    const remedy = "correct the spec, or go back with: metalbridge rollout undo";
+    const isChange = stoppedBy !== undefined || (before !== undefined && before !== revision);
+    const remedy = isChange ? "correct the spec, or go back with: metalbridge rollout undo" : "correct the spec";
     return { at: "stopped", current, message: `${counts}; ${failing}; ${remedy}` };
   }
   return { at: "rolling", current, message: [counts, ...waitsFor(facts, revision)].join("; ") };
