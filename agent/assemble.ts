@@ -85,7 +85,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const store = await openStore(storeOptions(wiring, counted, state.host));
   const paths = { llamacpp: config.llamaServer };
   const drivers = createEngineDrivers({ env: engineEnvironment(environment.all), paths });
-  const processes = createEngineProcesses({ clock, log, identity: createIdentity(process.platform) });
+  const processes = openProcesses(wiring);
   const lateClient = createLateClient();
   const lateEndpoints = createLateEndpoints();
   const { client } = lateClient;
@@ -151,6 +151,12 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
 function recall({ config, log }: Wiring): Pick<Parts, "state" | "keptHost"> {
   const keptHost = openKeptHost(config.stateDir, config.hostName, log);
   return { keptHost, state: { host: keptHost.read() } };
+}
+
+function openProcesses({ config, clock, log }: Wiring): EngineProcesses {
+  const { maxSize, keep } = config.engineLogs;
+  const identity = createIdentity(process.platform);
+  return createEngineProcesses({ clock, log, identity, logLimits: { maxBytes: maxSize, keep } });
 }
 
 async function look(

@@ -39,6 +39,7 @@ test("flags win over the file, the file over defaults, groups key by key, and th
     disk: { reserve: 2 ** 31 },
     portRange: [21_000, 21_999],
     drain: { propagationMs: 2_000, quietMs: 250 },
+    engineLogs: { maxSize: 16 * 2 ** 20, keep: 3 },
     huggingFace: { endpoint: "https://huggingface.co" },
   });
   expect(Object.isFrozen(config.sources)).toBe(true);
@@ -57,6 +58,8 @@ test("the environment gives the token and the kubeconfig; a token file is read",
 
 test.each([
   ["hostNam: mac", /hostNam: unknown key/],
+  ["engineLogs:\n  maxSize: 10Gi", /engineLogs\.maxSize: must be from 64Ki to 256Mi/],
+  ["engineLogs:\n  keep: -1", /engineLogs\.keep/],
   ["sources:\n  allowLoopbak: true", /sources\.allowLoopbak: unknown key/],
   ["hostName: Mac.local", /hostName: must be a DNS label/],
   [`hostName: ${"a".repeat(64)}`, /hostName: must be a DNS label/],

@@ -139,6 +139,15 @@ const settingsSchema = z.strictObject({
         .default(250),
     })
     .prefault({}),
+  engineLogs: z
+    .strictObject({
+      maxSize: bytes
+        .describe("Size above which the agent rotates an engine's log, in place; from 64Ki to 256Mi.")
+        .prefault("16Mi")
+        .refine((size) => size >= 64 * 1024 && size <= 256 * 1024 ** 2, "must be from 64Ki to 256Mi"),
+      keep: z.int().min(0).max(100).describe("How many rotated logs stay beside the newest.").default(3),
+    })
+    .prefault({}),
   metricsPort: z
     .int()
     .min(0)

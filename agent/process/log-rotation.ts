@@ -12,17 +12,19 @@ import {
 import { join } from "node:path";
 
 const CHUNK_BYTES = 1 << 20;
+/** A log is looked at every few seconds, so it is always somewhat over its limit: that alone must lose nothing. */
+const MOST_KEPT = 2;
 
 export interface RotationLimits {
-  /** Rotate above this size; no kept file is larger than this plus what was written meanwhile. */
+  /** Rotate above this size; no kept file is larger than twice this plus what was written meanwhile. */
   readonly maxBytes: number;
   /** How many old files `log.1`, `log.2`, … stay. */
   readonly keep: number;
 }
 
 /**
- * Answers whether it rotated. The engine appends, so it goes on at 0 after the truncation. Of a log far over the limit
- * only the end is copied; if the copy cannot be written (disk full), the log is truncated all the same.
+ * Answers whether it rotated. The engine appends, so it goes on at 0 after the truncation. Of a log of more than twice
+ * the limit only the end is copied; if the copy cannot be written (disk full), the log is truncated all the same.
  */
 export function rotateLog(
   dir: string,
@@ -33,7 +35,7 @@ export function rotateLog(
   try {
     const { size } = fstatSync(fd);
     if (size <= limits.maxBytes) return { rotated: false, lostBytes: 0 };
-    const from = Math.max(0, size - limits.maxBytes);
+    const from = size > MOST_KEPT * limits.maxBytes ? size - limits.maxBytes : 0;
     const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), from) : undefined;
     ftruncateSync(fd, 0);
     if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true, recursive: true });

@@ -67,8 +67,17 @@ describe("rotation", () => {
     }
     expect(statSync(log).size).toBe(0);
     expect(readFileSync(`${log}.1`, "utf8")).toBe("th\n");
-    expect(readFileSync(`${log}.2`, "utf8")).toBe("rd\n");
+    expect(readFileSync(`${log}.2`, "utf8")).toBe("third\n");
     expect(existsSync(`${log}.3`)).toBe(false);
+  });
+
+  it("of a log that grew somewhat over its limit between two looks loses nothing", async () => {
+    await using folder = runFolder();
+    const dir = makeFolder(folder.dir());
+    const text = "one line of it\n".repeat(100);
+    writeFileSync(join(dir, "log"), text);
+    expect(rotateLog(dir, { maxBytes: 1_000, keep: 1 })).toEqual({ rotated: true, lostBytes: 0 });
+    expect(readFileSync(join(dir, "log.1"), "utf8")).toBe(text);
   });
 
   it("loses nothing of an engine that writes a line now and then, and leaves no hole", async () => {
