@@ -82,6 +82,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./uncordon.ts")).configureUncordon,
   },
   {
+    name: "fit",
+    summary: "on which hosts a model fits, and what would make it fit",
+    load: async () => (await import("./fit.ts")).configureFit,
+  },
+  {
     name: "gguf",
     summary: "what a GGUF file is, and the memory it needs",
     load: async () => (await import("./gguf.ts")).configureGguf,

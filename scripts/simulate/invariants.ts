@@ -1,8 +1,8 @@
 /** What must hold at every moment, worked out from the world itself and not from the board's sums. */
 import { selectorMatches } from "../../src/api/fields/kubernetes.ts";
-import { PRIORITIES } from "../../src/placement/priority.ts";
+import { agedPriority, PRIORITIES } from "../../src/placement/priority.ts";
 import { type HostClaim, slotKey } from "../../src/placement/types.ts";
-import { demandsOf, type SimulatedService } from "./services.ts";
+import type { SimulatedService } from "./services.ts";
 import type { World } from "./world.ts";
 
 /** Rounding of sums, not more. */
@@ -21,24 +21,39 @@ export function checkInvariants(
   nowMs: number,
   among: Iterable<string> = world.hosts.keys(),
 ): void {
-  const hosts = [...among];
-  for (const host of hosts) checkBudget(world, host);
   const kept = keptRoom(world);
-  for (const service of waitingServices(world)) {
-    const open = demandsOf(service).filter((demand) => !kept.nominees.has(slotKey(demand)));
-    if (open.length === 0) continue;
-    for (const host of hosts) checkHost(world, service, host, kept, nowMs);
+  const waiting = waitingServices(world).filter(({ name, slots }) =>
+    slots.some(
+      ({ at }, ordinal) => at === "empty" && !kept.nominees.has(slotKey({ service: name, ordinal })),
+    ),
+  );
+  for (const host of among) {
+    checkBudget(world, host);
+    if (!kept.held.has(host)) checkHost(world, host, waiting, kept, nowMs);
   }
 }
 
-/** In turn, without gaps: 1, 2, 3 … */
+/** By effective priority, then age; and the first is told that he is the first. */
 export function checkQueue(world: World, nowMs: number): void {
-  for (const [index, name] of world.board.waiters().entries()) {
-    const [first] = world.board.answers(name, nowMs).waiting;
-    if (first?.queuePosition !== index + 1) {
-      throw new Error(`${name} is number ${index + 1} and is told ${first?.queuePosition}`);
-    }
+  let before: SimulatedService | undefined;
+  for (const service of waitingServices(world)) {
+    if (before !== undefined && comesBefore(service, before, nowMs))
+      throw new Error(`${service.name} has to wait behind ${before.name}`);
+    before = service;
   }
+  const [first] = world.board.waiters();
+  if (first === undefined) return;
+  const position = world.board.answers(first, nowMs).waiting[0]?.queuePosition;
+  if (position !== 1) throw new Error(`${first} is next and is told ${position}`);
+}
+
+function comesBefore(a: SimulatedService, b: SimulatedService, nowMs: number): boolean {
+  const difference = effectivePriority(a, nowMs) - effectivePriority(b, nowMs);
+  return difference > 0 || (difference === 0 && a.createdMs < b.createdMs);
+}
+
+function effectivePriority({ priority, waitingSinceMs }: SimulatedService, nowMs: number): number {
+  return agedPriority(PRIORITIES[priority], nowMs - (waitingSinceMs ?? nowMs));
 }
 
 function checkBudget(world: World, host: string): void {
@@ -49,27 +64,41 @@ function checkBudget(world: World, host: string): void {
     throw new Error(`${host} is over its budget: ${claimed} of ${budget.bytes} bytes`);
 }
 
-function checkHost(world: World, service: SimulatedService, host: string, kept: Kept, nowMs: number): void {
-  if (!isSuitable(world, service, host, nowMs) || kept.held.has(host)) return;
+/** Nobody waits for what is there, or for what a lower priority holds. */
+function checkHost(
+  world: World,
+  host: string,
+  waiting: readonly SimulatedService[],
+  { nominatedBytes }: Kept,
+  nowMs: number,
+): void {
   const { budget } = world.hosts.get(host)?.facts ?? { budget: { known: false, why: "" } };
   if (!budget.known) return;
   const claims = claimsOn(world, host);
-  let room = budget.bytes - (kept.nominatedBytes.get(host) ?? 0);
-  let leaving = 0;
-  let takeable = 0;
-  for (const claim of claims) {
-    room -= claim.bytes;
-    if (claim.leaving !== undefined) leaving += claim.bytes;
-    else if (defence(claim, nowMs) < PRIORITIES[service.priority]) takeable += claim.bytes;
-  }
+  const nominated = nominatedBytes.get(host) ?? 0;
+  const staying = claims.filter(({ leaving }) => leaving === undefined);
+  const claimed = claims.reduce((sum, { bytes }) => sum + bytes, 0);
+  const leaving = claimed - staying.reduce((sum, { bytes }) => sum + bytes, 0);
   // What is leaving serves the nominees first.
-  const open = room + Math.min(leaving, kept.nominatedBytes.get(host) ?? 0);
-  if (open - SLACK_BYTES >= service.bytes)
-    throw new Error(
-      `${service.name} waits although ${host} has ${open} bytes of the ${service.bytes} it needs`,
-    );
-  if (takeable > 0 && room + leaving + takeable - SLACK_BYTES >= service.bytes)
-    throw new Error(`${service.name} (${service.priority}) waits although it may take a place on ${host}`);
+  const open = budget.bytes - claimed - Math.max(0, nominated - leaving);
+  for (const service of waiting) {
+    const priority = PRIORITIES[service.priority];
+    const needs = service.bytes + SLACK_BYTES;
+    if (open >= needs && isSuitable(world, service, host, nowMs))
+      throw new Error(
+        `${service.name} waits although ${host} has ${open} bytes of the ${service.bytes} it needs`,
+      );
+    const takeable = takeableBytes(staying, priority, nowMs);
+    if (takeable === 0 || budget.bytes - claimed + leaving - nominated + takeable < needs) continue;
+    if (isSuitable(world, service, host, nowMs))
+      throw new Error(`${service.name} (${service.priority}) waits although it may take a place on ${host}`);
+  }
+}
+
+function takeableBytes(staying: readonly HostClaim[], priority: number, nowMs: number): number {
+  let bytes = 0;
+  for (const claim of staying) if (defence(claim, nowMs) < priority) bytes += claim.bytes;
+  return bytes;
 }
 
 function isSuitable(world: World, service: SimulatedService, host: string, nowMs: number): boolean {

@@ -26,6 +26,26 @@ const addressSchema = z
     ],
   });
 
+/** What no machine can mean. What only this machine cannot have is cut to what it reports. */
+const memoryRules = [
+  {
+    rule: "!has(self.gpuBudget) || quantity(string(self.gpuBudget)).isGreaterThan(quantity('0'))",
+    message: "spec.memory.gpuBudget must be greater than 0; to place nothing here set spec.unschedulable",
+  },
+  {
+    rule: "!has(self.gpuBudget) || !quantity(string(self.gpuBudget)).isGreaterThan(quantity('64Ti'))",
+    message: "spec.memory.gpuBudget must be at most 64Ti: no host has more memory",
+  },
+  {
+    rule: "!has(self.systemReserve) || !quantity(string(self.systemReserve)).isGreaterThan(quantity('64Ti'))",
+    message: "spec.memory.systemReserve must be at most 64Ti: no host has more memory",
+  },
+  {
+    rule: "!has(self.gpuBudget) || !has(self.systemReserve) || quantity(string(self.systemReserve)).isLessThan(quantity(string(self.gpuBudget)))",
+    message: "spec.memory.systemReserve must be less than spec.memory.gpuBudget, from which it is subtracted",
+  },
+];
+
 const hostSpecSchema = z.object({
   addresses: z
     .array(addressSchema)
@@ -54,7 +74,10 @@ const hostSpecSchema = z.object({
         .describe("False: engines are never ended under memory pressure; new ones still wait.")
         .default(true),
     })
-    .describe("How much memory engines may use, and what happens under pressure.")
+    .meta({
+      description: "How much memory engines may use, and what happens under pressure.",
+      "x-kubernetes-validations": memoryRules,
+    })
     .prefault({}),
   disk: z
     .object({

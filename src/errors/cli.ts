@@ -21,6 +21,16 @@ export const cliErrors = {
     what: "A part of the embedded control plane ended or did not become ready.",
     do: "read the end of its log, which the message holds, and remove what stops it",
   },
+  CalibrationFailed: {
+    what: "llama-server did not make its buffers for a calibration model, or they could not be read.",
+    do: "run the engine by hand with what the message says; on a small machine measure fewer sizes",
+    command: "metalbridge calibrate --quick",
+  },
+  ManifestInvalid: {
+    what: "A file that was given with --filename cannot be read, or does not hold one InferenceService as it could be applied; the message says where.",
+    do: "correct the file",
+    command: "kubectl apply --dry-run=server -f FILE",
+  },
   PortTaken: {
     what: "The port asked for is in use by another program.",
     do: "stop that program, or choose another port, or none for a free one",

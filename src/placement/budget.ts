@@ -8,7 +8,7 @@ const SMALL_BYTES = 36 * 1024 ** 3;
 const SMALL_FRACTION = 0.67;
 const LARGE_FRACTION = 0.75;
 
-/** The operator's word, else the host's own GPU budget, else a share of its memory; less the system reserve. */
+/** The operator's word, but no more than the host has, else the host's own GPU budget, else a share of its memory; less the system reserve. */
 export function hostBudget({ spec, status }: Pick<Host, "spec" | "status">): HostBudget {
   const gross = grossBudget(spec.memory.gpuBudget, status?.memory);
   if (!gross.known) return gross;
@@ -24,7 +24,9 @@ function grossBudget(
   if (override !== undefined) {
     const bytes = parseQuantity(override);
     if (bytes === undefined) return { known: false, why: "spec.memory.gpuBudget is no quantity" };
-    return { known: true, bytes, basis: "spec.memory.gpuBudget" };
+    const has = memory?.totalBytes ?? 0;
+    if (has <= 0 || bytes <= has) return { known: true, bytes, basis: "spec.memory.gpuBudget" };
+    return { known: true, bytes: has, basis: "its memory, which is less than spec.memory.gpuBudget" };
   }
   if (memory?.gpuBudgetBytes !== undefined && memory.gpuBudgetBytes > 0) {
     return { known: true, bytes: memory.gpuBudgetBytes, basis: "the host's GPU budget" };

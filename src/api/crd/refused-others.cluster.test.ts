@@ -164,6 +164,27 @@ const cases: readonly Case[] = [
     /spec\.memory\.systemReserve/,
   ],
   ["Host", "negative budget", { "spec.memory.gpuBudget": -1 }, /spec\.memory\.gpuBudget/],
+  [
+    "Host",
+    "budget of nothing",
+    { "spec.memory.gpuBudget": "0Gi" },
+    /spec\.memory\.gpuBudget must be greater/,
+  ],
+  ["Host", "budget of zero", { "spec.memory.gpuBudget": 0 }, /spec\.memory\.gpuBudget must be greater/],
+  ["Host", "budget that no host has", { "spec.memory.gpuBudget": "1Pi" }, /gpuBudget must be at most 64Ti/],
+  [
+    "Host",
+    "reserve that no host has",
+    { "spec.memory.systemReserve": "1Ei" },
+    /systemReserve must be at most/,
+  ],
+  [
+    "Host",
+    "reserve that leaves nothing",
+    { "spec.memory.gpuBudget": "48Gi", "spec.memory.systemReserve": 51539607552 },
+    /spec\.memory\.systemReserve must be less than spec\.memory\.gpuBudget/,
+  ],
+  ["Host", "budget that is no quantity", { "spec.memory.gpuBudget": "much" }, /spec\.memory\.gpuBudget/],
   ["Host", "name with a dot", { "metadata.name": "mac.local" }, /metadata\.name of a Host/],
   ["Host", "name too long", { "metadata.name": `h${"x".repeat(63)}` }, /metadata\.name of a Host.*63/],
 ];

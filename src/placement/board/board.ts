@@ -60,7 +60,6 @@ export interface Reservation {
 export function createBoard(): Board {
   const table: Table = { floor: newFloor(), line: newLine(), holds: new Map() };
   const { floor, line } = table;
-  let positions: ReadonlyMap<string, number> = new Map();
   let isStale = false;
   let toldMs = Number.NEGATIVE_INFINITY;
   return {
@@ -72,7 +71,6 @@ export function createBoard(): Board {
     pass: (now) => {
       const { touched, hasLooked, ...outcome } = runPass(table, now);
       isStale ||= hasLooked;
-      positions = positionsOf(line);
       if (!isStale) return { ...outcome, changed: [...touched] };
       const waitMs = toldMs + TELL_MS - now;
       if (waitMs > 0) {
@@ -81,7 +79,7 @@ export function createBoard(): Board {
       }
       isStale = false;
       toldMs = now;
-      const head = [...positions.keys()].slice(0, TOLD);
+      const head = [...positionsOf(line).keys()].slice(0, TOLD);
       return { ...outcome, changed: [...new Set([...touched, ...head])] };
     },
     answers: (service, now) => {
@@ -89,7 +87,7 @@ export function createBoard(): Board {
       const waiting: Unplaced[] = [];
       for (const waiter of waitersOf(line, service)) {
         if (waiter.decision.at === "assigned") placed.push(waiter.decision.placed);
-        else waiting.push(explain(floor, waiter, positions.get(service) ?? 1, now));
+        else waiting.push(explain(floor, waiter, positionsOf(line).get(service) ?? 1, now));
       }
       return { placed, waiting };
     },
@@ -103,7 +101,9 @@ function reservationsOf({ line, holds }: Table): Reservation[] {
   const nominated = line.queue.flatMap(({ key, decision }): Reservation[] =>
     decision.at === "nominated" ? [{ host: decision.host, slot: key, why: "nominated" }] : [],
   );
-  const held = [...holds].map(([slot, { host }]): Reservation => ({ host, slot, why: "held" }));
+  const held = [...holds].flatMap(([slot, host]): Reservation[] =>
+    host === undefined ? [] : [{ host, slot, why: "held" }],
+  );
   return [...nominated, ...held];
 }
 

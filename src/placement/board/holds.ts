@@ -5,41 +5,37 @@ import type { Floor } from "./floor.ts";
 import { isAllowed } from "./search.ts";
 import type { Waiter } from "./waiter.ts";
 
-/** Host by the key of the waiter that it is kept free for. */
-export type Holds = Map<string, { readonly waiter: Waiter; readonly host: string }>;
+/** By the key of the waiter: the host that is kept free for it; absent where there is none that could be. */
+export type Holds = Map<string, string | undefined>;
 
 /** Keeps what still stands, lets go of the rest, and chooses for whoever is next. A host that is let go is dirty. */
 export function settleHolds(floor: Floor, holds: Holds, queue: readonly Waiter[], now: number): void {
-  const wanting = firstWanting(queue, holdLimit(floor.cells.size), now);
-  const keys = new Set(wanting.map(({ key }) => key));
-  for (const key of [...holds.keys()]) if (!keys.has(key)) release(floor, holds, key);
-  for (const waiter of wanting) {
-    const before = holds.get(waiter.key)?.host;
-    const host = chooseHost(floor, waiter, before, now);
-    if (host === before) continue;
-    release(floor, holds, waiter.key);
-    if (host !== undefined) hold(floor, holds, waiter, host);
-  }
-}
-
-function firstWanting(queue: readonly Waiter[], limit: number, now: number): readonly Waiter[] {
-  const wanting: Waiter[] = [];
+  const limit = holdLimit(floor.cells.size);
+  const looked = new Set<string>();
+  let held = 0;
   for (const waiter of queue) {
-    if (wanting.length >= limit) break;
-    if (wantsHold(waiter, now)) wanting.push(waiter);
+    if (held >= limit) break;
+    if (!wantsHold(waiter, now)) continue;
+    looked.add(waiter.key);
+    const before = holds.get(waiter.key);
+    const host = chooseHost(floor, holds, waiter, now);
+    if (host !== undefined) held += 1;
+    if (host === before && holds.has(waiter.key)) continue;
+    release(floor, holds, waiter.key);
+    hold(floor, holds, waiter, host);
   }
-  return wanting;
+  for (const key of [...holds.keys()]) if (!looked.has(key)) release(floor, holds, key);
 }
 
-/** Only hosts that have changed can be nearer than the one that is held. */
-function chooseHost(
-  floor: Floor,
-  waiter: Waiter,
-  before: string | undefined,
-  now: number,
-): string | undefined {
-  const kept = before === undefined ? undefined : nearest(floor, waiter, now, [before, ...floor.dirty]);
-  return kept ?? nearest(floor, waiter, now, floor.cells.keys());
+/** Only hosts that have changed can be nearer than what was found before. */
+function chooseHost(floor: Floor, holds: Holds, waiter: Waiter, now: number): string | undefined {
+  const before = holds.get(waiter.key);
+  if (before !== undefined) {
+    const kept = nearest(floor, waiter, now, [before, ...floor.dirty]);
+    if (kept !== undefined) return kept;
+  }
+  const isKnown = holds.has(waiter.key) && before === undefined;
+  return nearest(floor, waiter, now, isKnown ? floor.dirty : floor.cells.keys());
 }
 
 /** What serves already or takes another's place needs none. */
@@ -64,14 +60,14 @@ function nearest(floor: Floor, waiter: Waiter, now: number, among: Iterable<stri
   return best?.host;
 }
 
-function hold(floor: Floor, holds: Holds, waiter: Waiter, host: string): void {
-  holds.set(waiter.key, { waiter, host });
-  const cell = floor.cells.get(host);
+function hold(floor: Floor, holds: Holds, waiter: Waiter, host: string | undefined): void {
+  holds.set(waiter.key, host);
+  const cell = host === undefined ? undefined : floor.cells.get(host);
   if (cell !== undefined) cell.heldFor = waiter;
 }
 
 function release(floor: Floor, holds: Holds, key: string): void {
-  const host = holds.get(key)?.host;
+  const host = holds.get(key);
   holds.delete(key);
   const cell = host === undefined ? undefined : floor.cells.get(host);
   if (cell === undefined || cell.heldFor?.key !== key) return;

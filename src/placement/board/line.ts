@@ -7,6 +7,8 @@ export interface Line {
   readonly byService: Map<string, Set<string>>;
   /** Those without a host, in turn. */
   queue: Waiter[];
+  /** Absent: the queue has changed. */
+  positions: ReadonlyMap<string, number> | undefined;
   /** One string for each choice, so that comparing two of them compares no characters. */
   readonly choices: Map<string, string>;
   /** The earliest moment at which time alone changes something. */
@@ -15,7 +17,8 @@ export interface Line {
 
 export function newLine(): Line {
   const nextWakeMs = Number.POSITIVE_INFINITY;
-  return { waiters: new Map(), byService: new Map(), queue: [], choices: new Map(), nextWakeMs };
+  const positions = new Map<string, number>();
+  return { waiters: new Map(), byService: new Map(), queue: [], positions, choices: new Map(), nextWakeMs };
 }
 
 export function waitersOf({ byService, waiters }: Line, service: string): Waiter[] {
@@ -45,7 +48,9 @@ export function leave(line: Line, waiter: Waiter): void {
 }
 
 /** In its turn among those without a host. */
-export function enqueue({ queue }: Line, waiter: Waiter): void {
+export function enqueue(line: Line, waiter: Waiter): void {
+  const { queue } = line;
+  line.positions = undefined;
   let low = 0;
   let high = queue.length;
   while (low < high) {
@@ -59,12 +64,17 @@ export function enqueue({ queue }: Line, waiter: Waiter): void {
 
 /** Those that got a host wait no longer. */
 export function sweep(line: Line): void {
-  line.queue = line.queue.filter(({ decision }) => decision.at !== "assigned");
+  const left = line.queue.filter(({ decision }) => decision.at !== "assigned");
+  if (left.length === line.queue.length) return;
+  line.queue = left;
+  line.positions = undefined;
 }
 
-function dequeue({ queue }: Line, waiter: Waiter): void {
-  const at = queue.indexOf(waiter);
-  if (at !== -1) queue.splice(at, 1);
+function dequeue(line: Line, waiter: Waiter): void {
+  const at = line.queue.indexOf(waiter);
+  if (at === -1) return;
+  line.queue.splice(at, 1);
+  line.positions = undefined;
 }
 
 /** Raises those who have waited long enough, and has them looked at whose refusals have ended; returns whom it woke. */
@@ -82,14 +92,17 @@ export function wake(line: Line, now: number): readonly Waiter[] {
   }
   line.nextWakeMs = next;
   line.queue.sort(byTurn);
+  line.positions = undefined;
   return woken;
 }
 
-/** Place of each service that waits, 1 being next. */
-export function positionsOf({ queue }: Line): Map<string, number> {
+/** Place of each service that waits, 1 being next; worked out when it is asked for. */
+export function positionsOf(line: Line): ReadonlyMap<string, number> {
+  if (line.positions !== undefined) return line.positions;
   const positions = new Map<string, number>();
-  for (const { demand } of queue) {
+  for (const { demand } of line.queue) {
     if (!positions.has(demand.service)) positions.set(demand.service, positions.size + 1);
   }
+  line.positions = positions;
   return positions;
 }

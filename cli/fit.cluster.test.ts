@@ -1,0 +1,193 @@
+/** `metalbridge fit` against the real API server; hosts and Models have the status that agent and controller would write. */
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { HOSTS, MODELS } from "../src/api/kinds.ts";
+import { type Desk, openDesk } from "../test/cli/objects.ts";
+import { runProgram } from "../test/cli/program.ts";
+import { startCluster } from "../test/cluster/cluster.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../test/fixtures/tiny-gguf.ts";
+
+const GIB = 1024 ** 3;
+const TRUE = {
+  status: "True",
+  reason: "AsExpected",
+  message: "",
+  lastTransitionTime: "2026-03-01T12:00:00Z",
+};
+
+async function host(desk: Desk, gib: number, spec: Record<string, unknown> = {}): Promise<string> {
+  const name = await desk.host(spec);
+  await desk.status(HOSTS, name, {
+    conditions: ["Ready", "Reachable"].map((type) => ({ type, ...TRUE })),
+    runtimes: [{ name: "llamacpp" }],
+    memory: { totalBytes: (gib + 16) * GIB, gpuBudgetBytes: gib * GIB },
+  });
+  return name;
+}
+
+/** An 8-billion model at 8 bits: its cache takes 16 GiB at 131,072 tokens. */
+async function model(desk: Desk, name: string): Promise<void> {
+  const spec = { source: "hf://org/model/model.gguf", hardware: { accelerator: "metal" } };
+  const object = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name, namespace: desk.namespace },
+    spec,
+  };
+  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(object) });
+  const gguf = {
+    architecture: "llama",
+    contextLength: 131_072,
+    embeddingSize: 4096,
+    layerCount: 32,
+    headCount: 32,
+    headCountKV: 8,
+    keyLength: 128,
+    valueLength: 128,
+  };
+  await desk.status(MODELS, name, {
+    phase: "Ready",
+    format: "gguf",
+    weightsBytes: 8 * GIB,
+    sizeBytes: 8 * GIB,
+    gguf,
+  });
+}
+
+test("each host says whether it fits, what would make it fit, and who would make way", async () => {
+  await using cluster = await startCluster();
+  await using desk = await openDesk(cluster);
+  const large = await host(desk, 64);
+  const small = await host(desk, 16);
+  const cordoned = await host(desk, 96, { "spec.unschedulable": true });
+  await model(desk, "llama");
+  await desk.service("low", { "spec.priority": "low" });
+  const { uid } = (
+    await desk.cluster.kubectl(["get", "isvc", "low", "-n", desk.namespace, "-o", "json"]).then(JSON.parse)
+  ).metadata;
+  const running = await desk.replica("low-0", large);
+  await desk.cluster.kubectl(["delete", "irep", "low-0", "-n", desk.namespace]);
+  const { metadata: _, status: __, ...rest } = running;
+  const replica = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "InferenceReplica",
+    ...rest,
+    metadata: { name: "low-0", namespace: desk.namespace },
+    spec: {
+      ...rest.spec,
+      template: { ...rest.spec.template, serviceName: "low", serviceUid: uid },
+      memory: { claimBytes: 50 * GIB },
+    },
+  };
+  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(replica) });
+
+  const args = ["fit", "llama", "-n", desk.namespace, "--context", "131072", "--slots", "4"];
+  const { code, stdout } = await runProgram([...args, "--output", "json"], desk);
+  expect(code).toBe(1);
+  const answer = JSON.parse(stdout);
+  expect(answer.claim.kvBytes).toBe(16 * GIB);
+  expect(answer).not.toHaveProperty("choice");
+  const [first, second, third] = answer.hosts;
+  expect(first).toMatchObject({
+    host: small,
+    fits: false,
+    code: "HostMemoryShort",
+    message: expect.stringMatching(/^needs 2\d(\.\d)? GiB, 16 GiB of 16 GiB left$/),
+    leftBytes: 16 * GIB,
+  });
+  expect(first).not.toHaveProperty("evicts");
+  expect(second).toMatchObject({
+    host: large,
+    leftBytes: 14 * GIB,
+    evicts: [{ service: `${desk.namespace}/low`, bytes: 50 * GIB }],
+  });
+  expect(third).toMatchObject({ host: cordoned, code: "HostCordoned", message: "cordoned" });
+  const [slots] = second.helps.filter(({ change }: { change: object }) => "parallelSlots" in change);
+  expect(slots.change.contextSize / slots.change.parallelSlots).toBe(32_768);
+
+  // What is suggested does fit, and a little more does not.
+  const { contextSize } = first.helps.find(
+    ({ change }: { change: object }) => Object.keys(change).join() === "contextSize",
+  ).change;
+  const smaller = (context: number) =>
+    runProgram(
+      ["fit", "llama", "-n", desk.namespace, "--context", String(context), "--slots", "4", "-o", "json"],
+      desk,
+    );
+  const fitting = JSON.parse((await smaller(contextSize)).stdout);
+  expect(fitting.hosts).toContainEqual(expect.objectContaining({ host: small, fits: true }));
+  const above = JSON.parse((await smaller(contextSize + 1024)).stdout);
+  expect(above.hosts).toContainEqual(expect.objectContaining({ host: small, fits: false }));
+
+  const table = await runProgram(args, desk);
+  expect(table.stdout).toMatch(
+    /^llama, 131072 tokens in 4 slots, priority normal\nclaim: 2.* GiB = weights 8 GiB \+ KV cache 16 GiB/,
+  );
+  expect(table.stdout).toContain("fits on none of 3 hosts now");
+  expect(table.stdout).toMatch(new RegExp(`takes the place of ${desk.namespace}/low \\(50 GiB\\)`));
+});
+
+test("a file, a manifest, and a manifest that changes by flags", async () => {
+  await using cluster = await startCluster();
+  await using desk = await openDesk(cluster);
+  await using folder = await temporaryFolder();
+  const name = await host(desk, 64);
+  const file = path.join(folder.path, "Tiny Model.gguf");
+  await writeTinyGguf(file);
+  const ofFile = await runProgram(["fit", file], desk);
+  expect(ofFile).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^tiny-model \(F32\), 4096 tokens in 1 slot/),
+  });
+  expect(ofFile.stdout).toContain(`it would go to ${name}: apart from its siblings 1.00`);
+
+  await model(desk, "llama");
+  const manifest = path.join(folder.path, "chat.yaml");
+  const spec = (fields: string) =>
+    `apiVersion: metalbridge.dev/v1alpha1\nkind: InferenceService\nmetadata: { name: chat, namespace: ${desk.namespace} }\nspec: { modelRef: llama, ${fields} }\n`;
+  await writeFile(manifest, `# a comment\n---\n${spec("contextSize: 8192, priority: high")}`);
+  const { stdout } = await runProgram(["fit", "-f", manifest, "--context", "524288", "-o", "json"], desk);
+  const answer = JSON.parse(stdout);
+  expect(answer).toMatchObject({ service: `${desk.namespace}/chat`, priority: "high", contextSize: 524_288 });
+  expect(answer.notes).toEqual(["a slot would have 524288 tokens; the model was trained for 131072"]);
+
+  await writeFile(manifest, spec("contextSize: many"));
+  expect(await runProgram(["fit", "-f", manifest], desk)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^ManifestInvalid: .*spec\.contextSize: /),
+  });
+  await writeFile(manifest, `${spec("contextSize: 1")}---\n${spec("contextSize: 2")}`);
+  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toContain("holds 2 InferenceServices");
+  await writeFile(manifest, "a: [");
+  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toMatch(/^ManifestInvalid: /);
+});
+
+test("what cannot be told says why", async () => {
+  await using cluster = await startCluster();
+  await using desk = await openDesk(cluster);
+  const cases = [
+    [["fit"], "ManifestInvalid"],
+    [["fit", "nobody"], "ModelNotFound"],
+    [["fit", "-f", "/nonexistent.yaml"], "ManifestInvalid"],
+    [["fit", "/nonexistent.gguf"], "SourceNotFound"],
+  ] as const;
+  for (const [args, code] of cases)
+    expect(await runProgram(args, desk)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^${code}: `)),
+    });
+  expect(await runProgram(["fit", "llama", "--slots", "none"], desk)).toMatchObject({ code: 2 });
+  expect(await runProgram(["fit", "llama", "--selector", "pool"], desk)).toMatchObject({ code: 2 });
+  await model(desk, "llama");
+  const llama = ["fit", "llama", "-n", desk.namespace];
+  const slots = await runProgram([...llama, "--slots", "4000"], desk);
+  expect(slots).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^ManifestInvalid: the options: spec\.parallelSlots: /),
+  });
+  const { code, stdout } = await runProgram([...llama, "--slots", "64", "--context", "2147483647"], desk);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/2147483647 tokens in 64 slots[\s\S]*no host is registered/);
+});

@@ -1,0 +1,63 @@
+/** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and who would have to make way. */
+import { type Command, Option } from "commander";
+import { CACHE_TYPES } from "../src/memory/kv-cache.ts";
+import { PRIORITIES } from "../src/placement/priority.ts";
+import { withCluster } from "./cluster/cluster.ts";
+import { type ClusterFlags, type Output, outputFlag, parseCount, parseName } from "./cluster/flags.ts";
+import { answerFit } from "./fit/answer.ts";
+import { type FitFlags, parseLabels } from "./fit/flags.ts";
+import { renderFit } from "./fit/render.ts";
+import { exitCodes } from "./program/exit-codes.ts";
+
+interface Flags extends FitFlags {
+  readonly kubeconfig?: string;
+  readonly kubeContext?: string;
+  readonly namespace?: string;
+  readonly output: Output;
+}
+
+/** Options and action of the verb. */
+export function configureFit(command: Command): void {
+  command
+    .argument("[model]", "a Model of the cluster, or a GGUF file: a path, https://… or hf://org/repo[/file]")
+    .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
+    // --context is the model's, as everywhere else where a model is meant.
+    .option("--kube-context <name>", "context of the kubeconfig")
+    .option("-n, --namespace <name>", "namespace (default: that of the context, else default)", parseName)
+    .option("-f, --filename <file>", "an InferenceService, with its Model or without, as it would be applied")
+    .option("-c, --context <tokens>", "context of the whole engine, shared by all slots", parseCount(1))
+    .option("-s, --slots <count>", "requests at once", parseCount(1))
+    .addOption(cacheType("--cache-type", "element type of keys and values in the KV cache"))
+    .addOption(cacheType("--cache-type-k", "element type of the keys"))
+    .addOption(cacheType("--cache-type-v", "element type of the values"))
+    .option("--prompt-cache <MiB>", "memory for the prompts of earlier requests", parseCount(0))
+    .option("--batch <tokens>", "prompt tokens handed over in one step", parseCount(1))
+    .option("--ubatch <tokens>", "prompt tokens computed at once", parseCount(1))
+    .addOption(new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]))
+    .addOption(new Option("--priority <name>", "whose place it may take").choices(Object.keys(PRIORITIES)))
+    .option("--selector <labels>", "only hosts with these labels: a=b,c=d", parseLabels)
+    .addOption(outputFlag())
+    .action(fit);
+}
+
+async function fit(model: string | undefined, flags: Flags): Promise<void> {
+  await withCluster("fit", clusterOf(flags), async (cluster) => {
+    const answer = await answerFit(cluster, model, flags);
+    const text = flags.output === "json" ? JSON.stringify(answer, undefined, 2) : renderFit(answer);
+    process.stdout.write(`${text}\n`);
+    // For scripts: 1 where it fits nowhere now.
+    if (!answer.hosts.some(({ fits }) => fits)) process.exitCode = exitCodes.failed;
+  });
+}
+
+function clusterOf({ kubeconfig, kubeContext, namespace }: Flags): ClusterFlags {
+  return {
+    ...(kubeconfig === undefined ? {} : { kubeconfig }),
+    ...(kubeContext === undefined ? {} : { context: kubeContext }),
+    ...(namespace === undefined ? {} : { namespace }),
+  };
+}
+
+function cacheType(flag: string, what: string): Option {
+  return new Option(`${flag} <type>`, what).choices([...CACHE_TYPES]);
+}

@@ -1,0 +1,43 @@
+/** The flags of `metalbridge fit` as the fields of an InferenceService that they stand for. */
+import { InvalidArgumentError } from "commander";
+
+export interface FitFlags {
+  readonly filename?: string;
+  readonly context?: number;
+  readonly slots?: number;
+  readonly cacheType?: string;
+  readonly cacheTypeK?: string;
+  readonly cacheTypeV?: string;
+  readonly promptCache?: number;
+  readonly batch?: number;
+  readonly ubatch?: number;
+  readonly flashAttention?: "on" | "off";
+  readonly priority?: string;
+  readonly selector?: Readonly<Record<string, string>>;
+}
+
+/** Only what was given; the schema fills in the rest. */
+export function specOf(flags: FitFlags): Record<string, unknown> {
+  const { context, slots, promptCache, batch, ubatch, flashAttention, priority, selector } = flags;
+  const given = {
+    contextSize: context,
+    parallelSlots: slots,
+    cacheTypeCustomK: flags.cacheTypeK ?? flags.cacheType,
+    cacheTypeCustomV: flags.cacheTypeV ?? flags.cacheType,
+    promptCacheMiB: promptCache,
+    batchSize: batch,
+    uBatchSize: ubatch,
+    flashAttention: flashAttention === undefined ? undefined : flashAttention === "on",
+    priority,
+    placement: selector === undefined ? undefined : { hostSelector: { matchLabels: selector } },
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** "pool=studio,zone=a" */
+export function parseLabels(text: string): Record<string, string> {
+  const pairs = text.split(",").map((part) => part.split("="));
+  if (pairs.some(([key, value, ...more]) => key === "" || value === undefined || more.length > 0))
+    throw new InvalidArgumentError("It has to be labels such as pool=studio,zone=a.");
+  return Object.fromEntries(pairs);
+}

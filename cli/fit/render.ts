@@ -1,0 +1,77 @@
+/** The text of `metalbridge fit`. Pure. */
+import { formatBytes } from "../../src/bytes.ts";
+import type { HostFit } from "../../src/placement/fit/fit.ts";
+import { alignColumns } from "../program/table.ts";
+import type { FitAnswer } from "./answer.ts";
+
+const PARTS = [
+  ["weightsBytes", "weights"],
+  ["kvBytes", "KV cache"],
+  ["computeBytes", "compute buffers"],
+  ["outputBytes", "output buffer"],
+  ["promptCacheBytes", "prompt cache"],
+  ["projectorBytes", "projector"],
+  ["draftBytes", "draft model"],
+  ["overheadBytes", "process"],
+] as const;
+
+export function renderFit(answer: FitAnswer): string {
+  const { model, priority, contextSize, parallelSlots, choice, hosts, waitingBefore, notes } = answer;
+  const fitting = hosts.filter(({ fits }) => fits).length;
+  const quantization = model.quantization === undefined ? "" : ` (${model.quantization})`;
+  const lines = [
+    `${model.name}${quantization}, ${contextSize} tokens in ${parallelSlots} ${parallelSlots === 1 ? "slot" : "slots"}, priority ${priority}`,
+    claimLine(answer),
+    ...notes.map((note) => `note: ${note}`),
+    "",
+    fitsLine(fitting, hosts.length),
+    ...(choice === undefined ? [] : [`it would go to ${choice.host}: ${choice.why}`]),
+    ...(waitingBefore.length === 0
+      ? []
+      : [`first in the queue: ${waitingBefore.slice(0, 5).join(", ")}${more(waitingBefore.length - 5)}`]),
+  ];
+  if (hosts.length === 0) return lines.join("\n");
+  const rows = hosts.map((host) => [host.host, host.fits ? "yes" : "no", leftOf(host), host.message ?? ""]);
+  const table = alignColumns([["HOST", "FITS", "LEFT", "WHY NOT"], ...rows]);
+  const below = table.flatMap((line, index) => {
+    const host = hosts[index - 1];
+    return host === undefined ? [line] : [line, ...detailsOf(host).map((detail) => `    ${detail}`)];
+  });
+  return [...lines, "", ...below].join("\n");
+}
+
+function claimLine({ claim }: FitAnswer): string {
+  if (claim === undefined) return "claim: not known";
+  const parts = PARTS.filter(([key]) => claim[key] > 0).map(
+    ([key, name]) => `${name} ${formatBytes(claim[key])}`,
+  );
+  return `claim: ${formatBytes(claim.claimBytes)} = ${parts.join(" + ")}`;
+}
+
+function fitsLine(fitting: number, all: number): string {
+  if (all === 0) return "no host is registered";
+  return fitting === 0 ? `fits on none of ${all} hosts now` : `fits on ${fitting} of ${all} hosts now`;
+}
+
+function leftOf({ leftBytes, budgetBytes }: HostFit): string {
+  if (leftBytes === undefined || budgetBytes === undefined) return "unknown";
+  return `${formatBytes(leftBytes)} of ${formatBytes(budgetBytes)}`;
+}
+
+function detailsOf({ evicts, helps, helpsWhenEmpty }: HostFit): string[] {
+  return [
+    ...(helps ?? []).map(({ text }) => `fits with ${text}`),
+    ...(helpsWhenEmpty ?? []).map(
+      ({ text }) => `too large even for the empty host; there it fits with ${text}`,
+    ),
+    ...(evicts === undefined ? [] : [`takes the place of ${evicts.map(evicted).join(", ")}`]),
+  ];
+}
+
+function evicted({ service, bytes }: { readonly service: string; readonly bytes: number }): string {
+  return `${service} (${formatBytes(bytes)})`;
+}
+
+function more(count: number): string {
+  return count > 0 ? ` and ${count} more` : "";
+}

@@ -1,0 +1,157 @@
+/** What is to fit: a service with its Model, from the cluster, from a manifest, or made up around a GGUF file. */
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
+import { parseAllDocuments } from "yaml";
+import { z } from "zod";
+import { ggufSchema } from "../../src/api/fields/gguf.ts";
+import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
+import { MODELS } from "../../src/api/kinds.ts";
+import { type Model, modelSchema } from "../../src/api/model.ts";
+import { MetalbridgeError } from "../../src/errors.ts";
+import { parseSource } from "../../src/source/source.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { lookUp, notFound } from "../cluster/find.ts";
+import { readGguf } from "../gguf/read.ts";
+import { type FitFlags, specOf } from "./flags.ts";
+
+export interface Target {
+  readonly service: InferenceService;
+  readonly model: Model;
+  readonly draftModel: Model | undefined;
+}
+
+const objectSchema = z.looseObject({
+  kind: z.string(),
+  metadata: z.looseObject({ name: z.string(), namespace: z.string().optional() }),
+  spec: z.unknown(),
+});
+type Manifest = z.output<typeof objectSchema>;
+
+/** Throws MetalbridgeError where nothing can be told. */
+export async function readTarget(
+  cluster: Cluster,
+  name: string | undefined,
+  flags: FitFlags,
+): Promise<Target> {
+  if (flags.filename !== undefined) return fromManifest(cluster, flags.filename, flags);
+  if (name === undefined)
+    throw new MetalbridgeError("ManifestInvalid", "there is nothing to look at", {
+      summary: "name a Model or a GGUF file, or give an InferenceService with --filename",
+      command: "metalbridge fit --help",
+    });
+  const model = isFile(name) ? await modelOfFile(cluster, name, name) : await findModel(cluster, name);
+  const service = serviceOf(cluster, { name: model.metadata.name, spec: specOf(flags) }, model.metadata.name);
+  return { service, model, draftModel: undefined };
+}
+
+/** A Model's name is a DNS name; anything with a slash, or that ends so, is a file. */
+function isFile(name: string): boolean {
+  return name.includes("/") || name.endsWith(".gguf");
+}
+
+async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Promise<Target> {
+  const objects = await readManifests(file);
+  const services = objects.filter(({ kind }) => kind === "InferenceService");
+  const [first] = services;
+  if (first === undefined || services.length > 1)
+    throw new MetalbridgeError(
+      "ManifestInvalid",
+      `${file} holds ${services.length} InferenceServices, and has to hold one`,
+    );
+  const { metadata, spec } = first;
+  const place = metadata.namespace === undefined ? cluster : { ...cluster, namespace: metadata.namespace };
+  const given = typeof spec === "object" && spec !== null ? spec : {};
+  const service = serviceOf(place, { name: metadata.name, spec: { ...given, ...specOf(flags) }, file });
+  const models = objects.filter(({ kind }) => kind === "Model");
+  const draftRef = service.spec.speculativeDecoding?.draftModelRef;
+  return {
+    service,
+    model: await modelFor(place, models, service.spec.modelRef),
+    draftModel: draftRef === undefined ? undefined : await modelFor(place, models, draftRef),
+  };
+}
+
+async function readManifests(file: string): Promise<readonly Manifest[]> {
+  const content = await (file === "-" ? text(process.stdin) : readFile(file, "utf8")).catch(
+    (cause: unknown) => {
+      throw new MetalbridgeError("ManifestInvalid", `${file} cannot be read`, undefined, { cause });
+    },
+  );
+  return parseAllDocuments(content).flatMap((document) => {
+    const [error] = document.errors;
+    if (error !== undefined) throw new MetalbridgeError("ManifestInvalid", `${file}: ${error.message}`);
+    const value: unknown = document.toJS();
+    const read = objectSchema.safeParse(value);
+    return read.success ? [read.data] : [];
+  });
+}
+
+/** The schema's defaults are those of the API server; its rules across fields are not checked here. */
+function serviceOf(
+  { namespace }: Cluster,
+  { name, spec, file }: { readonly name: string; readonly spec: object; readonly file?: string },
+  modelRef?: string,
+): InferenceService {
+  const read = inferenceServiceSpecSchema.safeParse(modelRef === undefined ? spec : { ...spec, modelRef });
+  if (!read.success) {
+    const lines = read.error.issues.map(
+      ({ path, message }) => `spec.${path.map(String).join(".")}: ${message}`,
+    );
+    throw new MetalbridgeError("ManifestInvalid", `${file ?? "the options"}: ${lines.join("; ")}`);
+  }
+  const replicas = Math.max(1, read.data.replicas);
+  const creationTimestamp = new Date().toISOString();
+  return {
+    metadata: { name, namespace, creationTimestamp },
+    spec: { ...read.data, replicas, suspend: false },
+  };
+}
+
+async function modelFor(cluster: Cluster, given: readonly Manifest[], name: string): Promise<Model> {
+  const manifest = given.find(({ metadata }) => metadata.name === name);
+  if (manifest === undefined) return findModel(cluster, name);
+  const read = modelSchema.shape.spec.safeParse(manifest.spec);
+  if (!read.success) throw new MetalbridgeError("ManifestInvalid", `Model ${name}: ${read.error.message}`);
+  const { source, files } = read.data;
+  const kind = parseSource(source).kind;
+  if (kind === "file") return onHost(cluster, name, read.data);
+  const [file] = files ?? [];
+  const address = kind === "hf" && file !== undefined ? `${source}/${file}` : source;
+  const found = await modelOfFile(cluster, address, name);
+  return { ...found, spec: read.data };
+}
+
+/** Only its host can read it. */
+function onHost({ namespace }: Cluster, name: string, spec: Model["spec"]): Model {
+  return { metadata: { name, namespace }, spec, status: { phase: "Ready" } };
+}
+
+async function findModel(cluster: Cluster, name: string): Promise<Model> {
+  return (await lookUp(cluster, MODELS, name)) ?? notFound(cluster, MODELS, "ModelNotFound", name);
+}
+
+/** A Model as it would be once the controller had read the file's header. */
+async function modelOfFile({ namespace }: Cluster, file: string, name: string): Promise<Model> {
+  const { summary, sizeBytes } = await readGguf(file);
+  const status: Model["status"] = { phase: "Ready", format: "gguf", gguf: ggufSchema.parse(summary) };
+  if (summary.weightsBytes !== undefined) status.weightsBytes = summary.weightsBytes;
+  if (sizeBytes !== undefined) status.sizeBytes = sizeBytes;
+  const source = file.includes("://") ? file : pathToFileURL(file).href;
+  const spec = modelSchema.shape.spec.parse({ source, hardware: { accelerator: "metal" } });
+  return { metadata: { name: objectNameOf(name), namespace }, spec, status };
+}
+
+/** The file's name as an object could have it. */
+function objectNameOf(file: string): string {
+  const base =
+    file
+      .split("/")
+      .at(-1)
+      ?.replace(/\.gguf$/i, "") ?? "";
+  const name = base
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9.-]+/g, "-")
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "");
+  return name === "" ? "model" : name;
+}
