@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
+import { ENDPOINT_SLICES, LEASES } from "../src/kube/kinds.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
@@ -211,6 +211,20 @@ test("a host that comes and goes gets nothing new for ten minutes", async () => 
   await vi.waitFor(async () => expect(await condition(host, "Flapping")).toBe("False HostSteady"), WAIT);
   await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("the Lease of a deleted host goes when nobody renews it any more", async () => {
+  const agent = await bench.agent("mac-8", { address: "192.168.7.48" });
+  await reachable("mac-8", "True HostReachable");
+  const lease = () => bench.client.get(LEASES, { name: "mac-8", namespace: "metalbridge-hosts" });
+  await bench.cluster.kubectl(["delete", "mbhost", "mac-8"]);
+  await pass(30_000, []);
+  await agent.renew();
+  await pass(30_000, []);
+  expect((await lease()).ok).toBe(true);
+  agent.fallSilent();
+  await pass(41_000, []);
+  await vi.waitFor(async () => expect((await lease()).ok).toBe(false), WAIT);
 });
 
 test("when most hosts fall silent at once nothing is withdrawn", async () => {

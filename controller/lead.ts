@@ -235,5 +235,7 @@ function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues):
   for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
   for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])
     hosts.enqueue(host);
+  // Also of hosts that are no more.
+  for (const { metadata } of caches.leases.list()) hosts.enqueue(metadata.name);
   fleet.enqueue("all");
 }

@@ -17,6 +17,7 @@ import type { ControllerPorts } from "../cache/ports.ts";
 import { ApiCallFailed } from "../service/failure.ts";
 import { guards } from "../service/plan/corrections.ts";
 import { type Fleet, markOf } from "./fleet.ts";
+import { forgetLease } from "./forget-lease.ts";
 import type { Verdict } from "./liveness.ts";
 import { type HostObserved, type HostStep, planHost } from "./plan.ts";
 import type { LeaseSigns } from "./signs.ts";
@@ -49,6 +50,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   let isBehind = false;
   for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
   if (isBehind) return { recheckAfterMs: 1_000 };
+  if (host === undefined && replicas.length === 0 && slices.length === 0) return forgetLease(ports, name);
   const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.monotonicMs() + 1];
   const inMs = [...nextLimits(verdict, replicas), ...flappingMs];
   return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };

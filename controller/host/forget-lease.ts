@@ -1,0 +1,32 @@
+/** The Lease of a host that is no more: made by its agent, which cannot take it back once it is gone. */
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { LEASES } from "../../src/kube/kinds.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import type { ControllerPorts } from "../cache/ports.ts";
+import { ApiCallFailed } from "../service/failure.ts";
+import { SILENCE_MS } from "./liveness.ts";
+import type { LeaseSigns } from "./signs.ts";
+
+/** Removes it when nobody has renewed it for as long as it lasts: an agent that still waits for its Host keeps it. */
+export async function forgetLease(
+  { caches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
+  name: string,
+): Promise<Recheck | undefined> {
+  const lease = caches.leases.get(`${NAMESPACE_HOSTS}/${name}`);
+  if (lease === undefined) return undefined;
+  const sinceMs = Math.max(signs.lastChangeMs(name) ?? 0, signs.countedFromMs());
+  const leftMs = sinceMs + SILENCE_MS - clock.monotonicMs();
+  if (leftMs > 0) return { recheckAfterMs: leftMs + 1 };
+  const { uid, resourceVersion } = lease.metadata;
+  const removed = await client.remove(
+    LEASES,
+    { name, namespace: NAMESPACE_HOSTS },
+    { ...(uid === undefined ? {} : { uid }), ...(resourceVersion === undefined ? {} : { resourceVersion }) },
+  );
+  if (removed.ok) log.info({ host: name }, "the Lease of a deleted host is removed");
+  else if (removed.error.kind === "conflict") return { recheckAfterMs: SILENCE_MS };
+  else if (removed.error.kind !== "notFound") {
+    throw new ApiCallFailed(`delete the Lease of ${name}`, removed.error);
+  }
+  return undefined;
+}
