@@ -1,13 +1,13 @@
 /** The answer of `metalbridge fit`: what the controller would find out, from the same functions and the same objects. */
+
+import { claimWithOf } from "../../controller/placement/claim-with.ts";
 import { claimOfReplica } from "../../controller/placement/claims.ts";
-import { claimOf } from "../../controller/service/plan/claim.ts";
 import { draftService } from "../../controller/service/plan/plan.ts";
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import { explainFit, type FitReport } from "../../src/placement/fit/fit.ts";
-import type { ClaimWith } from "../../src/placement/fit/variants.ts";
 import { hostFacts } from "../../src/placement/host-facts.ts";
 import { PRIORITIES } from "../../src/placement/priority.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -35,7 +35,7 @@ export async function answerFit(
   flags: FitFlags,
 ): Promise<FitAnswer> {
   const target = await readTarget(cluster, name, flags);
-  const { service, model, draftModel } = target;
+  const { service } = target;
   const nothing = { hosts: new Map(), replicas: [], slices: [], kubeServices: [], revisions: [] };
   const { resolution, demands } = draftService({ ...target, ...nothing });
   if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
@@ -54,14 +54,7 @@ export async function answerFit(
     return claimOfReplica(replica, byKey.get(owner), moment);
   });
   const { template, claim } = resolution;
-  const claimWith: ClaimWith = (change) => {
-    const engine = { ...template.engine, ...change };
-    // A type that was given as text wins over the enum.
-    if (change.cacheTypeK !== undefined) delete engine.cacheTypeCustomK;
-    if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
-    const other = claimOf({ template: { ...template, engine }, model, draftModel, replicas: [] });
-    return other.at === "estimated" ? other.memory.claimBytes : undefined;
-  };
+  const claimWith = claimWithOf(resolution, target);
   const report = explainFit(
     { hosts: hosts.map(hostFacts), claims, demand, settings: template.engine, claimWith },
     nowMs,

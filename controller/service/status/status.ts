@@ -15,6 +15,7 @@ import {
   slotsOf,
   statusFacts,
 } from "./facts.ts";
+import { hintsFor } from "./hints.ts";
 import { phaseOf } from "./phase.ts";
 import { effectivePriority } from "./priority.ts";
 import { progressOf } from "./progress.ts";
@@ -92,9 +93,11 @@ function placementOf(facts: StatusFacts): ServicePlacement {
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };
   const [first] = unplaced;
   if (first === undefined) return placement;
-  const misses = first.misses.map(({ host, code, message, shortBytes }) =>
-    shortBytes === undefined ? { host, reason: code, message } : { host, reason: code, message, shortBytes },
-  );
+  const hints = hintsFor(draft, first.misses);
+  const misses = first.misses.map(({ host, code, message, shortBytes }) => {
+    const hint = hints.get(host);
+    return withoutAbsent({ host, reason: code, message, shortBytes, hint });
+  });
   return { ...placement, misses, reasons: { ...first.counts } };
 }
 

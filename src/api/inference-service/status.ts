@@ -30,6 +30,11 @@ const missSchema = z.object({
   reason: z.string().max(63).describe("Code for why it was not chosen."),
   message: z.string().max(1024).describe("The same as a sentence, with figures.").optional(),
   shortBytes: bytes("Bytes of memory that were missing, where that was the reason.").optional(),
+  hint: z
+    .string()
+    .max(1024)
+    .describe("Settings with which it would fit there beside what runs, for the nearest hosts.")
+    .optional(),
 });
 
 const preemptedSchema = z.object({
