@@ -6,6 +6,7 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { untilBeat } from "../../src/beats.ts";
 import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
 import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
@@ -47,6 +48,8 @@ const OBSERVE_MS = 5_000;
 const SOON_MS = 100;
 const STARTING = "Starting";
 const CREATE_RETRY_MS = 5_000;
+/** Half of what other requests get: two that a network has swallowed must not cost the host its Lease. */
+const LEASE_TIMEOUT_MS = 5_000;
 
 export function startRegistration(options: RegistrationOptions): Registration {
   const registrar = new Registrar(options);
@@ -79,7 +82,7 @@ class Registrar {
   }
 
   start(): void {
-    const { connection, client, clock, log, signal, hostName, instanceId } = this.#options;
+    const { connection, clock, log, signal, hostName, instanceId } = this.#options;
     const shared = { clock, log, signal };
     this.#hosts = startReflector<Host>({
       ...shared,
@@ -95,7 +98,7 @@ class Registrar {
     });
     this.#lease = keepLease({
       ...shared,
-      client,
+      client: createClient(connection, { timeoutMs: LEASE_TIMEOUT_MS }),
       name: hostName,
       namespace: NAMESPACE_HOSTS,
       holder: `${hostName}_${instanceId}`,

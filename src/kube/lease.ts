@@ -87,8 +87,8 @@ class LeaseKeeper {
       }
       const isNew = this.isHeld && this.#renewals <= FIRST_RENEWALS;
       const wantedMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
-      const periodMs = wantedMs - (clock.monotonicMs() - startedMs);
-      await this.#wait(this.#failures > 0 ? this.#retryMs() : Math.max(0, periodMs));
+      const tookMs = clock.monotonicMs() - startedMs;
+      await this.#wait(this.#failures > 0 ? this.#retryMs(tookMs) : Math.max(0, wantedMs - tookMs));
     }
   }
 
@@ -107,9 +107,10 @@ class LeaseKeeper {
     signal.removeEventListener("abort", end);
   }
 
-  /** Whatever a server says, a host that waits too long counts as gone. */
-  #retryMs(): number {
-    return Math.min(RETRY.capMs, retryMs(this.#failures, RETRY, this.#retryAfterMs));
+  /** Whatever a server says, a host that waits too long counts as gone. An attempt that hung has waited already. */
+  #retryMs(tookMs: number): number {
+    const fullMs = Math.min(RETRY.capMs, retryMs(this.#failures, RETRY, this.#retryAfterMs));
+    return this.#retryAfterMs === undefined ? Math.max(0, fullMs - tookMs) : fullMs;
   }
 
   #onHeld(): void {
