@@ -12,14 +12,18 @@ import { type Bench, inferenceService, startBench } from "../test/controller/ben
 
 const WAIT = { timeout: 30_000, interval: 50 };
 const BAD_CONTEXT = 1_024;
+const NEVER_HEALTHY_CONTEXT = 1_152;
 let bench: Bench;
 beforeAll(async () => {
   bench = await startBench();
-  // An engine with this context never works.
-  const statusOf = ({ spec }: InferenceReplica) =>
-    spec.template.engine.contextSize === BAD_CONTEXT
-      ? ({ phase: "Failed", reason: "EngineBadModel", message: "cannot load it" } as const)
-      : undefined;
+  // An engine with the one context never works, with the other it never passes its probes.
+  const statusOf = ({ spec }: InferenceReplica): InferenceReplica["status"] => {
+    const { contextSize } = spec.template.engine;
+    if (contextSize === BAD_CONTEXT)
+      return { phase: "Failed", reason: "EngineBadModel", message: "cannot load it" };
+    if (contextSize !== NEVER_HEALTHY_CONTEXT) return undefined;
+    return { phase: "Backoff", reason: "EngineNeverHealthy", message: "1 s were not enough", restarts: 2 };
+  };
   // Room for two replicas of 5 GiB on each.
   for (const host of ["mac-1", "mac-2", "mac-3"]) await bench.agent(host, { budgetGib: 12, statusOf });
 });
@@ -163,6 +167,23 @@ test("going back uses the old revision again, with the highest number, and resta
   await vi.waitFor(async () => {
     expect((await bench.replicas(ns)).map(({ metadata }) => metadata.uid)).toEqual(before);
   }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("probes that can never pass stop a rollout too, and change nothing by themselves", async () => {
+  const ns = await namespace("probed");
+  await bench.apply(inferenceService(ns, "chat", { rollout: { drainSeconds: 0 } }));
+  await until(ns, "False RolloutComplete");
+  const [before] = await live(ns);
+  const probeOverrides = { startup: { periodSeconds: 1, failureThreshold: 1 } };
+  await patch(ns, { probeOverrides });
+  await vi.waitFor(async () => expect((await live(ns))[0]?.spec.probes.startSeconds).toBe(1), WAIT);
+  await until(ns, "False RolloutComplete");
+  await patch(ns, { contextSize: NEVER_HEALTHY_CONTEXT });
+  const stopped = await until(ns, "False RolloutStopped");
+  expect(stopped.status?.message).toContain("has ended 2 times (EngineNeverHealthy: 1 s were not enough)");
+  expect(stopped.status?.ready).toBe("1/1");
+  expect((await live(ns)).map(({ metadata }) => metadata.uid)).toContain(before?.metadata.uid);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 

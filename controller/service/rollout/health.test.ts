@@ -45,6 +45,9 @@ describe("a replica fails", () => {
     expect(told([0, second]).failing).toBe("chat-0-aa on mac-1 has ended 2 times (EngineCrashed)");
     const restarting = { phase: "Starting", restarts: 2 };
     expect(told([0, second], [1, restarting]).failing).toContain("has ended 2 times");
+    // A controller that begins in between sees it too, unless it has served before.
+    expect(told([0, restarting]).failing).toContain("has ended 2 times");
+    expect(told([0, { ...restarting, readyAt: "t" }]).failing).toBeUndefined();
     const up = { phase: "Ready", restarts: 2, readyAt: "t" };
     expect(told([0, second], [1, restarting], [2, up]).failing).toBeUndefined();
   });

@@ -82,11 +82,11 @@ function limitOf(replica: InferenceReplica): number {
 }
 
 function troubleOf(replica: InferenceReplica, isOverdue: boolean): string | undefined {
-  const { phase, reason, message } = replica.status ?? {};
+  const { phase, reason, message, readyAt } = replica.status ?? {};
   const said = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
   const what = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
   if (phase === "Failed") return `${what} is Failed (${said})`;
-  if (phase === "Backoff" && isCrashLoop(replica)) {
+  if (isCrashLoop(replica) && (phase === "Backoff" || readyAt === undefined)) {
     return `${what} has ended ${replica.status?.restarts} times (${said})`;
   }
   if (!isOverdue) return undefined;

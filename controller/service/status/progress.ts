@@ -22,7 +22,9 @@ export function progressOf(facts: StatusFacts): Progress {
   const failing = stoppedBy ?? failingOne(facts, revision);
   if (failing !== undefined) {
     const isChange = stoppedBy !== undefined || (before !== undefined && before !== revision);
-    const remedy = isChange ? "correct the spec, or go back with: metalbridge rollout undo" : "correct the spec";
+    const remedy = isChange
+      ? "correct the spec, or go back with: metalbridge rollout undo"
+      : "correct the spec";
     return { at: "stopped", current, message: `${counts}; ${failing}; ${remedy}` };
   }
   return { at: "rolling", current, message: [counts, ...waitsFor(facts, revision)].join("; ") };

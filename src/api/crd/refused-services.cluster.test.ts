@@ -112,6 +112,10 @@ const cases: readonly Case[] = [
     { "spec.endpoint": { type: "NodePort", nodePort: 8080 } },
     /spec\.endpoint\.nodePort/,
   ],
+  ["negative drain", { "spec.rollout.drainSeconds": -1 }, /spec\.rollout\.drainSeconds/],
+  ["a drain of a year", { "spec.rollout.drainSeconds": 31_536_000 }, /spec\.rollout\.drainSeconds/],
+  ["negative surge", { "spec.rollout.maxSurge": -1 }, /spec\.rollout\.maxSurge/],
+  ["surge in percent", { "spec.rollout.maxSurge": "25%" }, /spec\.rollout\.maxSurge/],
   ["endless drain", { "spec.rollout.drainSeconds": 3601 }, /spec\.rollout\.drainSeconds/],
   [
     "rollout that cannot move",
