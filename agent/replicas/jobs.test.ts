@@ -5,12 +5,13 @@ import { createJobs } from "./jobs.ts";
 
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
 
-function setup() {
+function setup(random = 0) {
   let now = 0;
   const clock: Clock = { ...systemClock, monotonicMs: () => now };
   const onDone = vi.fn();
   const onRetry = vi.fn();
-  const jobs = createJobs({ clock, log: quiet, signal: new AbortController().signal, onDone, onRetry });
+  const { signal } = new AbortController();
+  const jobs = createJobs({ clock, log: quiet, signal, onDone, onRetry, random: () => random });
   return {
     jobs,
     onDone,
@@ -47,6 +48,17 @@ test("after a failure it is not run again too soon, and each time later", async 
   jobs.run("write", work);
   await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(2));
   expect(onRetry.mock.calls).toEqual([[500], [1_000]]);
+});
+
+test("jobs that failed together on many hosts do not come back in step", async () => {
+  const delays: number[] = [];
+  for (const random of [0, 0.5, 1]) {
+    const { jobs, onRetry } = setup(random);
+    jobs.run("write", async () => false);
+    await vi.waitFor(() => expect(onRetry).toHaveBeenCalledTimes(1));
+    delays.push(...onRetry.mock.calls.flat());
+  }
+  expect(delays).toEqual([500, 550, 600]);
 });
 
 test("a cancelled job sees it on its signal", async () => {

@@ -31,13 +31,17 @@ export function createJobs(ports: {
   readonly signal: AbortSignal;
   readonly onDone: () => void;
   readonly onRetry: (delayMs: number) => void;
+  readonly random?: () => number;
 }): Jobs {
+  const { random = Math.random } = ports;
   const running = new Map<string, AbortController>();
   const failures = new Map<string, Failure>();
 
   const fail = (name: string): void => {
     const count = (failures.get(name)?.count ?? 0) + 1;
-    const delayMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(20, count - 1));
+    const fullMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(20, count - 1));
+    // Longer by up to a fifth: what one outage has failed on all hosts must not come back in step.
+    const delayMs = Math.round(fullMs * (1 + 0.2 * random()));
     failures.set(name, { count, notBefore: ports.clock.monotonicMs() + delayMs });
     ports.onRetry(delayMs);
   };
