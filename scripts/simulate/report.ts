@@ -91,7 +91,7 @@ function waitRow(name: string, waits: readonly Wait[]): string {
 function passTable(passes: readonly number[]): string[] {
   const [first = 0, ...others] = passes;
   return [
-    "| pass | how many | median | 99 % | longest |",
+    "| pass, in CPU time | how many | median | 99 % | longest |",
     "|---|---|---|---|---|",
     `| all services at once, nothing placed yet | 1 | ${ms(first)} | | |`,
     `| after one change | ${others.length} | ${ms(at(others, 0.5))} | ${ms(at(others, 0.99))} | ${ms(at(others, 1))} |`,

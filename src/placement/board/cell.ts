@@ -26,6 +26,8 @@ export interface Cell {
   readonly nominees: Set<Waiter>;
   claimedBytes: number;
   leavingBytes: number;
+  /** Of replicas whose owners allow that their place is taken, by anybody. */
+  takeableBytes: number;
   /** The waiter that the host is kept free for. */
   heldFor: Waiter | undefined;
   /** Bytes that a newcomer may take; what the shelves are sorted by. */
@@ -58,6 +60,7 @@ export function newCell(facts: HostFacts, orders: Orders): Cell {
     nominees: new Set(),
     claimedBytes: 0,
     leavingBytes: 0,
+    takeableBytes: 0,
     heldFor: undefined,
     open: 0,
     evictable: undefined,
@@ -127,12 +130,15 @@ export function isLeaving(cell: Cell, { replica, leaving }: HostClaim): boolean 
 export function settleSums(cell: Cell): void {
   let claimed = 0;
   let leaving = 0;
+  let takeable = 0;
   for (const claim of cell.claims.values()) {
     claimed += claim.bytes;
     if (isLeaving(cell, claim)) leaving += claim.bytes;
+    else if (claim.eviction !== undefined) takeable += claim.bytes;
   }
   cell.claimedBytes = claimed;
   cell.leavingBytes = leaving;
+  cell.takeableBytes = takeable;
   cell.evictable = undefined;
   settleOpen(cell);
 }

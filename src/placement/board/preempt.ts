@@ -28,12 +28,18 @@ export function findTakeover(
   let best: Priced | undefined;
   for (const name of among) {
     const cell = floor.cells.get(name);
-    const takeover = cell === undefined ? undefined : takeoverOn(floor, cell, waiter, now);
+    if (cell === undefined || mostRoom(cell) < waiter.bytes) continue;
+    const takeover = takeoverOn(floor, cell, waiter, now);
     if (takeover === undefined) continue;
     const priced = { takeover, cost: costOf(takeover, now) };
     if (best === undefined || isCheaper(priced, best)) best = priced;
   }
   return best?.takeover;
+}
+
+/** If everybody went who may be told to. Most hosts are out by this alone. */
+function mostRoom({ facts, claimedBytes, leavingBytes, takeableBytes }: Cell): number {
+  return facts.budget.known ? facts.budget.bytes - claimedBytes + leavingBytes + takeableBytes : 0;
 }
 
 interface Priced {
