@@ -6,6 +6,7 @@ import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
 import { createReplicaCounts } from "./metrics/counts.ts";
+import { createSayings } from "./report/sayings.ts";
 import { freshRun, type ReplicaState, setFile } from "./state.ts";
 import { claimModel, lookOnDisk } from "./work/fetch.ts";
 import { noteUnreadable, readopt } from "./work/launch.ts";
@@ -42,6 +43,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     stored: undefined,
     lookedAt: undefined,
     counts: createReplicaCounts(),
+    sayings: createSayings(context.log, { uid }),
     fetchFailures: 0,
     launch: { at: "untried" },
     launchFailures: 0,

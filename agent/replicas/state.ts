@@ -23,6 +23,7 @@ import { type EngineFile, recordOf } from "./files/engine-record.ts";
 import type { History } from "./files/history.ts";
 import type { Jobs } from "./jobs.ts";
 import type { ReplicaCounts } from "./metrics/counts.ts";
+import type { Sayings } from "./report/sayings.ts";
 
 /** Facts that belong to one run and are void with its end. */
 export interface RunFacts {
@@ -53,6 +54,7 @@ export interface ReplicaState {
   readonly dir: string;
   readonly jobs: Jobs;
   readonly counts: ReplicaCounts;
+  readonly sayings: Sayings;
   /** The newest the API server showed, or what was on disk. */
   desired: InferenceReplica | undefined;
   /** False while `desired` comes from disk: then its status is not known and none is written. */

@@ -28,8 +28,8 @@ export interface EngineReading {
 }
 
 /** Engines answer probes in milliseconds; a first request may take as long as reading the weights from disk. */
-const HEALTH_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5] as const;
-const REQUEST_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60] as const;
+const HEALTH_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5] as const;
+const REQUEST_SECONDS = [0.1, 0.5, 1, 5, 15, 60] as const;
 const DRAIN_SECONDS = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600] as const;
 
 export function createReplicaCounts(): ReplicaCounts {

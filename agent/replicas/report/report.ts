@@ -53,9 +53,10 @@ async function writeStatus(
   const answer = await context.ports.client.apply(INFERENCE_REPLICAS, object, options);
   if (!answer.ok) {
     if (answer.error.kind === "notFound" || answer.error.kind === "conflict") return true;
-    context.log.warn({ uid: state.uid, error: answer.error }, "status not written");
+    state.sayings.found("status", answer.error.message, { ...refOf(state), error: answer.error });
     return false;
   }
+  state.sayings.over("status");
   if (status.progress !== desired.status?.progress)
     state.progressWrittenAt = context.ports.clock.monotonicMs();
   state.desired = newerOf(state.desired, answer.value.object);
@@ -93,7 +94,7 @@ function tell(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): v
   const { uid } = state;
   context.log.info(
     { uid, ...refOf(state), phase: plan.phase, reason: plan.reason, message: plan.message },
-    "replica",
+    "phase changed",
   );
   const { name, namespace = "" } = state.desired.metadata;
   context.ports.recorder(

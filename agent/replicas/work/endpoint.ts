@@ -12,7 +12,7 @@ export function announce(state: ReplicaState, context: RunnerContext, port: numb
   state.jobs.run("announce", async () => {
     state.run.slice = { ...state.run.slice, wasExposed: true };
     const result = await context.ports.endpoints.announce(ref, { address, port });
-    return state.jobs.isRunning("withdraw") || note(state, context, result);
+    return state.jobs.isRunning("withdraw") || note(state, result);
   });
 }
 
@@ -26,17 +26,18 @@ export function withdraw(state: ReplicaState, context: RunnerContext): void {
     // Acknowledged as empty: what was attempted has not arrived and cannot any more.
     if (result.ok && result.state === "unwritten")
       state.run.slice = { ...state.run.slice, wasExposed: false };
-    return note(state, context, result);
+    return note(state, result);
   });
 }
 
-function note(state: ReplicaState, context: RunnerContext, result: EndpointResult): boolean {
+function note(state: ReplicaState, result: EndpointResult): boolean {
   const { lastError: _, ...slice } = state.run.slice;
   if (result.ok) {
+    state.sayings.over("endpoint");
     state.run.slice = slice;
     return true;
   }
-  context.log.warn({ uid: state.uid, message: result.message }, "endpoint not written");
+  state.sayings.found("endpoint", result.message, { ...refOf(state), message: result.message });
   state.run.slice = { ...slice, lastError: result.message };
   return false;
 }

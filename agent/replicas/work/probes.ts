@@ -5,7 +5,7 @@ import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
 import { countProbe } from "../metrics/counts.ts";
-import { type ReplicaState, setFile } from "../state.ts";
+import { type ReplicaState, refOf, setFile } from "../state.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 
@@ -88,7 +88,8 @@ function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health)
     failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
     lastMessage: answer === "loading" ? "the engine says that it loads" : answer.unhealthy,
   };
-  if (wasHealthy) context.log.warn({ uid: state.uid, health: state.run.health }, "health probe failed");
+  if (wasHealthy)
+    context.log.warn({ uid: state.uid, ...refOf(state), health: state.run.health }, "health probe failed");
 }
 
 /** A log that grows is the sign of progress every engine gives. */
@@ -121,7 +122,10 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
     const tries = before.at === "failed" ? before.tries + 1 : 1;
     const lastAt = context.ports.clock.monotonicMs();
     state.run.request = { at: "failed", tries, lastAt, message: answer.failed };
-    context.log.warn({ uid: state.uid, tries, message: answer.failed }, "a real request failed");
+    context.log.warn(
+      { uid: state.uid, ...refOf(state), tries, message: answer.failed },
+      "a real request failed",
+    );
     return true;
   });
 }
