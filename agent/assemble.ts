@@ -8,6 +8,7 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { createTally, type Tally } from "../src/metrics/tally.ts";
 import type { Clock, Log } from "../src/ports.ts";
+import { computeTableOf } from "./config/compute-table.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
@@ -109,7 +110,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const memoryBudget = (): number | undefined => budgetOf(state.host, observer.latest());
   const reporting = { reportingController: "metalbridge.dev/agent", reportingInstance: config.hostName };
   const runner = createReplicaRunner({
-    ...{ clock, log, store, drivers, processes, memoryBudget, client },
+    ...{ clock, log, store, drivers, processes, memoryBudget, client, computeTable: computeTableOf(config) },
     footprintBytes: reader.footprintBytes,
     memoryAvailable: () => observer.latest()?.memory.availableBytes,
     recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),

@@ -1,7 +1,9 @@
 /** `metalbridge gguf`: what a GGUF file is, and what an engine with it will take of the memory. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ggufSchema } from "../src/api/fields/gguf.ts";
-import { type ClaimSettings, estimateClaim, type MemoryClaim } from "../src/memory/claim.ts";
+import { estimateClaim } from "../src/memory/claim.ts";
+import { claimNotes } from "../src/memory/claim-notes.ts";
+import type { ClaimSettings } from "../src/memory/claim-settings.ts";
 import { CACHE_TYPES } from "../src/memory/kv-cache.ts";
 import { readGguf } from "./gguf/read.ts";
 import { renderGguf } from "./gguf/render.ts";
@@ -55,13 +57,14 @@ async function gguf(file: string, options: GgufOptions): Promise<void> {
     draft: draft?.summary,
     projectorSizeBytes: projector?.sizeBytes,
   };
-  const claim: MemoryClaim = estimateClaim(read.summary, settings);
+  const claim = estimateClaim(read.summary, settings);
   const facts = ggufSchema.parse(read.summary);
   const text =
     options.output === "json"
       ? JSON.stringify({ gguf: facts, claim }, undefined, 2)
       : renderGguf(facts, claim, read.sizeBytes);
   process.stdout.write(`${text}\n`);
+  for (const note of claimNotes(facts, settings)) process.stderr.write(`note: ${note}\n`);
 }
 
 function settingsOf(options: GgufOptions): ClaimSettings {

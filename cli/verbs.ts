@@ -87,6 +87,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./fit.ts")).configureFit,
   },
   {
+    name: "calibrate",
+    summary: "measure what llama-server's buffers take on this machine",
+    load: async () => (await import("./calibrate.ts")).configureCalibrate,
+  },
+  {
     name: "gguf",
     summary: "what a GGUF file is, and the memory it needs",
     load: async () => (await import("./gguf.ts")).configureGguf,

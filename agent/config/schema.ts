@@ -127,6 +127,15 @@ const settingsSchema = z.strictObject({
       budget: bytes
         .describe("Memory that engines may claim together, in place of what the machine reports.")
         .optional(),
+      compute: z
+        .strictObject({
+          factor: z.number().min(0.1).max(10).describe("Compute buffers, in parts of the estimate."),
+          extraBytes: z.int().min(0).describe("Bytes added to each engine's compute buffers."),
+        })
+        .describe(
+          "What `metalbridge calibrate` measured on a machine like this one. Absent: as on the CPU, or the unmeasured guess for Metal.",
+        )
+        .optional(),
     })
     .prefault({}),
   drain: z

@@ -6,6 +6,7 @@ import { createGgufReader } from "../../src/gguf/header.ts";
 import { summarizeGguf } from "../../src/gguf/summary.ts";
 import type { GgufHeader } from "../../src/gguf/types.ts";
 import { systemCode } from "./atomic.ts";
+import { inspectMlx } from "./content/mlx-facts.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 
 /** Most headers fit; the vocabulary makes those of large models some MiB long. */
@@ -25,7 +26,7 @@ export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
     const { sizeBytes } = model;
     const projectorBytes = sum(model.files.filter((file) => file.isProjector).map((file) => file.sizeBytes));
     const parts = weightsOf(model);
-    if (parts.length === 0) return { sizeBytes, projectorBytes };
+    if (parts.length === 0) return { sizeBytes, projectorBytes, ...(await inspectMlx(model)) };
     try {
       const headers: GgufHeader[] = [];
       for (const part of parts) headers.push(await headerOf(part, known));

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../../src/errors.ts";
-import type { ClaimSettings } from "../../src/memory/claim.ts";
+import type { ClaimSettings } from "../../src/memory/claim-settings.ts";
 import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
 
 const START_MS = 60_000;

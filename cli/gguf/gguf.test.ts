@@ -91,3 +91,19 @@ test("a bad option is named", async () => {
     stderr: expect.stringContaining("--context"),
   });
 });
+
+test("a context beyond the trained one is a note and no refusal", async () => {
+  const trained = join(folder, "trained.gguf");
+  await writeTinyGguf(trained, { contextLength: 2048 });
+  const { stdout, stderr, code } = await gguf(trained, "--context", "16384", "-o", "json");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout).claim.kvBytes).toBe(2 * 16_384 * 2 * 32 * 2);
+  expect(stderr).toContain("a request could use 16384 tokens, but the model was trained for 2048");
+  expect((await gguf(trained, "--context", "8192", "--slots", "4")).stderr).toBe("");
+});
+
+test("thousands of slots are counted and noted", async () => {
+  const { stdout, stderr } = await gguf(tiny, "--context", "2048", "--slots", "5000", "-o", "json");
+  expect(JSON.parse(stdout).claim.outputBytes).toBeGreaterThanOrEqual(5000 * 4 * 256);
+  expect(stderr).toContain("at most 256 slots");
+});

@@ -1,8 +1,9 @@
 /** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
-import type { EngineSettings } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../errors.ts";
 import type { GgufSummary } from "../gguf/summary.ts";
+import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
 import { computeBytes, outputBytes } from "./compute/compute.ts";
+import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
 import { elementBytes, kvCacheBytes, kvShape } from "./kv-cache.ts";
 
 export interface MemoryClaim {
@@ -17,33 +18,7 @@ export interface MemoryClaim {
   readonly overheadBytes: number;
 }
 
-type Sizing =
-  | "mode"
-  | "contextSize"
-  | "parallelSlots"
-  | "kvUnified"
-  | "flashAttention"
-  | "cacheTypeK"
-  | "cacheTypeV"
-  | "cacheTypeCustomK"
-  | "cacheTypeCustomV"
-  | "batchSize"
-  | "uBatchSize"
-  | "promptCacheMiB"
-  | "speculativeDecoding";
-
-/** The engine settings that size memory, under their own names, and the files beside the model. */
-export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>> {
-  /** Size of the projector's file. */
-  readonly projectorSizeBytes?: number | undefined;
-  readonly draft?: GgufSummary | undefined;
-}
-
 const MIB = 1 << 20;
-const DEFAULT_CONTEXT = 4096;
-const DEFAULT_MICRO_BATCH = 512;
-const DEFAULT_BATCH = 2048;
-const DEFAULT_PROMPT_CACHE_MIB = 1024;
 /** A llama-server process without its buffers: code, tokenizer, threads, HTTP. */
 const PROCESS_BYTES = 96 * MIB;
 /** A projector's compute buffers, in parts of its weights. */
@@ -53,12 +28,16 @@ const PROJECTOR_COMPUTE_PART = 4;
  * The claim of one engine. Never a guess from nothing: throws `ClaimUnknown` when the header does not tell enough.
  * Sums that no machine has end at the largest safe integer, so that they are refused and do not wrap.
  */
-export function estimateClaim(summary: GgufSummary, settings: ClaimSettings): MemoryClaim {
-  const model = engineBytes(summary, settings, cacheTypes(settings));
+export function estimateClaim(
+  summary: GgufSummary,
+  settings: ClaimSettings,
+  table: ComputeTable = COMPUTE_TABLES.cpu,
+): MemoryClaim {
+  const model = engineBytes(summary, settings, cacheTypes(settings), table);
   const draft =
     settings.draft === undefined
       ? undefined
-      : engineBytes(settings.draft, { ...settings, speculativeDecoding: undefined }, F16);
+      : engineBytes(settings.draft, { ...settings, speculativeDecoding: undefined }, F16, table);
   const projector = settings.projectorSizeBytes ?? 0;
   const parts = {
     weightsBytes: model.weights,
@@ -87,57 +66,30 @@ function cacheTypes(settings: ClaimSettings): CacheTypes {
   };
 }
 
-function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: CacheTypes) {
-  const slots = Math.max(1, settings.parallelSlots ?? 1);
-  const batch = settings.batchSize ?? DEFAULT_BATCH;
-  const isPooled = settings.mode === "embedding" || settings.mode === "rerank";
-  const uBatch = Math.min(settings.uBatchSize ?? DEFAULT_MICRO_BATCH, batch);
-  const kvSettings = {
-    contextSize: settings.contextSize ?? DEFAULT_CONTEXT * slots,
-    slots,
-    isUnified: settings.kvUnified ?? false,
-    typeK: types.k,
-    typeV: types.v,
-    uBatch,
-  };
+function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: CacheTypes, table: ComputeTable) {
+  const { slots, contextSize, uBatch, isUnified, isPooled, outputs, hasFlashAttention } = sizesOf(settings);
+  const kvSettings = { contextSize, slots, isUnified, typeK: types.k, typeV: types.v, uBatch };
   const kv = kvCacheBytes(summary, kvSettings);
   if (kv === undefined) throw unknown("layers, key-value heads or head sizes");
   if (summary.weightsBytes === undefined) throw unknown("the size of the weights");
   const cells = kvShape(kvSettings, summary.slidingWindow);
-  const tokens = Math.ceil(Math.min(kvSettings.contextSize, uBatch) / slots) * slots;
-  const hasFlashAttention = settings.flashAttention ?? true;
-  const guesses = settings.speculativeDecoding === undefined ? 0 : guessesOf(settings.speculativeDecoding);
-  const outputs = slots * (1 + guesses);
+  const tokens = Math.ceil(Math.min(contextSize, uBatch) / slots) * slots;
+  const compute = {
+    tokens,
+    slots,
+    ...cells,
+    hasFlashAttention,
+    keyBytes: elementBytes(types.k),
+    valueBytes: elementBytes(types.v),
+    outputs,
+    isPooled,
+  };
   return {
     weights: summary.weightsBytes,
     kv,
-    compute: computeBytes(summary, {
-      tokens,
-      slots,
-      ...cells,
-      hasFlashAttention,
-      keyBytes: elementBytes(types.k),
-      valueBytes: elementBytes(types.v),
-      outputs,
-      isPooled,
-    }),
+    compute: computeBytes(summary, compute, table),
     output: outputBytes(summary, isPooled ? slots : outputs, isPooled),
   };
-}
-
-/** llama-server's own default. */
-const DEFAULT_GUESSES = 3;
-
-/** Each guess is checked in the same step, and so has its own row of logits. */
-function guessesOf({
-  nDraftMax = DEFAULT_GUESSES,
-}: NonNullable<ClaimSettings["speculativeDecoding"]>): number {
-  return nDraftMax;
-}
-
-function promptCacheMiB(settings: ClaimSettings): number {
-  const isChat = settings.mode === "chat" || settings.mode === undefined;
-  return isChat ? (settings.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0;
 }
 
 function unknown(what: string): MetalbridgeError {

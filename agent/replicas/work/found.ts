@@ -3,6 +3,7 @@ import { ggufSchema } from "../../../src/api/fields/gguf.ts";
 import type { ReplicaTemplate } from "../../../src/api/inference-replica.ts";
 import { describeError, MetalbridgeError } from "../../../src/errors.ts";
 import { estimateClaim } from "../../../src/memory/claim.ts";
+import type { ComputeTable } from "../../../src/memory/compute/table.ts";
 import type { OwnClaim } from "../../../src/replica/observed.ts";
 import type { ModelFacts, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
@@ -32,7 +33,9 @@ export async function keepModel(
     sizeBytes: model.sizeBytes,
     ...(model.sha256 === undefined ? {} : { sha256: model.sha256 }),
     ...(gguf.success ? { gguf: gguf.data } : {}),
-    ...(template === undefined ? {} : { claim: ownClaim(template, found, draftFound) }),
+    ...(template === undefined
+      ? {}
+      : { claim: ownClaim(template, found, draftFound, context.ports.computeTable) }),
   };
 }
 
@@ -41,6 +44,7 @@ export function ownClaim(
   { engine }: ReplicaTemplate,
   found: ModelFacts,
   draft: ModelFacts | undefined,
+  table?: ComputeTable,
 ): OwnClaim {
   const problem = found.problem ?? draft?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
@@ -50,7 +54,7 @@ export function ownClaim(
   }
   try {
     const files = { projectorSizeBytes: found.projectorBytes, draft: draft?.gguf };
-    const { totalBytes } = estimateClaim(found.gguf, { ...engine, ...files });
+    const { totalBytes } = estimateClaim(found.gguf, { ...engine, ...files }, table);
     return { at: "estimated", bytes: totalBytes };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;

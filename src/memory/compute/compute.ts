@@ -5,19 +5,24 @@ import { addInputs, type Inputs } from "./inputs.ts";
 import { addLayers } from "./layers.ts";
 import { type ComputeSettings, FLOAT } from "./settings.ts";
 import { type ModelShape, modelShape } from "./shape.ts";
+import { byTable, COMPUTE_TABLES, type ComputeTable } from "./table.ts";
 
 /** Layers repeat: more of them need no more room. */
 const LAID_OUT = 16;
 
-/** The buffer in which one micro-batch is computed. */
-export function computeBytes(summary: GgufSummary, settings: ComputeSettings): number {
+/** The buffer in which one micro-batch is computed, by the coefficients of its backend. */
+export function computeBytes(
+  summary: GgufSummary,
+  settings: ComputeSettings,
+  table: ComputeTable = COMPUTE_TABLES.cpu,
+): number {
   const shape = laidOut(modelShape(summary));
   const graph = createGraph();
   const inputs = addInputs(graph, shape, settings);
   const state = addLayers(graph, shape, settings, inputs, addEmbedding(graph, shape, settings, inputs));
   const normed = graph.over([graph.over([state])]);
   if (!settings.isPooled) graph.keep(FLOAT * settings.outputs * shape.vocabulary, normed);
-  return graph.peakBytes();
+  return byTable(table, graph.peakBytes(), graph.inputBytes());
 }
 
 /** Where the engine puts logits and embeddings for its clients, row by row. */

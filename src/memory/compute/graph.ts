@@ -26,6 +26,7 @@ export interface Graph {
   readonly keep: (bytes: number, ...reads: Tensor[]) => Tensor;
   /** The size of the buffer that the computation needs. */
   readonly peakBytes: () => number;
+  readonly inputBytes: () => number;
 }
 
 /** What all backends align to, or less. */
@@ -54,6 +55,7 @@ export function createGraph(): Graph {
     },
     keep: (bytes, ...reads) => add("step", bytes, reads, [], true),
     peakBytes: () => peakOf(steps),
+    inputBytes: () => steps.reduce((sum, { kind, bytes }) => sum + (kind === "input" ? bytes : 0), 0),
   };
 }
 

@@ -1,0 +1,77 @@
+/** `metalbridge calibrate`: measures on this machine what llama-server's compute buffers really take. */
+import { writeFile } from "node:fs/promises";
+import { type Command, Option } from "commander";
+import { readableSize } from "../controller/model/size.ts";
+import { MetalbridgeError } from "../src/errors.ts";
+import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
+import { calibrationCases } from "./calibrate/sizes.ts";
+import { readPartsConfig } from "./control-plane/config.ts";
+import { findLlamaServer } from "./control-plane/llama-server.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+
+interface CalibrateOptions {
+  readonly llamaServer?: string;
+  readonly quick?: boolean;
+  readonly write?: string;
+  readonly output: "text" | "json";
+}
+
+/** Options and action of the verb. */
+export function configureCalibrate(command: Command): void {
+  command
+    .option("--llama-server <program>", "the engine to measure; the one that would be used if not given")
+    .option("--quick", "three sizes instead of all")
+    .option("--write <file>", "write the coefficients as a piece of the agent's configuration")
+    .addOption(
+      new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"),
+    )
+    .action(calibrate);
+}
+
+async function calibrate({ llamaServer, quick = false, write, output }: CalibrateOptions): Promise<void> {
+  const parts = readPartsConfig();
+  const program = findLlamaServer(llamaServer === undefined ? parts : { ...parts, llamaServer });
+  if (program === undefined)
+    throw new MetalbridgeError("RuntimeNotInstalled", "there is no llama-server on this machine");
+  const say = (text: string) => (output === "text" ? process.stdout.write(`${text}\n`) : undefined);
+  say(`${"".padEnd(NAME)}${"estimated".padStart(SIZE)}${"measured".padStart(SIZE)}`);
+  const calibration = await runCalibration({
+    program,
+    cases: calibrationCases(quick),
+    signal: listenForStop().signal,
+    onSample: (sample) => say(rowOf(sample)),
+  });
+  if (output === "json") process.stdout.write(`${JSON.stringify(calibration, undefined, 2)}\n`);
+  else for (const line of conclusion(calibration)) say(line);
+  if (write !== undefined) await writeConfiguration(write, calibration);
+}
+
+const NAME = 28;
+const SIZE = 12;
+
+function rowOf({ name, laidOutBytes, printed }: CalibrationSample): string {
+  const sizes = [laidOutBytes, printed.computeBytes].map((bytes) => readableSize(bytes).padStart(SIZE));
+  return `${name.padEnd(NAME)}${sizes.join("")}`;
+}
+
+function conclusion({ backends, table }: Calibration): string[] {
+  if (table === undefined) return ["", "the sizes measured do not tell how the buffers grow"];
+  const extra = readableSize(table.extraBytes);
+  return [
+    "",
+    `compute buffers on ${backends.join(" and ")}: ${table.factor} × the estimate + ${extra}`,
+    "for the agent's configuration on machines like this one:",
+    "",
+    "memory:",
+    "  compute:",
+    `    factor: ${table.factor}`,
+    `    extraBytes: ${table.extraBytes}`,
+  ];
+}
+
+/** JSON is YAML too, so the agent reads it as it is. */
+async function writeConfiguration(path: string, { table }: Calibration): Promise<void> {
+  if (table === undefined) return;
+  const { factor, extraBytes } = table;
+  await writeFile(path, `${JSON.stringify({ memory: { compute: { factor, extraBytes } } }, undefined, 2)}\n`);
+}

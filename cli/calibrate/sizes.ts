@@ -1,0 +1,53 @@
+/** The models and settings that a calibration measures: small, one thing changed at a time. */
+import type { ClaimSettings } from "../../src/memory/claim-settings.ts";
+import type { SparseModel } from "./sparse-model.ts";
+
+export interface CalibrationCase {
+  readonly name: string;
+  readonly model: SparseModel;
+  readonly settings: ClaimSettings;
+}
+
+const DENSE: SparseModel = {
+  architecture: "llama",
+  layers: 6,
+  width: 2048,
+  heads: 16,
+  kvHeads: 4,
+  headSize: 128,
+  feedForward: 5632,
+  vocabulary: 32_000,
+  weightType: "q8_0",
+};
+const EXPERTS: SparseModel = {
+  ...DENSE,
+  architecture: "qwen3moe",
+  experts: { count: 16, used: 4, width: 768 },
+};
+const WINDOWED: SparseModel = { ...DENSE, architecture: "gemma3", window: 1024 };
+const BASE: ClaimSettings = {
+  contextSize: 8192,
+  parallelSlots: 1,
+  kvUnified: false,
+  flashAttention: true,
+  batchSize: 2048,
+  uBatchSize: 512,
+  promptCacheMiB: 0,
+};
+
+const CASES: readonly CalibrationCase[] = [
+  { name: "dense", model: DENSE, settings: BASE },
+  { name: "dense, micro-batch 2048", model: DENSE, settings: { ...BASE, uBatchSize: 2048 } },
+  { name: "dense, 32768 tokens", model: DENSE, settings: { ...BASE, contextSize: 32_768 } },
+  { name: "dense, 4 slots", model: DENSE, settings: { ...BASE, parallelSlots: 4 } },
+  { name: "dense, q8_0 cache", model: DENSE, settings: { ...BASE, cacheTypeK: "q8_0", cacheTypeV: "q8_0" } },
+  { name: "dense, no flash attention", model: DENSE, settings: { ...BASE, flashAttention: false } },
+  { name: "experts", model: EXPERTS, settings: BASE },
+  { name: "experts, micro-batch 2048", model: EXPERTS, settings: { ...BASE, uBatchSize: 2048 } },
+  { name: "windowed", model: WINDOWED, settings: BASE },
+];
+
+/** Three of them tell a factor and what is added; all of them tell whether that is the whole story. */
+export function calibrationCases(isQuick: boolean): readonly CalibrationCase[] {
+  return isQuick ? CASES.slice(0, 3) : CASES;
+}
