@@ -15,6 +15,9 @@ export const NAMESPACE = "default";
 export const HOST_LOST_SECONDS = 50;
 const DRAIN_SECONDS = 15;
 
+/** One thread each: two cores have to do for all of it. */
+export const ENGINE_ARGS = ["--threads", "1"];
+
 const REPLICAS: Readonly<Record<ServiceName, number>> = { steady: 2, elastic: 2, brief: 1 };
 
 export interface FarmObjects {
@@ -94,7 +97,7 @@ function serviceOf(name: ServiceName, modelRef: string): InferenceService {
       parallelSlots: 2,
       promptCacheMiB: 0,
       hostLostSeconds: HOST_LOST_SECONDS,
-      extraArgs: ["--threads", "1"],
+      extraArgs: ENGINE_ARGS,
       rollout: { drainSeconds: DRAIN_SECONDS },
     },
   } as unknown as InferenceService;

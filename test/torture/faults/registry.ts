@@ -16,7 +16,7 @@ import {
   controllerKill,
   controllerPause,
 } from "./process/part.ts";
-import { cordon, newRevision, priorityChange, recreate, scale } from "./spec/changes.ts";
+import { badRevision, cordon, drain, newRevision, priorityChange, recreate, scale } from "./spec/changes.ts";
 
 export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "engine-kill": engineKill,
@@ -43,5 +43,7 @@ export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "priority-change": priorityChange,
   scale,
   recreate,
+  "bad-revision": badRevision,
+  drain,
   cordon,
 };

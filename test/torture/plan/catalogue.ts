@@ -109,6 +109,15 @@ export const CATALOGUE = [
     lock: "service:*",
     lasts: seconds(0, 6),
   },
+  {
+    kind: "bad-revision",
+    weight: 2,
+    on: "service",
+    services: ["steady", "elastic"],
+    lock: "service:*",
+    lasts: seconds(4, 15),
+  },
+  { kind: "drain", weight: 2, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
   { kind: "cordon", weight: 1, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
 ] as const satisfies readonly FaultEntry[];
 

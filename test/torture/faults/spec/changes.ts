@@ -1,6 +1,8 @@
 /** What users change while all of it goes on. An API server that is away refuses them, as it refuses users. */
 import { setTimeout as pause } from "node:timers/promises";
+import { ENGINE_ARGS } from "../../bed/farm-objects.ts";
 import type { ServiceName } from "../../plan/catalogue.ts";
+import type { PlannedFault } from "../../plan/plan-faults.ts";
 import { type Fault, type FaultContext, hostOf, type Injected, serviceOf } from "../fault.ts";
 
 /** The two values in turn: each change is a new revision for the engines. */
@@ -51,15 +53,32 @@ async function createAgain({ bed }: FaultContext, name: ServiceName, generation:
   void persistently(() => bed.objects.createService(name, generation));
 }
 
-export const cordon: Fault = async (context, planned) => {
+/** One that no engine takes: the old one has to go on serving until it is corrected. */
+export const badRevision: Fault = async (context, planned) => {
+  const name = serviceOf(planned);
+  const set = (args: readonly string[]) => context.bed.objects.patchService(name, "/spec/extraArgs", args);
+  const result = await tried(async () => {
+    await set([...ENGINE_ARGS, "--no-such-flag"]);
+    return `${name}: extraArgs with --no-such-flag`;
+  });
+  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(ENGINE_ARGS)) };
+};
+
+/** Nothing new goes there. */
+export const cordon: Fault = (context, planned) => onHost(context, planned, "unschedulable");
+
+/** What runs there goes elsewhere, and is drained once the new one serves. */
+export const drain: Fault = (context, planned) => onHost(context, planned, "drain");
+
+async function onHost(context: FaultContext, planned: PlannedFault, field: string): Promise<Injected> {
   const host = hostOf(context, planned).name;
-  const set = (value: boolean) => context.bed.objects.patchHost(host, "/spec/unschedulable", value);
+  const set = (value: boolean) => context.bed.objects.patchHost(host, `/spec/${field}`, value);
   const result = await tried(async () => {
     await set(true);
     return host;
   });
   return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(false)) };
-};
+}
 
 async function persistently(act: () => Promise<void>): Promise<void> {
   for (;;) {
