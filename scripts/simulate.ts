@@ -50,7 +50,8 @@ function readOptions(): SimulationOptions | undefined {
 try {
   const options = readOptions();
   if (options === undefined) console.log(HELP);
-  else console.log(renderReport(options, simulateDay(options, cpuMs)));
+  else
+    console.log(renderReport(options, simulateDay(options, { elapsedMs: () => performance.now(), cpuMs })));
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;

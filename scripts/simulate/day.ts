@@ -6,7 +6,7 @@ import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createServiceMaker, type ServiceMaker, type SimulatedService } from "./services.ts";
-import { createTally, type Tally } from "./tally.ts";
+import { createTally, type Measures, type Tally } from "./tally.ts";
 import {
   changeHost,
   createWorld,
@@ -50,8 +50,7 @@ const MEAN_BETWEEN_CRASHES_MS = 10 * 24 * HOUR;
 const REFUSED_AFTER_MS = 30_000;
 const SAMPLE_MS = 5 * MINUTE;
 
-/** `measureMs` reads a clock; it changes nothing of what happens. */
-export function simulateDay(options: SimulationOptions, measureMs: () => number): Tally {
+export function simulateDay(options: SimulationOptions, measures: Measures): Tally {
   const random = createRandom(options.seed);
   const hosts = makeHosts(options.hosts, random);
   const budget = hosts.reduce((sum, { facts }) => sum + (facts.budget.known ? facts.budget.bytes : 0), 0);
@@ -63,7 +62,7 @@ export function simulateDay(options: SimulationOptions, measureMs: () => number)
     world: createWorld(hosts),
     agenda: createAgenda(),
     maker: createServiceMaker(random, makeModels(random), meanBytes),
-    tally: createTally(measureMs),
+    tally: createTally(measures),
     touched: new Set(),
     nowMs: 0,
     made: 0,

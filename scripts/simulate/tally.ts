@@ -33,6 +33,8 @@ export interface Tally {
   readonly close: (world: World, nowMs: number) => void;
   /** Milliseconds: the first one is that of all services at once. */
   readonly passes: readonly number[];
+  /** CPU time of the first, and of all others together. */
+  readonly cpu: () => { readonly firstMs: number; readonly othersMs: number };
   readonly placements: () => number;
   readonly counts: ReadonlyMap<Counted, number>;
   readonly waits: readonly Wait[];
@@ -42,7 +44,13 @@ export interface Tally {
   readonly samples: readonly Sample[];
 }
 
-export function createTally(measureMs: () => number): Tally {
+/** Two clocks, which change nothing of what happens. */
+export interface Measures {
+  readonly elapsedMs: () => number;
+  readonly cpuMs: () => number;
+}
+
+export function createTally({ elapsedMs, cpuMs }: Measures): Tally {
   const passes: number[] = [];
   const counts = new Map<Counted, number>();
   const waits: Wait[] = [];
@@ -50,6 +58,7 @@ export function createTally(measureMs: () => number): Tally {
   const samples: Sample[] = [];
   let placements = 0;
   let movedBytes = 0;
+  const cpu = { firstMs: 0, othersMs: 0 };
   const ended = (service: SimulatedService, nowMs: number, isServed: boolean) => {
     if (service.waitingSinceMs === undefined) return;
     waits.push({
@@ -65,12 +74,19 @@ export function createTally(measureMs: () => number): Tally {
     waits,
     preemptions,
     samples,
+    cpu: () => cpu,
     placements: () => placements,
     movedBytes: () => movedBytes,
     pass: (run, hasChanged) => {
-      const startMs = measureMs();
+      const startMs = elapsedMs();
+      const startCpuMs = cpuMs();
       const result = run();
-      if (hasChanged) passes.push(measureMs() - startMs);
+      if (hasChanged) {
+        const usedMs = cpuMs() - startCpuMs;
+        if (passes.length === 0) cpu.firstMs = usedMs;
+        else cpu.othersMs += usedMs;
+        passes.push(elapsedMs() - startMs);
+      }
       placements += result.placed.length;
       return result;
     },

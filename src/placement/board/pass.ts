@@ -1,10 +1,10 @@
 /** One pass over what has changed: in turn, each slot gets a host, or room is made for it, or it goes on waiting. */
 import type { Placed, Preemption } from "../types.ts";
-import { roomFor } from "./cell.ts";
+import { defence, roomFor } from "./cell.ts";
 import { assign, nominate, type Table, withdraw } from "./decisions.ts";
 import { settleHolds } from "./holds.ts";
 import { sweep, wake } from "./line.ts";
-import { findTakeover } from "./preempt.ts";
+import { findTakeover, mostRoom } from "./preempt.ts";
 import { findHost, isAllowed } from "./search.ts";
 import type { Waiter } from "./waiter.ts";
 
@@ -58,12 +58,46 @@ export function runPass(table: Table, now: number): PassOutcome {
 function round(pass: Pass, dirty: readonly string[]): boolean {
   const { queue } = pass.table.line;
   if (dirty.length === 0 && !queue.some(({ isFresh }) => isFresh)) return false;
+  const prospect = prospectOf(pass, dirty);
   for (const waiter of queue) {
     if (waiter.isFresh) settle(pass, waiter, undefined);
-    else if (dirty.length > 0) settle(pass, waiter, dirty);
+    else if (dirty.length > 0 && mayGain(waiter, prospect)) settle(pass, waiter, dirty);
   }
   sweep(pass.table.line);
   return true;
+}
+
+/** The most that the changed hosts have to give: nearly everybody who waits is out by this alone. */
+interface Prospect {
+  readonly openBytes: number;
+  /** With what is leaving. */
+  readonly comingBytes: number;
+  /** If everybody went who may be told to, and the lowest priority of those. */
+  readonly mostBytes: number;
+  readonly lowest: number;
+}
+
+function prospectOf({ table, now }: Pass, dirty: readonly string[]): Prospect {
+  let openBytes = 0;
+  let comingBytes = 0;
+  let mostBytes = 0;
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const name of dirty) {
+    const cell = table.floor.cells.get(name);
+    if (cell === undefined) continue;
+    openBytes = Math.max(openBytes, cell.open);
+    mostBytes = Math.max(mostBytes, mostRoom(cell));
+    comingBytes = Math.max(comingBytes, mostRoom(cell) - cell.takeableBytes);
+    for (const claim of cell.claims.values()) lowest = Math.min(lowest, defence(claim, now));
+  }
+  return { openBytes, comingBytes, mostBytes, lowest };
+}
+
+/** False only where no changed host can give it anything. */
+function mayGain({ demand, bytes, decision }: Waiter, prospect: Prospect): boolean {
+  if (decision.at === "nominated" || !demand.memory.known || bytes <= prospect.openBytes) return true;
+  if (demand.mayPreempt !== true || bytes > prospect.mostBytes) return false;
+  return bytes <= prospect.comingBytes || prospect.lowest < demand.priority;
 }
 
 /** `dirty` names the hosts worth looking at; absent: all. */

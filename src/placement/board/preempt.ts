@@ -38,7 +38,7 @@ export function findTakeover(
 }
 
 /** If everybody went who may be told to. Most hosts are out by this alone. */
-function mostRoom({ facts, claimedBytes, leavingBytes, takeableBytes }: Cell): number {
+export function mostRoom({ facts, claimedBytes, leavingBytes, takeableBytes }: Cell): number {
   return facts.budget.known ? facts.budget.bytes - claimedBytes + leavingBytes + takeableBytes : 0;
 }
 
