@@ -25,6 +25,13 @@ test("every single change that is enough is named, each as small as it can be", 
   ]);
 });
 
+test("the mildest quantised cache that is enough is named", () => {
+  expect(suggest(10.5, { ...settings, promptCacheMiB: 0 })[0]).toBe(
+    "cacheTypeK and cacheTypeV q8_0: 10.1 GiB",
+  );
+  expect(suggest(9.5, { ...settings, promptCacheMiB: 0 })[0]).toBe("cacheTypeK and cacheTypeV q4_0: 9.1 GiB");
+});
+
 test("where no single change is enough, all together", () => {
   expect(suggest(8.2, { ...settings, parallelSlots: 1, contextSize: 65_536 })).toEqual([
     "contextSize 2816 (now 65536), cacheTypeK and cacheTypeV q8_0, promptCacheMiB 0 (now 1024): 8.2 GiB",

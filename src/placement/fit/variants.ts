@@ -33,7 +33,9 @@ export function suggestFor(roomBytes: number, settings: Sizes, claimWith: ClaimW
     return { change, claimBytes, text: `${inWords(change, settings)}: ${formatBytes(claimBytes)}` };
   };
   const single = [
-    ...cacheChanges(settings).slice(0, 1).map(fits),
+    cacheChanges(settings)
+      .map(fits)
+      .find((one) => one !== undefined),
     fits(largestContext(settings, {}, fits)),
     fits(mostSlots(settings, fits)),
     settings.promptCacheMiB === 0 ? undefined : fits({ promptCacheMiB: 0 }),
