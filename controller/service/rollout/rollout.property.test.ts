@@ -16,7 +16,9 @@ type Event =
   | { readonly do: "scale"; readonly want: number }
   | { readonly do: "drain"; readonly host: number }
   | { readonly do: "undrain"; readonly host: number }
-  | { readonly do: "progress"; readonly dice: number };
+  | { readonly do: "progress"; readonly dice: number }
+  | { readonly do: "trip"; readonly dice: number }
+  | { readonly do: "lose"; readonly dice: number };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant("progress" as const), dice: fc.nat(50) }) },
@@ -26,6 +28,13 @@ const event: fc.Arbitrary<Event> = fc.oneof(
       do: fc.constant("roll" as const),
       to: fc.constantFrom("good-0", "good-1", "good-2", "bad-1", "bad-2"),
     }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.oneof(
+      fc.record({ do: fc.constant("trip" as const), dice: fc.nat(50) }),
+      fc.record({ do: fc.constant("lose" as const), dice: fc.nat(50) }),
+    ),
   },
   {
     weight: 1,
@@ -45,7 +54,8 @@ function happen(world: World, one: Event): void {
   else if (one.do === "scale") world.want = one.want;
   else if (one.do === "drain") world.draining.add(`mac-${one.host}`);
   else if (one.do === "undrain") world.draining.delete(`mac-${one.host}`);
-  else world.progress(one.dice);
+  else if (one.do === "progress") world.progress(one.dice);
+  else world.trip(one.dice, one.do === "lose");
 }
 
 /** A pass takes no more away than is allowed, and makes no more. */

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
+import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { inferenceServiceSpecSchema } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Unplaced } from "../../../src/placement/types.ts";
-import { draftService } from "../plan/plan.ts";
+import { draftService, NO_FINDINGS } from "../plan/plan.ts";
 import type { Obstacle } from "./facts.ts";
 import { planStatus } from "./status.ts";
 
@@ -132,6 +133,90 @@ test("a condition keeps its time while its status stays", () => {
     (next.conditions ?? []).map(({ type, lastTransitionTime }) => [type, lastTransitionTime]),
   );
   expect(times).toMatchObject({ Available: NOW, Progressing: NOW, Placed: "2025-01-01T00:00:00Z" });
+});
+
+/** Replicas as `<ordinal> <new|old> <phase>`, of a service whose status said before what `currentRevision` was. */
+function rolling(words: readonly string[], given: { before?: string; failing?: string; want?: number } = {}) {
+  const { before = "before", failing, want = 3 } = given;
+  const service = {
+    metadata: { name: "chat", namespace: "default", uid: "u1", generation: 3 },
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", replicas: want }),
+    status: before === "" ? {} : { currentRevision: before },
+  };
+  const nothing = { replicas: [], slices: [], kubeServices: [], revisions: [], hosts: new Map() };
+  const observed = { service, model, ...nothing } as never;
+  const newest = draftService(observed).input.revision ?? "";
+  const replicas = words.map((word) => {
+    const [ordinal = "", age, phase = ""] = word.split(" ");
+    const revision = age === "new" ? newest : "before";
+    return {
+      metadata: { name: `chat-${ordinal}-${age}`, namespace: "default" },
+      spec: { template: { hostName: "mac-1", revision, model: { source: "" } } },
+      status: { phase, conditions: [{ type: "HostReachable", status: "True" }] },
+    } as unknown as InferenceReplica;
+  });
+  const findings = { ...NO_FINDINGS, failing: new Map(failing === undefined ? [] : [[failing, "it fails"]]) };
+  const draft = draftService({ ...(observed as object), replicas } as never, findings);
+  const status = planStatus({ draft, placed: [], unplaced: [], created: [], obstacle: { at: "none" } }, NOW);
+  const { status: state, reason, message } = getCondition(status.conditions, "Progressing") ?? {};
+  const { phase, ready, updatedReplicas, currentRevision } = status;
+  const current = currentRevision === newest ? "new" : currentRevision;
+  return { phase, ready, updatedReplicas, current, progressing: `${state} ${reason}: ${message}` };
+}
+
+test.each<[string, ReturnType<typeof rolling>, object]>([
+  [
+    "half way",
+    rolling(["0 new Ready", "1 old Ready", "1 new Fetching", "2 old Ready"]),
+    {
+      phase: "Progressing",
+      ready: "3/3",
+      updatedReplicas: 2,
+      current: "before",
+      progressing:
+        "True NewRevisionRollingOut: 1 of 3 updated, 2 old serving; chat-1-new on mac-1 is Fetching",
+    },
+  ],
+  [
+    "stopped",
+    rolling(["0 old Ready", "0 new Failed", "1 old Ready", "2 old Ready"], { failing: "chat-0-new" }),
+    {
+      phase: "Progressing",
+      ready: "3/3",
+      current: "before",
+      progressing:
+        "False RolloutStopped: 0 of 3 updated, 3 old serving; it fails; correct the spec, or go back with: metalbridge rollout undo",
+    },
+  ],
+  [
+    "done",
+    rolling(["0 new Ready", "1 new Ready", "2 new Ready"]),
+    { phase: "Ready", current: "new", progressing: "False RolloutComplete: 3 of 3 updated" },
+  ],
+  [
+    "the very first, on its way",
+    rolling(["0 new Starting"], { before: "", want: 1 }),
+    {
+      phase: "Creating",
+      current: undefined,
+      progressing: "True NewRevisionRollingOut: 0 of 1 updated; chat-0-new on mac-1 is Starting",
+    },
+  ],
+  [
+    "the very first, failing: there is nothing to go back to",
+    rolling(["0 new Failed"], { before: "", want: 1, failing: "chat-0-new" }),
+    {
+      phase: "Failed",
+      progressing: "False RolloutStopped: 0 of 1 updated; it fails; correct the spec",
+    },
+  ],
+  [
+    "two that answer in one slot count once",
+    rolling(["0 new Ready", "0 old Ready", "1 old Starting"], { want: 2 }),
+    { ready: "1/2" },
+  ],
+])("a rollout: %s", (_, status, expected) => {
+  expect(status).toMatchObject(expected);
 });
 
 test("what waits no longer is absent, which clears it", () => {

@@ -78,6 +78,15 @@ export class World {
     return true;
   }
 
+  /** A replica that serves serves no more, for a while or, with its host, for good. */
+  trip(dice: number, isForGood: boolean): void {
+    const serving = this.replicas.filter(({ state }) => state === "ready");
+    const one = serving[dice % Math.max(1, serving.length)];
+    if (one === undefined) return;
+    if (isForGood) this.replicas.splice(this.replicas.indexOf(one), 1);
+    else one.state = "starting";
+  }
+
   live(): readonly One[] {
     return this.replicas.filter(({ state }) => state !== "leaving");
   }
