@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { appendFileSync, mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { appendFileSync, chmodSync, mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { rotateLog } from "../agent/process/log-rotation.ts";
@@ -26,6 +26,12 @@ async function stateFolder() {
     [Symbol.asyncDispose]: folder[Symbol.asyncDispose],
   };
 }
+
+/** Root may read everything, so the program is run as somebody else: where it can be. */
+const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+const program = path.join(import.meta.dirname, "metalbridge.mjs");
+const canBeNobody =
+  spawnSync("setpriv", [...asNobody, process.execPath, program, "--version"], { env: {} }).status === 0;
 
 const numbered = (from: number, count: number) =>
   Array.from({ length: count }, (_, index) => `line ${from + index}\n`).join("");
@@ -84,7 +90,6 @@ test("the end of a log of 10 GB is there at once, and its bytes are not touched"
   writeFileSync(state.log, "");
   truncateSync(state.log, 10 * 1024 ** 3);
   appendFileSync(state.log, Buffer.from([0x0a, 0xff, 0xfe, 0x1b, 0x0a, 0x00, 0x0a]));
-  const program = path.join(import.meta.dirname, "metalbridge.mjs");
   const startedAt = performance.now();
   const child = spawn(process.execPath, [program, "logs", "chat", "--tail", "2", "--state-dir", state.state]);
   const chunks: Buffer[] = [];
@@ -126,9 +131,41 @@ test("a replica that is not here, and no cluster to ask", async () => {
   }
 });
 
+test.skipIf(!canBeNobody)(
+  "a log of another user is not read, and it is said who may (needs root and setpriv)",
+  async () => {
+    await using state = await stateFolder();
+    writeFileSync(state.log, "secret\n");
+    const look = () =>
+      spawnSync(
+        "setpriv",
+        [...asNobody, process.execPath, program, "logs", "chat", "--state-dir", state.state],
+        {
+          encoding: "utf8",
+          env: { HOME: "/nonexistent" },
+        },
+      );
+    chmodSync(state.path, 0o755);
+    for (const [closed, mode] of [
+      [state.state, 0o700],
+      [state.log, 0o600],
+    ] as const) {
+      chmodSync(closed, mode);
+      const { status, stdout, stderr } = look();
+      expect([status, stdout]).toEqual([1, ""]);
+      expect(stderr).toMatch(
+        /^LogUnreadable: EACCES[\s\S]*sudo metalbridge logs chat\S* --state-dir '.*state dir'\n$/,
+      );
+      chmodSync(closed, 0o755);
+    }
+    expect(look()).toMatchObject({ status: 0, stdout: "secret\n" });
+  },
+);
+
 test.each([
   [["chat", "--tail", "-1"]],
   [["chat", "--tail", "many"]],
+  [["chat", "--tail", "5", "--all"]],
   [["../../etc/passwd"]],
   [["chat", "-n", "Team"]],
   [[]],

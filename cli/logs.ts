@@ -1,7 +1,7 @@
 /** `metalbridge logs`: what a replica's engine has written, from the file on its own host. */
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { MetalbridgeError } from "../src/errors.ts";
 import { withCluster } from "./cluster/cluster.ts";
@@ -34,7 +34,7 @@ export function configureLogs(command: Command): void {
       "only the last lines, of rotated parts too (default: the newest part)",
       parseCount(0),
     )
-    .option("--all", "rotated parts first")
+    .addOption(new Option("--all", "rotated parts first").conflicts("tail"))
     .option(
       "--state-dir <folder>",
       "the agent's state folder on this machine (default: the agent's own default)",
@@ -47,7 +47,7 @@ async function logs(name: string, flags: LogsFlags): Promise<void> {
   const stateDir = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } }).stateDir;
   const local = await readLocalReplicas(stateDir);
   const found = local.at === "read" ? chooseLocal(local.replicas, name, flags.namespace) : undefined;
-  if (found !== undefined) return print(found, flags);
+  if (found !== undefined) return print(found, stateDir, flags);
   const closed = local.at === "closed" ? local.because : undefined;
   const search: Search = { name, stateDir, closed, flags: repeatable(flags) };
   await withCluster("logs", flags, (cluster) => explainElsewhere(cluster, search)).catch((error: unknown) => {
@@ -55,7 +55,7 @@ async function logs(name: string, flags: LogsFlags): Promise<void> {
   });
 }
 
-async function print(replica: LocalReplica, flags: LogsFlags): Promise<void> {
+async function print(replica: LocalReplica, stateDir: string, flags: LogsFlags): Promise<void> {
   if (flags.follow !== true && !existsSync(replica.dir)) throw neverStarted(replica);
   const stop = listenForStop();
   // `metalbridge logs X -f | head`: nobody listens any more.
@@ -71,7 +71,7 @@ async function print(replica: LocalReplica, flags: LogsFlags): Promise<void> {
       await once(process.stdout, "drain", { signal: stop.signal }).catch(() => {});
     },
   }).catch((error: unknown) => {
-    throw isRefused(error) ? unreadable({ name: replica.name, closed: error.message }) : error;
+    throw isRefused(error) ? unreadable({ name: replica.name, stateDir, closed: error.message }) : error;
   });
   process.exitCode = stop.exitCode();
 }

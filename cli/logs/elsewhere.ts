@@ -7,6 +7,7 @@ import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll, lookUp, notFound } from "../cluster/find.ts";
+import { shellWord } from "../program/shell-word.ts";
 
 export interface Search {
   readonly name: string;
@@ -45,11 +46,11 @@ function here(replica: InferenceReplica, search: Search): MetalbridgeError {
   });
 }
 
-/** For a log that is, or may be, here. */
-export function unreadable({ closed, name }: Pick<Search, "closed" | "name">): MetalbridgeError {
+/** For a log that is, or may be, here. The folder is named, because root's default is another one. */
+export function unreadable({ closed, name, stateDir }: Omit<Search, "flags">): MetalbridgeError {
   return new MetalbridgeError("LogUnreadable", closed ?? "", {
     summary: "run it as the agent's user, or as root",
-    command: `sudo metalbridge logs ${name}`,
+    command: `sudo metalbridge logs ${name} --state-dir ${shellWord(stateDir)}`,
   });
 }
 
