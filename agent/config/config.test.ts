@@ -80,6 +80,11 @@ test.each([
   ["register: 'yes'", /register/],
   ["logLevel: loud", /logLevel/],
   ["metricsPort: 99999", /metricsPort/],
+  ["metricsPort: 9465\nmetricsAddress: 192.0.2.1", /metricsTokenFile: is needed/],
+  ["metricsAddress: 192.0.2.1\nmetricsTokenFile: /token", /metricsPort: must be chosen/],
+  ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 127.0.0.1", /metricsAddress: is loopback/],
+  ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 0.0.0.0", /metricsAddress: is unspecified/],
+  ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: mini-1", /metricsAddress: is not an IP/],
   ["- a\n- b", /must hold keys and values/],
 ])("%s is refused and the key is named", async (text, why) => {
   const path = await file(text);

@@ -140,7 +140,11 @@ function memoryPressure(seen: ObservedHost): ConditionUpdate {
 }
 
 /** The governor's level, which outlasts the reading; that of the reading before the governor's first look. */
-function pressureOf({ memory, judgement }: ObservedHost): MemoryReading["pressure"] {
+/** The governor's word where it sees trouble, else the system's. */
+export function pressureOf({
+  memory,
+  judgement,
+}: Pick<ObservedHost, "memory" | "judgement">): MemoryReading["pressure"] {
   if (judgement === undefined || judgement.level === "Normal") return memory.pressure;
   return judgement.level;
 }

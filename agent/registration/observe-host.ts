@@ -7,7 +7,7 @@ import type { AddressAnswer } from "../host/addresses.ts";
 import type { HostReader, MemoryReading } from "../host/host-reader.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
-import type { FoundRuntimes, ObservedHost, RuntimeTrouble } from "./host-status.ts";
+import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeTrouble } from "./host-status.ts";
 
 export interface HostObserverOptions {
   readonly reader: HostReader;
@@ -28,7 +28,7 @@ export interface HostObserverOptions {
 
 export interface HostObserver {
   readonly observe: () => Promise<ObservedHost>;
-  /** The last readings; undefined before the first. */
+  /** The last readings, with the pressure that status tells; undefined before the first. */
   readonly latest: () =>
     | {
         readonly memory: MemoryReading;
@@ -83,12 +83,14 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       const memory = await reader.memory();
       const gpuBudgetBytes = await budget();
       const diskReading = await disk();
-      last = { memory, gpuBudgetBytes, disk: diskReading };
+      const judgement = options.judgement();
+      const judged = { ...memory, pressure: pressureOf({ memory, judgement }) };
+      last = { memory: judged, gpuBudgetBytes, disk: diskReading };
       const known: HostInfo = { ...(await info()), agentVersion: options.agentVersion };
       return {
         info: known,
         memory: { ...memory, wiredBytes: await wired() },
-        judgement: options.judgement(),
+        judgement,
         gpuBudgetBytes,
         address: options.address(),
         claimedBytes: options.claimedBytes(),
