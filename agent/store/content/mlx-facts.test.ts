@@ -1,0 +1,66 @@
+import { truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import { createInspector } from "../inspect.ts";
+
+const config = {
+  model_type: "qwen3",
+  num_hidden_layers: 28,
+  hidden_size: 2048,
+  num_attention_heads: 16,
+  num_key_value_heads: 8,
+  head_dim: 128,
+  intermediate_size: 6144,
+  vocab_size: 151_936,
+  quantization: { bits: 4 },
+};
+
+async function inspect(folder: string, contents: Readonly<Record<string, string | number>>) {
+  const files = [];
+  for (const [name, content] of Object.entries(contents)) {
+    const path = join(folder, name);
+    await writeFile(path, typeof content === "string" ? content : "");
+    if (typeof content === "number") await truncate(path, content);
+    files.push({ name, path, sizeBytes: typeof content === "string" ? content.length : content });
+  }
+  const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
+  return createInspector()({ path: folder, sizeBytes, files });
+}
+
+const shards = { "model-1.safetensors": 3_000_000, "model-2.safetensors": 1_000_000 };
+const index = (bytes: number) => JSON.stringify({ metadata: { total_size: bytes }, weight_map: {} });
+
+test("a folder of safetensors is known by its config.json, and its weights are all shards", async () => {
+  await using folder = await temporaryFolder();
+  const contents = {
+    "config.json": JSON.stringify(config),
+    ...shards,
+    "model.safetensors.index.json": index(3_999_000),
+  };
+  const { gguf } = await inspect(folder.path, contents);
+  expect(gguf).toMatchObject({
+    architecture: "qwen3",
+    headCountKV: 8,
+    quantization: "4-bit",
+    weightsBytes: 4_000_000,
+  });
+});
+
+test("shards that are smaller than their index says are cut off", async () => {
+  await using folder = await temporaryFolder();
+  const contents = {
+    "config.json": JSON.stringify(config),
+    ...shards,
+    "model.safetensors.index.json": index(9_000_000),
+  };
+  const { gguf, problem } = await inspect(folder.path, contents);
+  expect(gguf).toBe(undefined);
+  expect(problem).toMatchObject({ code: "GgufTruncated", message: expect.stringContaining("9000000") });
+});
+
+test("without a config.json that can be read nothing is known", async () => {
+  await using folder = await temporaryFolder();
+  expect((await inspect(folder.path, { "config.json": "{", ...shards })).gguf).toBe(undefined);
+  expect((await inspect(folder.path, shards)).gguf).toBe(undefined);
+});
