@@ -11,6 +11,7 @@ const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
   simulate: "scripts/simulate.ts",
   setup: "scripts/setup.mjs",
   bench: "scripts/bench/main.ts",
+  torture: "test/torture/main.ts",
   generate: "scripts/generate.ts",
 };
 
