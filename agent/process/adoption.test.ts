@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
@@ -216,6 +216,36 @@ describe("a run directory that cannot be read", () => {
     },
   );
 });
+
+describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
+  "a run directory of another user",
+  () => {
+    const NOBODY = 65_534;
+
+    /** What the fixture says as that user. */
+    function openAs(uid: number, dir: string): string {
+      const options = { uid, gid: uid, encoding: "utf8" as const };
+      const ran = spawnSync(process.execPath, [AGENT, dir, "", "/bin/sleep", "100"], options);
+      return `${ran.status} ${ran.stderr}`;
+    }
+
+    it("is an error: nothing is started over it, and its engine runs on", async () => {
+      await using folder = runFolder();
+      chmodSync(folder.root, 0o755);
+      const dir = folder.dir();
+      const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+      await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+      chmodSync(dir, 0o700);
+      expect(openAs(NOBODY, dir)).toMatch(/^1 [\s\S]*EACCES/);
+      expect(isLiving(pidIn(dir))).toBe(true);
+      // Even one that can be looked into: its FIFOs cannot be opened.
+      chmodSync(dir, 0o755);
+      expect(openAs(NOBODY, dir)).toMatch(/^1 [\s\S]*EACCES/);
+      expect(isLiving(pidIn(dir))).toBe(true);
+      engine.close();
+    });
+  },
+);
 
 describe("many engines", () => {
   it.each([20, 50])("%i are adopted by the next agent", async (count) => {

@@ -86,6 +86,59 @@ it(
 );
 
 it(
+  "does not wait for the requests of an engine that hangs while it drains",
+  withBench(async (bench) => {
+    const timings = { propagationMs: 0, liveProbeMs: 200, failedProbeMs: 100 };
+    await bench.startAgent({ timings });
+    await bench.createReplica("chat-0-w", (spec) => {
+      Object.assign(spec.template.engine, { contextSize: 131_072 });
+      Object.assign(spec, { drainSeconds: 3_600, probes: { timeoutSeconds: 1 } });
+    });
+    const { status } = await bench.untilPhase("chat-0-w", "Ready");
+    const answer = await fetch(`http://${bench.address}:${status?.port}/completion`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
+    });
+    const cut = answer.text().catch(() => "cut");
+    await bench.patchSpec("chat-0-w", { drain: { reason: "HostDrain" } });
+    await bench.untilReason("chat-0-w", "AwaitingQuiet");
+    process.kill(status?.pid ?? 0, "SIGSTOP");
+    const stopped = await bench.untilPhase("chat-0-w", "Stopped");
+    const story = stopped.status?.transitions?.map(({ phase, reason }) => `${phase} ${reason}`);
+    expect(story).toContain("Backoff EngineHung");
+    expect(story?.at(-1)).toBe("Stopped Drained");
+    expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
+    expect(await cut).not.toContain('"stop":true');
+  }),
+  60_000,
+);
+
+it(
+  "ends an engine without any time to drain once no new request can come, and not before",
+  withBench(async (bench) => {
+    await bench.startAgent({ timings: { propagationMs: 1_000 } });
+    await bench.createReplica("chat-0-x", (spec) => {
+      Object.assign(spec.template.engine, { contextSize: 131_072 });
+      Object.assign(spec, { drainSeconds: 0 });
+    });
+    const { status } = await bench.untilPhase("chat-0-x", "Ready");
+    const answer = await fetch(`http://${bench.address}:${status?.port}/completion`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
+    });
+    const cut = answer.text().catch(() => "cut");
+    const from = performance.now();
+    await bench.deleteReplica("chat-0-x");
+    await vi.waitFor(async () => expect(await bench.replica("chat-0-x")).toBeUndefined(), {
+      timeout: 15_000,
+    });
+    expect(performance.now() - from).toBeGreaterThan(1_000);
+    expect(await cut).not.toContain('"stop":true');
+  }),
+  60_000,
+);
+
+it(
   "stops for spec.drain, keeps the object, and starts again when it is taken back",
   withBench(async (bench) => {
     await bench.startAgent({ timings: { propagationMs: 0 } });

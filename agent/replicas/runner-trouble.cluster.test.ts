@@ -2,6 +2,7 @@
 import { mkdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, test, vi } from "vitest";
+import { EVENTS } from "../../src/kube/kinds.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
@@ -55,6 +56,21 @@ it(
 );
 
 it(
+  "says of a start that its service gives too little time that it does, and starts it once there is enough",
+  withBench(async (bench) => {
+    const llamaServer = bench.program('sleep 5; exec "$REAL" "$@"');
+    await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 50, backoffMaxMs: 50 } });
+    await bench.createReplica("chat-0-l", (spec) => Object.assign(spec, { probes: { startSeconds: 1 } }));
+    const held = await bench.untilExit("chat-0-l", "EngineNeverHealthy");
+    expect(held.status?.message).toContain("its service asks for 1 s (probeOverrides)");
+    expect(held.status?.message).toContain("raise probeOverrides.startup");
+    await bench.patchSpec("chat-0-l", { probes: { startSeconds: 60 } });
+    expect((await bench.untilPhase("chat-0-l", "Ready")).status?.restarts).toBeGreaterThan(0);
+  }),
+  60_000,
+);
+
+it(
   "holds back an engine that crashes at once, twice as long each time, with its last words in status",
   withBench(async (bench) => {
     const llamaServer = bench.program(
@@ -70,6 +86,17 @@ it(
     expect(gaps[0]).toBeGreaterThanOrEqual(300);
     expect(gaps[1]).toBeGreaterThanOrEqual(600);
     expect(gaps[2]).toBeGreaterThanOrEqual(1_200);
+    // One Event for all of its ends, counted.
+    await vi.waitFor(
+      async () => {
+        const listed = await bench.client.list(EVENTS, { namespace: held.metadata.namespace ?? "" });
+        const ends = listed.ok ? listed.value.items.filter(({ reason }) => reason === "EngineCrashed") : [];
+        expect(ends).toHaveLength(1);
+        expect(ends[0]?.note).toContain("these are my last words");
+        expect(ends[0]?.series?.count).toBeGreaterThan(1);
+      },
+      { timeout: 20_000, interval: 100 },
+    );
   }),
 );
 

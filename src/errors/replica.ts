@@ -38,7 +38,7 @@ export const replicaErrors = {
   },
   EngineNeverHealthy: {
     what: "The engine ran but did not become healthy in the time its weights allow.",
-    do: "look at the log tail in status.lastExit; set probes.startSeconds if the weights load from a slow disk",
+    do: "look at the log tail in status.lastExit; raise probeOverrides.startup of the service if the weights load from a slow disk",
   },
   EngineRequestFailed: {
     what: "The engine said it was healthy but failed a real request.",

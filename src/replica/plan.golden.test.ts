@@ -3,8 +3,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
+import { REPLICA_PHASES } from "../api/inference-replica.ts";
 import type { Desired, Observed } from "./observed.ts";
 import { planReplica } from "./plan.ts";
+import type { ProgressReason, Step } from "./step.ts";
 import { nothingKnown, SERVE } from "./testing/facts.ts";
 
 interface Case {
@@ -32,6 +34,66 @@ describe.each(inputs)("%s", (name) => {
     if (process.env.UPDATE_GOLDEN === "1" || !existsSync(path)) writeFileSync(path, text);
     expect(text).toBe(readFileSync(path, "utf8"));
   });
+});
+
+/** Complete by their types: a new step or reason has to be added here, and then shown by a case. */
+const STEPS: Record<Step["do"], true> = {
+  detectRuntime: true,
+  fetch: true,
+  cancelFetch: true,
+  reserve: true,
+  start: true,
+  adjustClaim: true,
+  probeHealth: true,
+  probeRequest: true,
+  proveAgain: true,
+  measureFootprint: true,
+  setEndpoint: true,
+  markReady: true,
+  withdraw: true,
+  beginStop: true,
+  cancelStop: true,
+  pollQuiet: true,
+  signal: true,
+  killGroup: true,
+  recordExit: true,
+  forgetRun: true,
+  forgetReplica: true,
+  removeFinalizer: true,
+};
+const REASONS: Record<ProgressReason, true> = {
+  AwaitingFirstList: true,
+  DetectingRuntime: true,
+  ResolvingModel: true,
+  DownloadingModel: true,
+  AdmittingMemory: true,
+  KeeperStarting: true,
+  LoadingModel: true,
+  ProvingRequest: true,
+  PublishingEndpoint: true,
+  Serving: true,
+  WithdrawingEndpoint: true,
+  AwaitingPropagation: true,
+  AwaitingQuiet: true,
+  EndingProcess: true,
+  EndingLeftovers: true,
+  RemovingFinalizer: true,
+  Drained: true,
+  Deleted: true,
+  NotWanted: true,
+  AgentStopped: true,
+};
+
+it("each phase, each step and each reason on the way is in a plan on record", () => {
+  const plans = inputs.flatMap((name) => {
+    const input = parse(readFileSync(join(folder, name), "utf8"), { merge: true }) as Input;
+    return input.cases.map((one) => planOf(input, one));
+  });
+  const steps = plans.flatMap((plan) => plan.steps.map((step) => step.do));
+  expect(new Set(plans.map(({ phase }) => phase))).toEqual(new Set(REPLICA_PHASES));
+  expect(new Set(steps)).toEqual(new Set(Object.keys(STEPS)));
+  const reasons = new Set<string>(plans.map(({ reason }) => reason));
+  expect(Object.keys(REASONS).filter((reason) => !reasons.has(reason))).toEqual([]);
 });
 
 function planOf(input: Input, one: Case): ReturnType<typeof planReplica> {

@@ -55,6 +55,18 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeRequest(target)).toBe("ok");
   });
 
+  it("that finds no memory for its context says so in words that are understood", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared } = await prepareTiny(folder, { contextSize: 4_000_000 });
+    const argv = ["/bin/sh", "-c", 'ulimit -v 400000; exec "$0" "$@"', ...prepared.argv];
+    const command = { argv, env: prepared.env, record: {} };
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    await vi.waitFor(() => expect(engine.state()).toMatchObject({ at: "gone", exit: { code: 1 } }), {
+      timeout: 10_000,
+    });
+    expect(driver.classifyExit({ code: 1 }, await engine.logTail(4_000)).code).toBe("EngineOutOfMemory");
+  });
+
   it.each([
     ["a missing file", "EngineModelMissing", "missing.gguf"],
     ["a file that is no model", "EngineBadModel", "garbage.gguf"],

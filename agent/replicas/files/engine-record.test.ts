@@ -11,6 +11,7 @@ import {
   removeEngineFile,
   writeEngineFile,
 } from "./engine-record.ts";
+import { readHistory } from "./history.ts";
 
 const file: EngineFile = {
   version: 1,
@@ -44,6 +45,22 @@ test("a record is read back as written; half a record and a later version are un
   expect(readEngineFile(folder)).toBe("unreadable");
   removeEngineFile(folder);
   expect(readEngineFile(folder)).toBeUndefined();
+});
+
+test("a record of the first version, without anything that was added since, is read", () => {
+  const { version, ...first } = file;
+  writeFileSync(join(folder, "engine.json"), JSON.stringify({ version, ...first, later: "unknown here" }));
+  expect(readEngineFile(folder)).toEqual(file);
+});
+
+test("a history of the first version is read, and one that cannot be read counts as empty", () => {
+  const first = { version: 1, restarts: 3, crashesInARow: 2, port: 21_004 };
+  writeFileSync(join(folder, "history.json"), JSON.stringify(first));
+  expect(readHistory(folder)).toMatchObject({ ...first, exits: {}, transitions: [] });
+  for (const text of ["{", "[]", '{"version":2}', '{"version":1,"restarts":-1}']) {
+    writeFileSync(join(folder, "history.json"), text);
+    expect(readHistory(folder)).toMatchObject({ restarts: 0, crashesInARow: 0 });
+  }
 });
 
 test("times are placed on the clock of this process, and never into its future", () => {

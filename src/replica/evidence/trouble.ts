@@ -60,7 +60,10 @@ function findTrouble(frame: Frame): Trouble | undefined {
   if (record.readyAt === undefined && health.healthyAt === undefined) {
     if (now < startBy(frame)) return undefined;
     const seconds = Math.round((now - record.startedAt) / 1_000);
-    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start` };
+    const startMs = desired.probes?.startMs;
+    const own =
+      startMs === undefined ? "" : `, and its service asks for ${startMs / 1_000} s (probeOverrides)`;
+    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start${own}` };
   }
   const hang = findHang(observed, desired.probes, timings);
   if (hang !== undefined) return hang;
