@@ -9,6 +9,7 @@ import { inlineCode, type Page, root } from "./pages.ts";
 /** Which files a script's options are read in. */
 const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
   simulate: "scripts/simulate.ts",
+  claims: "scripts/claims.ts",
   setup: "scripts/setup.mjs",
   bench: "scripts/bench/main.ts",
   torture: "test/torture/main.ts",
