@@ -42,14 +42,16 @@ export function serviceOf({ target }: PlannedFault): ServiceName {
   return name;
 }
 
-/** One of the host's engines, by the plan's chance; undefined where it has none. */
+/** One of the host's engines, by the plan's chance, or of any host's where it has none. */
 export function engineOf(
   { engines }: FaultContext,
   { target, chance }: PlannedFault,
 ): (SeenEngine & { readonly host: string }) | undefined {
   engines.look();
-  const here = engines.engines().filter(({ host }) => host === target);
-  return here[Math.floor(chance * here.length)];
+  const all = engines.engines();
+  const here = all.filter(({ host }) => host === target);
+  const from = here.length > 0 ? here : all;
+  return from[Math.floor(chance * from.length)];
 }
 
 /** False where the process was gone before. */
