@@ -246,3 +246,31 @@ test("one change is looked at alone: what waits elsewhere is not asked again, an
   expect(recheckAfterMs).toBe(4_000);
   expect(board.pass(5_000).changed).toHaveLength(100);
 });
+
+test("a replica that its own host has no room for gets the place of a lower one there, although the host refused it", () => {
+  const board = createBoard();
+  board.setHost(host("a", 48));
+  const low: HostClaim = {
+    replica: "n/low-0",
+    service: "n/low",
+    host: "a",
+    bytes: 30 * GIB,
+    eviction: { priority: 100 },
+  };
+  board.setClaim(low);
+  // The size was not known when it was placed: a file on the host, which only its agent could read.
+  board.setClaim({ replica: "n/urgent-0", service: "n/urgent", host: "a", bytes: 40 * GIB });
+  const waits = demand("n/urgent", 40, {
+    refusals: [{ host: "a", atMs: 0, message: "InsufficientMemory" }],
+    predecessors: [{ replica: "n/urgent-0", host: "a", sharesWeights: true }],
+  });
+  board.setDemands("n/urgent", [waits], 0);
+  expect(board.pass(0).preempted).toMatchObject([{ replica: "n/low-0", for: "n/urgent/0" }]);
+  board.setClaim({ ...low, leaving: { for: "n/urgent/0" } });
+  expect(board.pass(1)).toMatchObject({ placed: [], preempted: [] });
+  board.removeClaim("n/low-0");
+  expect(board.pass(2)).toMatchObject({ placed: [], preempted: [] });
+  board.setDemands("n/urgent", [], 3);
+  board.pass(3);
+  expect(board.reservations()).toEqual([]);
+});

@@ -5,7 +5,7 @@ import { assign, nominate, type Table, withdraw } from "./decisions.ts";
 import { settleHolds } from "./holds.ts";
 import { sweep, wake } from "./line.ts";
 import { findTakeover, mostRoom } from "./preempt.ts";
-import { findHost, isAllowed } from "./search.ts";
+import { findHost, isAllowedToStay, ownBytes } from "./search.ts";
 import type { Waiter } from "./waiter.ts";
 
 export interface PassOutcome {
@@ -28,6 +28,8 @@ interface Pass {
 
 /** With more changed hosts than this every host is looked at: the shelves are faster than a long list. */
 const MANY = 32;
+/** Each round ends by itself, since places go only to higher priorities; what is left after so many waits for the next pass. */
+const MOST_ROUNDS = 100;
 
 export function runPass(table: Table, now: number): PassOutcome {
   const { floor, line, holds } = table;
@@ -37,7 +39,7 @@ export function runPass(table: Table, now: number): PassOutcome {
   // Its class is told in its status.
   for (const { demand } of woken) pass.touched.add(demand.service);
   let hasLooked = false;
-  for (;;) {
+  for (let rounds = 0; rounds < MOST_ROUNDS; rounds += 1) {
     if (woken.length > 0 || floor.dirty.size > 0 || holds.size > 0)
       settleHolds(floor, holds, line.queue, now);
     const dirty = [...floor.dirty];
@@ -96,6 +98,7 @@ function prospectOf({ table, now }: Pass, dirty: readonly string[]): Prospect {
 /** False only where no changed host can give it anything. */
 function mayGain({ demand, bytes, decision }: Waiter, prospect: Prospect): boolean {
   if (decision.at === "nominated" || !demand.memory.known || bytes <= prospect.openBytes) return true;
+  if (demand.predecessors.length > 0) return true;
   if (demand.mayPreempt !== true || bytes > prospect.mostBytes) return false;
   return bytes <= prospect.comingBytes || prospect.lowest < demand.priority;
 }
@@ -142,14 +145,15 @@ function makeRoom(pass: Pass, waiter: Waiter, among: Iterable<string>): void {
 /** Will there be room once all that leaves has left? */
 function isStillComing({ table, now }: Pass, waiter: Waiter, host: string): boolean {
   const cell = table.floor.cells.get(host);
-  if (cell === undefined || !isAllowed(table.floor, cell, waiter, now)) return false;
+  if (cell === undefined || !isAllowedToStay(table.floor, cell, waiter, now)) return false;
   const { budget } = cell.facts;
   if (!budget.known) return false;
   let reserved = 0;
   for (const nominee of cell.nominees) reserved += nominee.bytes;
-  return (
-    roomFor(cell, waiter) < waiter.bytes && reserved <= budget.bytes - cell.claimedBytes + cell.leavingBytes
-  );
+  const own = ownBytes(table.floor, cell, waiter);
+  const coming = budget.bytes - cell.claimedBytes + cell.leavingBytes + own;
+  // A replica that waits there is let in by its agent; any other would have been placed by now.
+  return reserved <= coming && (own > 0 || roomFor(cell, waiter) < waiter.bytes);
 }
 
 /** Where an earned class ends, its place can be taken again. */

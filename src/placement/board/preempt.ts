@@ -2,7 +2,7 @@
 import type { HostClaim } from "../types.ts";
 import { type Cell, defence, evictableBytes, isLeaving } from "./cell.ts";
 import type { Floor } from "./floor.ts";
-import { isAllowed } from "./search.ts";
+import { isAllowedToStay, ownBytes } from "./search.ts";
 import { byTurn, type Waiter } from "./waiter.ts";
 
 export interface Takeover {
@@ -28,7 +28,7 @@ export function findTakeover(
   let best: Priced | undefined;
   for (const name of among) {
     const cell = floor.cells.get(name);
-    if (cell === undefined || mostRoom(cell) < waiter.bytes) continue;
+    if (cell === undefined || mostRoom(cell) + ownBytes(floor, cell, waiter) < waiter.bytes) continue;
     const takeover = takeoverOn(floor, cell, waiter, now);
     if (takeover === undefined) continue;
     const priced = { takeover, cost: costOf(takeover, now) };
@@ -49,9 +49,10 @@ interface Priced {
 
 function takeoverOn(floor: Floor, cell: Cell, waiter: Waiter, now: number): Takeover | undefined {
   if (!cell.facts.budget.known) return undefined;
-  const need = needOf(cell, waiter);
+  // A replica of the slot that waits there is what the room is for.
+  const need = needOf(cell, waiter) - ownBytes(floor, cell, waiter);
   if (evictableBytes(cell, waiter.demand.priority, now) < need) return undefined;
-  if (!isAllowed(floor, cell, waiter, now)) return undefined;
+  if (!isAllowedToStay(floor, cell, waiter, now)) return undefined;
   const victims = need > 0 ? cheapest(cell, waiter, need, now) : [];
   if (victims === undefined) return undefined;
   return { cell, victims, overtaken: overtakenBy(cell, waiter, victims) };

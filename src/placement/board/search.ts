@@ -72,7 +72,7 @@ export function siblingsOn(floor: Floor, { name, siblings }: Cell, demand: Deman
 
 /** A host that is kept free is out for those who are behind and have no higher priority of their own. */
 export function isHeldAgainst({ heldFor }: Cell, waiter: Waiter): boolean {
-  if (heldFor === undefined || heldFor === waiter) return false;
+  if (heldFor === undefined || heldFor.key === waiter.key) return false;
   return waiter.demand.priority <= heldFor.demand.priority && byTurn(waiter, heldFor) > 0;
 }
 
@@ -88,6 +88,22 @@ export function isAllowed(floor: Floor, cell: Cell, waiter: Waiter, now: number)
   // Nothing counts as claimed: memory is looked at by whoever asks.
   const refused = firstRefusal("pair", demand, cell.facts, { claimedBytes: 0, siblings, now });
   return refused === undefined || refused.code === "HostMemoryShort";
+}
+
+/** The same where a replica of the slot waits already: its host said no for want of the room that is to be made. */
+export function isAllowedToStay(floor: Floor, cell: Cell, waiter: Waiter, now: number): boolean {
+  const asIs = { ...waiter, demand: { ...waiter.demand, refusals: [] } };
+  return isAllowed(floor, cell, ownBytes(floor, cell, waiter) > 0 ? asIs : waiter, now);
+}
+
+/** What replicas of the same slot claim on a host. */
+export function ownBytes({ hostOf }: Floor, { name, claims }: Cell, { demand }: Waiter): number {
+  let bytes = 0;
+  for (const { replica } of demand.predecessors) {
+    const claim = hostOf.get(replica) === name ? claims.get(replica) : undefined;
+    if (claim !== undefined && claim.leaving === undefined) bytes += claim.bytes;
+  }
+  return bytes;
 }
 
 function searchShelves(search: Search): void {
