@@ -19,7 +19,16 @@ describe("series", () => {
     expect(first.series.count).toBe(2);
     expect(memory.note(regarding, event("x", "Evicted"), 60_000).isNew).toBe(true);
     expect(memory.note({ ...regarding, uid: "v" }, event("x"), 60_000).isNew).toBe(true);
-    expect(memory.note(regarding, event("x"), 60_000 + 7 * 60_000).isNew).toBe(true);
+    expect(memory.note(regarding, event("x"), 60_000 + 16 * 60_000).isNew).toBe(true);
+  });
+
+  it("last through a crash loop at its slowest: five minutes, a fifth more of jitter, and some to start", () => {
+    const memory = createSeriesMemory();
+    const { series } = memory.note(regarding, event("it crashed"), 0);
+    for (let round = 1; round <= 20; round += 1) {
+      expect(memory.note(regarding, event("it crashed"), round * 10 * 60_000).isNew).toBe(false);
+    }
+    expect(series.count).toBe(21);
   });
 
   it("do not become an object for each of ever different notes", () => {

@@ -32,7 +32,8 @@ export interface SeriesMemory {
   readonly size: () => number;
 }
 
-const WINDOW_MS = 6 * 60_000;
+/** Longer than the longest wait between two starts of an engine that crashes, with its jitter: its ends are one Event. */
+const WINDOW_MS = 15 * 60_000;
 const MAX_SERIES = 512;
 /** So many different notes of one group within the window become objects of their own; the rest is counted in the newest. */
 const MAX_NOTES = 10;
