@@ -24,7 +24,7 @@ test("what is kept survives JSON and gives the same revision when it is written 
     contextSize: 2048,
     priority: "high",
     auth: { secretRef: { name: "key" } },
-    ropeScaling: { type: "yarn", factor: 2 },
+    ropeScaling: { type: "yarn", factor: "2.0" },
   });
   const kept = toRevisionData(service, templateOf(service), model);
   const read = parseRevisionData(JSON.parse(JSON.stringify(kept)));
