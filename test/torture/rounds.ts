@@ -28,6 +28,20 @@ export async function runRound(context: FaultContext, round: Round): Promise<voi
   );
   recorder.note({ type: "round", index: round.index, change: "healed", reasons: [] });
   await untilConverged(context, round.index);
+  await rollOutInPeace(context, round.index);
+}
+
+/** Without a fault anywhere a rollout has no excuse for a lost request. */
+async function rollOutInPeace(context: FaultContext, index: number): Promise<void> {
+  const { bed, recorder, cluster } = context;
+  for (const target of ["steady", "elastic"] as const) {
+    const value = cluster.services.get(`default/${target}`)?.spec.contextSize === 1024 ? 768 : 1024;
+    await bed.objects.patchService(target, "/spec/contextSize", value);
+    const detail = `in peace: contextSize ${value}`;
+    recorder.note({ type: "fault", id: -index, kind: "new-revision", target, phase: "injected", detail });
+  }
+  recorder.note({ type: "round", index, change: "healed", reasons: [] });
+  await untilConverged(context, index);
 }
 
 async function runFault(context: FaultContext, planned: PlannedFault, began: number): Promise<void> {

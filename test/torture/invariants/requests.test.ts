@@ -35,6 +35,21 @@ test("a proxy that could not hear of the withdrawal goes on sending until it can
   expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
 });
 
+test("a proxy that heard of a drain in time is no excuse, although there was an outage some time ago", () => {
+  const away = [at(3, "api", { isUp: false }), at(5, "api")];
+  const heard = (second: number) => [at(6, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(second, "proxy")];
+  expect(excuse(11, 11.1, [...away, ...heard(11), withdrawn])).toBeUndefined();
+  expect(excuse(13, 13.1, [...away, ...heard(14), withdrawn])).toContain("could not hear");
+});
+
+test("outages that follow one another keep a proxy from hearing all the while", () => {
+  const away = (from: number, to: number) => [at(from, "api", { isUp: false }), at(to, "api")];
+  const rules = at(5, "proxy", { endpoints: ["10.0.0.1:21000"] });
+  const story = [...away(3, 4), ...away(62, 70), ...away(71, 80), rules];
+  const later = [at(61, "engine", { change: "killed" }), at(61.1, "slice", { isServing: false })];
+  expect(excuse(90, 90.1, [...story, ...later])).toContain("was killed");
+});
+
 test("on a host that is cut off, not on one that has only lost the API server", () => {
   const state = (second: number, now: "cut" | "apiCut" | "whole") => at(second, "link", { state: now });
   expect(excuse(12, 13, [state(10, "cut"), state(20, "whole")])).toContain("was cut off");

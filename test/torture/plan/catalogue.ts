@@ -98,9 +98,9 @@ export const CATALOGUE = [
   },
   { kind: "address-change", weight: 2, on: "host", lock: "network:*" },
   { kind: "disk-full", weight: 3, on: "host", lock: "disk:*", lasts: seconds(5, 20) },
-  { kind: "new-revision", weight: 4, on: "service", services: ["steady", "elastic"], lock: "service:*" },
+  { kind: "new-revision", weight: 6, on: "service", services: ["steady", "elastic"], lock: "service:*" },
   { kind: "priority-change", weight: 1, on: "service", services: ["steady", "elastic"], lock: "service:*" },
-  { kind: "scale", weight: 4, on: "service", services: ["elastic"], lock: "service:*" },
+  { kind: "scale", weight: 5, on: "service", services: ["elastic"], lock: "service:*" },
   {
     kind: "recreate",
     weight: 3,
@@ -117,7 +117,7 @@ export const CATALOGUE = [
     lock: "service:*",
     lasts: seconds(4, 15),
   },
-  { kind: "drain", weight: 2, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
+  { kind: "drain", weight: 4, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
   { kind: "cordon", weight: 1, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
 ] as const satisfies readonly FaultEntry[];
 

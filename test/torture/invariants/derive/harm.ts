@@ -12,6 +12,8 @@ export interface Harm {
 
 /** From the withdrawal's acknowledgement until every kube-proxy has followed: its sync period, and what machines need. */
 const PROPAGATION_MS = 3_000;
+/** The agents' `drain.propagationMs`. */
+const DRAIN_WAITS_MS = 2_000;
 /** Connections that waited are retried in steps that have grown meanwhile. */
 const REOPENED_MS = 5_000;
 
@@ -109,7 +111,9 @@ function proxyFollows(recording: Recording, now: number): Follows {
     const without = rules.find(
       (event) => event.at >= withdrawnAt && (endpoint === undefined || !event.endpoints.includes(endpoint)),
     );
-    return Math.max(due, Math.min(without?.at ?? now, deaf.to) + PROPAGATION_MS);
+    const heardAt = Math.min(without?.at ?? now, deaf.to);
+    // In time for a drain, which waits so long: then an outage some time ago explains nothing.
+    return heardAt <= withdrawnAt + DRAIN_WAITS_MS ? due : heardAt + PROPAGATION_MS;
   };
 }
 

@@ -75,5 +75,5 @@ const BLIND_MS = 60_000;
 
 /** Times in which kube-proxy may rightly not know what the API server knows; before and after them it has to follow at once. */
 export function proxyBlind(recording: Recording, now: number): readonly Span[] {
-  return extend(apiAway(recording, now), BLIND_MS);
+  return union(extend(apiAway(recording, now), BLIND_MS));
 }
