@@ -6,7 +6,7 @@ import { toReplicaModel, toReplicaTemplate } from "./to-template.ts";
 
 const model = {
   metadata: { name: "tiny" },
-  spec: { source: "https://models.example/tiny.gguf" },
+  spec: { source: "https://models.example/tiny.gguf", refreshPolicy: "IfNotPresent" },
 } as unknown as Model;
 
 function serviceOf(spec: object): InferenceService {
