@@ -27,9 +27,11 @@ const NOT_HERE = new Set(["up", "metalbridge_engine_kv_cache_usage_ratio"]);
 async function startController(kubeconfig: string) {
   const stop = new AbortController();
   const config = parseControllerConfig({ kubeconfig, healthPort: 0, leaseRetrySeconds: 1 });
-  const ready = Promise.withResolvers<number>();
-  const running = runController({ config, log: quietLog, signal: stop.signal, onListening: ready.resolve });
-  const port = await Promise.race([ready.promise, running]);
+  let running: Promise<void> = Promise.resolve();
+  const listening = new Promise<number>((resolve) => {
+    running = runController({ config, log: quietLog, signal: stop.signal, onListening: resolve });
+  });
+  const port = await Promise.race([listening, running]);
   return {
     metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
     [Symbol.asyncDispose]: async () => {
@@ -73,7 +75,7 @@ test.skipIf(llamaServer === undefined)(
     await writeTinyGguf(weights);
     await using controller = await startController(kubeconfig);
     await using agent = await startAgent({
-      ...{ kubeconfig, hostName: "mac-1", register: true, addresses: [testAddress()] },
+      ...{ kubeconfig, hostName: "mac-1", register: true, stopEngines: true, addresses: [testAddress()] },
       ...{ modelRoots: [folder], llamaServer: [llamaServer ?? ""] },
     });
     const objects = [
