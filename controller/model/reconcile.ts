@@ -114,7 +114,7 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   if (model.status?.reason === reason && model.status.observedGeneration === status.observedGeneration)
     return;
   const { name, namespace, uid } = model.metadata;
-  log.info({ model: `${namespace}/${name}`, phase, reason }, "model");
+  log.info({ model: `${namespace}/${name}`, phase, reason }, "phase changed");
   if (reason === "ReadingSource") return;
   const regarding = {
     apiVersion: `${MODELS.group}/${MODELS.version}`,
