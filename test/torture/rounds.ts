@@ -31,17 +31,27 @@ export async function runRound(context: FaultContext, round: Round): Promise<voi
   await rollOutInPeace(context, round.index);
 }
 
+/** Enough that a drain which is too quick by half a second loses some. */
+const PEACE_PACE = 4;
+const SEEN_WITHIN_MS = 40_000;
+
 /** Without a fault anywhere a rollout has no excuse for a lost request. */
 async function rollOutInPeace(context: FaultContext, index: number): Promise<void> {
-  const { bed, recorder, cluster } = context;
+  const { bed, recorder, cluster, load } = context;
+  const sizeOf = (name: string) => cluster.services.get(`default/${name}`)?.spec.contextSize;
+  load.hurry(PEACE_PACE);
   for (const target of ["steady", "elastic"] as const) {
-    const value = cluster.services.get(`default/${target}`)?.spec.contextSize === 1024 ? 768 : 1024;
+    const value = sizeOf(target) === 1024 ? 768 : 1024;
     await bed.objects.patchService(target, "/spec/contextSize", value);
     const detail = `in peace: contextSize ${value}`;
     recorder.note({ type: "fault", id: -index, kind: "new-revision", target, phase: "injected", detail });
+    const deadline = recorder.now() + SEEN_WITHIN_MS;
+    // What our own watch has not seen yet looks as if it had come right.
+    while (sizeOf(target) !== value && recorder.now() < deadline) await pause(LOOK_MS);
   }
   recorder.note({ type: "round", index, change: "healed", reasons: [] });
   await untilConverged(context, index);
+  load.hurry(1);
 }
 
 async function runFault(context: FaultContext, planned: PlannedFault, began: number): Promise<void> {

@@ -10,6 +10,8 @@ import type { Orders, Result, Target } from "./protocol.ts";
 
 export interface Load {
   readonly begin: (service: ServiceName, url: string) => void;
+  /** So many times the usual pace from now on. */
+  readonly hurry: (factor: number) => void;
   /** No new requests from now on; those in flight go on. */
   readonly pause: (service: ServiceName) => void;
   readonly stop: () => Promise<void>;
@@ -28,8 +30,13 @@ export function startLoad(recorder: Recorder, station: Station, seed: number): L
   createInterface({ input: child.stdout }).on("line", (line) => note(recorder, JSON.parse(line) as Result));
   child.stdin.on("error", () => {});
   const targets = new Map<ServiceName, Target>();
+  let factor = 1;
   const tell = (): void => {
-    const orders: Orders = { targets: [...targets.values()] };
+    const hurried = [...targets.values()].map((target) => ({
+      ...target,
+      requestsPerSecond: target.requestsPerSecond * factor,
+    }));
+    const orders: Orders = { targets: hurried };
     child.stdin.write(`${JSON.stringify(orders)}\n`);
   };
   const isOn = (service: ServiceName, on: boolean): void => {
@@ -40,6 +47,10 @@ export function startLoad(recorder: Recorder, station: Station, seed: number): L
     begin: (service, url) => {
       targets.set(service, { service, url, requestsPerSecond: PACE[service] });
       isOn(service, true);
+    },
+    hurry: (next) => {
+      factor = next;
+      tell();
     },
     pause: (service) => {
       if (targets.delete(service)) isOn(service, false);
