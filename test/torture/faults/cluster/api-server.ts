@@ -1,5 +1,6 @@
 /** The API server goes away and comes back, with or without its memory of old changes. */
 import { setTimeout as pause } from "node:timers/promises";
+import type { ClusterWatch } from "../../observe/cluster.ts";
 import type { Fault, FaultContext } from "../fault.ts";
 
 export const apiStop: Fault = async (context) => {
@@ -31,14 +32,20 @@ async function stop({ bed, recorder }: FaultContext): Promise<void> {
   await bed.controlPlane.stopApiServer();
 }
 
-async function start({ bed, recorder }: FaultContext): Promise<void> {
+async function start({ bed, cluster, recorder }: FaultContext): Promise<void> {
   await bed.controlPlane.startApiServer();
   recorder.note({ type: "api", isUp: true });
+  lookAgain(cluster);
+}
+
+/** Our own watches would wait for up to half a minute before they try again, and see everything late. */
+function lookAgain(cluster: ClusterWatch): void {
+  for (const reflector of Object.values(cluster)) reflector.relist();
 }
 
 const LOOK_MS = 100;
 
-async function untilUp({ bed, recorder }: FaultContext): Promise<void> {
+async function untilUp({ bed, cluster, recorder }: FaultContext): Promise<void> {
   // The killed one must be gone before an answer means anything.
   await pause(LOOK_MS * 3);
   for (;;) {
@@ -48,4 +55,5 @@ async function untilUp({ bed, recorder }: FaultContext): Promise<void> {
     await pause(LOOK_MS);
   }
   recorder.note({ type: "api", isUp: true });
+  lookAgain(cluster);
 }

@@ -60,8 +60,8 @@ export function agentBlocked(recording: Recording, host: string, now: number): r
   );
 }
 
-/** A new controller first outwaits the leadership of the one that was killed. */
-const LEADER_MS = 20_000;
+/** A new controller first outwaits the leadership of the one that was killed; watches that failed often wait up to half a minute. */
+const LEADER_MS = 35_000;
 
 export function controllerBlocked(recording: Recording, now: number): readonly Span[] {
   return extend(
