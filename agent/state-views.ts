@@ -2,7 +2,7 @@
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
-import { hostBudget } from "../src/placement/budget.ts";
+import { hostBudget } from "../src/memory/budget.ts";
 import type { AddressAnswer } from "./host/addresses.ts";
 import type { MemoryReading } from "./host/host-reader.ts";
 import type { Trouble } from "./registration/registration.ts";

@@ -3,7 +3,7 @@ import { type Condition, getCondition, isConditionTrue } from "../../src/api/con
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { hostBudget } from "../../src/placement/budget.ts";
+import { hostBudget } from "../../src/memory/budget.ts";
 
 export interface HostLine {
   readonly name: string;

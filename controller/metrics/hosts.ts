@@ -1,7 +1,7 @@
 /** Hosts as their objects say: also those whose agent nobody can scrape. */
 import type { Host } from "../../src/api/host.ts";
+import { hostBudget } from "../../src/memory/budget.ts";
 import { type Family, flag, known, type Labels, type Sample, stateSet } from "../../src/metrics/family.ts";
-import { hostBudget } from "../../src/placement/budget.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 /** Whatever else stands in a status makes no series. */

@@ -4,7 +4,7 @@ import { getCondition, isConditionTrue } from "../api/conditions.ts";
 import { ANNOTATION_PREEMPTED_BY } from "../api/group.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
-import { hostBudget } from "./budget.ts";
+import { hostBudget } from "../memory/budget.ts";
 import type { Claimed, HostClaim, HostFacts } from "./types.ts";
 
 /** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */

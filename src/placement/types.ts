@@ -1,16 +1,14 @@
 /** What placement reads and what it answers: plain data, so that a plan can be written down and compared. */
+
 import type { LabelSelector } from "../api/fields/kubernetes.ts";
 import type { ErrorCode } from "../errors.ts";
+import type { HostBudget } from "../memory/budget.ts";
 
 /** What a condition of a host says; absent counts as Unknown. */
 export interface Claimed {
   readonly status: "True" | "False" | "Unknown";
   readonly message?: string;
 }
-
-export type HostBudget =
-  | { readonly known: true; readonly bytes: number; readonly basis: string }
-  | { readonly known: false; readonly why: string };
 
 export interface StoredWeights {
   readonly source: string;

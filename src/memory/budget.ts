@@ -1,7 +1,11 @@
 /** How much memory the engines of a host may claim together. */
 import { parseQuantity } from "../api/fields/quantity.ts";
 import type { Host } from "../api/host.ts";
-import type { HostBudget } from "./types.ts";
+
+/** What a host has to give, and by whose word; or why nobody knows. */
+export type HostBudget =
+  | { readonly known: true; readonly bytes: number; readonly basis: string }
+  | { readonly known: false; readonly why: string };
 
 const SMALL_BYTES = 36 * 1024 ** 3;
 /** Where neither host nor operator names a GPU budget: what Metal allows by default, by installed memory. */
