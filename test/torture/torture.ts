@@ -14,6 +14,7 @@ import { watchEngines } from "./observe/engines.ts";
 import { watchLag } from "./observe/lag.ts";
 import { watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
+import { eventsOf } from "./observe/recording.ts";
 import { HOSTS, SERVICES } from "./plan/catalogue.ts";
 import { planFaults } from "./plan/plan-faults.ts";
 import { type Report, reportOf } from "./report/report.ts";
@@ -100,6 +101,18 @@ async function begin(context: FaultContext): Promise<void> {
   await untilHostsReady(context);
   for (const name of SERVICES) await bed.objects.createService(name, 0);
   await untilConverged(context, -1);
+  await untilProxySeen(context);
+}
+
+const PROXY_WITHIN_MS = 10_000;
+
+/** Rules that we cannot read would excuse what they should judge. */
+async function untilProxySeen({ recorder }: FaultContext): Promise<void> {
+  const deadline = performance.now() + PROXY_WITHIN_MS;
+  while (!eventsOf(recorder.recording(), "proxy").some(({ endpoints }) => endpoints.length > 0)) {
+    if (performance.now() > deadline) throw new Error("no endpoint is seen in the rules of kube-proxy");
+    await pause(100);
+  }
 }
 
 const HOSTS_WITHIN_MS = 30_000;

@@ -5,7 +5,6 @@ import { grouped, livesOf } from "./derive/engines.ts";
 const FIRST_MS = 1_000;
 const MOST_MS = 5 * 60_000;
 const RESET_MS = 10 * 60_000;
-const JITTER = 1.2;
 /** The first restarts are quicker than anything else that has to come right. */
 const FREE_MS = 8_000;
 
@@ -16,7 +15,7 @@ export function allowedBackoffMs(recording: Recording): number {
     const crashes = lives.filter(
       ({ wasKilled, paused, to }) => (wasKilled || paused.length > 0) && now - to < RESET_MS,
     ).length;
-    return crashes === 0 ? 0 : Math.min(MOST_MS, FIRST_MS * 2 ** (crashes - 1)) * JITTER;
+    return crashes === 0 ? 0 : Math.min(MOST_MS, FIRST_MS * 2 ** (crashes - 1));
   });
   const longest = Math.max(0, ...waits);
   return longest > FREE_MS ? longest : 0;
