@@ -76,7 +76,7 @@ it(
     const llamaServer = bench.program(
       `date +%s%N >>${bench.place.root}/starts; echo "these are my last words" >&2; exit 3`,
     );
-    await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 } });
+    await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 }, random: () => 0 });
     await bench.createReplica("chat-0-c");
     const held = await bench.untilExit("chat-0-c", "EngineCrashed");
     expect(held.status).toMatchObject({ phase: "Backoff", lastExit: { code: 3, killedByUs: false } });

@@ -123,10 +123,15 @@ export function startProbeMs(timings: Timings, ranForMs: number): number {
   return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
 }
 
-/** How long to hold a crashed engine back: doubling, capped, and never shorter than that for its jitter (`random` in 0..1). */
+const BACKOFF_JITTER = 0.25;
+
+/**
+ * How long to hold a crashed engine back: doubling and capped. Jitter (`random` in 0..1) takes up to a quarter away, so
+ * that engines that fell together do not rise together, and one that fell alone is back a moment sooner.
+ */
 export function backoffMs(timings: Timings, crashesInARow: number, random: number): number {
   const doubled = timings.backoffFirstMs * 2 ** Math.min(30, Math.max(0, crashesInARow - 1));
-  return Math.round(Math.min(timings.backoffMaxMs, doubled) * (1 + 0.2 * random));
+  return Math.round(Math.min(timings.backoffMaxMs, doubled) * (1 - BACKOFF_JITTER * random));
 }
 
 /** How long to wait before a fetch is tried again. */
