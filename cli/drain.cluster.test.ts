@@ -113,6 +113,7 @@ test("an API server that goes away is waited for", async () => {
     .poll(() => drain.stderr(), { timeout: 20_000 })
     .toMatch(/^Api\w+: cannot watch .*; still trying$/m);
   await cluster.startApiServer();
+  must(await desk.client.remove(INFERENCE_REPLICAS, { name: "chat-0", namespace: desk.namespace }));
   await tellDrained(desk, host, "True", "HostDrained", "nothing is left");
   expect(await drain.ended).toMatchObject({ code: 0, stderr: expect.stringContaining("answers again") });
 });
