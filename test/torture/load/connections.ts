@@ -14,7 +14,19 @@ export function localPortOf(socket: Duplex): number | undefined {
   return ports.get(socket);
 }
 
+/** llama-server ends a connection after 100 requests; whoever sends the next at that moment is reset, drain or no drain. */
+const MOST_USES = 90;
+
+const uses = new WeakMap<Duplex, number>();
+
 class KnownPortAgent extends Agent {
+  override keepSocketAlive(socket: Duplex): boolean {
+    const used = (uses.get(socket) ?? 0) + 1;
+    uses.set(socket, used);
+    // Typed as void; what it answers decides.
+    return used < MOST_USES && (super.keepSocketAlive(socket) as unknown) !== false;
+  }
+
   override createConnection(options: ClientRequestArgs): Socket {
     lastPort = lastPort >= LAST_PORT ? FIRST_PORT : lastPort + 1;
     const socket = connect({
