@@ -2,9 +2,8 @@
 import { expect, test, vi } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Clock } from "../../src/ports.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import { createEngineDrivers, engineEnvironment } from "../engines/registry.ts";
 
@@ -30,15 +29,6 @@ function movableClock() {
       wallMs += ms;
       monotonicMs += ms;
     },
-  };
-}
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
   };
 }
 

@@ -3,23 +3,13 @@ import { existsSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 10_000 };
 /** Seconds of answer on a quick machine, and still less than its drain has on a slow one. */
 const STREAM_TOKENS = 12_000;
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
-  };
-}
 
 function askForStream(url: string): Promise<Response> {
   return fetch(`${url}/completion`, {

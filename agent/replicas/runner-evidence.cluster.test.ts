@@ -2,23 +2,14 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import type { AnsweringFault } from "../../test/fixtures/answering-engine.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import type { Bench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const ENGINE = fileURLToPath(new URL("../../test/fixtures/answering-engine.ts", import.meta.url));
 const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 1_500, proveAgainMs: 200 };
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
-  };
-}
 
 /** The first start has the fault, later ones are the real engine; each notes its pid, and whether an earlier one lives. */
 function faultyOnce(bench: Bench, fault: AnsweringFault): string {

@@ -4,9 +4,8 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import { expect, test, vi } from "vitest";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 10_000 };
@@ -24,15 +23,6 @@ async function startServer(listener: RequestListener): Promise<{ readonly url: s
       server.closeAllConnections();
       server.close();
     },
-  };
-}
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
   };
 }
 

@@ -4,24 +4,14 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { writeGguf } from "../../cli/demo/gguf-writer.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 type Spec = InferenceReplica["spec"];
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
-  };
-}
 
 /** As the controller makes it of a file that is on the host alone. */
 function unsized(spec: Spec): void {

@@ -3,22 +3,12 @@ import { mkdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, test, vi } from "vitest";
 import { EVENTS } from "../../src/kube/kinds.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { type Bench, createBench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 10_000 };
 const quick = { startBaseMs: 400, startPerGiBMs: 0, startMaxFactor: 1, outsideMs: 300 };
-
-function withBench(run: (bench: Bench) => Promise<void>): () => Promise<void> {
-  return async () => {
-    const cluster = sharedCluster();
-    await using namespace = await cluster.namespace();
-    await using bench = await createBench(cluster.kubeconfig, namespace.name);
-    await run(bench);
-  };
-}
 
 it(
   "waits for a runtime that is not installed, and starts once it is",
