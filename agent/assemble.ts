@@ -1,6 +1,4 @@
 /** Builds the agent's parts and ties them together; nothing runs yet but what was asked of the machine. */
-import { join } from "node:path";
-import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -11,6 +9,7 @@ import type { Clock, Log } from "../src/ports.ts";
 import { computeTableOf } from "./config/compute-table.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
+import { storeOptions } from "./config/store-options.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
@@ -33,7 +32,7 @@ import type { MetricsFacts } from "./server/facts.ts";
 import { startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
-import type { ModelStore, StoreOptions } from "./store/types.ts";
+import type { ModelStore } from "./store/types.ts";
 
 export interface Wiring {
   readonly config: AgentConfig;
@@ -83,7 +82,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const { state, keptHost } = recall(wiring);
   const startedAtMs = clock.nowMs() - process.uptime() * 1_000;
   const counted: Counted = { startedAtMs, apiRequests: createTally(), downloadedBytes: 0 };
-  const store = await openStore(storeOptions(wiring, counted, state.host));
+  const store = await openCountedStore(wiring, counted, quotaOf(state.host));
   const paths = { llamacpp: config.llamaServer };
   const drivers = createEngineDrivers({ env: engineEnvironment(environment.all), paths });
   const processes = openProcesses(wiring);
@@ -214,6 +213,17 @@ function wake({ runner, state }: Parts, pause: Pause): void {
   state.session?.wake();
 }
 
+function openCountedStore(
+  { config, clock, log }: Wiring,
+  counted: Counted,
+  hostQuota: number | undefined,
+): Promise<ModelStore> {
+  const onReceived = (bytes: number): void => {
+    counted.downloadedBytes += bytes;
+  };
+  return openStore({ ...storeOptions(config, hostQuota), clock, log, onReceived });
+}
+
 function factsOf(
   { config, environment }: Wiring,
   { state, runner, observer, counted }: Parts,
@@ -235,29 +245,5 @@ function factsOf(
     isNameOurs: state.session?.isNameOurs() ?? false,
     isSynced: state.session?.isSynced() ?? false,
     watchAgeMs: state.session?.watchAgeMs(),
-  };
-}
-
-function storeOptions(
-  { config, clock, log }: Wiring,
-  counted: Counted,
-  host: Host | undefined,
-): StoreOptions {
-  const { huggingFace, sources, disk } = config;
-  return {
-    ...{ clock, log },
-    dir: join(config.stateDir, "models"),
-    allowedRoots: config.modelRoots,
-    hfEndpoint: huggingFace.endpoint,
-    hfToken: huggingFace.token,
-    allowedHosts: sources.allowedHosts,
-    allowLoopback: sources.allowLoopback,
-    allowPrivate: sources.allowPrivateAddresses,
-    limits: { stallMs: sources.stallMs, attempts: sources.attempts },
-    quotaBytes: quotaOf(host) ?? disk.quota,
-    reserveBytes: disk.reserve,
-    onReceived: (bytes) => {
-      counted.downloadedBytes += bytes;
-    },
   };
 }
