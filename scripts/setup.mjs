@@ -10,12 +10,13 @@ import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
+import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -25,8 +26,14 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const clusterPartFolders = await ensureClusterParts({ progress, forTest: purpose === "test" });
   const llamaServer = await ensureLlamaServer({ progress });
   if (purpose === "test") await ensureNetworkTools({ progress });
+  const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
   await ensureBundle(node, progress);
-  const parts = { node, clusterPartFolders, llamaServer };
+  const parts = {
+    node,
+    clusterPartFolders,
+    llamaServer,
+    ...(prometheus === undefined ? {} : { prometheus }),
+  };
   record(parts);
   return parts;
 }
@@ -53,7 +60,8 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
-METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG (see scripts/README.md).`;
+METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_PROMETHEUS_RELEASES,
+METALBRIDGE_PROMETHEUS_VERSION (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

@@ -32,6 +32,7 @@ function runVitest(parts, args) {
   const env = {
     ...process.env,
     METALBRIDGE_LLAMA_SERVER: parts.llamaServer,
+    ...(parts.prometheus === undefined ? {} : { METALBRIDGE_PROMETHEUS: parts.prometheus }),
     // Programs that tests start by `#!/usr/bin/env node` get the same Node.
     PATH: `${dirname(parts.node)}:${process.env.PATH}`,
   };

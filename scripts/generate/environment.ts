@@ -50,6 +50,21 @@ export const environmentVariables: readonly Variable[] = [
     readBy: "setup",
     meaning: "Where the index of ready-built control plane programs is downloaded from.",
   },
+  {
+    name: "METALBRIDGE_PROMETHEUS",
+    readBy: "setup, tests",
+    meaning: "Folder with the prometheus and promtool that tests of alerts and dashboards use.",
+  },
+  {
+    name: "METALBRIDGE_PROMETHEUS_RELEASES",
+    readBy: "setup",
+    meaning: "Where Prometheus releases are downloaded from: a mirror of the release page.",
+  },
+  {
+    name: "METALBRIDGE_PROMETHEUS_VERSION",
+    readBy: "setup",
+    meaning: "The Prometheus release to download, such as 3.5.0.",
+  },
 ];
 
 /** Heading and table. */
