@@ -2,13 +2,10 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
-import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { parseRevisionData } from "../src/api/revision-data.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
-import { systemClock } from "../src/kube/system-clock.ts";
-import { startReflector } from "../src/kube/watch/reflector.ts";
-import { quietLog } from "../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+import { watchCounts } from "../test/controller/watch-counts.ts";
 
 const WAIT = { timeout: 30_000, interval: 50 };
 const BAD_CONTEXT = 1_024;
@@ -62,54 +59,12 @@ async function revisions(ns: string): Promise<Record<string, number>> {
   return Object.fromEntries(named);
 }
 
-/** How many slots had a Ready replica, and how many replicas there were, over time. */
-function watchCounts(ns: string): { readonly stop: () => { fewestReady: number; mostLive: number } } {
-  const ends = new AbortController();
-  const seen = new Map<string, InferenceReplica>();
-  const counts = { fewestReady: Number.POSITIVE_INFINITY, mostLive: 0 };
-  const note = () => {
-    const here = [...seen.values()].filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-    const ready = new Set(
-      here
-        .filter(({ status }) => status?.phase === "Ready")
-        .map(({ metadata }) => metadata.name.split("-")[1]),
-    );
-    counts.fewestReady = Math.min(counts.fewestReady, ready.size);
-    counts.mostLive = Math.max(counts.mostLive, here.length);
-  };
-  let isSynced = false;
-  const { whenSynced } = startReflector<InferenceReplica>({
-    connection: bench.connection,
-    clock: systemClock,
-    log: quietLog,
-    signal: ends.signal,
-    kind: INFERENCE_REPLICAS,
-    namespace: ns,
-    onChange: (key, replica) => {
-      if (replica === undefined) seen.delete(key);
-      else seen.set(key, replica);
-      if (isSynced) note();
-    },
-    onSynced: () => {
-      isSynced = true;
-      note();
-    },
-  });
-  void whenSynced();
-  return {
-    stop: () => {
-      ends.abort();
-      return counts;
-    },
-  };
-}
-
 test("a change goes from slot to slot with one replica more, and never with one less", async () => {
   const ns = await namespace("surge");
   await bench.apply(inferenceService(ns, "chat", { replicas: 3, rollout: { maxUnavailable: 0 } }));
   const first = await until(ns, "False RolloutComplete");
   expect(first.status?.currentRevision).toBe(first.status?.updateRevision);
-  const counts = watchCounts(ns);
+  const counts = watchCounts(bench.connection, ns);
   await patch(ns, { contextSize: 2_048 });
   const last = await until(ns, "False RolloutComplete");
   expect(last.status).toMatchObject({ phase: "Ready", updatedReplicas: 3, ready: "3/3" });
@@ -117,6 +72,18 @@ test("a change goes from slot to slot with one replica more, and never with one 
   expect(counts.stop()).toEqual({ fewestReady: 3, mostLive: 4 });
   const contexts = (await live(ns)).map(({ spec }) => spec.template.engine.contextSize);
   expect(contexts).toEqual([2_048, 2_048, 2_048]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("limits in percent are those of a Deployment: surge rounded up, unavailable down", async () => {
+  const ns = await namespace("percent");
+  const rollout = { maxSurge: "34%", maxUnavailable: "32%" };
+  await bench.apply(inferenceService(ns, "chat", { replicas: 3, rollout }));
+  await until(ns, "False RolloutComplete");
+  const counts = watchCounts(bench.connection, ns);
+  await patch(ns, { contextSize: 2_048 });
+  await until(ns, "False RolloutComplete");
+  expect(counts.stop()).toEqual({ fewestReady: 3, mostLive: 5 });
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
@@ -268,7 +235,7 @@ test("without room for both the old one makes room, and people are told so", asy
   const placement = { hosts: ["mac-1"] };
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement }));
   await until(ns, "False RolloutComplete");
-  const counts = watchCounts(ns);
+  const counts = watchCounts(bench.connection, ns);
   await patch(ns, { contextSize: 2_048 });
   const last = await until(ns, "False RolloutComplete");
   expect(last.status?.ready).toBe("2/2");

@@ -73,7 +73,8 @@ function table(rows: readonly Row[]): string[] {
 }
 
 function typeOf(schema: StructuralSchema): string {
-  if (schema["x-kubernetes-int-or-string"] === true) return "quantity";
+  if (schema["x-kubernetes-int-or-string"] === true)
+    return schema.pattern?.endsWith("%$") === true ? "integer or percentage" : "quantity";
   if (schema.type === "array") return `[]${schema.items === undefined ? "any" : typeOf(schema.items)}`;
   if (schema.additionalProperties !== undefined) return `map of ${typeOf(schema.additionalProperties)}`;
   if (schema.format === "date-time") return "time";

@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { sliceName } from "../../../src/api/names.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
+import { rolloutLimits } from "../rollout/limits.ts";
 import { planRollout, planSacrifices } from "../rollout/rollout.ts";
 import type { RolloutInput, RolloutPlan } from "../rollout/types.ts";
 import { UNKNOWN_MEMORY } from "./claim.ts";
@@ -57,13 +58,13 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
   const resolution = resolveService(observed);
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
+  const want = wantedReplicas(service);
   const input: RolloutInput = {
     ...{ displaced, failing, unsettled },
-    want: wantedReplicas(service),
+    want,
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
     replicas: observed.replicas,
-    maxSurge: service.spec.rollout.maxSurge,
-    maxUnavailable: service.spec.rollout.maxUnavailable,
+    ...rolloutLimits(service.spec.rollout, want),
     draining: new Set(
       [...hosts.values()].filter(({ spec }) => spec.drain).map(({ metadata }) => metadata.name),
     ),

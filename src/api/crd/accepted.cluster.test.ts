@@ -97,6 +97,8 @@ const good: readonly Good[] = [
     "quantities",
     { "spec.resources": { cpu: 4, memory: "16Gi", hostMemory: "1.5G", ephemeralStorage: "1e9" } },
   ],
+  ["InferenceService", "a rollout in percent", { "spec.rollout": { maxUnavailable: "0%", maxSurge: "25%" } }],
+  ["InferenceService", "one limit of a rollout", { "spec.rollout": { maxSurge: "0%" } }],
   ["InferenceReplica", "the longest name", { "metadata.name": `r${"x".repeat(62)}` }],
   [
     "Host",

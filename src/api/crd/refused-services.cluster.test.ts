@@ -115,11 +115,21 @@ const cases: readonly Case[] = [
   ["negative drain", { "spec.rollout.drainSeconds": -1 }, /spec\.rollout\.drainSeconds/],
   ["a drain of a year", { "spec.rollout.drainSeconds": 31_536_000 }, /spec\.rollout\.drainSeconds/],
   ["negative surge", { "spec.rollout.maxSurge": -1 }, /spec\.rollout\.maxSurge/],
-  ["surge in percent", { "spec.rollout.maxSurge": "25%" }, /spec\.rollout\.maxSurge/],
+  ["negative surge in percent", { "spec.rollout.maxSurge": "-5%" }, /spec\.rollout\.maxSurge.*%/],
+  ["surge without a number", { "spec.rollout.maxSurge": "abc" }, /spec\.rollout\.maxSurge.*%/],
+  ["surge as a number in quotes", { "spec.rollout.maxSurge": "2" }, /spec\.rollout\.maxSurge.*%/],
+  ["more missing than there are", { "spec.rollout.maxUnavailable": "101%" }, /spec\.rollout\.maxUnavailable/],
+  ["surge beyond its limit", { "spec.rollout.maxSurge": 101 }, /spec\.rollout\.maxSurge/],
+  ["half a replica", { "spec.rollout.maxUnavailable": 0.5 }, /spec\.rollout\.maxUnavailable/],
   ["endless drain", { "spec.rollout.drainSeconds": 3601 }, /spec\.rollout\.drainSeconds/],
   [
     "rollout that cannot move",
     { "spec.rollout": { maxUnavailable: 0, maxSurge: 0 } },
+    /rollout\.maxUnavailable and rollout\.maxSurge/,
+  ],
+  [
+    "rollout that cannot move, in percent",
+    { "spec.rollout": { maxUnavailable: "0%", maxSurge: 0 } },
     /rollout\.maxUnavailable and rollout\.maxSurge/,
   ],
   [

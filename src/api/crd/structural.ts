@@ -100,7 +100,10 @@ function intOrString(json: Json): StructuralSchema {
   const whole = alternatives.find((alternative) => alternative.type === "integer");
   const words: StructuralSchema = copied(json);
   if (typeof text?.pattern === "string") words.pattern = text.pattern;
-  if (typeof whole?.minimum === "number") words.minimum = whole.minimum;
+  if (whole !== undefined) {
+    const { minimum, maximum } = integerBounds(whole);
+    Object.assign(words, definedNumbers({ minimum, maximum }));
+  }
   return words;
 }
 

@@ -1,5 +1,6 @@
 /** Where replicas go, how a change reaches them, and who goes first. */
 import { z } from "zod";
+import { intOrPercent } from "../fields/int-or-percent.ts";
 import { labelSelectorSchema } from "../fields/kubernetes.ts";
 import { hostName } from "../fields/shared.ts";
 import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
@@ -25,20 +26,12 @@ export const placementSchema = z.object({
 
 export const rolloutSchema = z
   .object({
-    maxUnavailable: z
-      .int32()
-      .min(0)
-      .max(100)
-      .describe(
-        "Replicas that may be missing during a change. With 0 an old replica goes only after a new one is Ready.",
-      )
-      .default(1),
-    maxSurge: z
-      .int32()
-      .min(0)
-      .max(100)
-      .describe("Replicas beyond the wanted number during a change; used only where memory allows.")
-      .default(1),
+    maxUnavailable: intOrPercent(
+      "Replicas that may be missing during a change, as a number or a percentage of spec.replicas, rounded down. With 0 an old replica goes only after a new one is Ready.",
+    ).default(1),
+    maxSurge: intOrPercent(
+      "Replicas beyond the wanted number during a change, as a number or a percentage of spec.replicas, rounded up; used only where memory allows.",
+    ).default(1),
     drainSeconds: z
       .int32()
       .min(0)
@@ -56,7 +49,7 @@ export const rolloutSchema = z
     "x-kubernetes-validations": [
       {
         // Guarded, because the API server checks the default {} before it fills in what is inside.
-        rule: "!has(self.maxUnavailable) || !has(self.maxSurge) || self.maxUnavailable > 0 || self.maxSurge > 0",
+        rule: "!has(self.maxUnavailable) || !has(self.maxSurge) || !(string(self.maxUnavailable) in ['0', '0%']) || !(string(self.maxSurge) in ['0', '0%'])",
         message: "rollout.maxUnavailable and rollout.maxSurge cannot both be 0: nothing could ever change",
       },
     ],
