@@ -10,6 +10,7 @@ import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
 import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
+import { renderRules } from "./rules.ts";
 
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
@@ -40,5 +41,6 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   };
   files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
   for (const [path, content] of dashboardFiles()) files.set(path, content);
+  files.set("charts/metalbridge/rules.yaml", renderRules());
   return files;
 }
