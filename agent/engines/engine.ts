@@ -2,6 +2,7 @@
 import type { Mode, Runtime } from "../../src/api/engine-settings.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
+import type { Generated } from "../../src/engines/speed.ts";
 import type { ErrorCode } from "../../src/errors.ts";
 import type { ExitRecord } from "../process/engine-process.ts";
 
@@ -85,6 +86,8 @@ export interface EngineDriver {
 export interface LiveAnswer {
   readonly health: Health;
   readonly progress: EngineProgress | "unknown";
+  /** Absent where it was not asked for, or the engine does not tell. */
+  readonly generated?: Generated;
 }
 
 /** Counters that move while work is done; they stand still in a hung engine. */

@@ -34,7 +34,7 @@ export interface ReplicaRunnerPorts {
   readonly stateDir: string;
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release">;
+  readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed">;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly processes: EngineProcesses;
   readonly endpoints: Endpoints;

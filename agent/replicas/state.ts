@@ -1,5 +1,6 @@
 /** All that is known about one replica in this process. Only the key's own queue run and its jobs change it. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { Generated } from "../../src/engines/speed.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import type { Moment } from "../../src/replica/desired.ts";
 import type { Suspicion } from "../../src/replica/evidence/suspicion.ts";
@@ -32,6 +33,8 @@ export interface RunFacts {
   work: Work;
   /** When the gauges were last asked for, on the monotonic clock. */
   gaugesAt?: number;
+  /** What it had generated when its speed was last measured. An adopted engine's whole life is one measurement. */
+  generated?: Generated;
   /** Since when it has had no work, on the monotonic clock; absent while it has, or nobody looked. */
   idleSince?: number | undefined;
   suspicion: Suspicion;

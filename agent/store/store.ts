@@ -8,12 +8,20 @@ import { type Admission, createAdmission } from "./admission.ts";
 import { blobPath, blobSize, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
 import { createLayout, type Layout, requestKey } from "./content/layout.ts";
+import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { readDiskSpace } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
-import type { ModelRequest, ModelStore, StoredModel, StoreLimits, StoreOptions } from "./types.ts";
+import type {
+  ModelRequest,
+  ModelStore,
+  StoredModel,
+  StoredModelInfo,
+  StoreLimits,
+  StoreOptions,
+} from "./types.ts";
 import { createUsage, describeRef } from "./usage.ts";
 
 const DEFAULT_LIMITS: StoreLimits = {
@@ -33,6 +41,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const layout = await createLayout(options.dir);
   const refs = await openRefs(layout.refs, log);
   const usage = createUsage(layout, refs, log);
+  const speeds = await openSpeeds(layout.speeds, log);
   await usage.sweep(clock.nowMs());
   let quotaBytes = options.quotaBytes;
   const admission = createAdmission({
@@ -45,7 +54,8 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const fetcher = createFetcher(options, layout, refs, admission, await bootName());
   return {
     ...createReaders(options, fetcher),
-    list: async () => refs.all().map((ref) => describeRef(ref, usage.isInUse(ref))),
+    list: async () => refs.all().map((ref) => withSpeed(describeRef(ref, usage.isInUse(ref)), speeds)),
+    noteSpeed: speeds.note,
     inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
@@ -64,6 +74,11 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     },
     disk: async () => ({ ...(await readDiskSpace(options.dir)), storeBytes: await usage.usedBytes() }),
   };
+}
+
+function withSpeed(info: StoredModelInfo, speeds: Speeds): StoredModelInfo {
+  const tokensPerSecond = speeds.of(info.sha256);
+  return tokensPerSecond === undefined ? info : { ...info, tokensPerSecond };
 }
 
 function createFetcher(

@@ -69,6 +69,8 @@ export interface StoredModelInfo {
   /** To the hour, so that use alone does not change status all the time. */
   readonly lastUsedAt: string;
   readonly inUse: boolean;
+  /** As last measured with these weights on this machine, smoothed; absent where nobody has measured. */
+  readonly tokensPerSecond?: number;
 }
 
 export interface DiskReading {
@@ -88,6 +90,8 @@ export interface ModelStore {
   /** Marks contents as used by `owner` (a replica's uid), in the place of what it used before: they are never removed until the last owner releases them. */
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
+  /** One measurement of an engine with the content of this checksum; `list` tells it, smoothed and in coarse steps. */
+  readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
   /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
   readonly remove: (source: string) => Promise<boolean>;
   /** Removes least recently used, unused models until the quota is kept. */

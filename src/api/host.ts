@@ -123,6 +123,13 @@ const hostModelSchema = z.object({
   sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
   sizeBytes: bytes("Bytes on disk.").optional(),
   lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
+  tokensPerSecond: z
+    .number()
+    .min(0)
+    .describe(
+      "Tokens per second that one request gets from it on this host: measured by the engine's own counters while it served, smoothed, to two digits. Absent until a hundred tokens and a second of work were measured.",
+    )
+    .optional(),
   inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
 });
 

@@ -2,10 +2,10 @@
 import type { Condition } from "../api/conditions.ts";
 import { getCondition, isConditionTrue } from "../api/conditions.ts";
 import { ANNOTATION_PREEMPTED_BY } from "../api/group.ts";
-import type { Host } from "../api/host.ts";
+import type { Host, HostModel as StoredModel } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import { hostBudget } from "../memory/budget.ts";
-import type { Claimed, HostClaim, HostFacts } from "./types.ts";
+import type { Claimed, HostClaim, HostFacts, HostModel } from "./types.ts";
 
 /** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */
 export const RUNTIMES_USABLE = "RuntimesUsable";
@@ -30,9 +30,16 @@ export function hostFacts(host: Host): HostFacts {
     runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
     budget: hostBudget(host),
     ...totalOf(host.status?.memory?.totalBytes),
-    models: (host.status?.models ?? []).map(({ source, sha256 }) =>
-      sha256 === undefined ? { source } : { source, sha256 },
-    ),
+    models: (host.status?.models ?? []).map(modelFacts),
+  };
+}
+
+/** A speed that is none was not measured. */
+function modelFacts({ source, sha256, tokensPerSecond = 0 }: StoredModel): HostModel {
+  return {
+    source,
+    ...(sha256 === undefined ? {} : { sha256 }),
+    ...(tokensPerSecond > 0 ? { tokensPerSecond } : {}),
   };
 }
 

@@ -46,6 +46,15 @@ test("a live probe asks once where the gauges tell all", async () => {
   expect(asked).toEqual(["/metrics"]);
 });
 
+test("a live probe tells what was generated and in what time, also where it knows no progress", async () => {
+  const time = "llamacpp:tokens_predicted_total 30\nllamacpp:tokens_predicted_seconds_total 1.5\n";
+  const older = "llamacpp:requests_processing 1\nllamacpp:requests_deferred 2\n";
+  for (const gauges of [GAUGES, older]) {
+    await using engine = await answering((_, response) => response.end(gauges + time));
+    expect(await probeLive(engine.target)).toMatchObject({ generated: { tokens: 30, seconds: 1.5 } });
+  }
+});
+
 test("a live probe claims to know no progress where decode steps are not counted", async () => {
   await using older = await answering((_request, response) => {
     response.end(

@@ -39,10 +39,15 @@ export async function probeLive(
     const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
     return { health, progress: "unknown" };
   }
-  const { running, deferred, decodeTotal, tokensTotal } = gauges;
+  const { running, deferred, decodeTotal, tokensTotal, generated } = gauges;
+  const speed = generated === undefined ? {} : { generated };
   // Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang.
-  if (decodeTotal === undefined) return { health: "healthy", progress: "unknown" };
-  return { health: "healthy", progress: { inFlight: running + deferred, decodeTotal, tokensTotal } };
+  if (decodeTotal === undefined) return { health: "healthy", progress: "unknown", ...speed };
+  return {
+    health: "healthy",
+    progress: { inFlight: running + deferred, decodeTotal, tokensTotal },
+    ...speed,
+  };
 }
 
 /** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */

@@ -8,6 +8,7 @@ import { countProbe } from "../metrics/counts.ts";
 import { type ReplicaState, refOf, setFile } from "../state.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
+import { noteSpeed } from "./speed.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
 
@@ -20,13 +21,14 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("health", async () => {
     const askedAt = context.ports.clock.monotonicMs();
     const asksGauges = isGaugeLookDue(state, context);
-    const asked = asksGauges
+    const asked: Promise<LiveAnswer> = asksGauges
       ? probe.driver.probeLive(probe.target, { timeoutMs })
       : probe.driver
           .probeHealth(probe.target, { timeoutMs })
           .then((health) => ({ health, progress: "unknown" as const }));
-    const late = { health: { unhealthy: `no answer within ${timeoutMs} ms` }, progress: "unknown" } as const;
-    const { health, progress } = await within(timeoutMs, context, asked, late);
+    const unhealthy = `no answer within ${timeoutMs} ms`;
+    const late: LiveAnswer = { health: { unhealthy }, progress: "unknown" };
+    const { health, progress, generated } = await within(timeoutMs, context, asked, late);
     if (!isSameRun(state, probe)) return true;
     const before = state.run;
     const wasCalm = isCalm(before);
@@ -36,6 +38,7 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     }
     noteHealth(state, context, health);
     if (asksGauges) noteProgress(state, context, progress);
+    if (generated !== undefined) noteSpeed(state, context, generated);
     if (isServing(state)) await lookAtLog(state, context, probe.driver);
     return wasCalm && state.run === before && isCalm(before) && isServing(state) ? "unchanged" : true;
   });

@@ -13,6 +13,8 @@ export interface Layout {
   /** One folder per set of files, with links that bear the names engines expect. */
   readonly views: string;
   readonly partial: string;
+  /** How fast engines were with which content. */
+  readonly speeds: string;
 }
 
 export async function createLayout(dir: string): Promise<Layout> {
@@ -22,6 +24,7 @@ export async function createLayout(dir: string): Promise<Layout> {
     refs: join(dir, "refs"),
     views: join(dir, "views"),
     partial: join(dir, "partial"),
+    speeds: join(dir, "speeds.json"),
   };
   for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) {
     await mkdir(folder, { recursive: true, mode: 0o700 });

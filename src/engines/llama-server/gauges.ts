@@ -1,5 +1,6 @@
 /** The numbers of llama-server's `/metrics` that tell whether it works and whether it moves. */
 import type { EngineGauges } from "../engine-gauges.ts";
+import type { Generated } from "../speed.ts";
 
 export interface Gauges {
   readonly running: number;
@@ -8,6 +9,8 @@ export interface Gauges {
   readonly decodeTotal?: number;
   /** Tokens read and generated since the start. */
   readonly tokensTotal: number;
+  /** What was generated, and in what time. Absent from an engine that does not tell both. */
+  readonly generated?: Generated;
 }
 
 /** Undefined unless both gauges of work in flight are there: half an answer is not "idle". */
@@ -16,9 +19,16 @@ export function parseGauges(metricsText: string): Gauges | undefined {
   const running = count(values, "requests_processing");
   const deferred = count(values, "requests_deferred");
   if (running === undefined || deferred === undefined) return undefined;
-  const tokens = (count(values, "prompt_tokens_total") ?? 0) + (count(values, "tokens_predicted_total") ?? 0);
+  const tokens = count(values, "tokens_predicted_total");
+  const seconds = count(values, "tokens_predicted_seconds_total");
   const decodeTotal = count(values, "n_decode_total");
-  return { running, deferred, tokensTotal: tokens, ...(decodeTotal === undefined ? {} : { decodeTotal }) };
+  return {
+    running,
+    deferred,
+    tokensTotal: (count(values, "prompt_tokens_total") ?? 0) + (tokens ?? 0),
+    ...(decodeTotal === undefined ? {} : { decodeTotal }),
+    ...(tokens === undefined || seconds === undefined ? {} : { generated: { tokens, seconds } }),
+  };
 }
 
 /** All that is passed on to whoever collects metrics. Undefined for what is no answer of llama-server. */

@@ -88,7 +88,10 @@ llamacpp:n_decode_total 5
 llamacpp:requests_processing 1
 llamacpp:requests_deferred 2
 `;
-    expect(parseGauges(metrics)).toEqual({ running: 1, deferred: 2, decodeTotal: 5, tokensTotal: 7 });
+    const gauges = { running: 1, deferred: 2, decodeTotal: 5, tokensTotal: 7 };
+    expect(parseGauges(metrics)).toEqual(gauges);
+    const timed = `${metrics}llamacpp:tokens_predicted_seconds_total 0.5\n`;
+    expect(parseGauges(timed)).toEqual({ ...gauges, generated: { tokens: 4, seconds: 0.5 } });
   });
 
   it.each([

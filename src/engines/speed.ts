@@ -1,0 +1,50 @@
+/** Tokens per second of an engine with a model: from its counters, smoothed, and told in coarse steps. Pure. */
+
+/** Counters of an engine since its start: tokens generated, and the time that was spent on generating them. */
+export interface Generated {
+  readonly tokens: number;
+  readonly seconds: number;
+}
+
+export const NOTHING_GENERATED: Generated = { tokens: 0, seconds: 0 };
+
+/** Less says more about the moment than about the machine. */
+const LEAST_TOKENS = 100;
+const LEAST_SECONDS = 1;
+/** Replies of one token take no time by the engine's clock. Whoever asks for nothing else measures no speed. */
+const MOST_PER_SECOND = 20_000;
+/** What one measurement weighs against all before it. */
+const SHARE_OF_NEWEST = 0.2;
+const STEP = 0.1;
+
+export interface SpeedMeasured {
+  /** What was counted up to here; the next measurement begins there. */
+  readonly counted: Generated;
+  /** Absent while too little was generated since. */
+  readonly tokensPerSecond?: number;
+}
+
+/** The speed between two looks at the counters, once there is enough between them. */
+export function measureSpeed(counted: Generated, now: Generated): SpeedMeasured {
+  const tokens = now.tokens - counted.tokens;
+  const seconds = now.seconds - counted.seconds;
+  // Counters only grow; where they do not, it is another engine that tells them.
+  if (tokens < 0 || seconds < 0) return { counted: now };
+  if (tokens < LEAST_TOKENS || seconds < LEAST_SECONDS) {
+    const isAbsurd = tokens > MOST_PER_SECOND * LEAST_SECONDS;
+    return { counted: isAbsurd ? now : counted };
+  }
+  const tokensPerSecond = tokens / seconds;
+  return tokensPerSecond > MOST_PER_SECOND ? { counted: now } : { counted: now, tokensPerSecond };
+}
+
+/** The newest measurement in what was known before. */
+export function smoothSpeed(known: number | undefined, measured: number): number {
+  return known === undefined ? measured : known + SHARE_OF_NEWEST * (measured - known);
+}
+
+/** What is told: two digits, and the same as before until it has moved by more than a tenth. */
+export function toldSpeed(told: number | undefined, exact: number): number {
+  if (told !== undefined && Math.abs(exact - told) <= STEP * told) return told;
+  return Number(exact.toPrecision(2));
+}

@@ -1,0 +1,62 @@
+/** The speed of a real engine, from its requests to the Host's status and to placement. */
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { model, service } from "./bad-farm.ts";
+import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { NAMESPACE } from "./services.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+
+describe.skipIf(!can.ok)(`measured speed${why}`, () => {
+  let on: FetchedFarm;
+
+  beforeAll(async () => {
+    on = await startFetchedFarm();
+    const spec = { contextSize: 1024 };
+    await on.apply(model("chat", on.source), service("chat", on.farm.hostName, spec));
+    await on.services.untilReady("chat");
+  }, 3 * MINUTE);
+
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+
+  const models = async (): Promise<{ source: string; sha256: string; tokensPerSecond?: number }[]> => {
+    const host = JSON.parse(await on.farm.kubectl(["get", "mbhost", on.farm.hostName, "-o", "json"]));
+    return host.status?.models ?? [];
+  };
+
+  it(
+    "is what requests really got, and stays when engine, agent and service have gone",
+    async () => {
+      const timings: { predicted_n: number; predicted_ms: number }[] = [];
+      const generated = () => timings.reduce((sum, one) => sum + one.predicted_n, 0);
+      const spentMs = () => timings.reduce((sum, one) => sum + one.predicted_ms, 0);
+      while (generated() < 400 || spentMs() < 2_000)
+        timings.push((await on.services.chat("chat", { max_tokens: 200 })).timings);
+      const told = await vi.waitFor(
+        async () => {
+          const [one] = await models();
+          expect(one?.tokensPerSecond).toBeGreaterThan(0);
+          return one?.tokensPerSecond ?? 0;
+        },
+        { timeout: 90_000, interval: 250 },
+      );
+      const speeds = timings.map((one) => (one.predicted_n / one.predicted_ms) * 1_000);
+      expect(told).toBeGreaterThan(Math.min(...speeds) * 0.85);
+      expect(told).toBeLessThan(Math.max(...speeds) * 1.15);
+      expect(told).toBe(Number(told.toPrecision(2)));
+
+      await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
+      await on.farm.agent().kill("SIGTERM");
+      on.farm.restartAgent();
+      await on.apply(service("chat", on.farm.hostName, { contextSize: 512 }));
+      await on.services.untilReady("chat");
+      expect(await models()).toMatchObject([{ source: on.source, tokensPerSecond: told }]);
+      // Placement was given it: what it says of a host that nobody measured says nothing of speed.
+      const { chosen } = (await on.services.serviceStatus("chat")).placement;
+      expect(chosen[0].reason).toContain("measured speed 1.00");
+    },
+    4 * MINUTE,
+  );
+});
