@@ -1,0 +1,98 @@
+/** A higher priority on a host that has room for one, with real engines: who drains, who waits, who comes back. */
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { livingEngines } from "../system/engines.ts";
+import { model, service } from "./bad-farm.ts";
+import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { NAMESPACE, question } from "./services.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const soon = { timeout: MINUTE, interval: 50 };
+
+describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
+  let on: FetchedFarm;
+
+  beforeAll(async () => {
+    on = await startFetchedFarm();
+    const { kubectl, hostName } = on.farm;
+    await vi.waitFor(() => kubectl(["get", "mbhost", hostName]), { timeout: MINUTE, interval: 200 });
+    // One engine of 96 MiB and its weights, not two.
+    const spec = { memory: { gpuBudget: "220Mi" } };
+    await kubectl(["patch", `mbhost/${hostName}`, "--type=merge", "-p", JSON.stringify({ spec })]);
+  }, 3 * MINUTE);
+
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+
+  const claim = (name: string, priority: string) => [
+    model(name, on.source),
+    service(name, on.farm.hostName, { contextSize: 4096, priority, rollout: { drainSeconds: 60 } }),
+  ];
+
+  it(
+    "lets a stream of the lower priority end, serves the higher one, and brings the lower one back",
+    async () => {
+      const { services, farm, network } = on;
+      await on.apply(...claim("low", "low"));
+      await services.untilReady("low");
+      // kube-proxy follows within its sync period; only an answer says that it has.
+      await services.chat("low", { max_tokens: 2 });
+      const before = await services.replicaOf("low");
+
+      const url = `http://${await services.clusterIp("low")}:8080/v1/chat/completions`;
+      let applied: Promise<void> | undefined;
+      const body = question({ max_tokens: 1500, stream: true });
+      const stream = network
+        .curlInside(["-N", "-m", "90", url, "-d", body], {
+          timeoutMs: 100_000,
+          onStdout: () => {
+            applied ??= on.apply(...claim("urgent", "high"));
+          },
+        })
+        .then((answer) => ({ ...answer, endedAtMs: Date.now() }));
+      await vi.waitFor(() => expect(applied).toBeDefined(), { timeout: 20_000, interval: 10 });
+      await applied;
+      const drain = await vi.waitFor(async () => {
+        const replica = await services.replicaOf("low");
+        expect(replica.spec.drain?.reason).toBe("Preempted");
+        expect(replica.status.phase).toBe("Draining");
+        return { replica, seenAtMs: Date.now() };
+      }, soon);
+      expect(drain.replica.metadata.uid).toBe(before.metadata.uid);
+      expect(await services.serviceStatus("urgent")).toMatchObject({ phase: "WaitingForCapacity" });
+
+      const { code, stdout, endedAtMs } = await stream;
+      expect(code).toBe(0);
+      const events = stdout.split("\n").filter((line) => line.startsWith("data: "));
+      expect(events.at(-1)).toBe("data: [DONE]");
+      expect(events.length).toBeGreaterThan(1_000);
+      // Else the stream was over before it was asked to go, and nothing was shown.
+      expect(endedAtMs).toBeGreaterThan(drain.seenAtMs);
+
+      await services.untilReady("urgent");
+      const urgent = await services.replicaOf("urgent");
+      // To the second: it was made after the stream had ended.
+      expect(Date.parse(urgent.metadata.creationTimestamp) + 999).toBeGreaterThanOrEqual(endedAtMs);
+      expect([...livingEngines(farm.stateDir)]).toEqual([[urgent.metadata.uid, urgent.status.pid]]);
+      expect((await services.chat("urgent", { max_tokens: 4 })).choices).toHaveLength(1);
+
+      const low = await vi.waitFor(async () => {
+        const status = await services.serviceStatus("low");
+        expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 });
+        return status;
+      }, soon);
+      expect(low.message).toContain(`${NAMESPACE}/urgent has a higher priority and took its place`);
+      expect(low.placement.preempted).toMatchObject([{ slot: 0, by: `${NAMESPACE}/urgent` }]);
+
+      await farm.kubectl(["delete", "isvc/urgent", "-n", NAMESPACE, "--timeout=60s"]);
+      await services.untilReady("low");
+      expect((await services.chat("low", { max_tokens: 4 })).choices).toHaveLength(1);
+      const back = await services.serviceStatus("low");
+      expect(back.placement).not.toHaveProperty("preempted");
+      expect(back).not.toHaveProperty("queuePosition");
+      expect((await services.replicaOf("low")).metadata.uid).not.toBe(before.metadata.uid);
+    },
+    4 * MINUTE,
+  );
+});
