@@ -23,11 +23,7 @@ export async function dryRun(
     if (!listed.ok) throw explainFailure(listed.error);
     await look(connection);
     await runner.adopt();
-    const uids = listed.value.items.flatMap(({ metadata }) => metadata.uid ?? []);
-    for (const replica of listed.value.items) {
-      if (replica.metadata.uid !== undefined) runner.setDesired(replica.metadata.uid, replica);
-    }
-    runner.listed(uids);
+    runner.listed(listed.value.items);
     const plans = await runner.describePlans();
     print(plans === "" ? `nothing to do: no replica names ${options.hostName}` : plans);
   } finally {

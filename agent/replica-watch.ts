@@ -35,7 +35,7 @@ export function watchReplicas(options: ReplicaWatchOptions): Reflector<Inference
       if (uidBefore !== undefined && uidBefore !== uid) runner.setDesired(uidBefore, undefined);
       if (replica !== undefined && uid !== undefined) runner.setDesired(uid, replica);
     },
-    onListed: () => runner.listed(reflector.list().flatMap(({ metadata }) => metadata.uid ?? [])),
+    onListed: () => runner.listed(reflector.list()),
     onSynced: options.onSynced,
     onTrouble: (failure) => options.onTrouble(explainFailure(failure)),
   });

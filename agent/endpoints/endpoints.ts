@@ -49,6 +49,9 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
       slices.seen(key, slice);
       onChange(key);
     },
+    onListed: () => {
+      for (const key of slices.listed(reflector.list())) onChange(key);
+    },
     onSynced: () => log.debug({}, "endpoint slices are known"),
   });
 

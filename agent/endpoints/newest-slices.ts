@@ -1,4 +1,5 @@
-/** The newest known state of each slice: what the watch shows, or the answer to our own write where that is newer. */
+/** The newest known state of each slice: what a list says, then what the watch shows or our own write was answered, where that is newer. */
+import { keyOf } from "../../src/kube/client/paths.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 
 export interface NewestSlices {
@@ -6,10 +7,12 @@ export interface NewestSlices {
   readonly seen: (key: string, slice: EndpointSlice | undefined) => void;
   readonly written: (key: string, slice: EndpointSlice) => void;
   readonly gone: (key: string) => void;
+  /** A complete list takes the place of all, older or not: etcd may have been put back. Answers the keys that it changed. */
+  readonly listed: (slices: readonly EndpointSlice[]) => readonly string[];
 }
 
 export function createNewestSlices(): NewestSlices {
-  const slices = new Map<string, EndpointSlice>();
+  let slices = new Map<string, EndpointSlice>();
   const keep = (key: string, slice: EndpointSlice): void => {
     const known = slices.get(key);
     const isOther = known?.metadata.uid !== slice.metadata.uid;
@@ -23,7 +26,17 @@ export function createNewestSlices(): NewestSlices {
     },
     written: keep,
     gone: (key) => slices.delete(key),
+    listed: (all) => {
+      const before = slices;
+      slices = new Map(all.map((slice) => [keyOf(slice), slice]));
+      const keys = new Set([...before.keys(), ...slices.keys()]);
+      return [...keys].filter((key) => !isSame(before.get(key), slices.get(key)));
+    },
   };
+}
+
+function isSame(a: EndpointSlice | undefined, b: EndpointSlice | undefined): boolean {
+  return a?.metadata.uid === b?.metadata.uid && a?.metadata.resourceVersion === b?.metadata.resourceVersion;
 }
 
 /** Resource versions of one kind grow, and may be compared since Kubernetes 1.35. */

@@ -91,8 +91,8 @@ export interface ReplicaRunner {
   readonly adopt: () => Promise<void>;
   /** What the watch shows: the replica, or undefined once the API server has none of this uid any more. */
   readonly setDesired: (uid: string, replica: InferenceReplica | undefined) => void;
-  /** A list succeeded: engines of all other uids are not wanted, and endpoints may be announced. */
-  readonly listed: (uids: Iterable<string>) => void;
+  /** A list succeeded: it counts whatever was known before, engines of all other uids are not wanted, and endpoints may be announced. */
+  readonly listed: (replicas: readonly InferenceReplica[]) => void;
   readonly enqueue: (uid: string) => void;
   /** Something about the replica `namespace/name` changed, for example its EndpointSlice. */
   readonly enqueueNamed: (key: string) => void;

@@ -82,7 +82,7 @@ it(
     await bench.untilReason("chat-0-cc", "LoadingModel");
     sleep(HOUR);
     agent.runner.wake({ countedMs: HOUR });
-    agent.runner.listed([...agent.runner.snapshot()].map(({ uid }) => uid));
+    agent.relist();
     const { status } = await bench.untilPhase("chat-0-cc", "Ready");
     expect(status).toMatchObject({ restarts: 0 });
     expect(status?.lastExit).toBeUndefined();
@@ -104,7 +104,7 @@ it(
     agent.runner.wake({ countedMs: HOUR });
     await vi.waitFor(() => expect(asked).toBeGreaterThan(askedBefore), { timeout: 2_000, interval: 5 });
     expect(performance.now() - from).toBeLessThan(1_000);
-    agent.runner.listed([...agent.runner.snapshot()].map(({ uid }) => uid));
+    agent.relist();
     expect((await bench.untilPhase("chat-0-cd", "Ready")).status).toMatchObject({
       pid: before.status?.pid,
       restarts: 0,

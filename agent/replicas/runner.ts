@@ -85,17 +85,17 @@ class Runner implements ReplicaRunner {
       return;
     }
     const state = known ?? openState(uid, this.#context);
-    state.desired = state.isSeen ? newerOf(state.desired, replica) : replica;
-    state.isSeen = true;
-    state.isGone = false;
-    if (this.#context.ports.isDryRun !== true) this.#context.desiredFiles.save(uid, replica);
+    this.#take(state, state.isSeen ? newerOf(state.desired, replica) : replica);
     this.enqueue(uid);
   }
 
-  listed(uids: Iterable<string>): void {
-    const there = new Set(uids);
+  /** Older than what was known, where etcd was put back or our own last write is still on its way through the watch. */
+  listed(replicas: readonly InferenceReplica[]): void {
+    const { states } = this.#context;
+    const there = new Map(replicas.map((replica) => [replica.metadata.uid ?? "", replica]));
     this.#wasListed = true;
-    for (const [uid, state] of this.#context.states) if (!there.has(uid)) state.isGone = true;
+    for (const [uid, state] of states) if (!there.has(uid)) state.isGone = true;
+    for (const [uid, replica] of there) this.#take(states.get(uid) ?? openState(uid, this.#context), replica);
     this.enqueueAll();
   }
 
@@ -175,6 +175,13 @@ class Runner implements ReplicaRunner {
     await Promise.allSettled(this.#passes);
     await this.#context.desiredFiles.settled();
     for (const state of this.#context.states.values()) state.process?.close();
+  }
+
+  #take(state: ReplicaState, replica: InferenceReplica): void {
+    state.desired = replica;
+    state.isSeen = true;
+    state.isGone = false;
+    if (this.#context.ports.isDryRun !== true) this.#context.desiredFiles.save(state.uid, replica);
   }
 
   async #pass(uid: string): Promise<Recheck | undefined> {

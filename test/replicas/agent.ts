@@ -22,6 +22,8 @@ export interface Agent {
   readonly runner: ReplicaRunner;
   /** Ends supervision as a crash would: nothing is stopped in order. */
   readonly end: () => Promise<void>;
+  /** Lists replicas and slices anew, as an agent does once the API server is back. */
+  readonly relist: () => void;
 }
 
 /** Where an agent lives; two agents at one place follow one another. */
@@ -98,10 +100,14 @@ export async function startAgentAt(
       const uid = (object ?? before)?.metadata.uid ?? "";
       runner.setDesired(uid, object);
     },
-    onSynced: () => runner.listed(reflector.list().map(({ metadata }) => metadata.uid ?? "")),
+    onListed: () => runner.listed(reflector.list()),
   });
   const agent: Agent = {
     runner,
+    relist: () => {
+      reflector.relist();
+      endpoints.relist();
+    },
     end: async () => {
       end.abort();
       await runner.stop();
