@@ -4,6 +4,7 @@ import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ErrorCode } from "../../src/errors.ts";
+import type { DrainReading } from "../../src/replica/evidence/quiet.ts";
 import type { ExitRecord } from "../process/engine-process.ts";
 
 export interface DetectedRuntime {
@@ -64,8 +65,8 @@ export interface EngineDriver {
     target: EngineTarget,
     options?: { readonly timeoutMs?: number },
   ) => Promise<RequestResult>;
-  /** Requests being worked on or queued; a failed reading is "unknown", which means busy. */
-  readonly inFlight: (target: EngineTarget) => Promise<number | "unknown">;
+  /** Requests being worked on or queued, and counters that tell of those in between; a failed reading is "unknown", which means busy. */
+  readonly readWork: (target: EngineTarget) => Promise<DrainReading | "unknown">;
   /** Health and progress of an engine that serves, with one request where that is enough. Wakes no sleeping engine. */
   readonly probeLive: (
     target: EngineTarget,

@@ -68,7 +68,7 @@ describe("a probe of an engine that", () => {
     await using server = await serve((socket) => socket.end(http("<html>hello</html>", "text/html")));
     const driver = createLlamaServerDriver({ paths: [], env: {} });
     const target = { host: "127.0.0.1", port: server.port, mode: "chat" } as const;
-    expect(await driver.inFlight(target)).toBe("unknown");
+    expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.facts(target)).toEqual({});
     expect(await driver.probeRequest(target)).toEqual({ failed: "HTTP 200: <html>hello</html>" });
     expect(await driver.devices()).toBe("unknown");

@@ -80,3 +80,31 @@ it(
     expect(agent.runner.snapshot()).toMatchObject([{ phase: "Ready", pid: before.status?.pid, restarts: 0 }]);
   }),
 );
+
+it(
+  "goes on draining while requests come and go between its looks",
+  withBench(async (bench) => {
+    const agent = await bench.startAgent({
+      llamaServer: faultyOnce(bench, "short-requests"),
+      timings: { propagationMs: 0 },
+    });
+    await bench.createReplica("chat-0-q", (spec) => Object.assign(spec, { drainSeconds: 600 }));
+    const { status } = await bench.untilPhase("chat-0-q", "Ready");
+    const ask = async (path: string) => {
+      const answer = await fetch(`http://127.0.0.1:${status?.port}${path}`);
+      return ((await answer.json()) as { looks: number }).looks;
+    };
+    await bench.patchSpec("chat-0-q", { drain: { reason: "HostDrain" } });
+    await bench.untilReason("chat-0-q", "AwaitingQuiet");
+    const before = await ask("/looks");
+    // Four times as many as quiet would have taken.
+    await vi.waitFor(async () => expect(await ask("/looks")).toBeGreaterThan(before + 20), {
+      timeout: 20_000,
+      interval: 50,
+    });
+    expect(agent.runner.snapshot()).toMatchObject([{ phase: "Draining", pid: status?.pid }]);
+    await ask("/rest");
+    expect((await bench.untilPhase("chat-0-q", "Stopped")).status).toMatchObject({ reason: "Drained" });
+  }),
+  60_000,
+);

@@ -3,6 +3,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import type { Moment } from "../../src/replica/desired.ts";
+import type { Quiet } from "../../src/replica/evidence/quiet.ts";
 import type { Suspicion } from "../../src/replica/evidence/suspicion.ts";
 import { NO_WORK_SEEN, type Work } from "../../src/replica/evidence/work.ts";
 import type {
@@ -11,7 +12,6 @@ import type {
   Launch,
   ModelState,
   Observed,
-  Quiet,
   RequestProof,
   RunRecord,
   Signals,

@@ -1,6 +1,7 @@
 /** What the planner is told: one value per replica. All times are monotonic milliseconds of this process. */
 import type { GgufFacts } from "../api/fields/gguf.ts";
 import type { ErrorCode } from "../errors.ts";
+import type { Quiet } from "./evidence/quiet.ts";
 import type { Suspicion } from "./evidence/suspicion.ts";
 import type { Work } from "./evidence/work.ts";
 import type { Need } from "./need.ts";
@@ -147,12 +148,6 @@ export type RequestProof =
   | { readonly at: "none" }
   | { readonly at: "ok" }
   | { readonly at: "failed"; readonly tries: number; readonly lastAt: number; readonly message: string };
-
-export interface Quiet {
-  readonly lastPollAt?: number;
-  /** Since when every reading was zero; absent after any busy or failed reading. */
-  readonly since?: number;
-}
 
 /** What the process really takes, and when that was last asked; the figure is absent while it cannot be read. */
 export interface Footprint {

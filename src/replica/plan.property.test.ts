@@ -104,6 +104,9 @@ const actions: Record<string, Action> = {
   idle: (world) => {
     world.isBusy = false;
   },
+  shortRequest: (world) => {
+    world.tokensTotal += 1;
+  },
   stubborn: (world) => {
     world.nextEngine = { ignoresTerm: true };
   },

@@ -26,7 +26,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
     await healthy(driver, target);
     expect(await driver.probeRequest(target)).toBe("ok");
-    expect(await driver.inFlight(target)).toBe(0);
+    expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 });
     expect(await driver.facts(target)).toEqual({ contextPerSlot: 256 });
     expect(await driver.probeLive(target)).toMatchObject({ health: "healthy", progress: { inFlight: 0 } });
     expect(await driver.probeRequest({ ...target, modelAlias: "other" })).toEqual({
@@ -38,7 +38,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     engine.signal("TERM");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
     expect(driver.classifyExit({ code: 0 }, await engine.logTail(4096)).code).toBe("EngineKilled");
-    expect(await driver.inFlight(target)).toBe("unknown");
+    expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
   });
 
@@ -51,9 +51,9 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(prepared.argv.join(" ")).not.toContain("secret-1");
     await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
-    expect(await driver.inFlight(target)).toBe("unknown");
+    expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.probeRequest({ ...target, apiKey: "secret-2" })).toBe("ok");
-    expect(await driver.inFlight({ ...target, apiKey: "secret-1" })).toBe(0);
+    expect(await driver.readWork({ ...target, apiKey: "secret-1" })).toMatchObject({ inFlight: 0 });
     expect(await driver.probeRequest(target)).toEqual({ failed: expect.stringContaining("401") });
   });
 
@@ -96,7 +96,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const states = stateLog();
     const engine = await createEngineProcesses(processPorts()).adoptEngine(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
-    expect(await driver.inFlight(target)).toBe(1);
+    expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 });
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
@@ -125,7 +125,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       body: JSON.stringify({ prompt: "Hi", stream: true, n_predict: -1 }),
     });
     await answer.body?.getReader().read();
-    await vi.waitFor(async () => expect(await driver.inFlight(target)).toBe(1));
+    await vi.waitFor(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 }));
     const { progress: before } = await driver.probeLive(target);
     await vi.waitFor(
       async () => {
@@ -138,7 +138,9 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       { timeout: 5_000 },
     );
     abort.abort();
-    await vi.waitFor(async () => expect(await driver.inFlight(target)).toBe(0), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }), {
+      timeout: 5_000,
+    });
   });
 
   it("in the middle of a stream ends at the second TERM", async () => {

@@ -12,7 +12,7 @@ import {
   probeRequest,
   readContextPerSlot,
   readEngineGauges,
-  readGauges,
+  readWork,
 } from "./probe.ts";
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
 
@@ -33,10 +33,7 @@ export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
     prepare: async (launch) => prepare(await required(find, options), launch, options),
     probeHealth,
     probeRequest,
-    inFlight: async (target) => {
-      const gauges = await readGauges(target);
-      return gauges === "unknown" ? gauges : gauges.running + gauges.deferred;
-    },
+    readWork,
     probeLive,
     gauges: readEngineGauges,
     facts: async (target) => {

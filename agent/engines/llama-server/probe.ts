@@ -1,7 +1,8 @@
 /** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
 import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
-import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
+import { parseEngineGauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
+import type { DrainReading } from "../../../src/replica/evidence/quiet.ts";
 import type { EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
 import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
@@ -79,10 +80,14 @@ export async function probeRequest(
   }
 }
 
-export async function readGauges(target: EngineTarget): Promise<Gauges | "unknown"> {
+/** For a drain: half an answer is no answer. */
+export async function readWork(target: EngineTarget): Promise<DrainReading | "unknown"> {
   const reply = await get(target, "/metrics");
-  if ("failed" in reply || reply.status !== 200) return "unknown";
-  return parseGauges(reply.body) ?? "unknown";
+  const gauges = "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
+  if (gauges === undefined) return "unknown";
+  const { running, deferred, tokensTotal, decodeTotal } = gauges;
+  const work = { inFlight: running + deferred, tokensTotal };
+  return decodeTotal === undefined ? work : { ...work, decodeTotal };
 }
 
 /** Wakes no sleeping engine. */

@@ -1,5 +1,6 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
 import { nextBeat } from "../../../src/beats.ts";
+import { seeQuiet } from "../../../src/replica/evidence/quiet.ts";
 import { hasMovedOn, seeWork } from "../../../src/replica/evidence/work.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
@@ -145,17 +146,15 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): v
   });
 }
 
-/** One reading of the requests in flight. One that fails means busy. */
+/** One look at what a draining engine still has to do. */
 export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("quiet", async () => {
-    const asked = probe.driver.inFlight(probe.target).catch(() => "unknown" as const);
-    const count = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
+    const asked = probe.driver.readWork(probe.target).catch(() => "unknown" as const);
+    const reading = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
     if (!isSameRun(state, probe)) return true;
-    const now = context.ports.clock.monotonicMs();
-    state.run.quiet =
-      count === 0 ? { lastPollAt: now, since: state.run.quiet.since ?? now } : { lastPollAt: now };
+    state.run.quiet = seeQuiet(state.run.quiet, reading, context.ports.clock.monotonicMs());
     return true;
   });
 }

@@ -1,4 +1,5 @@
 /** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
+import { seeQuiet } from "../evidence/quiet.ts";
 import type { Observed, Run, SliceState, Stop, Wanted } from "../observed.ts";
 import { planReplica } from "../plan.ts";
 import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.ts";
@@ -24,6 +25,8 @@ export class World {
   model: "there" | "missing" | "broken" = "there";
   runtime: "present" | "missing" = "present";
   isBusy = false;
+  /** Grows with requests too short for any look. */
+  tokensTotal = 0;
   agentEnds: Observed["agentEnds"];
   slice: SliceState = "unwritten";
   starts = 0;
@@ -132,9 +135,11 @@ export class World {
       case "withdraw":
         return this.#withdraw();
       case "pollQuiet":
-        facts.quiet = this.isBusy
-          ? { lastPollAt: this.now }
-          : { lastPollAt: this.now, since: facts.quiet.since ?? this.now };
+        facts.quiet = seeQuiet(
+          facts.quiet,
+          { inFlight: this.isBusy ? 1 : 0, tokensTotal: this.tokensTotal },
+          this.now,
+        );
         return true;
       case "signal":
         return this.#signal(step.signal);
