@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { complaint } from "./ask.ts";
+import { complaint } from "../../system/load/ask.ts";
 import { parseConnection } from "./conntrack.ts";
 
 test("the endpoint is where the reply comes from, and there is none without a rewritten address", () => {

@@ -1,9 +1,9 @@
 /** The load: runs in the clients' namespace, sends requests at a steady pace and tells how each ended. */
 import type { Agent } from "node:http";
 import { createInterface } from "node:readline";
+import { type Answer, ask, monotonicEpochMs } from "../../system/load/ask.ts";
+import { freshAgent, keepAliveAgent } from "../../system/load/connections.ts";
 import { createRandom } from "../plan/random.ts";
-import { type Answer, ask, monotonicEpochMs } from "./ask.ts";
-import { freshAgent, keepAliveAgent } from "./connections.ts";
 import { startTracking } from "./conntrack.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 

@@ -1,0 +1,222 @@
+/** Drains through a real kube-proxy, with clients on fresh connections and on kept ones, streamed and not: what they lose. */
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
+import { connect } from "node:net";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { canRunNodeNetwork, type NodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { isAlive, livingEngines } from "../system/engines.ts";
+import { type Farm, startFarm } from "../system/farm.ts";
+import { type FurtherAgent, startFurtherAgent } from "../system/further-agent.ts";
+import { monotonicEpochMs } from "../system/load/ask.ts";
+import { allKinds, type Clients, lostOf, startClients } from "../system/load/clients.ts";
+import type { ClientOrder } from "../system/load/protocol.ts";
+import { NAMESPACE, question, type Services, servicesOf } from "./services.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const within = { timeout: MINUTE, interval: 50 };
+const PATIENT_QUIET_MS = 5_500;
+
+describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
+  let cluster: PrivateCluster;
+  let network: NodeNetwork;
+  let farm: Farm;
+  let services: Services;
+  const others: FurtherAgent[] = [];
+
+  beforeAll(async () => {
+    cluster = await startCluster({ controllerManager: true });
+    network = await startNodeNetwork(cluster);
+    const { hostAddress: address } = network;
+    const agentArgs = ["--port-range", "23200-23219"];
+    farm = await startFarm({ kubeconfig: cluster.kubeconfig, address, hostName: "mac-1", agentArgs });
+    const patient = { drain: { quietMs: PATIENT_QUIET_MS } };
+    others.push(
+      startFurtherAgent(farm, { hostName: "mac-2", address, portRange: "23220-23239" }),
+      startFurtherAgent(farm, { hostName: "patient", address, portRange: "23240-23259", config: patient }),
+    );
+    services = servicesOf(farm, network);
+    mkdirSync(farm.modelsDir, { recursive: true });
+    // Every answer has as many tokens as were asked for.
+    const endless = { endless: true, layers: 4, embeddingSize: 256 };
+    await writeTinyGguf(path.join(farm.modelsDir, "endless.gguf"), endless);
+    await vi.waitFor(async () => {
+      const names = await farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
+      expect(names.split(" ")).toHaveLength(3);
+    }, within);
+  }, 2 * MINUTE);
+
+  afterAll(async () => {
+    await Promise.all(others.map((other) => other[Symbol.asyncDispose]()));
+    await farm?.[Symbol.asyncDispose]();
+    await network?.[Symbol.asyncDispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  }, MINUTE);
+
+  /** On the two usual hosts; resolves when it answers through kube-proxy. */
+  async function serve(name: string, spec: object): Promise<void> {
+    const placement = { hosts: ["mac-1", "mac-2"], spread: "Required" };
+    const usual = { contextSize: 8_192, parallelSlots: 4, rollout: { drainSeconds: 30 }, placement };
+    await services.applyService(name, "endless.gguf", { ...usual, ...spec });
+    await services.untilReady(name);
+    await services.chat(name, { max_tokens: 2 });
+  }
+
+  async function clientsOf(service: string, clients: readonly ClientOrder[]): Promise<Clients> {
+    return startClients(network.namespace, {
+      url: `http://${await services.clusterIp(service)}:8080`,
+      clients,
+    });
+  }
+
+  const replicas = async (): Promise<readonly Replica[]> =>
+    JSON.parse(await farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"])).items;
+  const engines = () =>
+    [farm.stateDir, ...others.map(({ stateDir }) => stateDir)].flatMap((dir) => [
+      ...livingEngines(dir).values(),
+    ]);
+  const scale = (name: string, count: number) =>
+    farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);
+  const change = (name: string, spec: object) =>
+    farm.kubectl(["patch", `isvc/${name}`, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify({ spec })]);
+
+  /** Only that many replicas and engines are left, none of them one that was there before if `isNew`. */
+  const untilOnly = (count: number, old: readonly number[] = []) =>
+    vi.waitFor(async () => {
+      expect(engines()).toHaveLength(count);
+      expect(engines().filter((pid) => old.includes(pid))).toEqual([]);
+      expect(await replicas()).toHaveLength(count);
+    }, within);
+
+  /** When the one replica that goes was seen to go. */
+  const untilDraining = () =>
+    vi.waitFor(async () => {
+      expect((await replicas()).filter(({ metadata }) => metadata.deletionTimestamp)).toHaveLength(1);
+      return monotonicEpochMs();
+    }, within);
+
+  it(
+    "of one of two replicas, and the update of the one that is left, lose nothing",
+    async () => {
+      await serve("chat", { replicas: 2 });
+      await using clients = await clientsOf("chat", allKinds());
+      await clients.untilEachAsked(1);
+      await scale("chat", 1);
+      await untilOnly(1);
+      await clients.untilEachAsked(1);
+
+      const old = engines();
+      await change("chat", { contextSize: 16_384 });
+      const withdrawnAt = await untilDraining();
+      await untilOnly(1, old);
+      await clients.untilEachAsked(1);
+      const asked = await clients.stop();
+      expect(lostOf(asked)).toEqual([]);
+      const isOnTheWay = asked.filter(
+        ({ startedAt, endedAt }) => startedAt < withdrawnAt && endedAt > withdrawnAt,
+      );
+      expect(isOnTheWay.filter(({ isStreamed }) => isStreamed)).not.toEqual([]);
+      expect(asked.filter(({ reset, isKept }) => reset !== undefined && !isKept)).toEqual([]);
+    },
+    2 * MINUTE,
+  );
+
+  it(
+    "of the only replica finishes what is in flight and refuses what comes later",
+    async () => {
+      await using clients = await clientsOf("chat", allKinds());
+      await clients.untilEachAsked(1);
+      const url = `http://${await services.clusterIp("chat")}:8080/v1/chat/completions`;
+      const order: string[] = [];
+      const drainNow = async () => {
+        await scale("chat", 0);
+        await untilDraining();
+        order.push("draining");
+      };
+      let scaling: Promise<void> | undefined;
+      const long = network
+        .curlInside(["-N", "-m", "60", url, "-d", question({ max_tokens: 3_500, stream: true })], {
+          timeoutMs: MINUTE,
+          onStdout: () => {
+            scaling ??= drainNow();
+          },
+        })
+        .finally(() => order.push("answered"));
+      const askedAt = monotonicEpochMs();
+      expect((await long).stdout.trimEnd()).toMatch(/data: \[DONE\]$/);
+      await scaling;
+      expect(order).toEqual(["draining", "answered"]);
+      await untilOnly(0);
+      const asked = await clients.stop();
+      expect(lostOf(asked.filter(({ startedAt }) => startedAt < askedAt))).toEqual([]);
+      for (const failure of lostOf(asked)) expect(failure).toContain("ECONNREFUSED");
+      await farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
+    },
+    2 * MINUTE,
+  );
+
+  it(
+    "waits drainSeconds for a kept connection that never pauses, and then its last request is lost",
+    async () => {
+      const drainSeconds = 4;
+      await serve("busy", { rollout: { drainSeconds } });
+      // Few long requests: llama-server ends a connection after its hundredth by itself.
+      const busy = {
+        isKept: true,
+        isStreamed: false,
+        maxTokens: 400,
+        pauseMs: [0, 0],
+        retries: false,
+      } as const;
+      const fresh = { ...busy, isKept: false, maxTokens: 8, pauseMs: [50, 150] } as const;
+      await using clients = await clientsOf("busy", [
+        { ...busy, name: "busy-1" },
+        { ...busy, name: "busy-2" },
+        { ...fresh, name: "fresh" },
+      ]);
+      await clients.untilEachAsked(1);
+      const old = engines();
+      await change("busy", { contextSize: 16_384 });
+      const withdrawnAt = await untilDraining();
+      await untilOnly(1, old);
+      await clients.untilEachAsked(1);
+      const asked = await clients.stop();
+      const lost = asked.filter(({ failure }) => failure !== "");
+      const losers = lost.map(({ client }) => client).sort();
+      // One that was between two questions at that very moment has lost nothing.
+      expect([["busy-1"], ["busy-2"], ["busy-1", "busy-2"]]).toContainEqual(losers);
+      for (const { endedAt } of lost)
+        expect(endedAt - withdrawnAt).toBeGreaterThan((drainSeconds - 0.5) * 1_000);
+      await farm.kubectl(["delete", "isvc/busy", "-n", NAMESPACE, "--timeout=60s"]);
+    },
+    2 * MINUTE,
+  );
+
+  it(
+    "with drain.quietMs of 5500 outlives every idle connection",
+    async () => {
+      await serve("patient", { placement: { hosts: ["patient"] } });
+      const { port, pid } = (await services.replicaOf("patient")).status;
+      const socket = connect(port, network.hostAddress);
+      const closed = once(socket, "close").then(() => isAlive(pid));
+      const body = question({ max_tokens: 2 });
+      const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`;
+      await scale("patient", 0);
+      await vi.waitFor(async () => expect(await services.sliceIsReady("patient")).toBe(false), within);
+      socket.write(head + body);
+      const [answer] = await once(socket, "data");
+      expect(String(answer)).toContain("200 OK");
+      expect(await closed).toBe(true);
+      await untilOnly(0);
+    },
+    MINUTE,
+  );
+});
+
+interface Replica {
+  readonly metadata: { readonly deletionTimestamp?: string };
+}

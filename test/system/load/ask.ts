@@ -1,0 +1,82 @@
+/** One real request, as a client of the Service sends it, and how it ended. */
+import { type Agent, request } from "node:http";
+import type { Socket } from "node:net";
+import { localPortOf } from "./connections.ts";
+
+export interface Question {
+  readonly url: string;
+  readonly isStreamed: boolean;
+  readonly agent: Agent;
+  readonly maxTokens: number;
+  readonly timeoutMs: number;
+}
+
+export interface Answer {
+  readonly firstByteAt?: number;
+  readonly failure: string;
+  readonly status?: number;
+  /** Of a connection that was used before. */
+  readonly idleMs?: number;
+  readonly localPort?: number;
+}
+
+/** When each socket's last answer ended. */
+const lastUsed = new WeakMap<Socket, number>();
+
+export function monotonicEpochMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+/** Never rejects: a request that failed is what we are here for. */
+export function ask({ url, isStreamed, agent, maxTokens, timeoutMs }: Question): Promise<Answer> {
+  const body = JSON.stringify({
+    messages: [{ role: "user", content: "Tell me about the sea." }],
+    max_tokens: maxTokens,
+    stream: isStreamed,
+  });
+  return new Promise((resolve) => {
+    const seen: { -readonly [K in keyof Answer]?: Answer[K] } = {};
+    let text = "";
+    let socket: Socket | undefined;
+    const end = (failure: string): void => {
+      clearTimeout(late);
+      if (socket !== undefined) lastUsed.set(socket, performance.now());
+      resolve({ ...seen, failure });
+    };
+    const call = request(
+      `${url}/v1/chat/completions`,
+      { method: "POST", agent, headers: { "content-type": "application/json" } },
+      (response) => {
+        seen.status = response.statusCode ?? 0;
+        response.on("data", (chunk: Buffer) => {
+          seen.firstByteAt ??= monotonicEpochMs();
+          text += chunk.toString();
+        });
+        response.once("end", () => end(complaint(response.statusCode ?? 0, text, isStreamed)));
+        response.once("error", (error) => end(`cut: ${error.message}`));
+      },
+    );
+    const late = setTimeout(() => call.destroy(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    call.once("socket", (one) => {
+      socket = one;
+      const used = lastUsed.get(one);
+      if (used !== undefined) seen.idleMs = Math.round(performance.now() - used);
+      const port = localPortOf(one);
+      if (port !== undefined) seen.localPort = port;
+    });
+    call.once("error", (error: NodeJS.ErrnoException) => end(`${error.code ?? "error"}: ${error.message}`));
+    call.end(body);
+  });
+}
+
+/** Why an answer that came is none, or "". */
+export function complaint(status: number, text: string, isStreamed: boolean): string {
+  if (status !== 200) return `status ${status}: ${text.slice(0, 200)}`;
+  if (isStreamed) return text.trimEnd().endsWith("data: [DONE]") ? "" : "the stream ended without [DONE]";
+  try {
+    const { choices } = JSON.parse(text) as { choices?: readonly unknown[] };
+    return Array.isArray(choices) && choices.length === 1 ? "" : `not an answer: ${text.slice(0, 200)}`;
+  } catch {
+    return `not JSON: ${text.slice(0, 200)}`;
+  }
+}
