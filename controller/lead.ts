@@ -17,6 +17,7 @@ import { leaderFacts } from "./metrics/leader.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import { claimOfReplica, momentOf } from "./placement/claims.ts";
 import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
+import { createForeignServices } from "./service/foreign-services.ts";
 import { createServiceMemory, type ServiceMemory } from "./service/memory.ts";
 import { seeService } from "./service/observe.ts";
 import { draftNow, reconcileService, type ServicePorts } from "./service/reconcile.ts";
@@ -77,6 +78,10 @@ export async function lead(options: LeadOptions): Promise<void> {
     ledger,
     memory,
     stays: createStays(),
+    foreign: createForeignServices({
+      ...options,
+      onFree: (key) => state.working?.queues.services.enqueue(key),
+    }),
     onStaysChanged: (hosts) => {
       for (const host of hosts) state.working?.queues.hosts.enqueue(host);
     },

@@ -138,8 +138,10 @@ async function create<K extends OwnedKind>(
     if (what === "replica") run.created.push(live.value as InferenceReplica);
     return;
   }
-  run.isBehind = true;
-  if (!live.ok || what !== "kubeService" || ownerOf(live.value) === ownerOf(object)) return;
+  if (!live.ok || what !== "kubeService" || ownerOf(live.value) === ownerOf(object)) {
+    run.isBehind = true;
+    return;
+  }
   const message = `a Service named ${name} exists that is not of this InferenceService; delete or rename it, or choose another name`;
   run.obstacle = { at: "nameTaken", message };
 }

@@ -18,6 +18,7 @@ import {
 import { readRefusals } from "../placement/refusals.ts";
 import { applySteps, type Outcome } from "./apply.ts";
 import { ApiCallFailed } from "./failure.ts";
+import type { ForeignServices } from "./foreign-services.ts";
 import type { ServiceMemory } from "./memory.ts";
 import { observeService, type ServiceSeen, seeService } from "./observe.ts";
 import { draftService, type Findings, planService, type ServiceDraft } from "./plan/plan.ts";
@@ -31,13 +32,13 @@ import { planStatus } from "./status/status.ts";
 import { tellReplicas, writeStatus } from "./tell.ts";
 
 const BEHIND_MS = 1_000;
-const OBSTACLE_MS = 15_000;
 const REFRESH_MS = 60_000;
 
 export interface ServicePorts extends ControllerPorts {
   readonly ledger: PlacementLedger;
   readonly memory: ServiceMemory;
   readonly stays: Stays;
+  readonly foreign: ForeignServices;
   /** What is said of replicas on these hosts, which are being drained, has changed. */
   readonly onStaysChanged: (hosts: readonly string[]) => void;
   /** Hosts, claims or demands have changed: placement is worth another look. */
@@ -52,6 +53,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const { service } = seen;
   const behind = await sweepStrays(ports, key, seen);
   if (service === undefined) {
+    ports.foreign.forget(key);
     ports.ledger.forget(key, ports.clock.monotonicMs());
     ports.memory.forget(key);
     tellStays(ports, key, new Map(), []);
@@ -59,6 +61,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
     return behind;
   }
   if (service.metadata.deletionTimestamp === undefined) return serve(ports, key, service, seen);
+  ports.foreign.forget(key);
   if (ports.ledger.setDemands(key, [], ports.clock.monotonicMs())) ports.onQueueChanged();
   const steps = planTeardown(seen.own, "the InferenceService is being deleted", service);
   const outcome = await applySteps(ports, steps);
@@ -152,7 +155,8 @@ async function serve(
   settleClaims(ports, claims, outcome);
   noteWritten(ports, outcome);
   tellReplicas(ports, service, outcome, placed);
-  if (outcome.obstacle.at === "nameTaken") await leaveForeignService(ports, seen);
+  if (outcome.obstacle.at === "nameTaken") await leaveForeignService(ports, key, seen);
+  else ports.foreign.forget(key);
   // Placed demands wait no longer, so the others move up.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
   const { monotonicMs } = momentOf(ports.clock);
@@ -162,7 +166,6 @@ async function serve(
   await writeStatus(ports, service, status);
   return soonest([
     outcome.isBehind ? BEHIND_MS : undefined,
-    obstacle.at === "none" ? undefined : OBSTACLE_MS,
     recheckAfterMs,
     // Figures of a long queue are brought up to date now and then; decisions are told at once.
     unplaced.length > 0 ? REFRESH_MS : undefined,
@@ -188,7 +191,8 @@ function claimsOf(
 }
 
 /** A slice that carries the name of somebody else's Service would send its traffic to us. */
-async function leaveForeignService(ports: ServicePorts, { own }: ServiceSeen): Promise<void> {
+async function leaveForeignService(ports: ServicePorts, key: string, { own }: ServiceSeen): Promise<void> {
+  ports.foreign.watch(key);
   const because = "the Service of this name is not ours";
   await applySteps(
     ports,

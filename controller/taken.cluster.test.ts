@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SERVICES } from "../src/kube/kinds.ts";
+import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+import { createSteppedClock } from "../test/controller/stepped-clock.ts";
+
+const clock = createSteppedClock();
+let bench: Bench;
+beforeAll(async () => {
+  bench = await startBench({ clock });
+  await bench.agent("mac-1");
+});
+afterAll(() => bench?.[Symbol.asyncDispose]());
+
+async function namespaceWithForeignService(name: string): Promise<string> {
+  await bench.cluster.kubectl(["create", "namespace", name]);
+  await bench.cluster.kubectl(["create", "service", "clusterip", "chat", "--tcp=80", "-n", name]);
+  await bench.model(name, "tiny");
+  return name;
+}
+
+const untilTaken = (ns: string) =>
+  bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(status).toMatchObject({ phase: "Failed", reason: "ServiceNameTaken" }),
+  );
+
+test("a Service that is not ours is left alone, also when the InferenceService goes", async () => {
+  const ns = await namespaceWithForeignService("taken");
+  const before = await bench.client.get(SERVICES, { name: "chat", namespace: ns });
+  await bench.apply(inferenceService(ns, "chat"));
+  const service = await untilTaken(ns);
+  expect(service.status?.conditions?.find(({ type }) => type === "Available")).toMatchObject({
+    status: "False",
+    reason: "ServiceNameTaken",
+  });
+  expect(await bench.replicas(ns)).toEqual([]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toEqual(before);
+});
+
+test("the end of the Service that has the name is acted on each time", async () => {
+  const ns = await namespaceWithForeignService("freed");
+  await bench.apply(inferenceService(ns, "chat"));
+  for (let round = 0; round < 3; round += 1) {
+    await untilTaken(ns);
+    await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+    await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+    await takeAway(ns);
+  }
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("what changes of the Service that has the name without freeing it ends nothing", async () => {
+  const ns = await namespaceWithForeignService("kept");
+  await bench.apply(inferenceService(ns, "chat"));
+  await untilTaken(ns);
+  await bench.cluster.kubectl(["annotate", "service", "chat", "-n", ns, "look=again"]);
+  await untilTaken(ns);
+  await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("while the name is taken nobody asks again", async () => {
+  const ns = await namespaceWithForeignService("quiet");
+  await bench.apply(inferenceService(ns, "chat"));
+  await untilTaken(ns);
+  const before = await refusedCreates();
+  expect(before).toBeGreaterThan(0);
+  // Whatever was to happen within half a minute happens now, and before the pass over another service.
+  clock.advance(30_000);
+  await bench.apply(inferenceService(ns, "other"));
+  await bench.serviceUntil(ns, "other", ({ status }) => expect(status?.phase).toBe("Ready"));
+  expect(await refusedCreates()).toBe(before);
+  await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
+});
+
+/** Services that the API server refused to create because the name is taken. */
+async function refusedCreates(): Promise<number> {
+  const metrics = await bench.cluster.kubectl(["get", "--raw", "/metrics"]);
+  return metrics
+    .split("\n")
+    .filter(
+      (line) =>
+        line.startsWith("apiserver_request_total{") &&
+        /code="409".*resource="services".*verb="POST"/.test(line),
+    )
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+/** Somebody replaces our Service by one of theirs. */
+async function takeAway(ns: string): Promise<void> {
+  await bench.stopController();
+  await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+  await bench.cluster.kubectl(["create", "service", "clusterip", "chat", "--tcp=80", "-n", ns]);
+  await bench.restartController();
+}
