@@ -1,7 +1,7 @@
 /** What must hold at every moment, worked out from the world itself and not from the board's sums. */
 import { selectorMatches } from "../../src/api/fields/kubernetes.ts";
 import { agedPriority, PRIORITIES } from "../../src/placement/priority.ts";
-import { type HostClaim, slotKey } from "../../src/placement/types.ts";
+import type { HostClaim } from "../../src/placement/types.ts";
 import type { SimulatedService } from "./services.ts";
 import type { World } from "./world.ts";
 
@@ -10,8 +10,8 @@ const SLACK_BYTES = 1;
 
 interface Kept {
   readonly nominatedBytes: ReadonlyMap<string, number>;
-  /** Slots that room is being made for: they have what they can get. */
-  readonly nominees: ReadonlySet<string>;
+  /** Services with a slot that room is being made for, and how many: those have what they can get. */
+  readonly nominees: ReadonlyMap<string, number>;
   readonly held: ReadonlyMap<string, string>;
 }
 
@@ -22,15 +22,29 @@ export function checkInvariants(
   among: Iterable<string> = world.hosts.keys(),
 ): void {
   const kept = keptRoom(world);
-  const waiting = waitingServices(world).filter(({ name, slots }) =>
-    slots.some(
-      ({ at }, ordinal) => at === "empty" && !kept.nominees.has(slotKey({ service: name, ordinal })),
+  const waiting = byPriority(
+    waitingServices(world).filter(
+      ({ name, slots }) => slots.filter(({ at }) => at === "empty").length > (kept.nominees.get(name) ?? 0),
     ),
   );
   for (const host of among) {
     checkBudget(world, host);
     if (!kept.held.has(host)) checkHost(world, host, waiting, kept, nowMs);
   }
+}
+
+/** Services of one priority that wait, the smallest first. */
+interface WaitingClass {
+  readonly priority: number;
+  readonly services: readonly SimulatedService[];
+}
+
+/** A host that is too small for the smallest of a class is too small for all of it. */
+function byPriority(waiting: readonly SimulatedService[]): readonly WaitingClass[] {
+  return Object.entries(PRIORITIES).map(([name, priority]) => ({
+    priority,
+    services: waiting.filter((service) => service.priority === name).sort((a, b) => a.bytes - b.bytes),
+  }));
 }
 
 /** By effective priority, then age; and the first is told that he is the first. */
@@ -68,7 +82,7 @@ function checkBudget(world: World, host: string): void {
 function checkHost(
   world: World,
   host: string,
-  waiting: readonly SimulatedService[],
+  waiting: readonly WaitingClass[],
   { nominatedBytes }: Kept,
   nowMs: number,
 ): void {
@@ -81,18 +95,31 @@ function checkHost(
   const leaving = claimed - staying.reduce((sum, { bytes }) => sum + bytes, 0);
   // What is leaving serves the nominees first.
   const open = budget.bytes - claimed - Math.max(0, nominated - leaving);
-  for (const service of waiting) {
-    const priority = PRIORITIES[service.priority];
-    const needs = service.bytes + SLACK_BYTES;
-    if (open >= needs && isSuitable(world, service, host, nowMs))
-      throw new Error(
-        `${service.name} waits although ${host} has ${open} bytes of the ${service.bytes} it needs`,
-      );
+  for (const { priority, services } of waiting) {
     const takeable = takeableBytes(staying, priority, nowMs);
-    if (takeable === 0 || budget.bytes - claimed + leaving - nominated + takeable < needs) continue;
-    if (isSuitable(world, service, host, nowMs))
-      throw new Error(`${service.name} (${service.priority}) waits although it may take a place on ${host}`);
+    const afterTaking = takeable === 0 ? open : budget.bytes - claimed + leaving - nominated + takeable;
+    const waiter = firstThatFits(world, host, services, Math.max(open, afterTaking), nowMs);
+    if (waiter === undefined) continue;
+    const what = waiter.bytes < open ? `has ${open} bytes` : "runs what it may take the place of";
+    throw new Error(
+      `${waiter.name} (${waiter.priority}, ${waiter.bytes} bytes) waits although ${host} ${what}`,
+    );
   }
+}
+
+/** Of services from the smallest to the largest. */
+function firstThatFits(
+  world: World,
+  host: string,
+  services: readonly SimulatedService[],
+  roomBytes: number,
+  nowMs: number,
+): SimulatedService | undefined {
+  for (const service of services) {
+    if (service.bytes + SLACK_BYTES > roomBytes) return undefined;
+    if (isSuitable(world, service, host, nowMs)) return service;
+  }
+  return undefined;
 }
 
 function takeableBytes(staying: readonly HostClaim[], priority: number, nowMs: number): number {
@@ -121,15 +148,16 @@ function defence({ eviction }: HostClaim, nowMs: number): number {
 
 function keptRoom(world: World): Kept {
   const nominatedBytes = new Map<string, number>();
-  const nominees = new Set<string>();
+  const nominees = new Map<string, number>();
   const held = new Map<string, string>();
   for (const { host, slot, why } of world.board.reservations()) {
     if (why === "held") {
       held.set(host, slot);
       continue;
     }
-    nominees.add(slot);
-    const bytes = world.services.get(slot.slice(0, slot.lastIndexOf("/")))?.bytes ?? 0;
+    const service = slot.slice(0, slot.lastIndexOf("/"));
+    nominees.set(service, (nominees.get(service) ?? 0) + 1);
+    const bytes = world.services.get(service)?.bytes ?? 0;
     nominatedBytes.set(host, (nominatedBytes.get(host) ?? 0) + bytes);
   }
   return { nominatedBytes, nominees, held };

@@ -15,7 +15,7 @@ export interface Floor {
   readonly orders: Orders;
   /** Claims on hosts that are not known (yet). */
   readonly homeless: Map<string, HostClaim>;
-  /** Ends of earned classes, and the host where that matters. */
+  /** Ends of earned classes, and the host where that matters; the next one first. */
   readonly expiries: { readonly atMs: number; readonly host: string }[];
   /** Hosts that may have more to give than at the last pass. */
   readonly dirty: Set<string>;
@@ -71,8 +71,14 @@ export function putClaim(floor: Floor, claim: HostClaim): void {
   }
   addClaim(cell, claim);
   const untilMs = claim.eviction?.earned?.untilMs;
-  if (untilMs !== undefined) floor.expiries.push({ atMs: untilMs, host: claim.host });
+  if (untilMs !== undefined) noteExpiry(floor, { atMs: untilMs, host: claim.host });
   touched(floor, cell);
+}
+
+/** From the end: what is earned later ends later, nearly always. */
+function noteExpiry({ expiries }: Floor, expiry: Floor["expiries"][number]): void {
+  const before = expiries.findLastIndex(({ atMs }) => atMs <= expiry.atMs);
+  expiries.splice(before + 1, 0, expiry);
 }
 
 export function removeClaim(floor: Floor, replica: string): void {

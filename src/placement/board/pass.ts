@@ -158,15 +158,11 @@ function isStillComing({ table, now }: Pass, waiter: Waiter, host: string): bool
 
 /** Where an earned class ends, its place can be taken again. */
 function expire({ floor }: Table, now: number): void {
-  for (const [at, { atMs, host }] of [...floor.expiries.entries()].reverse()) {
-    if (atMs > now) continue;
-    floor.expiries.splice(at, 1);
-    floor.dirty.add(host);
-  }
+  const { expiries, dirty } = floor;
+  const left = expiries.findIndex(({ atMs }) => atMs > now);
+  for (const { host } of expiries.splice(0, left === -1 ? expiries.length : left)) dirty.add(host);
 }
 
 function nextExpiry({ floor }: Table): number {
-  let next = Number.POSITIVE_INFINITY;
-  for (const { atMs } of floor.expiries) next = Math.min(next, atMs);
-  return next;
+  return floor.expiries[0]?.atMs ?? Number.POSITIVE_INFINITY;
 }
