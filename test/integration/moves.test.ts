@@ -2,27 +2,26 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { readPartsConfig } from "../../cli/control-plane/config.ts";
-import { findLlamaServer } from "../../cli/control-plane/llama-server.ts";
+import { installRelease } from "../../scripts/bench/release.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { canRunNodeNetwork, type NodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { killEngines } from "../system/engines.ts";
+import { livingEngines } from "../system/engines.ts";
 import { type Farm, startFarm } from "../system/farm.ts";
-import { type Part, startPart } from "../system/part.ts";
-import { NAMESPACE, question, type Services, servicesOf } from "./services.ts";
+import { type FurtherAgent, startFurtherAgent } from "../system/further-agent.ts";
+import { allKinds, lostOf, startClients } from "../system/load/clients.ts";
+import { NAMESPACE, type Services, servicesOf } from "./services.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const CLIENTS = 3;
 
 describe.skipIf(!can.ok)(`moves under load${why}`, () => {
   let cluster: PrivateCluster;
   let network: NodeNetwork;
   let farm: Farm;
   let services: Services;
-  const others: { readonly part: Part; readonly stateDir: string }[] = [];
+  const others: FurtherAgent[] = [];
 
   beforeAll(async () => {
     cluster = await startCluster({ controllerManager: true });
@@ -30,7 +29,10 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
     const address = network.hostAddress;
     const agentArgs = ["--port-range", "23100-23119"];
     farm = await startFarm({ kubeconfig: cluster.kubeconfig, address, hostName: "mac-1", agentArgs });
-    for (const index of [2, 3]) others.push(startAgent(index, address));
+    for (const index of [2, 3]) {
+      const portRange = `${23_100 + index * 20}-${23_119 + index * 20}`;
+      others.push(startFurtherAgent(farm, { hostName: `mac-${index}`, address, portRange }));
+    }
     services = servicesOf(farm, network);
     mkdirSync(farm.modelsDir, { recursive: true });
     await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
@@ -49,51 +51,21 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
   }, 3 * MINUTE);
 
   afterAll(async () => {
-    await Promise.all(others.map(({ part }) => part.kill("SIGTERM")));
-    for (const { stateDir } of others) killEngines(stateDir);
+    await Promise.all(others.map((other) => other[Symbol.asyncDispose]()));
     await farm?.[Symbol.asyncDispose]();
     await network?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
   }, MINUTE);
 
-  function startAgent(index: number, address: string): { part: Part; stateDir: string } {
-    const stateDir = path.join(farm.dir, `agent-${index}`);
-    const engine = findLlamaServer(readPartsConfig());
-    const ports = `${23_100 + index * 20}-${23_119 + index * 20}`;
-    const args = [
-      ...["agent", "--kubeconfig", farm.kubeconfig, "--register"],
-      ...["--host-name", `mac-${index}`, "--address", address, "--port-range", ports],
-      ...["--state-dir", stateDir, "--model-root", farm.modelsDir],
-      ...(engine === undefined ? [] : ["--llama-server", engine]),
-    ];
-    return { part: startPart(args, path.join(farm.dir, `agent-${index}.log`)), stateDir };
-  }
-
-  /** Clients that ask without a pause, each question on a connection of its own, until they are stopped. */
-  async function underLoad(move: () => Promise<void>): Promise<{ asked: number; failed: string[] }> {
-    const url = `http://${await services.clusterIp("chat")}:8080/v1/chat/completions`;
-    const load = { asked: 0, failed: [] as string[] };
-    let isOver = false;
-    const client = async () => {
-      while (!isOver) {
-        const args = ["-s", "-m", "30", "-o", "/dev/null", "-w", "%{http_code}", url];
-        const { code, stdout, stderr } = await network.curlInside([
-          ...args,
-          "-d",
-          question({ max_tokens: 8 }),
-        ]);
-        load.asked += 1;
-        if (code !== 0 || stdout !== "200") load.failed.push(`${code} ${stdout} ${stderr}`);
-      }
-    };
-    const clients = Array.from({ length: CLIENTS }, client);
-    try {
-      await move();
-    } finally {
-      isOver = true;
-      await Promise.all(clients);
-    }
-    return load;
+  /** Clients of every kind ask all the time; what they lost. */
+  async function underLoad(move: () => Promise<void>): Promise<{ asked: number; lost: readonly string[] }> {
+    const url = `http://${await services.clusterIp("chat")}:8080`;
+    await using clients = startClients(network.namespace, { url, clients: allKinds() });
+    await clients.untilEachAsked(1);
+    await move();
+    await clients.untilEachAsked(1);
+    const asked = await clients.stop();
+    return { asked: asked.length, lost: lostOf(asked) };
   }
 
   const replicas = async () => {
@@ -107,7 +79,7 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
   it(
     "a rolling update of three replicas, one on each host, fails no request",
     async () => {
-      const { asked, failed } = await underLoad(async () => {
+      const { asked, lost } = await underLoad(async () => {
         const change = JSON.stringify({ spec: { contextSize: 512 } });
         // On hosts of their own a successor has to take its predecessor's host.
         await farm.kubectl(["patch", "isvc/chat", "-n", NAMESPACE, "--type=merge", "-p", change]);
@@ -120,11 +92,41 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
         );
         await services.untilReady("chat");
       });
-      expect(failed).toEqual([]);
+      expect(lost).toEqual([]);
       expect(asked).toBeGreaterThan(20);
       expect(new Set((await replicas()).map(({ spec }) => spec.template.hostName)).size).toBe(3);
     },
     4 * MINUTE,
+  );
+
+  it(
+    "an upgrade of the agents of all hosts fails no request and keeps every engine",
+    async () => {
+      const next = "0.1.0-next";
+      const program = await installRelease(path.join(farm.dir, "release"), next);
+      const engines = () =>
+        [farm, ...others].flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
+      const before = engines();
+      expect(before).toHaveLength(3);
+      const { asked, lost } = await underLoad(async () => {
+        for (const other of others) {
+          await other.part().kill("SIGTERM");
+          other.restart(program);
+        }
+        await farm.agent().kill("SIGTERM");
+        farm.restartAgent([], undefined, program);
+        const versions = ["get", "mbhost", "-o", "jsonpath={.items[*].status.info.agentVersion}"];
+        await vi.waitFor(
+          async () => expect((await farm.kubectl(versions)).split(" ")).toEqual(Array(3).fill(next)),
+          { timeout: MINUTE, interval: 100 },
+        );
+        await services.untilReady("chat");
+      });
+      expect(lost).toEqual([]);
+      expect(asked).toBeGreaterThan(10);
+      expect(engines()).toEqual(before);
+    },
+    2 * MINUTE,
   );
 
   it(
@@ -133,13 +135,13 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
       const change = JSON.stringify({ spec: { placement: { spread: "Preferred" } } });
       await farm.kubectl(["patch", "isvc/chat", "-n", NAMESPACE, "--type=merge", "-p", change]);
       const before = await replicas();
-      const { asked, failed } = await underLoad(async () => {
+      const { asked, lost } = await underLoad(async () => {
         await farm.kubectl(["patch", "mbhost/mac-2", "--type=merge", "-p", '{"spec":{"drain":true}}']);
         await farm.kubectl(["wait", "mbhost/mac-2", "--for=condition=Drained", "--timeout=90s"], {
           timeoutMs: 100_000,
         });
       });
-      expect(failed).toEqual([]);
+      expect(lost).toEqual([]);
       expect(asked).toBeGreaterThan(5);
       const after = await replicas();
       expect(after.map(({ spec }) => spec.template.hostName)).not.toContain("mac-2");

@@ -29,8 +29,12 @@ export interface Farm extends AsyncDisposable {
   readonly kubectl: Kubectl;
   readonly controller: () => Part;
   readonly agent: () => Part;
-  /** Another agent on the same state folder, after the first was killed; `launcher` as in `startPart`. */
-  readonly restartAgent: (extraArgs?: readonly string[], launcher?: readonly string[]) => Part;
+  /** Another agent on the same state folder, after the first has ended; `launcher` and `program` as in `startPart`. */
+  readonly restartAgent: (
+    extraArgs?: readonly string[],
+    launcher?: readonly string[],
+    program?: string,
+  ) => Part;
   readonly restartController: () => Part;
 }
 
@@ -43,7 +47,11 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   const shared = ["--kubeconfig", options.kubeconfig];
   const llamaServer = findLlamaServer(readPartsConfig());
   const engine = llamaServer === undefined ? [] : ["--llama-server", llamaServer];
-  const startAgent = (extra: readonly string[] = [], launcher?: readonly string[]) =>
+  const startAgent = (
+    extra: readonly string[] = [],
+    launcher?: readonly string[],
+    program = options.program,
+  ) =>
     startPart(
       [
         "agent",
@@ -56,7 +64,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
         ...extra,
       ],
       path.join(dir, "agent.log"),
-      options.program,
+      program,
       launcher,
     );
   const startController = () =>
@@ -76,8 +84,8 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
     kubectl: kubectlFor(options.kubeconfig),
     controller: () => controller,
     agent: () => agent,
-    restartAgent: (extra, launcher) => {
-      agent = startAgent(extra, launcher);
+    restartAgent: (extra, launcher, program) => {
+      agent = startAgent(extra, launcher, program);
       return agent;
     },
     restartController: () => {
