@@ -5,6 +5,7 @@ import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import type { Reflector } from "../src/kube/types.ts";
+import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
 import type { LateEndpoints } from "./endpoints/late-endpoints.ts";
@@ -84,10 +85,12 @@ export function startSession(options: SessionOptions): Session {
     watching?.abort();
     watching = undefined;
   };
+  const watches = (): (Watched | undefined)[] => [registration?.hosts(), replicas, endpoints.watch];
   registration = startRegistration({
     ...{ connection, client, clock, log, signal },
     ...options,
     client,
+    onAnswered: answeredBy(options, watches),
     onNameOurs: begin,
     onNameTaken: end,
   });
@@ -97,7 +100,7 @@ export function startSession(options: SessionOptions): Session {
       connection.dropIdle();
       registration?.wake();
       replicas?.relist();
-      endpoints.relist();
+      endpoints.watch.relist();
     },
     isSynced: () => watching !== undefined && replicas?.isSynced() === true,
     watchAgeMs: () => ageOf(replicas?.lastSignMs(), clock),
@@ -108,6 +111,12 @@ export function startSession(options: SessionOptions): Session {
         : [{ code: watchTrouble.code, message: watchTrouble.message }]),
     ],
   };
+}
+
+/** The Lease's loop is the first to know that the API server is back; the watches must not sit out their waits. */
+function answeredBy({ clock, signal, connection }: SessionOptions, watches: () => (Watched | undefined)[]) {
+  const reflectors = () => watches().filter((watch) => watch !== undefined);
+  return createCatchUp({ clock, signal, reflectors, replaced: connection.replaced }).answered;
 }
 
 function ageOf(sinceMs: number | undefined, clock: Clock): number | undefined {

@@ -6,8 +6,15 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { RecordEvent } from "../src/kube/events.ts";
 import { createQueue, type Queue, type Recheck } from "../src/kube/queue.ts";
 import type { KubeClient } from "../src/kube/types.ts";
+import type { Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
-import { type Caches, type ChangeHandlers, startCaches, whenCachesSynced } from "./cache/caches.ts";
+import {
+  type Caches,
+  type ChangeHandlers,
+  startCaches,
+  watchesOf,
+  whenCachesSynced,
+} from "./cache/caches.ts";
 import type { ControllerPorts } from "./cache/ports.ts";
 import { createFleet, type Fleet, markOf } from "./host/fleet.ts";
 import { reconcileHost } from "./host/reconcile.ts";
@@ -31,6 +38,8 @@ export interface LeadOptions {
   readonly metrics: ControllerMetrics;
   readonly signal: AbortSignal;
   readonly createModelPass: (ports: ControllerPorts) => ModelPass;
+  /** The watches have begun. */
+  readonly onWatching: (watches: readonly Watched[]) => void;
   /** Every copy is complete and the queues run. */
   readonly onWorking: () => void;
 }
@@ -61,6 +70,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const signs = createLeaseSigns(clock);
   const state: { working?: Working } = {};
   const caches = startCaches(options, createHandlers(state, signs));
+  options.onWatching(watchesOf(caches));
   try {
     await whenCachesSynced(caches);
   } catch (error) {

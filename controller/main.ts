@@ -6,6 +6,7 @@ import { createEventRecorder } from "../src/kube/events.ts";
 import { runLeaderElection } from "../src/kube/leader.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
+import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { startHealthServer } from "./health-server.ts";
@@ -39,7 +40,9 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const connection = await connect({ ...target, userAgent: USER_AGENT, onAnswer: metrics.countAnswer });
   // Outlives the signal: the Lease is given back after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
-  const state: Readiness = { waitingFor: "the API server" };
+  const state: Readiness = { waitingFor: "the API server", watches: [] };
+  const reflectors = () => state.watches;
+  const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   try {
     const port = await startHealthServer({
       address: config.healthAddress,
@@ -63,6 +66,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       durationSeconds: config.leaseDurationSeconds,
       renewDeadlineMs: config.leaseRenewDeadlineSeconds * 1000,
       retryMs: config.leaseRetrySeconds * 1000,
+      onAnswered: catchUp.answered,
       onLead: (leading) => {
         metrics.setLeading(true);
         state.waitingFor = "the first lists (are the CRDs installed?)";
@@ -72,6 +76,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       onLost: () => {
         metrics.setLeading(false);
         state.waitingFor = "leadership";
+        state.watches = [];
       },
     });
   } finally {
@@ -81,6 +86,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
 
 interface Readiness {
   waitingFor: string | undefined;
+  watches: readonly Watched[];
 }
 
 /** What the leader's work takes from the options. */
@@ -89,7 +95,7 @@ function partsOf(
   state: Readiness,
   client: KubeClient,
   identity: string,
-): Pick<LeadOptions, "log" | "record" | "createModelPass" | "onWorking"> {
+): Pick<LeadOptions, "log" | "record" | "createModelPass" | "onWatching" | "onWorking"> {
   const { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes } = config;
   const looks = { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes };
   return {
@@ -103,6 +109,9 @@ function partsOf(
       reportingInstance: identity,
     }),
     createModelPass: options.createModelPass ?? createPass(looks),
+    onWatching: (watches) => {
+      state.watches = watches;
+    },
     onWorking: () => {
       state.waitingFor = undefined;
       log.info({}, "working");

@@ -6,6 +6,7 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
+import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
@@ -29,7 +30,7 @@ export interface EndpointsOptions {
 
 export interface SliceEndpoints extends Endpoints {
   readonly isSynced: () => boolean;
-  readonly relist: () => void;
+  readonly watch: Watched;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
@@ -68,7 +69,7 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
 
   return {
     isSynced: reflector.isSynced,
-    relist: reflector.relist,
+    watch: reflector,
     state: (replica, wanted) => {
       const slice = slices.get(keyOf(replica));
       if (slice !== undefined) return stateOfSlice(slice, wanted);

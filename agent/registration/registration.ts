@@ -10,6 +10,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
 import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
+import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { hostStatusBody, type ObservedHost } from "./host-status.ts";
@@ -28,6 +29,8 @@ export interface RegistrationOptions {
   /** The name became ours, or was found with another agent. */
   readonly onNameOurs: () => void;
   readonly onNameTaken: () => void;
+  /** The API server answered the Lease's loop; when it last did not, where there was such a time. */
+  readonly onAnswered: (failedAtMs: number | undefined) => void;
   /** The operator's word changed. */
   readonly onHost: (host: Host | undefined) => void;
 }
@@ -36,6 +39,8 @@ export type Trouble = { readonly code: string; readonly message: string };
 
 export interface Registration {
   readonly isNameOurs: () => boolean;
+  /** The watch of the Host. */
+  readonly hosts: () => Watched | undefined;
   /** What keeps this host from being registered; empty when nothing does. */
   readonly troubles: () => readonly Trouble[];
   /** Writes the status soon if it changed. */
@@ -56,6 +61,7 @@ export function startRegistration(options: RegistrationOptions): Registration {
   registrar.start();
   return {
     isNameOurs: () => registrar.isOurs,
+    hosts: () => registrar.hosts,
     troubles: () => [...registrar.troubles.values()],
     report: () => registrar.reportIn(SOON_MS),
     wake: () => registrar.wake(),
@@ -75,16 +81,16 @@ class Registrar {
   #cancelReport: (() => void) | undefined;
   #cancelCreate: (() => void) | undefined;
   #lease: KeptLease | undefined;
-  #hosts: Reflector<Host> | undefined;
+  hosts: Reflector<Host> | undefined;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
   }
 
   start(): void {
-    const { connection, clock, log, signal, hostName, instanceId } = this.#options;
+    const { connection, clock, log, signal, hostName, instanceId, onAnswered } = this.#options;
     const shared = { clock, log, signal };
-    this.#hosts = startReflector<Host>({
+    this.hosts = startReflector<Host>({
       ...shared,
       connection,
       kind: HOSTS,
@@ -102,6 +108,7 @@ class Registrar {
       name: hostName,
       namespace: NAMESPACE_HOSTS,
       holder: `${hostName}_${instanceId}`,
+      onAnswered,
       onRenewed: () => this.#onHeld(),
       onTaken: (holder) => this.#onTaken(holder),
       onTrouble: (failure) => this.#trouble("lease", leaseError(failure)),
@@ -111,7 +118,7 @@ class Registrar {
 
   wake(): void {
     this.#lease?.renewNow();
-    this.#hosts?.relist();
+    this.hosts?.relist();
     this.reportIn(SOON_MS);
   }
 

@@ -130,9 +130,13 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
 
 /** Resolves when every copy is complete: also waits for CRDs that are not installed yet. */
 export async function whenCachesSynced(caches: Caches): Promise<void> {
+  await Promise.all(watchesOf(caches).map((reflector) => reflector.whenSynced()));
+}
+
+/** All of them, for whoever knows that the API server is back. */
+export function watchesOf(caches: Caches) {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  const all = [models, services, replicas, hosts, kubeServices, slices, leases, revisions];
-  await Promise.all(all.map((reflector) => reflector.whenSynced()));
+  return [models, services, replicas, hosts, kubeServices, slices, leases, revisions] as const;
 }
 
 type Groupings = Pick<

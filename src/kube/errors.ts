@@ -60,6 +60,12 @@ export function failureOfBadBody(body: string): ApiFailure {
   return { kind: "unexpected", status: 200, reason: "NotKubernetes", message: plainMessage(200, body) };
 }
 
+/** Nobody answered, or only that nobody can now: no word on when to come back. */
+export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
+  if (kind === "unreachable") return true;
+  return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
+}
+
 /** The catalogue's error for a failure: for conditions, events and the command line. */
 export function explainFailure(failure: ApiFailure): MetalbridgeError {
   return new MetalbridgeError(codeOf(failure), failure.message);

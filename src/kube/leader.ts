@@ -1,5 +1,6 @@
 /** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
 import type { Clock, Log } from "../ports.ts";
+import { isAway } from "./errors.ts";
 import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
 import type { KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
@@ -21,6 +22,8 @@ export interface LeaderElectionOptions {
   /** Runs while we lead; its signal is aborted when that is over. */
   readonly onLead: (signal: AbortSignal) => void | Promise<void>;
   readonly onLost?: () => void;
+  /** A leader's renewal was answered; with the monotonic time of the last one before that was not. */
+  readonly onAnswered?: (failedAtMs: number | undefined) => void;
 }
 
 const DURATION_S = 15;
@@ -76,7 +79,8 @@ async function keepLeading(
   claim: LeaseClaim,
   heldSinceMs: number,
 ): Promise<string> {
-  const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS } = options;
+  const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS, onAnswered } = options;
+  let failedAtMs: number | undefined;
   // Counted from before the request: the server's copy is at least that new.
   let renewedAtMs = heldSinceMs;
   for (;;) {
@@ -88,7 +92,13 @@ async function keepLeading(
     if (signal.aborted) return "stopped";
     if (result === "late") return "the lease could not be renewed in time";
     if (result.outcome === "taken") return `the lease is held by ${result.holder}`;
-    if (result.outcome === "held") renewedAtMs = startedMs;
+    if (result.outcome === "failed") {
+      if (isAway(result.failure)) failedAtMs = clock.monotonicMs();
+      continue;
+    }
+    renewedAtMs = startedMs;
+    onAnswered?.(failedAtMs);
+    failedAtMs = undefined;
   }
 }
 

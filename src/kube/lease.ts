@@ -1,6 +1,7 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
 import type { Clock, Log } from "../ports.ts";
 import { type BackoffOptions, retryMs } from "./backoff.ts";
+import { isAway } from "./errors.ts";
 import { createLeaseClaim } from "./lease/claim.ts";
 import type { ApiFailure, KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
@@ -19,6 +20,8 @@ export interface KeepLeaseOptions {
   readonly renewMs?: number;
   /** Another live holder has it; said once per holder. We keep trying, and take it only when the other has gone quiet. */
   readonly onTaken?: (holder: string) => void;
+  /** After each attempt that the server answered, whatever it said; with the monotonic time of the last one before that it did not. */
+  readonly onAnswered?: (failedAtMs: number | undefined) => void;
   /** After each renewal. */
   readonly onRenewed?: () => void;
   readonly onTrouble?: (failure: ApiFailure) => void;
@@ -60,6 +63,7 @@ class LeaseKeeper {
   #other: string | undefined;
   #pause = new AbortController();
   #isDue = false;
+  #failedAtMs: number | undefined;
 
   constructor(options: KeepLeaseOptions) {
     this.#options = options;
@@ -113,6 +117,12 @@ class LeaseKeeper {
     return this.#retryAfterMs === undefined ? Math.max(0, fullMs - tookMs) : fullMs;
   }
 
+  #answered(): void {
+    const failedAtMs = this.#failedAtMs;
+    this.#failedAtMs = undefined;
+    this.#guarded(() => this.#options.onAnswered?.(failedAtMs));
+  }
+
   #onHeld(): void {
     const { clock, log, name, onRenewed } = this.#options;
     if (!this.isHeld) log.info({ lease: name }, "lease is ours");
@@ -122,6 +132,7 @@ class LeaseKeeper {
     this.#failures = 0;
     this.#other = undefined;
     this.#guarded(() => onRenewed?.());
+    this.#answered();
   }
 
   #onTaken(holder: string): void {
@@ -129,6 +140,7 @@ class LeaseKeeper {
     this.isHeld = false;
     this.#renewals = 0;
     this.#failures = 0;
+    this.#answered();
     if (this.#other === holder) return;
     this.#other = holder;
     log.warn({ lease: name, holder }, "lease is held by another");
@@ -136,7 +148,8 @@ class LeaseKeeper {
   }
 
   #onFailed(failure: ApiFailure): void {
-    const { log, name, onTrouble } = this.#options;
+    const { clock, log, name, onTrouble } = this.#options;
+    if (isAway(failure)) this.#failedAtMs = clock.monotonicMs();
     this.#failures += 1;
     this.#retryAfterMs = failure.retryAfterMs;
     // A conflict says only that somebody else wrote it; the next attempt reads who.

@@ -115,4 +115,6 @@ export interface Reflector<T extends KubeObject> {
   readonly interruptions: () => number;
   /** Lists anew at once, on a connection of its own: after a sleep the watch may wait for ever at the end of a dead one. */
   readonly relist: () => void;
+  /** Where the next attempt is waited for because the server could not be reached: it comes within `ms`. Whoever calls has seen it answer. */
+  readonly retryWithin: (ms: number) => void;
 }

@@ -106,7 +106,7 @@ export async function startAgentAt(
     runner,
     relist: () => {
       reflector.relist();
-      endpoints.relist();
+      endpoints.watch.relist();
     },
     end: async () => {
       end.abort();

@@ -36,6 +36,8 @@ export interface KubeConnection {
   ) => Promise<ApiResult<IncomingMessage>>;
   /** Ends the sockets that nothing uses now: after a sleep or in another network they lead nowhere. */
   readonly dropIdle: () => void;
+  /** How many idle sockets turned out to be dead when they were used, and were replaced. */
+  readonly replaced: () => number;
   /** Ends all sockets. */
   readonly close: () => void;
 }
@@ -60,11 +62,13 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
     request: (request) => connection.request(request),
     stream: (request) => connection.stream(request),
     dropIdle: () => connection.dropIdle(),
+    replaced: () => connection.replaced,
     close: () => connection.close(),
   };
 }
 
 class Connection {
+  replaced = 0;
   readonly #credentials: Credentials;
   readonly #userAgent: string;
   readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
@@ -143,6 +147,7 @@ class Connection {
     // A POST is not repeated: it may have been carried out.
     if (!opened.ok && opened.isStaleSocket && request.method !== "POST" && !signal.aborted) {
       this.#pool.dropIdle();
+      this.replaced += 1;
       opened = await openExchange(exchange, credential, agent);
     }
     const verb = use === "watch" ? "WATCH" : request.method;

@@ -4,7 +4,7 @@ import type { Clock, Log } from "../../ports.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages } from "../client/list-pages.ts";
-import { explainFailure, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
+import { explainFailure, isAway, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
 import { type Change, createStore } from "./store.ts";
@@ -51,6 +51,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     lastSignMs: () => loop.lastSignMs,
     interruptions: () => loop.interruptions,
     relist: () => loop.relist(),
+    retryWithin: (ms) => loop.retryWithin(ms),
   };
 }
 
@@ -71,6 +72,9 @@ class ReflectorLoop<T extends KubeObject> {
   /** Ends the pass or the wait that is under way. */
   #pass = new AbortController();
   #isRelistDue = false;
+  /** What is waited for is a server that could not be reached, and not what one has said. */
+  #isUnreached = false;
+  #isWaiting = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -91,7 +95,9 @@ class ReflectorLoop<T extends KubeObject> {
         this.#resourceVersion = undefined;
         log.error({ err, kind: kind.plural, retryMs: delayMs }, "list or watch failed");
       }
+      this.#isWaiting = true;
       if (delayMs > 0 && !this.#isRelistDue) await waitMs(clock, delayMs, this.#pass.signal);
+      this.#isWaiting = false;
       signal.removeEventListener("abort", end);
     }
   }
@@ -101,6 +107,11 @@ class ReflectorLoop<T extends KubeObject> {
     this.#isRelistDue = true;
     this.#interrupt();
     this.#pass.abort();
+  }
+
+  retryWithin(ms: number): void {
+    const pass = this.#pass;
+    if (this.#isWaiting && this.#isUnreached) this.#options.clock.after(ms, () => pass.abort());
   }
 
   whenSynced(): Promise<void> {
@@ -187,6 +198,7 @@ class ReflectorLoop<T extends KubeObject> {
     // The usual end after some minutes. Without a single sign in it, something closes what we open: not in a circle.
     if (end.how === "closed" && signs > 0) return 0;
     this.#watchFailures += 1;
+    this.#isUnreached = false;
     switch (end.how) {
       case "closed":
         return backoffMs(this.#watchFailures, RETRY);
@@ -211,6 +223,7 @@ class ReflectorLoop<T extends KubeObject> {
 
   #trouble(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
+    this.#isUnreached = isAway(failure);
     const retry = failure.reason === REASON_KIND_NOT_INSTALLED ? RETRY_NOT_INSTALLED : RETRY;
     const delayMs = retryMs(failures, retry, failure.retryAfterMs);
     const { log, kind, onTrouble } = this.#options;

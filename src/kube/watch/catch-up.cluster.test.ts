@@ -1,0 +1,110 @@
+/** A Lease whose renewal succeeds again proves that the API server is back: watches do not sit out their own waits. */
+import { expect, it, vi } from "vitest";
+import { startCluster } from "../../../test/cluster/cluster.ts";
+import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
+import { connectNoted, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
+import type { Clock, Log } from "../../ports.ts";
+import { createClient } from "../client/create-client.ts";
+import { CONFIG_MAPS } from "../kinds.ts";
+import { keepLease } from "../lease.ts";
+import type { ConfigMap } from "../objects.ts";
+import { systemClock } from "../system-clock.ts";
+import { createCatchUp } from "./catch-up.ts";
+import { startReflector } from "./reflector.ts";
+
+const within = { timeout: 20_000, interval: 20 };
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+/** Waits of a watch are a thousand times longer: nothing but the Lease ends one in this test's time. */
+const slow: Clock = { ...systemClock, after: (delayMs, fire) => systemClock.after(delayMs * 1_000, fire) };
+
+async function put(connection: NotedConnection, x: string): Promise<void> {
+  const object = { metadata: { namespace: "default", name: "a" }, data: { x } };
+  const result = await createClient(connection).apply(CONFIG_MAPS, object, { manager: "test" });
+  if (!result.ok) throw new Error(result.error.message);
+}
+
+/** A watch and a Lease on one connection, as an agent holds them. */
+function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => number) {
+  const shared = { connection, signal, log: silent };
+  const renewals: (number | undefined)[] = [];
+  let failures = 0;
+  const reflector = startReflector<ConfigMap>({
+    ...{ ...shared, clock: slow, kind: CONFIG_MAPS, namespace: "default" },
+    onChange: () => {},
+  });
+  const { replaced } = connection;
+  const catchUp = createCatchUp({
+    clock: systemClock,
+    signal,
+    replaced,
+    random,
+    reflectors: () => [reflector],
+  });
+  keepLease({
+    ...{ ...shared, clock: systemClock, client: createClient(connection, { timeoutMs: 500 }) },
+    ...{ name: "mac-1", namespace: "default", holder: "mac-1_a", renewMs: 500 },
+    onTrouble: () => {
+      failures += 1;
+    },
+    onAnswered: (failedAtMs) => {
+      renewals.push(failedAtMs);
+      catchUp.answered(failedAtMs);
+    },
+  });
+  return {
+    renewals,
+    failures: () => failures,
+    x: () => reflector.get("default/a")?.data?.x,
+    lists: () => connection.requests.filter(({ isList }) => isList),
+  };
+}
+
+it("after an outage that renewals have seen, a watch on a dead connection lists anew, once", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+  using direct = await connectNoted(cluster.kubeconfig);
+  using connection = await connectNoted(proxy.kubeconfig);
+  const ending = new AbortController();
+  await put(direct, "1");
+  const host = hostOn(connection, ending.signal, Math.random);
+  await vi.waitFor(() => expect(host.x()).toBe("1"), within);
+  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(1), within);
+  proxy.stall(true);
+  const before = host.renewals.length;
+  await put(direct, "2");
+  await vi.waitFor(() => expect(host.failures()).toBeGreaterThan(0), within);
+  expect(host.x()).toBe("1");
+  proxy.stall(false);
+  await vi.waitFor(() => expect(host.renewals.slice(before)).toContainEqual(expect.any(Number)), within);
+  const backMs = performance.now();
+  await vi.waitFor(() => expect(host.x()).toBe("2"), within);
+  expect(performance.now() - backMs).toBeLessThan(4_000);
+  expect(host.lists()).toHaveLength(2);
+  ending.abort();
+}, 90_000);
+
+it("a watch that waits after an outage too short for any renewal to see tries again at the next one, without a list", async () => {
+  await using cluster = await startCluster({ crds: false });
+  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+  using direct = await connectNoted(cluster.kubeconfig);
+  using connection = await connectNoted(proxy.kubeconfig);
+  const ending = new AbortController();
+  await put(direct, "1");
+  const host = hostOn(connection, ending.signal, () => 0);
+  await vi.waitFor(() => expect(host.x()).toBe("1"), within);
+  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(1), within);
+  // Only what stands open is cut, and the one attempt right after it.
+  const answered = host.renewals.length;
+  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(answered), { ...within, interval: 1 });
+  const watches = () => connection.requests.filter(({ isWatch }) => isWatch).length;
+  const opened = watches();
+  proxy.refuse(true);
+  proxy.cut();
+  await vi.waitFor(() => expect(proxy.open()).toBe(0), { ...within, interval: 1 });
+  proxy.refuse(false);
+  await put(direct, "2");
+  await vi.waitFor(() => expect(host.x()).toBe("2"), within);
+  expect(watches()).toBeGreaterThan(opened);
+  expect(host.renewals.slice(answered).every((failedAtMs) => failedAtMs === undefined)).toBe(true);
+  ending.abort();
+}, 90_000);
