@@ -190,7 +190,7 @@ export const host: Dashboard = {
         graph({
           title: "Downloads",
           description: "Bytes per second from the sources of models.",
-          unit: "bytes",
+          unit: "Bps",
           queries: [
             [
               "{{host}}",

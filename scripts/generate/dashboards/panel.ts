@@ -1,7 +1,7 @@
 /** Grafana dashboards from a few words per panel: rows of equal height, one data source, one style. */
 
 /** Units as Grafana names them. */
-type Unit = "short" | "bytes" | "s" | "percentunit" | "reqps" | "none" | "dateTimeFromNow";
+type Unit = "short" | "bytes" | "s" | "percentunit" | "reqps" | "Bps" | "none" | "dateTimeFromNow";
 
 export interface Panel {
   readonly title: string;
@@ -109,7 +109,17 @@ const HIDDEN_COLUMNS = [
   { id: "merge", options: {} },
   {
     id: "organize",
-    options: { excludeByName: { Time: true, __name__: true, instance: true, job: true, Value: true } },
+    options: {
+      excludeByName: {
+        Time: true,
+        __name__: true,
+        instance: true,
+        job: true,
+        Value: true,
+        "Value #A": true,
+        "Value #B": true,
+      },
+    },
   },
 ];
 
