@@ -12,7 +12,13 @@ import type { AgentConfig } from "./config/schema.ts";
 import { storeOptions } from "./config/store-options.ts";
 import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
-import { type AddressAnswer, chooseAddress, routedAddress, watchAddressesUp } from "./host/addresses.ts";
+import {
+  type AddressAnswer,
+  type AddressesUp,
+  chooseAddress,
+  routedAddress,
+  watchAddressesUp,
+} from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch, type Pause } from "./host/pause.ts";
@@ -67,6 +73,7 @@ interface Parts {
   readonly lateClient: LateClient;
   readonly lateEndpoints: LateEndpoints;
   readonly address: () => AddressAnswer;
+  readonly up: AddressesUp;
   readonly counted: Counted;
 }
 
@@ -92,7 +99,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const up = watchAddressesUp(clock);
   const address = () => {
     const question = { configured: config.addresses, routed: state.routed };
-    return chooseAddress({ ...question, allowed: state.host?.spec.addresses }, up());
+    return chooseAddress({ ...question, allowed: state.host?.spec.addresses }, up.now());
   };
   const reader = createHostReader(config.platform, createRunCommand(environment.toolPath));
   const observer = createHostObserver({
@@ -116,7 +123,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     stateDir: config.stateDir,
     endpoints: lateEndpoints,
     portRange: config.portRange,
-    address: () => addressOf(address()),
+    ...{ address: () => addressOf(address()), isAddressUp: (known) => up.now().has(known) },
     ...(config.dryRun ? { isDryRun: true } : { mayStart: (uid) => pressure.mayStart(uid) }),
     timings: config.drain,
   });
@@ -131,8 +138,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     (err: unknown) => log.error({ err }, "this machine could not be read"),
   );
   const parts: Parts = {
-    ...{ state, keptHost, store, observer, runner },
-    ...{ lateClient, lateEndpoints, address, counted },
+    ...{ state, keptHost, store, observer, runner, lateClient, lateEndpoints, address, up, counted },
   };
   return {
     ...{ processes, runner },
@@ -197,13 +203,20 @@ async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection):
   const look = createPauseWatch({ clock, log, onPause: (pause) => wake(parts, pause) });
   followAddress({
     ...{ clock, log, signal },
-    onLook: look,
+    onLook: (everyMs) => {
+      look(everyMs);
+      parts.up.look();
+    },
     askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
     onRouted: (address) => {
       state.routed = address;
     },
     address: () => addressOf(parts.address()),
-    onChange: () => runner.enqueueAll(),
+    onChange: () => {
+      // Connections from the old address lead nowhere, the watches' too.
+      state.session?.wake();
+      runner.enqueueAll();
+    },
   });
 }
 

@@ -44,19 +44,30 @@ export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>
   return { at: "up", address };
 }
 
-const LOOK_MS = 1_000;
+/** A little more than the time between two looks: what everybody asks for is then read once for all. */
+const FRESH_MS = 1_500;
+
+export interface AddressesUp {
+  readonly now: () => ReadonlySet<string>;
+  /** Reads anew: whoever looks for changes must not be told what was read half a second before. */
+  readonly look: () => void;
+}
 
 /** Every address that an interface of this machine has. Each look costs dozens of system calls, and every pass asks. */
-export function watchAddressesUp(clock: Clock): () => ReadonlySet<string> {
+export function watchAddressesUp(clock: Clock): AddressesUp {
   let up: ReadonlySet<string> = new Set();
   let lookedAtMs = Number.NEGATIVE_INFINITY;
-  return () => {
-    const nowMs = clock.monotonicMs();
-    if (nowMs - lookedAtMs < LOOK_MS) return up;
+  const look = (): void => {
     const interfaces = Object.values(networkInterfaces());
     up = new Set(interfaces.flatMap((found) => (found ?? []).map(({ address }) => address)));
-    lookedAtMs = nowMs;
-    return up;
+    lookedAtMs = clock.monotonicMs();
+  };
+  return {
+    look,
+    now: () => {
+      if (clock.monotonicMs() - lookedAtMs >= FRESH_MS) look();
+      return up;
+    },
   };
 }
 

@@ -79,14 +79,16 @@ function observeAddress(
   address: string | undefined,
   context: RunnerContext,
   now: number,
-): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "movesInMs"> {
+): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
   const bound = runOf(state).at === "running" ? state.file?.address : undefined;
   const { elsewhereSince: before, ...run } = state.run;
   const differs = address !== undefined && bound !== undefined && bound !== address && context.wasListed();
   state.run = differs ? { ...run, elsewhereSince: before ?? now } : run;
-  if (!differs) return { hasAddress: address !== undefined, isBoundElsewhere: false };
-  const movesInMs = (before ?? now) + context.timings.movedMs - now;
-  return { hasAddress: false, isBoundElsewhere: movesInMs <= 0, movesInMs: Math.max(1, movesInMs) };
+  if (!differs) return { hasAddress: address !== undefined, isBoundElsewhere: false, isCutOff: false };
+  const isCutOff = context.ports.isAddressUp?.(bound) === false;
+  const { movedMs, cutOffMs } = context.timings;
+  const movesInMs = (before ?? now) + (isCutOff ? cutOffMs : movedMs) - now;
+  return { hasAddress: false, isBoundElsewhere: movesInMs <= 0, isCutOff, movesInMs: Math.max(1, movesInMs) };
 }
 
 function observeSlice(state: ReplicaState, context: RunnerContext, now: number): Slice {

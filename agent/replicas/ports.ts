@@ -43,6 +43,8 @@ export interface ReplicaRunnerPorts {
   readonly portRange: readonly [number, number];
   /** The address this host serves on now; undefined while none of its registered ones is up. */
   readonly address: () => string | undefined;
+  /** Whether an interface of this machine has the address; absent where nobody can tell. */
+  readonly isAddressUp?: (address: string) => boolean;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
   /** Bytes that the machine could give to programs now; undefined while the reading fails. */

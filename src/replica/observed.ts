@@ -195,8 +195,10 @@ export interface Observed {
   readonly hasAddress: boolean;
   /** The engine listens on another address than the host's, for too short a time yet: moved after so long. */
   readonly movesInMs?: number;
-  /** The engine listens on an address that is not this host's any more; only a new one can listen on the new address. */
+  /** The engine listens on another address than this host's; only a new one can listen on the new address. */
   readonly isBoundElsewhere: boolean;
+  /** The address that it listens on is not up any more: no client reaches it, and none of its requests can be answered. */
+  readonly isCutOff: boolean;
   readonly slice: Slice;
   readonly health: Health;
   readonly request: RequestProof;

@@ -12,6 +12,8 @@ export interface StopGoal {
   readonly deadlineAt?: number;
   readonly hasFinalizer: boolean;
   readonly probes?: ProbeSettings;
+  /** No client reaches it any more: nobody has to see the withdrawal, and no answer arrives. */
+  readonly isCutOff?: boolean;
 }
 
 const BECAUSE: Record<GracefulStop, string> = {
@@ -122,7 +124,7 @@ function awaitOut(
         : `its endpoint could not be withdrawn: ${lastError}`;
     return draining(reason, message, [WITHDRAW], timings.endpointRetryMs);
   }
-  if (!slice.wasExposed) return undefined;
+  if (!slice.wasExposed || goal.isCutOff === true) return undefined;
   const settledIn = (slice.withdrawnAt ?? now) + timings.propagationMs - now;
   if (settledIn <= 0) return undefined;
   return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
@@ -141,7 +143,7 @@ function awaitQuiet(
   now: number,
   timings: Timings,
 ): ReplicaPlan | undefined {
-  if (!slice.wasExposed || now >= deadlineAt) return undefined;
+  if (!slice.wasExposed || goal.isCutOff === true || now >= deadlineAt) return undefined;
   // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
   const outAt = isAnnounced(slice)
     ? startedAt + timings.goodbyeMs

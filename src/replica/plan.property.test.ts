@@ -62,6 +62,15 @@ const actions: Record<string, Action> = {
   addressBack: (world) => {
     world.hasAddress = true;
   },
+  movedBeside: (world) => {
+    world.moved = "beside";
+  },
+  cutOff: (world) => {
+    world.moved = "cut off";
+  },
+  movedBack: (world) => {
+    world.moved = "no";
+  },
   memoryGone: (world) => {
     world.budget = 10;
   },
@@ -171,6 +180,7 @@ function heal(world: World): void {
     isListed: true,
     isSliceRead: true,
     hasAddress: true,
+    moved: "no",
     budget: 1_000,
     pressure: { at: "none" },
     model: "there",

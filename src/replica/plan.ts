@@ -59,7 +59,8 @@ function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
   }
   if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
   if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
-  if (observed.isBoundElsewhere && observed.run.at === "running") return { why: "moved", ...common };
+  if (observed.isBoundElsewhere && observed.run.at === "running")
+    return { why: "moved", ...common, isCutOff: observed.isCutOff };
   return undefined;
 }
 

@@ -53,8 +53,9 @@ export interface Timings {
   readonly keeperMs: number;
   /** A keeper that has not named its process by then never will: it is stopped, frozen, or cannot write. */
   readonly keeperMaxMs: number;
-  /** How long the host must have another address before its engines are started anew on that. */
+  /** How long the host must have another address before its engines are started anew on that; shorter where the old one is gone. */
   readonly movedMs: number;
+  readonly cutOffMs: number;
   /** Between looks at what a process really takes. */
   readonly footprintMs: number;
 }
@@ -95,6 +96,7 @@ export const defaultTimings: Timings = {
   keeperMs: 250,
   keeperMaxMs: 10 * SECOND,
   movedMs: 3 * SECOND,
+  cutOffMs: 1.5 * SECOND,
   footprintMs: 5 * MINUTE,
 };
 

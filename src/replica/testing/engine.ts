@@ -1,4 +1,5 @@
 /** The engine of the simulated host. */
+
 import { judge, type Suspicion, suspect } from "../evidence/suspicion.ts";
 import { seeWork, type Work } from "../evidence/work.ts";
 import type { Health, RequestProof } from "../observed.ts";

@@ -24,6 +24,7 @@ export function nothingKnown(): Observed {
     runtime: { at: "unknown" },
     hasAddress: true,
     isBoundElsewhere: false,
+    isCutOff: false,
     slice: { state: "unknown", wasExposed: false },
     ...newRun(),
     crashes: { restarts: 0, inARow: 0 },

@@ -1,5 +1,5 @@
 /** What no plan may ever do; each check throws with the promise that was broken. */
-import type { Observed, SliceState } from "../observed.ts";
+import type { Observed, SliceState, Stop } from "../observed.ts";
 import { type ForcedStop, isForced, type ReplicaPlan } from "../step.ts";
 import { defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
@@ -41,8 +41,13 @@ export function checkSignal(
   }
   if (slice === "ready") throw new Error("stopped while its endpoint was announced");
   if (name === "KILL" && signals.secondTermAt === undefined) throw new Error("killed without two TERMs");
-  if (name === "KILL" || signals.termAt !== undefined || !facts.slice.wasExposed) return;
-  const { withdrawnAt } = facts.slice;
+  if (name === "TERM" && signals.termAt === undefined) checkFirstTerm(facts, stop, world);
+}
+
+/** Of an engine that nobody reaches, and none of whose answers arrives, nothing is waited for. */
+function checkFirstTerm({ slice, isCutOff }: Observed, stop: Stop, world: Circumstances): void {
+  if (!slice.wasExposed || isCutOff) return;
+  const { withdrawnAt } = slice;
   if (withdrawnAt === undefined || world.now - withdrawnAt < defaultTimings.propagationMs) {
     throw new Error("told to end before every node could see the withdrawal");
   }

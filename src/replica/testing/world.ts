@@ -6,6 +6,7 @@ import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.
 import { backoffMs, defaultTimings } from "../timings.ts";
 import { askEngine, askEngineAgain, type Engine, newEngine, probeEngine, watchEngine } from "./engine.ts";
 import { newRun, nothingKnown, SERVE } from "./facts.ts";
+import { runtimeOf, whereItListens, workOf } from "./host.ts";
 import { checkDeadline, checkForced, checkPlan, checkSignal } from "./promises.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -20,6 +21,8 @@ export class World {
   isListed = true;
   isSliceRead = true;
   hasAddress = true;
+  /** Where the engine listens, seen from the host's address: gone, or up beside the new one. A new engine is at home again. */
+  moved: "no" | "beside" | "cut off" = "no";
   budget: number | "unknown" = 1_000;
   pressure: Observed["pressure"] = { at: "none" };
   model: "there" | "missing" | "broken" = "there";
@@ -81,11 +84,8 @@ export class World {
     this.#facts.model = this.#model();
     this.#facts.memory = { budgetBytes: this.budget, othersBytes: 0 };
     this.#facts.pressure = this.pressure;
-    this.#facts.runtime =
-      this.runtime === "present"
-        ? { at: "present", version: "1", checkedAt: this.now }
-        : { at: "missing", code: "RuntimeNotInstalled", message: "not installed", checkedAt: this.now };
-    this.#facts.hasAddress = this.hasAddress;
+    this.#facts.runtime = runtimeOf(this);
+    Object.assign(this.#facts, whereItListens(this));
     this.#facts.wasListed = this.isListed;
     if (this.agentEnds === undefined) delete this.#facts.agentEnds;
     else this.#facts.agentEnds = this.agentEnds;
@@ -135,11 +135,7 @@ export class World {
       case "withdraw":
         return this.#withdraw();
       case "pollQuiet":
-        facts.quiet = seeQuiet(
-          facts.quiet,
-          { inFlight: this.isBusy ? 1 : 0, tokensTotal: this.tokensTotal },
-          this.now,
-        );
+        facts.quiet = seeQuiet(facts.quiet, workOf(this), this.now);
         return true;
       case "signal":
         return this.#signal(step.signal);
@@ -218,6 +214,7 @@ export class World {
     if (this.engine !== undefined) throw new Error("two engines for one replica");
     if (this.now < this.#notBefore) throw new Error("restarted before its backoff was over");
     this.starts += 1;
+    this.moved = "no";
     this.engine = { ...newEngine(this.now), ...this.nextEngine };
     this.#resetRun();
     this.#facts.record = {

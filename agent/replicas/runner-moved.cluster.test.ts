@@ -1,0 +1,82 @@
+/** A host whose address changes under load: its engine follows at once, without waiting for answers that reach nobody. */
+import { expect, test, vi } from "vitest";
+import { createNamespacePair, whyNotHere } from "../../test/cluster/network-namespace.ts";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
+
+const it = findLlamaServer() === undefined || whyNotHere() !== undefined ? test.skip : test;
+
+it(
+  "an engine on an address that is gone serves on the new one within seconds, whatever it was working on",
+  withBench(async (bench) => {
+    const pair = await createNamespacePair();
+    try {
+      const up = new Set([pair.hostAddress, bench.address]);
+      let current = pair.hostAddress;
+      const agent = await bench.startAgent({
+        address: () => current,
+        isAddressUp: (address) => up.has(address),
+      });
+      await bench.createReplica("chat-0-ma", (spec) => {
+        Object.assign(spec.template.engine, { contextSize: 131_072 });
+        Object.assign(spec, { drainSeconds: 600 });
+      });
+      const { status } = await bench.untilPhase("chat-0-ma", "Ready");
+      const answer = await fetch(`http://${pair.hostAddress}:${status?.port}/completion`, {
+        method: "POST",
+        body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
+      });
+      const cut = answer.text().catch(() => "cut");
+      const from = performance.now();
+      up.delete(pair.hostAddress);
+      current = bench.address;
+      agent.runner.enqueueAll();
+      const endpoint = async () => (await bench.slice("chat-0-ma"))?.endpoints?.[0];
+      const quick = { timeout: 15_000, interval: 10 };
+      await vi.waitFor(async () => expect((await endpoint())?.conditions?.ready).toBe(false), quick);
+      const outMs = performance.now() - from;
+      await vi.waitFor(
+        async () =>
+          expect(await endpoint()).toMatchObject({ addresses: [bench.address], conditions: { ready: true } }),
+        quick,
+      );
+      const backMs = performance.now() - from;
+      process.stdout.write(`withdrawn after ${Math.round(outMs)} ms, back after ${Math.round(backMs)} ms\n`);
+      expect(await cut).not.toContain('"stop":true');
+      const again = await bench.untilPhase("chat-0-ma", "Ready");
+      expect(again.status?.pid).not.toBe(status?.pid);
+      expect(again.status).toMatchObject({ restarts: 0 });
+    } finally {
+      await pair.remove();
+    }
+  }),
+  60_000,
+);
+
+it(
+  "an address that is away for a moment costs no restart",
+  withBench(async (bench) => {
+    const up = new Set([bench.address, "192.0.2.20"]);
+    let current = bench.address;
+    const agent = await bench.startAgent({
+      address: () => current,
+      isAddressUp: (address) => up.has(address),
+    });
+    await bench.createReplica("chat-0-mb");
+    const before = await bench.untilPhase("chat-0-mb", "Ready");
+    const isReady = async () => (await bench.slice("chat-0-mb"))?.endpoints?.[0]?.conditions?.ready;
+    up.delete(bench.address);
+    current = "192.0.2.20";
+    agent.runner.enqueueAll();
+    await vi.waitFor(async () => expect(await isReady()).toBe(false), { timeout: 10_000, interval: 10 });
+    up.add(bench.address);
+    current = bench.address;
+    agent.runner.enqueueAll();
+    await vi.waitFor(async () => expect(await isReady()).toBe(true), { timeout: 10_000, interval: 10 });
+    expect((await bench.untilPhase("chat-0-mb", "Ready")).status).toMatchObject({
+      pid: before.status?.pid,
+      restarts: 0,
+    });
+  }),
+  60_000,
+);
