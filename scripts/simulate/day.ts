@@ -76,6 +76,8 @@ export function simulateDay(options: SimulationOptions, measures: Measures): Tal
   const endMs = options.hours * HOUR;
   for (let entry = day.agenda.next(); entry !== undefined; entry = day.agenda.next()) {
     if (entry.timeMs > endMs) break;
+    // Another look was due before this one, and has said when the next is.
+    if (entry.event.what === "look" && entry.timeMs !== day.nextLookMs) continue;
     day.nowMs = entry.timeMs;
     happen(day, entry.event);
     // Samples change nothing, and a look without a change has nothing to do.
