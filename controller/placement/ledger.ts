@@ -15,6 +15,8 @@ export interface PlacementLedger {
   /** Looks at what has changed; names the services whose answers may be others. */
   readonly plan: (now: number) => PassResult;
   readonly answers: (service: string, now: number) => Answers;
+  /** Would a demand find a host if these replicas were gone? Asked before anything that serves is ended for it. */
+  readonly hasRoom: (demand: Demand, without: readonly string[], now: number) => boolean;
   /** Replicas of the service that are to make way and have not been told. */
   readonly orders: (service: string) => readonly Preemption[];
   readonly waiters: () => readonly string[];
@@ -49,6 +51,7 @@ export function createPlacementLedger(): PlacementLedger {
       return board.pass(now);
     },
     answers: board.answers,
+    hasRoom: board.hasRoom,
     orders: board.orders,
     waiters: board.waiters,
     expect: (claim, now) => {

@@ -26,7 +26,6 @@ import { planTeardown } from "./plan/teardown.ts";
 import { readHealth } from "./rollout/health.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 import { stayingReplicas } from "./rollout/staying.ts";
-import { roomIn } from "./room.ts";
 import { earnedForMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
 import { tellReplicas, writeStatus } from "./tell.ts";
@@ -138,9 +137,10 @@ async function serve(
   ports.onDecided(ledger.plan(ports.clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = ledger.answers(key, ports.clock.monotonicMs());
   tellStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
-  const hasRoom = roomIn(ports.caches, ports.clock.monotonicMs());
   const steps = [
-    ...planService(draft, placed, hasRoom),
+    ...planService(draft, placed, (demand, without) =>
+      ledger.hasRoom(demand, without.map(keyOf), ports.clock.monotonicMs()),
+    ),
     ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
   ];
   const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
@@ -248,6 +248,10 @@ async function sweepStrays(
     await applySteps(ports, planTeardown(belongings, "its InferenceService is gone"));
   }
   return undefined;
+}
+
+function keyOf({ metadata }: InferenceReplica): string {
+  return `${metadata.namespace}/${metadata.name}`;
 }
 
 function now({ clock }: ServicePorts): string {

@@ -9,6 +9,7 @@ import { explain } from "./explain.ts";
 import { type Floor, newFloor, putClaim, putHost, removeClaim, removeHost } from "./floor.ts";
 import { newLine, positionsOf, waitersOf } from "./line.ts";
 import { runPass } from "./pass.ts";
+import { hasRoom } from "./search.ts";
 
 /** So many services at the head of the queue hear when figures or places have changed; the others when they are looked at again. */
 const TOLD = 100;
@@ -41,6 +42,8 @@ export interface Board {
   readonly pass: (now: number) => PassResult;
   /** What has been decided for a service's demands. */
   readonly answers: (service: string, now: number) => Answers;
+  /** Would a demand find a host if these replicas were gone? Only a question. */
+  readonly hasRoom: (demand: Demand, without: readonly string[], now: number) => boolean;
   /** Replicas of a service that are to make way and do not show it yet. */
   readonly orders: (service: string) => readonly Preemption[];
   /** Services with demands that have no host, in turn. */
@@ -91,6 +94,7 @@ export function createBoard(): Board {
       }
       return { placed, waiting };
     },
+    hasRoom: (demand, without, now) => hasRoom(floor, demand, without, now),
     orders: (service) => ordersOf(floor, service),
     waiters: () => [...positionsOf(line).keys()],
     reservations: () => reservationsOf(table),

@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { planPlacement } from "../plan.ts";
+import type { Demand, HostClaim, HostFacts } from "../types.ts";
+import { createBoard } from "./board.ts";
+
+const names = ["a", "b", "c", "d"];
+
+const someHost = (name: string) =>
+  fc
+    .record({
+      budget: fc.oneof(
+        fc.record({
+          known: fc.constant(true as const),
+          bytes: fc.integer({ min: 1, max: 20 }),
+          basis: fc.constant("test"),
+        }),
+        fc.constant({ known: false as const, why: "not reported" }),
+      ),
+      isUp: fc.boolean(),
+      isDrained: fc.boolean(),
+    })
+    .map(({ budget, isUp, isDrained }) => {
+      const host: HostFacts = {
+        name,
+        labels: {},
+        ready: { status: "True" },
+        reachable: { status: isUp ? "True" : "False" },
+        isLost: false,
+        pressures: [],
+        runtimes: ["llamacpp"],
+        models: [],
+        budget,
+        ...(isDrained ? { cordon: "drain" } : {}),
+      };
+      return host;
+    });
+
+const someClaims = fc.array(
+  fc.record({
+    host: fc.constantFrom(...names),
+    service: fc.constantFrom("x/own", "x/other"),
+    bytes: fc.integer({ min: 0, max: 12 }),
+    isLeaving: fc.boolean(),
+    isGone: fc.boolean(),
+  }),
+  { maxLength: 10 },
+);
+
+const someDemand = fc.record({
+  bytes: fc.option(fc.integer({ min: 1, max: 20 }), { nil: undefined }),
+  spread: fc.constantFrom<Demand["choice"]["spread"]>("Preferred", "Required", "None"),
+  hosts: fc.subarray(names),
+  refused: fc.subarray(names),
+});
+
+test("whether there is room is what a plan without the others says, and asking changes nothing", () => {
+  fc.assert(
+    fc.property(fc.tuple(...names.map(someHost)), someClaims, someDemand, (hosts, given, asked) => {
+      const claims = given.map(({ host, service, bytes, isLeaving }, index): HostClaim => {
+        const claim = { replica: `x/r${index}`, host, service, bytes };
+        return isLeaving ? { ...claim, leaving: {} } : claim;
+      });
+      const gone = claims.filter((_, index) => given[index]?.isGone === true);
+      const demand: Demand = {
+        service: "x/own",
+        ordinal: 0,
+        priority: 10_000,
+        since: 0,
+        mayPreempt: false,
+        runtime: "llamacpp",
+        memory: asked.bytes === undefined ? { known: false } : { known: true, bytes: asked.bytes },
+        weights: { source: "hf://org/model" },
+        // As a service asks: what would go for a slot held it.
+        predecessors: gone
+          .filter(({ service }) => service === "x/own")
+          .map(({ replica, host }) => ({ replica, host, sharesWeights: false })),
+        choice: { hosts: asked.hosts, spread: asked.spread },
+        refusals: asked.refused.map((host) => ({ host, atMs: 0, message: "refused" })),
+      };
+      const board = createBoard();
+      for (const host of hosts) board.setHost(host);
+      for (const claim of claims) board.setClaim(claim);
+      board.pass(0);
+      const answer = board.hasRoom(
+        demand,
+        gone.map(({ replica }) => replica),
+        0,
+      );
+      const left = claims.filter((claim) => !gone.includes(claim));
+      const plan = planPlacement({ hosts, claims: left, demands: [demand] }, 0);
+      expect(answer).toBe(plan.placed.length > 0);
+      expect(board.waiters()).toEqual([]);
+      expect(board.pass(0)).toEqual({ placed: [], preempted: [], changed: [] });
+      // It still counts everybody.
+      board.setDemands("x/own", [demand], 0);
+      const all = planPlacement({ hosts, claims, demands: [demand] }, 0);
+      expect(board.pass(0).placed).toEqual(all.placed);
+    }),
+    { numRuns: 2_000 },
+  );
+});
