@@ -69,9 +69,9 @@ export async function answerFit(
     ...report,
     waitingBefore: waitingBefore(services, service),
     notes: notesOf(
-      target,
       byKey.has(keyOf(service)) && flags.filename !== undefined,
       claim.at === "hostDecides",
+      resolution.beyondTraining,
     ),
   };
 }
@@ -91,13 +91,14 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
     .map(keyOf);
 }
 
-function notesOf({ model, service }: Target, isRunning: boolean, isOnHost: boolean): readonly string[] {
+function notesOf(
+  isRunning: boolean,
+  isOnHost: boolean,
+  beyondTraining: string | undefined,
+): readonly string[] {
   const notes: string[] = [];
   if (isOnHost) notes.push("the file is on the host, so only its agent can tell what it needs");
-  const trained = model.status?.gguf?.contextLength ?? 0;
-  const perSlot = Math.floor((service.spec.contextSize ?? 0) / (service.spec.parallelSlots ?? 1));
-  if (trained > 0 && perSlot > trained)
-    notes.push(`a slot would have ${perSlot} tokens; the model was trained for ${trained}`);
+  if (beyondTraining !== undefined) notes.push(beyondTraining);
   if (isRunning)
     notes.push("the service exists: its replicas are counted beside the new one, as in a rollout");
   return notes;

@@ -50,6 +50,12 @@ export function statusEvents(
     const type = is.reason === "RolloutStopped" ? "Warning" : "Normal";
     events.push({ type, reason: is.reason, action: "RollOut", note: is.message });
   }
+  const warned = getCondition(before?.conditions, "Warnings");
+  const warning = getCondition(after.conditions, "Warnings");
+  if (warning?.status === "True" && warned?.message !== warning.message) {
+    const { reason: why, message: note } = warning;
+    events.push({ type: "Warning", reason: why, action: "Reconcile", note });
+  }
   return events.map((event) => ({ ...event, note: event.note.slice(0, MAX_NOTE) }));
 }
 

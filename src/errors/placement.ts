@@ -172,4 +172,9 @@ export const placementErrors = {
     what: "Fields of the spec have no effect on Metal hosts; the message names them.",
     do: "remove them, or leave them for a Linux accelerator",
   },
+  ContextBeyondTraining: {
+    what: "A request could use more tokens than the model was trained for. The engine caps each request there, and holds the memory for all of them.",
+    do: "lower spec.contextSize to what the model was trained for, times spec.parallelSlots",
+    command: "kubectl get mdl NAME -o jsonpath='{.status.gguf.contextLength}'",
+  },
 } as const satisfies Record<string, ErrorEntry>;

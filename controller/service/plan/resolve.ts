@@ -6,6 +6,7 @@ import type { Model } from "../../../src/api/model.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { toReplicaModel, toReplicaTemplate } from "../../../src/api/to-template.ts";
 import { type ErrorCode, MetalbridgeError } from "../../../src/errors.ts";
+import { contextBeyondTraining } from "../../../src/memory/claim-notes.ts";
 import { formatOf, runtimeFor } from "./choose.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import type { ServiceObserved } from "./observed.ts";
@@ -16,6 +17,8 @@ export interface Resolved {
   readonly model: Model;
   readonly claim: Claim;
   readonly unhonored: readonly string[];
+  /** Why a request cannot use all of the context that it is given. */
+  readonly beyondTraining?: string;
 }
 
 export interface Blocked {
@@ -76,7 +79,19 @@ function resolve(
     model,
     claim,
     unhonored: unhonoredFields(service.spec, "metal", runtime),
+    ...warningOf(model, ofModel, template),
   };
+}
+
+/** A file that only its host can read is as its agent found it. */
+function warningOf(
+  { status }: Model,
+  replicas: readonly InferenceReplica[],
+  { engine }: TemplateWithoutHost,
+): Pick<Resolved, "beyondTraining"> {
+  const found = replicas.map((replica) => replica.status?.model?.gguf).find((gguf) => gguf !== undefined);
+  const beyondTraining = contextBeyondTraining(status?.gguf ?? found ?? {}, engine);
+  return beyondTraining === undefined ? {} : { beyondTraining };
 }
 
 function usableModel(model: Model | undefined, name: string): Model | Blocked {

@@ -14,6 +14,7 @@ export function conditionsOf(facts: StatusFacts, word: PhaseWord, nowIso: string
     degraded(facts, word),
     placed(facts, word),
     honored(facts),
+    warnings(facts),
   ];
   return updates.flatMap((update) => {
     const before = status?.conditions?.filter(({ type }) => type === update.type);
@@ -102,4 +103,15 @@ function honored({ draft }: StatusFacts): ConditionUpdate {
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `these fields have no effect on Metal hosts: ${unhonored.join(", ")}`;
   return { type, status: "False", reason: "FieldsNotHonored", message };
+}
+
+/** What is served, but not as somebody may think who wrote it. */
+function warnings({ draft: { resolution } }: StatusFacts): ConditionUpdate {
+  const type = "Warnings";
+  if (resolution.at === "blocked") {
+    return { type, status: "Unknown", reason: resolution.code, message: "its Model is not known yet" };
+  }
+  const { beyondTraining } = resolution;
+  if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
+  return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
 }

@@ -118,7 +118,7 @@ test.each<[string, Case, object]>([
     selector: "metalbridge.dev/service=chat",
   });
   const types = (status.conditions ?? []).map(({ type }) => type);
-  expect(types).toEqual(["Available", "Progressing", "Degraded", "Placed", "SpecHonored"]);
+  expect(types).toEqual(["Available", "Progressing", "Degraded", "Placed", "SpecHonored", "Warnings"]);
   for (const condition of status.conditions ?? []) expect(condition).toMatchObject({ observedGeneration: 3 });
 });
 
@@ -217,6 +217,34 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
   ],
 ])("a rollout: %s", (_, status, expected) => {
   expect(status).toMatchObject(expected);
+});
+
+test("a context that the model was not trained for is a warning, not a refusal", () => {
+  const heads = { headCount: 4, headCountKV: 4, keyLength: 64, valueLength: 64 };
+  const counts = { embeddingSize: 256, layerCount: 2, ...heads };
+  const trained: Model = {
+    ...model,
+    spec: { ...model.spec, source: "hf://org/model" },
+    status: {
+      phase: "Ready",
+      weightsBytes: 1e9,
+      gguf: { architecture: "llama", contextLength: 4096, ...counts },
+    } as never,
+  };
+  const warnings = (given: Case) => {
+    const { phase, conditions } = statusOf({ phases: ["Ready"], model: trained, ...given });
+    const found = getCondition(conditions, "Warnings");
+    return `${phase} ${found?.status} ${found?.reason}: ${found?.message}`;
+  };
+  const spec = (contextSize: number, more = {}) => ({ spec: { contextSize, parallelSlots: 2, ...more } });
+  expect(warnings(spec(8192))).toBe("Ready False NoWarnings: ");
+  expect(warnings(spec(8194))).toBe(
+    "Ready True ContextBeyondTraining: a request could use 4097 tokens, but the model was trained for 4096: the engine caps it there and takes the memory for all of them; a contextSize of 8192 is enough",
+  );
+  expect(warnings(spec(8192, { kvUnified: true }))).toContain("True ContextBeyondTraining: a request could");
+  // Only its host can read the file; nobody knows yet.
+  expect(warnings({ ...spec(8194), model })).toBe("Ready False NoWarnings: ");
+  expect(warnings({ ...spec(8194), model: undefined })).toContain("Unknown ModelNotFound");
 });
 
 test("what waits no longer is absent, which clears it", () => {
