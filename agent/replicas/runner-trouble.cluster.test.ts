@@ -69,7 +69,9 @@ it(
     await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 }, random: () => 0 });
     await bench.createReplica("chat-0-c");
     const held = await bench.untilExit("chat-0-c", "EngineCrashed");
-    expect(held.status).toMatchObject({ phase: "Backoff", lastExit: { code: 3, killedByUs: false } });
+    const nextTryAt = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    const lastExit = { code: 3, killedByUs: false };
+    expect(held.status).toMatchObject({ phase: "Backoff", nextTryAt, lastExit });
     expect(held.status?.lastExit?.logTail).toContain("these are my last words");
     const starts = await bench.lines("starts", 4);
     const gaps = starts.slice(1).map((at, index) => (at - (starts[index] ?? 0)) / 1e6);

@@ -69,7 +69,8 @@ function phaseOf({ status }: InferenceReplica, nowMs: number): string {
     nowMs,
   );
   const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
-  const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason];
+  const again = status?.nextTryAt === undefined ? undefined : `next try at ${status.nextTryAt}`;
+  const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason, again];
   return [...words, unreachable ? "but its host is unreachable" : undefined]
     .filter((word) => word !== undefined)
     .join(", ");

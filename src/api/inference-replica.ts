@@ -201,6 +201,9 @@ const inferenceReplicaStatusSchema = z.object({
   pid: z.int32().min(1).describe("Process id of the engine on its host.").optional(),
   startedAt: timestamp("When the running process was started.").optional(),
   readyAt: timestamp("When it last became ready.").optional(),
+  nextTryAt: timestamp(
+    "When what failed is tried again: the start of an engine that crashed, a download. Absent where nothing waits for its time.",
+  ).optional(),
   restarts: z.int32().min(0).describe("How often the engine ended unasked and was started again.").optional(),
   contextPerSlot: z
     .int32()

@@ -49,6 +49,7 @@ function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPla
     message: exit?.message ?? "the engine ended",
     steps: [],
     recheckAfterMs: crashes.backoffUntil - now,
+    nextTryAt: crashes.backoffUntil,
   };
 }
 
@@ -138,13 +139,9 @@ function fetchFailed(
   }
   const wait = model.retryAt - now;
   const retry: Step = { do: "fetch", because: "the last attempt failed in a way that may pass" };
-  return {
-    phase: "Waiting",
-    reason: code,
-    message,
-    steps: wait <= 0 ? [retry] : [],
-    recheckAfterMs: wait <= 0 ? timings.outsideMs : wait,
-  };
+  const waiting = { phase: "Waiting", reason: code, message } as const;
+  if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
+  return { ...waiting, steps: [], recheckAfterMs: wait, nextTryAt: model.retryAt };
 }
 
 function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | undefined {
@@ -209,7 +206,15 @@ function launchFailed({ launch }: Observed, now: number, timings: Timings): Repl
     return { phase: "Failed", reason, message, steps: [], recheckAfterMs: timings.fetchRetryMaxMs };
   }
   const wait = launch.retryAt - now;
-  return wait <= 0 ? undefined : { phase: "Waiting", reason, message, steps: [], recheckAfterMs: wait };
+  if (wait <= 0) return undefined;
+  return {
+    phase: "Waiting",
+    reason,
+    message,
+    steps: [],
+    recheckAfterMs: wait,
+    nextTryAt: launch.retryAt,
+  };
 }
 
 function start(claimBytes: number, timings: Timings): ReplicaPlan {

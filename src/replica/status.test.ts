@@ -95,3 +95,20 @@ test("what a replica went through is told with the next write, and is no reason 
   expect(isSameStatus(next, before)).toBe(true);
   expect(isSameStatus({ ...next, restarts: 1 }, before)).toBe(false);
 });
+
+test("the next try is one absolute time, kept while only the second around it differs, and gone with the wait", () => {
+  const held: ReplicaPlan = { ...plan, phase: "Backoff", reason: "EngineCrashed", nextTryAt: 9_000 };
+  const status = (nextTryIso: string | undefined, previous?: InferenceReplicaStatus) =>
+    replicaStatus(
+      held,
+      nothingKnown(),
+      previous,
+      { generation: 1, ...(nextTryIso === undefined ? {} : { nextTryIso }) },
+      { now: 0, iso: "2026-01-01T00:00:00Z" },
+    );
+  const first = status("2026-01-01T00:03:10Z");
+  expect(first.nextTryAt).toBe("2026-01-01T00:03:10Z");
+  expect(isSameStatus(status("2026-01-01T00:03:11Z", first), first)).toBe(true);
+  expect(status("2026-01-01T00:08:10Z", first).nextTryAt).toBe("2026-01-01T00:08:10Z");
+  expect(status(undefined, first).nextTryAt).toBeUndefined();
+});

@@ -10,6 +10,7 @@ const PROGRESS_SHARE = 0.05;
 const MESSAGE_MAX = 4_096;
 /** A footprint is shown anew when it has moved by more than this share. */
 const FOOTPRINT_SHARE = 0.05;
+const SAME_TIME_MS = 1_000;
 
 /** What status shows beside the plan and the observation, as people read it: wall times, figures of the engine. */
 export interface StatusFacts {
@@ -17,6 +18,8 @@ export interface StatusFacts {
   readonly startedAtIso?: string;
   readonly readyAtIso?: string;
   readonly contextPerSlot?: number;
+  /** `nextTryAt` of the plan as people read it. */
+  readonly nextTryIso?: string;
   readonly transitions?: readonly ReplicaTransition[];
   /** When progress was last written, on the clock of `now`. */
   readonly progressWrittenAt?: number;
@@ -55,6 +58,7 @@ export function replicaStatus(
     ...defined("pid", run.at === "running" ? run.pid : undefined),
     ...defined("startedAt", isLive ? facts.startedAtIso : undefined),
     ...defined("readyAt", isLive ? facts.readyAtIso : undefined),
+    ...defined("nextTryAt", steadyTime(facts.nextTryIso, previous?.nextTryAt)),
     restarts: crashes.restarts,
     ...defined("contextPerSlot", isLive ? facts.contextPerSlot : undefined),
     ...defined("lastExit", crashes.lastExit === undefined ? undefined : exitOf(crashes.lastExit)),
@@ -144,6 +148,12 @@ function memoryOf(
 function steady(seen: number | undefined, before: number | undefined): number | undefined {
   if (seen === undefined || before === undefined) return seen ?? before;
   return Math.abs(seen - before) > before * FOOTPRINT_SHARE ? seen : before;
+}
+
+/** One absolute time, written once: two clocks read a moment later may name the second after it. */
+function steadyTime(next: string | undefined, before: string | undefined): string | undefined {
+  if (next === undefined || before === undefined) return next;
+  return Math.abs(Date.parse(next) - Date.parse(before)) <= SAME_TIME_MS ? before : next;
 }
 
 function defined<K extends string, V>(key: K, value: V | undefined): Partial<Record<K, V>> {

@@ -72,6 +72,8 @@ export interface ReplicaPlan {
   readonly steps: readonly Step[];
   /** Look again after this long even if nothing is reported; absent only where nothing is left to do. */
   readonly recheckAfterMs?: number;
+  /** When what failed is tried again, where it is held back until then. */
+  readonly nextTryAt?: number;
 }
 
 export function isForced(why: StopReason): why is ForcedStop {

@@ -71,6 +71,8 @@ function wantedStatus(
   context: RunnerContext,
 ): InferenceReplicaStatus {
   const { file, desired, progressWrittenAt } = state;
+  const { wallMs, monotonicMs } = context.moment();
+  const { nextTryAt } = plan;
   return replicaStatus(
     plan,
     observed,
@@ -80,10 +82,12 @@ function wantedStatus(
       ...(file === undefined ? {} : { startedAtIso: isoSeconds(file.startedAtMs) }),
       ...(file?.readyAtMs === undefined ? {} : { readyAtIso: isoSeconds(file.readyAtMs) }),
       ...(file?.contextPerSlot === undefined ? {} : { contextPerSlot: file.contextPerSlot }),
+      // Rounded up: who looks at that time should find it tried.
+      ...(nextTryAt === undefined ? {} : { nextTryIso: isoSeconds(nextTryAt - monotonicMs + wallMs + 999) }),
       ...(progressWrittenAt === undefined ? {} : { progressWrittenAt }),
       transitions: state.history.transitions,
     },
-    { now: context.ports.clock.monotonicMs(), iso: isoSeconds(context.ports.clock.nowMs()) },
+    { now: monotonicMs, iso: isoSeconds(wallMs) },
   );
 }
 
