@@ -6,19 +6,26 @@ import { type Bench, inferenceService, startBench } from "../test/controller/ben
 
 const WAIT = { timeout: 30_000, interval: 50 };
 const SLOW_CONTEXT = 1_024;
+const BAD_CONTEXT = 1_152;
 let bench: Bench;
 let isSlow = true;
 beforeAll(async () => {
   bench = await startBench();
   // On mac-2 an engine with this context takes its time.
-  const statusOf = ({ spec }: InferenceReplica) =>
-    spec.template.engine.contextSize === SLOW_CONTEXT && isSlow
+  const statusOf = (replica: InferenceReplica) =>
+    replica.spec.template.engine.contextSize === SLOW_CONTEXT && isSlow
       ? ({ phase: "Starting", reason: "EngineStarting", message: "" } as const)
-      : undefined;
-  await bench.agent("mac-1");
+      : badStatus(replica);
+  await bench.agent("mac-1", { statusOf: badStatus });
   await bench.agent("mac-2", { address: "192.168.7.21", statusOf });
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
+
+/** An engine with this context never works. */
+function badStatus({ spec }: InferenceReplica): InferenceReplica["status"] {
+  if (spec.template.engine.contextSize !== BAD_CONTEXT) return undefined;
+  return { phase: "Failed", reason: "EngineBadModel", message: "cannot load it" };
+}
 
 async function namespace(name: string): Promise<string> {
   await bench.cluster.kubectl(["create", "namespace", name]);
@@ -80,6 +87,27 @@ test("a drained host's replicas serve until their successors elsewhere do, then 
   await drainUntil("mac-1", "undefined undefined");
   // Nothing moves back by itself.
   expect(await hostsOf(ns)).toEqual(["mac-2"]);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a host is drained although the rollout has stopped: with the revision that serves", async () => {
+  const ns = await namespace("halted");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+  await ready(ns, "2/2");
+  const contextSize = BAD_CONTEXT;
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, contextSize }));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.reason).toBe("RolloutStopped"));
+  for (const host of ["mac-1", "mac-2"]) {
+    await patchHost(host, { drain: true });
+    await drainUntil(host, "True HostDrained");
+    const { status } = await bench.service(ns, "chat");
+    expect(status).toMatchObject({ reason: "RolloutStopped", ready: "2/2" });
+    await patchHost(host, { drain: false });
+  }
+  const bad = (await bench.replicas(ns)).filter(
+    ({ spec }) => spec.template.engine.contextSize === BAD_CONTEXT,
+  );
+  expect(bad).toHaveLength(1);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 

@@ -99,3 +99,20 @@ test("what is gone is forgotten", () => {
   const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], 0);
   expect(readHealth(book, [], 1).book.size).toBe(0);
 });
+
+test("what fails and is moved to another host fails there until it is Ready; in another slot it begins anew", () => {
+  const named = (name: string, status: object) => {
+    const one = replica(status);
+    return { ...one, metadata: { ...one.metadata, name, uid: name } };
+  };
+  const failed = named("chat-0-aa", { phase: "Failed", reason: "EngineBadModel" });
+  const { book } = readHealth(EMPTY, [failed], 0);
+  const moved = named("chat-0-bb", { phase: "Fetching" });
+  const other = named("chat-1-cc", { phase: "Fetching" });
+  const both = readHealth(book, [failed, moved, other], 1);
+  expect([...both.failing.keys()]).toEqual(["chat-0-aa", "chat-0-bb"]);
+  const alone = readHealth(both.book, [moved, other], 2);
+  expect([...alone.failing.keys()]).toEqual(["chat-0-bb"]);
+  const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], 3);
+  expect(up.failing.size).toBe(0);
+});

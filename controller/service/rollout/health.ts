@@ -1,6 +1,6 @@
 /** Which replicas do not become Ready, and which are not to be trusted yet. Pure; what it remembers goes in and comes out. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { isReady } from "./slots.ts";
+import { isReady, ordinalOf } from "./slots.ts";
 
 /** Without any change of its status for so long a replica that is not Ready counts as failing. */
 export const PROGRESS_DEADLINE_MS = 10 * 60_000;
@@ -15,6 +15,8 @@ export const SETTLE_MS = 60_000;
 interface Watched {
   readonly mark: string;
   readonly sinceMs: number;
+  /** Slot and revision: what moves to another host goes on failing there until it is Ready. */
+  readonly place: string;
   /** Said to fail: stays said until it is Ready. */
   readonly failing?: string;
 }
@@ -38,11 +40,12 @@ export function readHealth(
   const next = new Map<string, Watched>();
   const failing = new Map<string, string>();
   const unsettled = new Set<string>();
+  const inherited = failingByPlace(book);
   let recheckAfterMs: number | undefined;
   for (const replica of replicas) {
     const { uid = "", name, deletionTimestamp } = replica.metadata;
     if (deletionTimestamp !== undefined) continue;
-    const { watched, leftMs } = look(replica, book.get(uid), now);
+    const { watched, leftMs } = look(replica, book.get(uid), now, inherited);
     next.set(uid, watched);
     if (watched.failing !== undefined) failing.set(name, watched.failing);
     if (isReady(replica) && isCrashLoop(replica) && leftMs > 0) unsettled.add(name);
@@ -58,12 +61,25 @@ function look(
   replica: InferenceReplica,
   before: Watched | undefined,
   now: number,
+  inherited: ReadonlyMap<string, string>,
 ): { readonly watched: Watched; readonly leftMs: number } {
+  const place = placeOf(replica);
   const mark = markOf(replica);
   const sinceMs = before?.mark === mark ? before.sinceMs : now;
   const leftMs = sinceMs + limitOf(replica) - now;
-  const why = isReady(replica) ? undefined : (troubleOf(replica, leftMs <= 0) ?? before?.failing);
-  return { watched: { mark, sinceMs, ...(why === undefined ? {} : { failing: why }) }, leftMs };
+  const known = before === undefined ? inherited.get(place) : before.failing;
+  const why = isReady(replica) ? undefined : (troubleOf(replica, leftMs <= 0) ?? known);
+  return { watched: { mark, sinceMs, place, ...(why === undefined ? {} : { failing: why }) }, leftMs };
+}
+
+function failingByPlace(book: HealthBook): ReadonlyMap<string, string> {
+  const failing = new Map<string, string>();
+  for (const { place, failing: why } of book.values()) if (why !== undefined) failing.set(place, why);
+  return failing;
+}
+
+function placeOf(replica: InferenceReplica): string {
+  return `${ordinalOf(replica)} ${replica.spec.template.revision}`;
 }
 
 /** What changes when a replica gets on. */

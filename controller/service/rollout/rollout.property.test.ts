@@ -62,7 +62,8 @@ function happen(world: World, one: Event): void {
 function checkPass(world: World, { maxSurge, maxUnavailable }: Settings, pass: Pass): void {
   const { want } = world;
   expect(pass.readyAfter).toBeGreaterThanOrEqual(Math.min(pass.readyBefore, want - maxUnavailable));
-  const mostForDrain = world.draining.size > 0 ? Math.max(1, maxSurge) : maxSurge;
+  // A drain may have one more, and what fails takes nothing of that: it serves nobody.
+  const mostForDrain = world.draining.size > 0 ? Math.max(1, maxSurge) + 2 * pass.failingBefore : maxSurge;
   expect(pass.liveAfter).toBeLessThanOrEqual(Math.max(pass.liveBefore, want + mostForDrain));
 }
 
@@ -158,6 +159,26 @@ test("while a new revision fails the old one goes on serving, and a correction o
       world.revision = next;
       settle(world, roomy, order);
       expect(isComplete(world)).toBe(true);
+    }),
+  );
+});
+
+test("a host is drained of everything while a new revision fails, and what served goes on serving", () => {
+  const host = fc.integer({ min: 0, max: 1 });
+  fc.assert(
+    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), host, (limits, order, want, drained) => {
+      const roomy = { ...limits, rooms: [20, 20] };
+      const world = new World(roomy);
+      world.want = want;
+      settle(world, roomy, order);
+      world.revision = "bad-1";
+      settle(world, roomy, order);
+      const serving = world.readySlots();
+      happen(world, { do: "drain", host: drained });
+      settle(world, roomy, order);
+      expect(world.live().filter((one) => one.host === `mac-${drained}`)).toEqual([]);
+      expect(world.readySlots()).toBe(serving);
+      expect(world.pass().plan.state.stoppedBy).toBe("fails");
     }),
   );
 });

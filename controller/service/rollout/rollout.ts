@@ -3,7 +3,7 @@
  * `planSacrifices`. A slot that answers goes on answering, but for what maxUnavailable allows.
  */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { isLeaving, isReady, ordinalOf, revisionOfReplica, slotsOf } from "./slots.ts";
+import { heldSlot, isLeaving, isReady, ordinalOf, revisionOfReplica, slotsOf } from "./slots.ts";
 import { superseded } from "./superseded.ts";
 import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
 
@@ -99,26 +99,40 @@ function surplusOf(slots: readonly Slot[]): number {
 
 function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInput): Wanted[] {
   const wanted: Wanted[] = [];
+  const failing = slots.reduce(
+    (sum, { held, current }) => sum + (held === undefined ? 0 : current.length),
+    0,
+  );
   let surplus = surplusNow;
   for (const slot of slots) {
-    const why = wantOf(slot, input);
-    if (why === undefined) continue;
-    const { ordinal, target: revision } = slot;
+    const want = wantOf(slot, input);
+    if (want === undefined) continue;
     const isExtra = slot.current.length + slot.old.length > 0;
-    if (isExtra && surplus >= surgeFor(why, input)) continue;
-    if (isExtra && why !== "replace") surplus += 1;
-    wanted.push({ ordinal, revision, why });
+    if (isExtra && surplus >= surgeFor(want, input, failing)) continue;
+    if (isExtra && want.why !== "replace") surplus += 1;
+    wanted.push(want);
   }
   return wanted;
 }
 
-/** A drain needs one more than maxSurge 0 gives; what its host cannot run takes no room there. */
-function surgeFor(why: WantReason, { maxSurge }: RolloutInput): number {
+/** A drain needs one more than maxSurge 0 gives, or than what fails leaves; what its host cannot run takes no room there. */
+function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInput, failing: number): number {
   if (why === "replace") return Number.POSITIVE_INFINITY;
-  return why === "move" ? Math.max(1, maxSurge) : maxSurge;
+  if (why !== "move") return maxSurge;
+  // What fails serves nobody: it takes no more room elsewhere than it leaves.
+  if (failing > 0 && revision === input.revision) return Number.POSITIVE_INFINITY;
+  return Math.max(1, maxSurge) + failing;
 }
 
-function wantOf({ current, old }: Slot, { displaced, draining }: RolloutInput): WantReason | undefined {
+function wantOf(slot: Slot, input: RolloutInput): Wanted | undefined {
+  const kept = heldSlot(slot);
+  const first = kept === undefined ? undefined : wantOf(kept, input);
+  if (first !== undefined) return first;
+  const why = whyOf(slot, input);
+  return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
+}
+
+function whyOf({ current, old }: Slot, { displaced, draining }: RolloutInput): WantReason | undefined {
   const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
   if (current.length > 0) {
     if (current.some((one) => !(isMoving(one) || displaced.has(one.metadata.name)))) return undefined;

@@ -32,7 +32,9 @@ export function slotsOf(input: RolloutInput, revision: string, isStopped: boolea
     const here = input.replicas.filter((replica) => !isLeaving(replica) && ordinalOf(replica) === ordinal);
     const target = isStopped ? targetWhileStopped(here, input, revision) : revision;
     const isCurrent = (replica: InferenceReplica) => revisionOfReplica(replica) === target;
-    return { ordinal, target, current: here.filter(isCurrent), old: here.filter((one) => !isCurrent(one)) };
+    const [current, old] = [here.filter(isCurrent), here.filter((one) => !isCurrent(one))];
+    const held = isStopped ? heldBeside(current, old, input) : undefined;
+    return { ordinal, target, current, old, held };
   });
   return slots
     .map((slot) => ({ slot, place: placeOf(slot, input) }))
@@ -49,6 +51,23 @@ function targetWhileStopped(
   if (here.some((replica) => revisionOfReplica(replica) === revision)) return revision;
   const held = (here.find(isReady) ?? here[0])?.spec.template.revision ?? fallback;
   return held !== undefined && known.has(held) ? held : revision;
+}
+
+function heldBeside(
+  current: readonly InferenceReplica[],
+  old: readonly InferenceReplica[],
+  { failing, known }: RolloutInput,
+): string | undefined {
+  const held = (old.find(isReady) ?? old[0])?.spec.template.revision;
+  if (held === undefined || !known.has(held) || current.length === 0) return undefined;
+  return current.every(({ metadata }) => failing.has(metadata.name)) ? held : undefined;
+}
+
+/** What is kept up beside a target that fails, as a slot of its own. */
+export function heldSlot({ ordinal, old, held }: Slot): Slot | undefined {
+  if (held === undefined) return undefined;
+  const isHeld = (replica: InferenceReplica) => revisionOfReplica(replica) === held;
+  return { ordinal, target: held, current: old.filter(isHeld), old: old.filter((one) => !isHeld(one)) };
 }
 
 function placeOf({ current, old }: Slot, { draining }: RolloutInput): string {

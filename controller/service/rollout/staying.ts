@@ -1,7 +1,7 @@
 /** Why replicas stay on hosts that are being drained. Pure. */
 import type { Unplaced } from "../../../src/placement/types.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import { isLeaving, ordinalOf } from "./slots.ts";
+import { isLeaving, ordinalOf, revisionOfReplica } from "./slots.ts";
 
 /** By `namespace/name` of the replica; those whose turn comes, or whose successor is on its way, are left out. */
 export function stayingReplicas(
@@ -17,14 +17,12 @@ export function stayingReplicas(
     const miss = unplaced.find((one) => one.ordinal === ordinal);
     if (miss !== undefined) stays.set(key, miss.message);
     else if (resolution.at === "blocked") stays.set(key, resolution.message);
-    else if (rollout.state.stoppedBy !== undefined && !isOnWay(rollout, ordinal)) {
-      stays.set(key, `the rollout of its service is stopped: ${rollout.state.stoppedBy}`);
+    else if (rollout.state.stoppedBy !== undefined && !input.known.has(revisionOfReplica(replica))) {
+      stays.set(
+        key,
+        `its revision is not kept, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
+      );
     }
   }
   return stays;
-}
-
-function isOnWay({ slots, wanted }: ServiceDraft["rollout"], ordinal: number): boolean {
-  if (wanted.some((one) => one.ordinal === ordinal)) return true;
-  return slots.some((slot) => slot.ordinal === ordinal && slot.current.length > 1);
 }

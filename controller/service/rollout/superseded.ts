@@ -1,11 +1,13 @@
 /** What of a slot is not needed any more, whatever placement says. Pure. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { isReady } from "./slots.ts";
+import { heldSlot, isReady } from "./slots.ts";
 import type { Removal, RolloutInput, Slot } from "./types.ts";
 
 /** One replica is kept for serving, and of the target at most one that is on its way besides. */
 export function superseded(slot: Slot, input: RolloutInput): Removal[] {
   const { current, old } = slot;
+  const kept = heldSlot(slot);
+  if (kept !== undefined) return [...superseded(kept, input), ...heldBack(current, input)];
   const keeper = keeperOf(slot, input);
   if (keeper === undefined) return [...replacedOld(slot, input), ...heldBack(current, input)];
   const isFinal =

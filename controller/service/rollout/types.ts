@@ -47,6 +47,8 @@ export interface Slot {
   /** Live replicas of the target, and of anything else. */
   readonly current: readonly InferenceReplica[];
   readonly old: readonly InferenceReplica[];
+  /** All that is of the target fails, and this revision is kept up beside it. */
+  readonly held?: string | undefined;
 }
 
 /** How far the newest revision has come. */

@@ -16,6 +16,8 @@ interface One {
   readonly revision: string;
   readonly host: string;
   readonly at: number;
+  /** Its like failed in this slot: not trusted before it is Ready. */
+  readonly isSuspect: boolean;
   state: "starting" | "ready" | "failing" | "leaving";
 }
 
@@ -25,6 +27,7 @@ export interface Pass {
   readonly readyBefore: number;
   readonly readyAfter: number;
   readonly liveBefore: number;
+  readonly failingBefore: number;
   readonly liveAfter: number;
 }
 
@@ -45,6 +48,7 @@ export class World {
   pass(): Pass {
     const readyBefore = this.readySlots();
     const liveBefore = this.live().length;
+    const failingBefore = this.live().filter(isFailing).length;
     const input = this.#input();
     const plan = planRollout(input);
     const unplaced = new Set<number>();
@@ -64,6 +68,7 @@ export class World {
       readyBefore,
       readyAfter: this.readySlots(),
       liveBefore,
+      failingBefore,
       liveAfter: this.live().length,
     };
   }
@@ -98,7 +103,7 @@ export class World {
 
   #input(): RolloutInput {
     const replicas = this.replicas.map(asReplica);
-    const failing = this.replicas.filter(({ state }) => state === "failing");
+    const failing = this.replicas.filter(isFailing);
     return {
       ...this.#settings,
       want: this.want,
@@ -128,13 +133,20 @@ export class World {
   #create(ordinal: number, revision: string, host: string): void {
     this.#made += 1;
     const name = `chat-${ordinal}-${this.#made}`;
-    this.replicas.push({ name, ordinal, revision, host, at: this.#made, state: "starting" });
+    const isSuspect = this.live()
+      .filter(isFailing)
+      .some((one) => one.ordinal === ordinal && one.revision === revision);
+    this.replicas.push({ name, ordinal, revision, host, at: this.#made, isSuspect, state: "starting" });
   }
 
   #end(name: string): void {
     const one = this.replicas.find((replica) => replica.name === name);
     if (one !== undefined) one.state = "leaving";
   }
+}
+
+function isFailing({ state, isSuspect }: One): boolean {
+  return state === "failing" || (state === "starting" && isSuspect);
 }
 
 function asReplica({ name, revision, host, at, state }: One): InferenceReplica {
