@@ -6,8 +6,9 @@ import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
 import { createReplicaCounts } from "./metrics/counts.ts";
+import { createReplicaLog } from "./report/replica-log.ts";
 import { createSayings } from "./report/sayings.ts";
-import { freshRun, type ReplicaState, setFile } from "./state.ts";
+import { freshRun, type ReplicaState, refOf, setFile } from "./state.ts";
 import { claimModel, lookOnDisk } from "./work/fetch.ts";
 import { noteUnreadable, readopt } from "./work/launch.ts";
 import { readKeyFile } from "./work/secrets.ts";
@@ -18,12 +19,11 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
   const history = readHistory(dir);
   const { wallMs, monotonicMs } = context.moment();
   const left = history.backoffUntilMs === undefined ? 0 : history.backoffUntilMs - wallMs;
+  const log = createReplicaLog(context.log, uid, () => refOf(state));
   const state: ReplicaState = {
-    uid,
-    dir,
+    ...{ uid, dir, log },
     jobs: createJobs({
-      clock: context.ports.clock,
-      log: context.log.child({ uid }),
+      ...{ clock: context.ports.clock, log },
       signal: context.signal,
       onDone: () => context.enqueue(uid),
       onRetry: (delayMs) => void context.ports.clock.after(delayMs, () => context.enqueue(uid)),
@@ -43,7 +43,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     stored: undefined,
     lookedAt: undefined,
     counts: createReplicaCounts(),
-    sayings: createSayings(context.log, { uid }),
+    sayings: createSayings(log),
     fetchFailures: 0,
     launch: { at: "untried" },
     launchFailures: 0,
@@ -92,12 +92,11 @@ async function adoptProcess(state: ReplicaState, context: RunnerContext): Promis
   const apiKey = readKeyFile(state.dir);
   if (apiKey !== undefined) state.run.apiKey = apiKey;
   claimModel(state, context);
-  const { uid } = state;
-  context.log.info({ uid, name: file.name, state: state.process.state() }, "engine adopted");
+  state.log.info({ state: state.process.state() }, "engine adopted");
 }
 
 function takeRecord(state: ReplicaState, context: RunnerContext): void {
-  const file = readRecord(state, context);
+  const file = readRecord(state);
   if (file === undefined || file === "unreadable") return;
   setFile(state, file, context.moment());
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
@@ -105,13 +104,13 @@ function takeRecord(state: ReplicaState, context: RunnerContext): void {
 }
 
 /** A record that cannot be read may be that of a running engine: it stops nobody but its own replica. */
-function readRecord(state: ReplicaState, context: RunnerContext): ReturnType<typeof readEngineFile> {
+function readRecord(state: ReplicaState): ReturnType<typeof readEngineFile> {
   try {
     const file = readEngineFile(state.dir);
     state.adoptionError = undefined;
     return file;
   } catch (error) {
-    noteUnreadable(state, context, error);
+    noteUnreadable(state, error);
     return undefined;
   }
 }
@@ -120,7 +119,7 @@ function readRecord(state: ReplicaState, context: RunnerContext): ReturnType<typ
 async function strangeRecord(state: ReplicaState, context: RunnerContext): Promise<EngineFile> {
   const claimBytes = await takenBytes(state, context);
   const { desired } = state;
-  context.log.warn({ uid: state.uid }, "an engine runs without a readable record; it will be replaced");
+  state.log.warn({}, "an engine runs without a readable record; it will be replaced");
   return {
     version: 1,
     runId: `unknown-${state.uid}`,

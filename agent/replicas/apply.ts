@@ -137,7 +137,7 @@ function beginStop(
   const { wallMs, monotonicMs } = context.moment();
   const startedAt = state.record?.stop?.startedAt ?? monotonicMs;
   const toWall = (at: number): number => wallMs + at - monotonicMs;
-  context.log.info({ uid: state.uid, name: state.file?.name, why, because }, "engine is to end");
+  state.log.info({ why, because }, "engine is to end");
   if (state.file === undefined || state.record === undefined) return "later";
   const file = {
     ...state.file,
@@ -177,6 +177,6 @@ function signal(
   else if (signals.termAt === undefined) state.run.signals = { ...signals, termAt: now };
   else state.run.signals = { ...signals, secondTermAt: now };
   const result = state.process?.signal(name);
-  context.log.info({ uid: state.uid, signal: name, because, result }, "signal sent");
+  state.log.info({ signal: name, because, result }, "signal sent");
   return "later";
 }

@@ -42,24 +42,24 @@ export function evict(
 ): void {
   const atMs = context.ports.clock.nowMs();
   const evictedAtMs = [...state.history.evictedAtMs, atMs].slice(-KEPT);
-  context.log.warn({ uid: state.uid, how, because }, "engine is ended to give memory back");
-  keep(state, context, { ...state.history, eviction: { atMs, how, because }, evictedAtMs });
+  state.log.warn({ how, because }, "engine is ended to give memory back");
+  keep(state, { ...state.history, eviction: { atMs, how, because }, evictedAtMs });
 }
 
-export function readmit(state: ReplicaState, context: RunnerContext): void {
+export function readmit(state: ReplicaState): void {
   const { eviction, ...rest } = state.history;
   if (eviction === undefined) return;
-  context.log.info({ uid: state.uid }, "engine may return after its eviction");
-  keep(state, context, rest);
+  state.log.info({}, "engine may return after its eviction");
+  keep(state, rest);
 }
 
 /** In memory first: a full disk must not keep an engine from being ended. */
-function keep(state: ReplicaState, context: RunnerContext, history: History): void {
+function keep(state: ReplicaState, history: History): void {
   state.history = history;
   try {
     writeHistory(state.dir, history);
   } catch (err) {
-    context.log.warn({ err, uid: state.uid }, "could not write the replica's history");
+    state.log.warn({ err }, "could not write the replica's history");
   }
 }
 

@@ -147,7 +147,7 @@ class Runner implements ReplicaRunner {
   readmit(uid: string): void {
     const state = this.#context.states.get(uid);
     if (state === undefined) return;
-    readmit(state, this.#context);
+    readmit(state);
     this.enqueue(uid);
   }
 

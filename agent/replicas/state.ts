@@ -2,6 +2,7 @@
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
+import type { Log } from "../../src/ports.ts";
 import type { Moment } from "../../src/replica/desired.ts";
 import type { Quiet } from "../../src/replica/evidence/quiet.ts";
 import type { Suspicion } from "../../src/replica/evidence/suspicion.ts";
@@ -55,6 +56,8 @@ export interface RunFacts {
 export interface ReplicaState {
   readonly uid: string;
   readonly dir: string;
+  /** Names the replica in every line. */
+  readonly log: Log;
   readonly jobs: Jobs;
   readonly counts: ReplicaCounts;
   readonly sayings: Sayings;

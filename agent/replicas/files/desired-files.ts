@@ -33,7 +33,8 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
         else await writeFileAtomic(path, JSON.stringify(what));
       } catch (err) {
         saved.delete(uid);
-        log.warn({ err, uid }, "could not keep the wanted replica on disk");
+        const { namespace, name } = what === "remove" ? {} : what.metadata;
+        log.warn({ err, uid, namespace, name }, "could not keep the wanted replica on disk");
       }
     }
   };

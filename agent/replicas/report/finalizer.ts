@@ -19,7 +19,7 @@ export function removeFinalizer(state: ReplicaState, context: RunnerContext): vo
       { op: "remove", path: `/metadata/finalizers/${index}` },
     ]);
     if (answer.ok) {
-      context.log.info({ uid: state.uid, name: metadata.name }, "finalizer removed");
+      state.log.info({}, "finalizer removed");
       state.desired = newerOf(state.desired, answer.value);
       return true;
     }
@@ -29,7 +29,7 @@ export function removeFinalizer(state: ReplicaState, context: RunnerContext): vo
     }
     if (answer.error.kind === "conflict" || answer.error.kind === "invalid")
       return reread(state, context, ref);
-    context.log.warn({ uid: state.uid, error: answer.error }, "finalizer not removed");
+    state.log.warn({ error: answer.error }, "finalizer not removed");
     return false;
   });
 }

@@ -8,7 +8,7 @@ import { isoSeconds } from "./iso-seconds.ts";
 
 /** Also while nobody can be told: an outage of the API server may outlast the agent. */
 export function noteTransition(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): void {
-  const { history, uid, dir } = state;
+  const { history, dir } = state;
   // A state folder that was lost: what the API server shows is all that is left.
   const known =
     history.transitions.length > 0 ? history.transitions : (state.desired?.status?.transitions ?? []);
@@ -18,6 +18,6 @@ export function noteTransition(state: ReplicaState, plan: ReplicaPlan, context: 
   try {
     writeHistory(dir, state.history);
   } catch (err) {
-    context.log.warn({ err, uid }, "could not write the replica's history");
+    state.log.warn({ err }, "could not write the replica's history");
   }
 }

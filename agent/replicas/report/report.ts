@@ -11,7 +11,7 @@ import { isSameStatus, replicaStatus } from "../../../src/replica/status.ts";
 import type { ReplicaPlan } from "../../../src/replica/step.ts";
 import { isTransition } from "../../../src/replica/transitions.ts";
 import type { RunnerContext } from "../context.ts";
-import { type ReplicaState, refOf } from "../state.ts";
+import type { ReplicaState } from "../state.ts";
 import { isoSeconds } from "./iso-seconds.ts";
 import { newerOf } from "./newest.ts";
 import { noteTransition } from "./note-transition.ts";
@@ -53,7 +53,7 @@ async function writeStatus(
   const answer = await context.ports.client.apply(INFERENCE_REPLICAS, object, options);
   if (!answer.ok) {
     if (answer.error.kind === "notFound" || answer.error.kind === "conflict") return true;
-    state.sayings.found("status", answer.error.message, { ...refOf(state), error: answer.error });
+    state.sayings.found("status", answer.error.message, { error: answer.error });
     return false;
   }
   state.sayings.over("status");
@@ -96,10 +96,7 @@ function tell(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): v
   if (!isTransition(before, plan) || state.desired === undefined) return;
   state.told = { phase: plan.phase, reason: plan.reason };
   const { uid } = state;
-  context.log.info(
-    { uid, ...refOf(state), phase: plan.phase, reason: plan.reason, message: plan.message },
-    "phase changed",
-  );
+  state.log.info({ phase: plan.phase, reason: plan.reason, message: plan.message }, "phase changed");
   const { name, namespace = "" } = state.desired.metadata;
   context.ports.recorder(
     { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, name, namespace, uid },

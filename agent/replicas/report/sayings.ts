@@ -7,17 +7,17 @@ export interface Sayings {
   readonly over: (about: string) => void;
 }
 
-/** One replica's; `data` names it in every line. */
-export function createSayings(log: Log, data: object): Sayings {
+/** One replica's, with its own log. */
+export function createSayings(log: Log): Sayings {
   const said = new Map<string, string>();
   return {
     found: (about, why, more) => {
       if (said.get(about) === why) return;
       said.set(about, why);
-      log.warn({ ...data, ...more }, `${about} not written; trying again`);
+      log.warn(more, `${about} not written; trying again`);
     },
     over: (about) => {
-      if (said.delete(about)) log.info({ ...data }, `${about} written again`);
+      if (said.delete(about)) log.info({}, `${about} written again`);
     },
   };
 }

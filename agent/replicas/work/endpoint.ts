@@ -37,7 +37,7 @@ function note(state: ReplicaState, result: EndpointResult): boolean {
     state.run.slice = slice;
     return true;
   }
-  state.sayings.found("endpoint", result.message, { ...refOf(state), message: result.message });
+  state.sayings.found("endpoint", result.message, { message: result.message });
   state.run.slice = { ...slice, lastError: result.message };
   return false;
 }

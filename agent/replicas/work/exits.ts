@@ -51,10 +51,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
     lastExit,
   };
   writeHistory(state.dir, state.history);
-  context.log.warn(
-    { uid: state.uid, name: file.name, exit: seen.exit, reason: lastExit.reason, delayMs },
-    "engine ended",
-  );
+  state.log.warn({ exit: seen.exit, reason: lastExit.reason, delayMs }, "engine ended");
 }
 
 function exitOf(
@@ -116,5 +113,5 @@ export function forgetReplica(state: ReplicaState, context: RunnerContext): void
   context.ports.store.release(state.uid);
   context.admission.forget(state.uid);
   context.states.delete(state.uid);
-  context.log.info({ uid: state.uid, name: state.desired?.metadata.name }, "replica let go");
+  state.log.info({}, "replica let go");
 }

@@ -110,10 +110,7 @@ async function fallBack(state: ReplicaState, error: unknown, context: RunnerCont
   if (model?.refreshPolicy === "OnChange" && draft === undefined) {
     const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
     if (stored !== undefined) {
-      context.log.warn(
-        { err: error, uid: state.uid },
-        "could not look for newer weights; using those on disk",
-      );
+      state.log.warn({ err: error }, "could not look for newer weights; using those on disk");
       await keepModel(state, context, stored, undefined);
       return state.model;
     }
@@ -128,11 +125,11 @@ function failed(state: ReplicaState, error: unknown, context: RunnerContext): Mo
   if (error instanceof MetalbridgeError) {
     const { code } = error;
     context.counts.fetchFailures.add({ reason: code });
-    context.log.warn({ code, uid: state.uid, message: error.message }, "weights not available");
+    state.log.warn({ code, message: error.message }, "weights not available");
     return { at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt };
   }
   context.counts.fetchFailures.add({ reason: "ReplicaStepFailed" });
-  context.log.error({ err: error, uid: state.uid }, "fetching failed unexpectedly");
+  state.log.error({ err: error }, "fetching failed unexpectedly");
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
   return { at: "failed", code: "ReplicaStepFailed", message, transient: true, retryAt };
 }

@@ -93,18 +93,18 @@ async function startReserved(
   state.process = undefined;
   const onChange = (): void => context.enqueue(state.uid);
   state.process = await context.ports.processes.startEngine(state.dir, { argv, env, record }, onChange);
-  context.log.info({ uid: state.uid, name: record.name, port: reserved.port, argv }, "engine started");
-  keepPort(state, reserved.port, context);
+  state.log.info({ port: reserved.port, argv }, "engine started");
+  keepPort(state, reserved.port);
 }
 
 /** After the start, not before it: losing the port's memory is harmless, and the start is what users wait for. */
-function keepPort(state: ReplicaState, port: number, context: RunnerContext): void {
+function keepPort(state: ReplicaState, port: number): void {
   if (state.history.port === port) return;
   state.history = { ...state.history, port };
   try {
     writeHistory(state.dir, state.history);
   } catch (err) {
-    context.log.warn({ err, uid: state.uid }, "could not write the replica's history");
+    state.log.warn({ err }, "could not write the replica's history");
   }
 }
 
@@ -115,15 +115,14 @@ export async function readopt(state: ReplicaState, context: RunnerContext): Prom
     state.process ??= await context.ports.processes.adoptEngine(state.dir, onChange);
     state.adoptionError = undefined;
   } catch (error) {
-    noteUnreadable(state, context, error);
+    noteUnreadable(state, error);
   }
 }
 
 /** It is looked into again and again; only a new reason is news. */
-export function noteUnreadable(state: ReplicaState, context: RunnerContext, error: unknown): void {
+export function noteUnreadable(state: ReplicaState, error: unknown): void {
   const why = error instanceof Error ? error.message : String(error);
-  if (state.unreadableWhy !== why)
-    context.log.warn({ err: error, uid: state.uid }, "the run directory could not be read");
+  if (state.unreadableWhy !== why) state.log.warn({ err: error }, "the run directory could not be read");
   state.adoptionError = why;
   state.unreadableWhy = why;
 }
@@ -136,12 +135,12 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   const now = context.ports.clock.monotonicMs();
   const retryAt = now + fetchRetryMs(context.timings, state.launchFailures, context.random());
   if (error instanceof MetalbridgeError) {
-    context.log.warn({ code: error.code, uid: state.uid, message: error.message }, "engine not started");
+    state.log.warn({ code: error.code, message: error.message }, "engine not started");
     const transient = !isHopeless(error.code);
     state.launch = { at: "failed", code: error.code, message: describeError(error), transient, retryAt };
     return;
   }
-  context.log.error({ err: error, uid: state.uid }, "engine not started");
+  state.log.error({ err: error }, "engine not started");
   const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
   const message = `the engine could not be started: ${error instanceof Error ? error.message : String(error)}`;
   const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";

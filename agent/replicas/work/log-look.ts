@@ -29,7 +29,7 @@ export async function lookAtLog(
   const line = driver.findDegraded(found.text);
   const before = run.suspicion;
   run.suspicion = suspect(before, line, context.ports.clock.monotonicMs(), context.timings.proveAgainMs);
-  if (run.suspicion !== before) context.log.warn({ uid: state.uid, line }, "the engine logged errors");
+  if (run.suspicion !== before) state.log.warn({ line }, "the engine logged errors");
 }
 
 /** The whole lines after `seenTo`. Undefined, for one stat, where nothing was written, and where the log cannot be read. */

@@ -6,7 +6,7 @@ import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
 import { countProbe } from "../metrics/counts.ts";
-import { type ReplicaState, refOf, setFile } from "../state.ts";
+import { type ReplicaState, setFile } from "../state.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 import { noteSpeed } from "./speed.ts";
@@ -92,8 +92,7 @@ function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health)
     failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
     lastMessage: answer === "loading" ? "the engine says that it loads" : answer.unhealthy,
   };
-  if (wasHealthy)
-    context.log.warn({ uid: state.uid, ...refOf(state), health: state.run.health }, "health probe failed");
+  if (wasHealthy) state.log.warn({ health: state.run.health }, "health probe failed");
 }
 
 /** A log that grows is the sign of progress every engine gives. */
@@ -126,10 +125,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
     const tries = before.at === "failed" ? before.tries + 1 : 1;
     const lastAt = context.ports.clock.monotonicMs();
     state.run.request = { at: "failed", tries, lastAt, message: answer.failed };
-    context.log.warn(
-      { uid: state.uid, ...refOf(state), tries, message: answer.failed },
-      "a real request failed",
-    );
+    state.log.warn({ tries, message: answer.failed }, "a real request failed");
     return true;
   });
 }

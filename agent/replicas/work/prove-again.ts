@@ -21,7 +21,7 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
     countProbe(state.counts, "request", now - at, answer !== "ok");
     const verdict = weigh(answer, { at, isLate: now - at >= timeoutMs, before, after: state.run.work });
     state.run.suspicion = judge(state.run.suspicion, verdict, now);
-    context.log.warn({ uid: state.uid, answer, verdict }, "a real request after errors in the engine's log");
+    state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
     if (answer === "ok") tellOnce(state, context);
     return true;
   });

@@ -2,7 +2,7 @@
 import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/source/source.ts";
 import type { RunnerContext } from "../context.ts";
-import { type ReplicaState, refOf } from "../state.ts";
+import type { ReplicaState } from "../state.ts";
 
 /** Measured once enough was generated since the last time. */
 export function noteSpeed(state: ReplicaState, context: RunnerContext, generated: Generated): void {
@@ -10,10 +10,9 @@ export function noteSpeed(state: ReplicaState, context: RunnerContext, generated
   state.run.generated = counted;
   const sha256 = weightsOf(state);
   if (tokensPerSecond === undefined || sha256 === undefined) return;
-  const { uid } = state;
-  context.log.debug({ uid, ...refOf(state), tokensPerSecond }, "speed measured");
+  state.log.debug({ tokensPerSecond }, "speed measured");
   context.ports.store.noteSpeed(sha256, tokensPerSecond).catch((err: unknown) => {
-    context.log.warn({ uid, ...refOf(state), err }, "the measured speed could not be kept");
+    state.log.warn({ err }, "the measured speed could not be kept");
   });
 }
 
