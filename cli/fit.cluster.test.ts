@@ -1,7 +1,7 @@
 /** `metalbridge fit` against the real API server; hosts and Models have the status that agent and controller would write. */
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { HOSTS, MODELS } from "../src/api/kinds.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
@@ -167,6 +167,68 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
   await writeFile(manifest, "a: [");
   expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toMatch(/^ManifestInvalid: /);
 });
+
+test("a manifest is what the API server makes of it: refused by its rules, defaulted by it, changed by admission, and not kept", async () => {
+  await using cluster = await startCluster();
+  await using desk = await openDesk(cluster);
+  await using folder = await temporaryFolder();
+  await host(desk, 64);
+  await model(desk, "llama");
+  const manifest = path.join(folder.path, "chat.yaml");
+  const write = (spec: string) =>
+    writeFile(
+      manifest,
+      `apiVersion: metalbridge.dev/v1alpha1\nkind: InferenceService\nmetadata: { name: chat, namespace: ${desk.namespace} }\nspec: { modelRef: llama, ${spec} }\n`,
+    );
+  const ask = () => runProgram(["fit", "-f", manifest, "-o", "json"], desk);
+  const refused = (what: RegExp) => ({ code: 1, stderr: expect.stringMatching(what) });
+
+  await write("contextSize: 8192, contextSise: 1");
+  expect(await ask()).toMatchObject(
+    refused(/^ManifestInvalid: .*API server refuses it: .*spec\.contextSise/),
+  );
+  const rules = [
+    { expression: "object.spec.priority != 'critical'", message: "ask the platform team first" },
+  ];
+  await admit(desk, rules);
+  await write("contextSize: 8192, priority: critical");
+  await vi.waitFor(
+    async () => expect(await ask()).toMatchObject(refused(/^ManifestInvalid: .*ask the platform team first/)),
+    { timeout: 20_000, interval: 250 },
+  );
+
+  await write("contextSize: 8192, parallelSlots: 2");
+  const valid = await ask();
+  expect(valid.stderr).toBe("");
+  const answer = JSON.parse(valid.stdout);
+  expect(answer).toMatchObject({ priority: "normal", contextSize: 8192, parallelSlots: 2, notes: [] });
+  expect(answer.hosts).toMatchObject([{ fits: true }]);
+  const services = await desk.cluster.kubectl(["get", "isvc", "-A", "-o", "name"]);
+  expect(services).toBe("");
+
+  // Of one that exists too, as it would be after the apply.
+  await desk.service("chat", { "spec.priority": "low" });
+  const again = JSON.parse((await ask()).stdout);
+  expect(again).toMatchObject({ priority: "normal", contextSize: 8192 });
+  const kept = await desk.cluster.kubectl(["get", "isvc/chat", "-n", desk.namespace, "-o", "json"]);
+  expect(JSON.parse(kept).spec).toMatchObject({ priority: "low" });
+});
+
+/** A policy on services, as a cluster's administrator has them. */
+async function admit(desk: Desk, validations: readonly object[]): Promise<void> {
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const metadata = { name: "services-of-the-test" };
+  const rule = { apiGroups: ["metalbridge.dev"], apiVersions: ["*"], resources: ["inferenceservices"] };
+  const matchConstraints = { resourceRules: [{ ...rule, operations: ["CREATE", "UPDATE"] }] };
+  const spec = { failurePolicy: "Fail", matchConstraints, validations };
+  const binding = { policyName: metadata.name, validationActions: ["Deny"] };
+  const items = [
+    { apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
+    { apiVersion, kind: "ValidatingAdmissionPolicyBinding", metadata, spec: binding },
+  ];
+  const list = { apiVersion: "v1", kind: "List", items };
+  await desk.cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+}
 
 test("what cannot be told says why", async () => {
   await using cluster = await startCluster();

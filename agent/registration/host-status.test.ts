@@ -43,6 +43,21 @@ test("the first status says everything, with the generation it was judged on", (
   });
 });
 
+test("what is left for new claims is the budget less the reserve and the claims, and never less than none", () => {
+  const left = (spec: object, more: Partial<ObservedHost> = {}) => {
+    const made = hostSchema.parse({ metadata: { name: "mac" }, spec: { memory: spec } });
+    const { leftBytes, left: words } =
+      hostStatusBody(made, { ...seen, ...more }, "2026-01-01T00:00:00.000Z").status?.memory ?? {};
+    return [leftBytes, words];
+  };
+  expect(left({})).toEqual([42 * GIB, "42 GiB of 50 GiB"]);
+  expect(left({ systemReserve: "10Gi" })).toEqual([32 * GIB, "32 GiB of 40 GiB"]);
+  expect(left({ gpuBudget: "12Gi", systemReserve: "2Gi" })).toEqual([2 * GIB, "2 GiB of 10 GiB"]);
+  expect(left({ gpuBudget: "4Gi" })).toEqual([0, "0 MiB of 4 GiB"]);
+  const unknown = { memory: { pressure: "Unknown" as const }, gpuBudgetBytes: undefined };
+  expect(left({}, unknown)).toEqual([undefined, undefined]);
+});
+
 test("noise is not a change, a real change is, and time moves only with status", () => {
   const first = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z");
   const noisy: ObservedHost = {

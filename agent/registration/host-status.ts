@@ -9,6 +9,7 @@ import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import { hostBudget } from "../../src/memory/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import type { MemoryReading } from "../host/host-reader.ts";
@@ -63,7 +64,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     addresses: seen.address.at === "up" ? [seen.address.address] : [],
     info: seen.info,
     runtimes: [...seen.runtimes.found],
-    memory: memoryStatus(before?.memory, seen),
+    memory: withLeft(host, memoryStatus(before?.memory, seen)),
     models: [...seen.models],
   };
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
@@ -186,6 +187,14 @@ function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostM
   if (memory.wiredBytes !== undefined)
     status.wiredBytes = steady(before?.wiredBytes, memory.wiredBytes, step);
   return status;
+}
+
+/** The same sum by which replicas are placed and admitted. */
+function withLeft({ spec }: Host, memory: HostMemory): HostMemory {
+  const budget = hostBudget({ spec, status: { memory } });
+  if (!budget.known) return memory;
+  const leftBytes = Math.max(0, budget.bytes - (memory.claimedBytes ?? 0));
+  return { ...memory, leftBytes, left: `${formatBytes(leftBytes)} of ${formatBytes(budget.bytes)}` };
 }
 
 function diskStatus(

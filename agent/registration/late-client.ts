@@ -31,8 +31,8 @@ export function createLateClient(): LateClient {
     client: {
       get: (kind, ref) => reading((client) => client.get(kind, ref)),
       list: (kind, options) => reading((client) => client.list(kind, options)),
-      create: (kind, object) => writing((client) => client.create(kind, object)),
-      update: (kind, object) => writing((client) => client.update(kind, object)),
+      create: (kind, object, options) => writing((client) => client.create(kind, object, options)),
+      update: (kind, object, options) => writing((client) => client.update(kind, object, options)),
       apply: (kind, object, options) => writing((client) => client.apply(kind, object, options)),
       jsonPatch: (kind, ref, operations, options) =>
         writing((client) => client.jsonPatch(kind, ref, operations, options)),

@@ -69,6 +69,7 @@ export async function answerFit(
     ...report,
     waitingBefore: waitingBefore(services, service),
     notes: notesOf(
+      target,
       byKey.has(keyOf(service)) && flags.filename !== undefined,
       claim.at === "hostDecides",
       resolution.beyondTraining,
@@ -92,12 +93,14 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
 }
 
 function notesOf(
+  { unchecked }: Target,
   isRunning: boolean,
   isOnHost: boolean,
   beyondTraining: string | undefined,
 ): readonly string[] {
   const notes: string[] = [];
   if (isOnHost) notes.push("the file is on the host, so only its agent can tell what it needs");
+  if (unchecked !== undefined) notes.push(`the API server did not check it: ${unchecked}`);
   if (beyondTraining !== undefined) notes.push(beyondTraining);
   if (isRunning)
     notes.push("the service exists: its replicas are counted beside the new one, as in a rollout");

@@ -13,12 +13,15 @@ import { parseSource } from "../../src/source/source.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { lookUp, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
+import { dryRun } from "./dry-run.ts";
 import { type FitFlags, specOf } from "./flags.ts";
 
 export interface Target {
   readonly service: InferenceService;
   readonly model: Model;
   readonly draftModel: Model | undefined;
+  /** Why the API server did not check the manifest. */
+  readonly unchecked?: string;
 }
 
 const objectSchema = z.looseObject({
@@ -62,13 +65,21 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   const { metadata, spec } = first;
   const place = metadata.namespace === undefined ? cluster : { ...cluster, namespace: metadata.namespace };
   const given = typeof spec === "object" && spec !== null ? spec : {};
-  const service = serviceOf(place, { name: metadata.name, spec: { ...given, ...specOf(flags) }, file });
+  const { name } = metadata;
+  const wanted = { ...given, ...specOf(flags) };
+  // What is plainly wrong is told here, in fewer words.
+  const read = serviceOf(place, { name, spec: wanted, file });
+  const object = { ...first, metadata: { ...metadata, name, namespace: place.namespace }, spec: wanted };
+  const answer = await dryRun(place, object as unknown as InferenceService, file);
+  const service =
+    answer.at === "accepted" ? serviceOf(place, { name, spec: answer.service.spec, file }) : read;
   const models = objects.filter(({ kind }) => kind === "Model");
   const draftRef = service.spec.speculativeDecoding?.draftModelRef;
   return {
     service,
     model: await modelFor(place, models, service.spec.modelRef),
     draftModel: draftRef === undefined ? undefined : await modelFor(place, models, draftRef),
+    ...(answer.at === "notAsked" ? { unchecked: answer.why } : {}),
   };
 }
 
@@ -87,7 +98,7 @@ async function readManifests(file: string): Promise<readonly Manifest[]> {
   });
 }
 
-/** The schema's defaults are those of the API server; its rules across fields are not checked here. */
+/** The schema's defaults are those of the API server; its rules across fields are checked by a dry run of a manifest. */
 function serviceOf(
   { namespace }: Cluster,
   { name, spec, file }: { readonly name: string; readonly spec: object; readonly file?: string },

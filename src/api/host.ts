@@ -141,8 +141,12 @@ const hostMemorySchema = z.object({
   wiredBytes: number("Memory that cannot be paged out; rounded."),
   gpuBudgetBytes: number("What engines may use together, before systemReserve is subtracted."),
   claimedBytes: number("Sum of the claims of all replicas that are admitted here."),
+  leftBytes: number(
+    "What new claims may take: the budget (spec.memory.gpuBudget, else gpuBudgetBytes), less systemReserve, less claimedBytes. Absent while the budget is not known.",
+  ),
   total: text("Installed memory for people, for example 128 GiB."),
   claimed: text("Claimed memory for people, for example 37.2 GiB."),
+  left: text("What is left for new claims, for people, for example 30.1 GiB of 96 GiB."),
   pressure: z
     .enum(["Normal", "Warning", "Critical", "Unknown"])
     .describe("Memory pressure as the governor judges it.")

@@ -66,6 +66,11 @@ export interface ApplyOptions<T> {
   readonly current?: T | undefined;
 }
 
+export interface WriteOptions {
+  /** All of it but the keeping: defaults, validation, admission. A field that is not in the schema is refused. */
+  readonly isDryRun?: boolean;
+}
+
 export interface RemoveOptions {
   readonly uid?: string;
   readonly resourceVersion?: string;
@@ -79,9 +84,17 @@ export interface KubeClient {
     kind: Kind<T>,
     options?: ListOptions,
   ) => Promise<ApiResult<{ items: T[]; resourceVersion: string }>>;
-  readonly create: <T extends KubeObject>(kind: Kind<T>, object: T) => Promise<ApiResult<T>>;
+  readonly create: <T extends KubeObject>(
+    kind: Kind<T>,
+    object: T,
+    options?: WriteOptions,
+  ) => Promise<ApiResult<T>>;
   /** PUT; the object's resourceVersion must match. */
-  readonly update: <T extends KubeObject>(kind: Kind<T>, object: T) => Promise<ApiResult<T>>;
+  readonly update: <T extends KubeObject>(
+    kind: Kind<T>,
+    object: T,
+    options?: WriteOptions,
+  ) => Promise<ApiResult<T>>;
   /** Forced server-side apply of one complete configuration. `value.sent` is false when nothing differed. */
   readonly apply: <T extends KubeObject>(
     kind: Kind<T>,

@@ -95,6 +95,7 @@ export const hostColumns: readonly PrinterColumn[] = [
   text("Chip", ".status.info.chip", "Chip of the machine."),
   text("Memory", ".status.memory.total", "Installed memory."),
   text("Claimed", ".status.memory.claimed", "Memory claimed by replicas."),
+  wide(text("Left", ".status.memory.left", "Memory left for new claims, of what engines may use together.")),
   {
     name: "Cordoned",
     type: "boolean",

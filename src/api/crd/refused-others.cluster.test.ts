@@ -66,6 +66,18 @@ const cases: readonly Case[] = [
   ["Model", "fraction above 1", { "spec.hardware.memoryFraction": 1.1 }, /spec\.hardware\.memoryFraction/],
   [
     "Model",
+    "a fraction of one and a half",
+    { "spec.hardware.memoryFraction": 1.5 },
+    /spec\.hardware\.memoryFraction/,
+  ],
+  [
+    "Model",
+    "a fraction that is no number",
+    { "spec.hardware.memoryFraction": "NaN" },
+    /spec\.hardware\.memoryFraction/,
+  ],
+  [
+    "Model",
     "budget that is no quantity",
     { "spec.hardware.memoryBudget": "lots" },
     /spec\.hardware\.memoryBudget/,

@@ -14,6 +14,7 @@ import type {
   ListOptions,
   ObjectRef,
   RemoveOptions,
+  WriteOptions,
 } from "../types.ts";
 import type { KubeConnection, RawRequest } from "./connect.ts";
 import { listPages } from "./list-pages.ts";
@@ -35,8 +36,8 @@ export function createClient(connection: KubeConnection, options: ClientOptions 
   return {
     get: (kind, ref) => client.get(kind, ref),
     list: (kind, listOptions) => client.list(kind, listOptions),
-    create: (kind, object) => client.create(kind, object),
-    update: (kind, object) => client.update(kind, object),
+    create: (kind, object, writeOptions) => client.create(kind, object, writeOptions),
+    update: (kind, object, writeOptions) => client.update(kind, object, writeOptions),
     apply: (kind, object, applyOptions) => client.apply(kind, object, applyOptions),
     jsonPatch: (kind, ref, operations, patchOptions) => client.jsonPatch(kind, ref, operations, patchOptions),
     remove: (kind, ref, removeOptions) => client.remove(kind, ref, removeOptions),
@@ -60,16 +61,21 @@ class Client {
     return listPages(this.#connection, kind, { ...options, ...this.#shared });
   }
 
-  create<T extends KubeObject>(kind: Kind<T>, object: T): Promise<ApiResult<T>> {
+  create<T extends KubeObject>(kind: Kind<T>, object: T, options?: WriteOptions): Promise<ApiResult<T>> {
     const namespace = kind.namespaced ? (object.metadata.namespace ?? "default") : undefined;
-    return this.#object({ method: "POST", path: collectionPath(kind, namespace), body: typed(kind, object) });
+    const path = collectionPath(kind, namespace, queryOf(options));
+    return this.#object({ method: "POST", path, body: typed(kind, object) });
   }
 
-  async update<T extends KubeObject>(kind: Kind<T>, object: T): Promise<ApiResult<T>> {
+  async update<T extends KubeObject>(
+    kind: Kind<T>,
+    object: T,
+    options?: WriteOptions,
+  ): Promise<ApiResult<T>> {
     if (object.metadata.resourceVersion === undefined) return failed(WITHOUT_VERSION);
     return this.#object({
       method: "PUT",
-      path: objectPath(kind, object.metadata),
+      path: objectPath(kind, object.metadata, undefined, queryOf(options)),
       body: typed(kind, object),
     });
   }
@@ -137,6 +143,10 @@ class Client {
   #send(call: Call): Promise<ApiResult<string>> {
     return this.#connection.request({ ...call, ...this.#shared });
   }
+}
+
+function queryOf({ isDryRun = false }: WriteOptions = {}): Readonly<Record<string, string>> {
+  return isDryRun ? { dryRun: "All", fieldValidation: "Strict" } : {};
 }
 
 const WITHOUT_VERSION: ApiFailure = {
