@@ -3,7 +3,8 @@ import type { IdentityReader, LivingProcess } from "./identity/living-process.ts
 import { engineMark, type RunFiles } from "./run-directory.ts";
 
 /**
- * The living members of the engine's session. A group id cannot be given away while a member lives, so the members are
+ * The living members of the engine's session; where no session is known, because nothing was started or because somebody
+ * removed the folder of an engine that runs, whatever carries the engine's mark. A group id cannot be given away while a member lives, so the members are
  * ours if the keeper still leads them or if this agent has watched the session since the keeper lived (`isWatched`).
  * Otherwise the number may belong to a stranger by now, and only marked processes count.
  */
@@ -13,7 +14,7 @@ export async function findSession(
   files: RunFiles,
   isWatched: boolean,
 ): Promise<readonly LivingProcess[] | "unknown"> {
-  if (files.session === undefined) return [];
+  if (files.session === undefined) return identity.marked(engineMark(dir));
   const { pid, startTime } = files.session;
   const members = await identity.members(pid);
   if (members === "unknown" || members.length === 0) return members;

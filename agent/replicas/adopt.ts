@@ -85,8 +85,11 @@ export async function adoptAgain(state: ReplicaState, context: RunnerContext): P
 async function adoptProcess(state: ReplicaState, context: RunnerContext): Promise<void> {
   if (state.adoptionError !== undefined) return;
   await readopt(state, context);
-  if (state.process === undefined) return;
+  const adopted = state.process;
+  if (adopted === undefined) return;
   const file = state.file ?? (await strangeRecord(state, context));
+  // It may have ended meanwhile, and a pass may have cleared it away or started its successor.
+  if (state.process !== adopted) return;
   setFile(state, file, context.moment());
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   const apiKey = readKeyFile(state.dir);
