@@ -1,0 +1,186 @@
+/** What users and accidents do to a running engine behind its agent's back: never two engines, never a stranger's harm, and it serves again. */
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { canRunNodeNetwork, type NodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { isAlive } from "../system/engines.ts";
+import { type Farm, startFarm } from "../system/farm.ts";
+import { pidsNaming } from "../system/leftovers.ts";
+import { type Services, servicesOf } from "./services.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const within = { timeout: 45_000, interval: 50 };
+
+describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
+  let cluster: PrivateCluster;
+  let network: NodeNetwork;
+  let farm: Farm;
+  let services: Services;
+
+  beforeAll(async () => {
+    cluster = await startCluster({ controllerManager: true });
+    network = await startNodeNetwork(cluster);
+    const settings = path.join(cluster.dir, "agent.yaml");
+    writeFileSync(settings, JSON.stringify({ disk: { reserve: 0 } }));
+    const agentArgs = ["--config", settings];
+    farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress, agentArgs });
+    services = servicesOf(farm, network);
+    mkdirSync(farm.modelsDir, { recursive: true });
+    await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
+    await services.applyService("chat", "chat.gguf", {});
+    await services.untilReady("chat");
+  }, 2 * MINUTE);
+
+  afterAll(async () => {
+    await farm?.[Symbol.asyncDispose]();
+    await network?.[Symbol.asyncDispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  }, MINUTE);
+
+  afterEach(async () => {
+    await untilServing();
+    expect((await services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
+    expect(farm.agent().isRunning()).toBe(true);
+  });
+
+  /** By /proc: the engines of the one model, without their keepers. */
+  function engines(): readonly number[] {
+    const model = path.join(farm.modelsDir, "chat.gguf");
+    const keepers = new Set(pidsNaming(model, "/keeper "));
+    const found = pidsNaming(model, "--port").filter((pid) => !keepers.has(pid));
+    expect(found.length).toBeLessThan(2);
+    return found;
+  }
+
+  const untilServing = () =>
+    vi.waitFor(async () => {
+      const { status } = await services.replicaOf("chat");
+      expect(status.phase).toBe("Ready");
+      expect(engines()).toEqual([status.pid]);
+      return status as { readonly pid: number; readonly restarts: number };
+    }, within);
+
+  async function runFolder(): Promise<string> {
+    return path.join(farm.stateDir, "engines", (await services.replicaOf("chat")).metadata.uid);
+  }
+
+  /** Kills the agent, does something to the run folder, and starts the next agent. */
+  async function whileAway(damage: (dir: string) => void): Promise<void> {
+    const dir = await runFolder();
+    await farm.agent().kill("SIGKILL");
+    damage(dir);
+    const starts =
+      farm
+        .agent()
+        .log()
+        .match(/agent started/g)?.length ?? 0;
+    farm.restartAgent();
+    await vi.waitFor(() => {
+      engines();
+      expect(
+        farm
+          .agent()
+          .log()
+          .match(/agent started/g),
+      ).toHaveLength(starts + 1);
+    }, within);
+  }
+
+  it(
+    "serves on when its keeper is killed, is adopted, and its end is seen",
+    async () => {
+      const { pid, restarts } = await untilServing();
+      const dir = await runFolder();
+      const keeper = Number.parseInt(readFileSync(path.join(dir, "session"), "utf8"), 10);
+      process.kill(keeper, "SIGKILL");
+      await vi.waitFor(() => expect(isAlive(keeper)).toBe(false), within);
+      expect((await services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
+      await whileAway(() => {});
+      expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
+      process.kill(pid, "SIGKILL");
+      await vi.waitFor(async () => expect((await untilServing()).restarts).toBe(restarts + 1), within);
+    },
+    MINUTE,
+  );
+
+  it(
+    "is replaced when its pid belongs to a stranger now, who is left alone",
+    async () => {
+      const { pid } = await untilServing();
+      const stranger = spawn("sleep", ["600"], { stdio: "ignore" });
+      try {
+        await whileAway((dir) => {
+          const session = readFileSync(path.join(dir, "session"), "utf8");
+          process.kill(Number.parseInt(session, 10), "SIGKILL");
+          process.kill(pid, "SIGKILL");
+          // As after a reboot that gave the numbers away: the start times are those of the engine and its keeper.
+          for (const name of ["session", "pid"]) {
+            const mark = readFileSync(path.join(dir, name), "utf8").replace(/^\d+/, String(stranger.pid));
+            writeFileSync(path.join(dir, name), mark);
+          }
+        });
+        expect((await untilServing()).pid).not.toBe(stranger.pid);
+        expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
+      } finally {
+        stranger.kill("SIGKILL");
+      }
+    },
+    MINUTE,
+  );
+
+  const record = (dir: string): Record<string, unknown> =>
+    JSON.parse(readFileSync(path.join(dir, "engine.json"), "utf8"));
+  const write = (dir: string, name: string, text: string) => writeFileSync(path.join(dir, name), text);
+  const damages = [
+    {
+      name: "was written by the first version",
+      isKept: true,
+      damage: (dir: string) => {
+        const { readyAtMs, contextPerSlot, contents, stop, ...first } = record(dir);
+        write(dir, "engine.json", JSON.stringify(first));
+        rmSync(path.join(dir, "history.json"), { force: true });
+      },
+    },
+    {
+      name: "was written by a later version",
+      isKept: false,
+      damage: (dir: string) => write(dir, "engine.json", JSON.stringify({ ...record(dir), version: 99 })),
+    },
+    {
+      name: "holds half a record",
+      isKept: false,
+      damage: (dir: string) => write(dir, "engine.json", JSON.stringify(record(dir)).slice(0, 100)),
+    },
+    {
+      name: "has lost the record and the FIFOs",
+      isKept: false,
+      damage: (dir: string) => {
+        for (const name of ["engine.json", "main", "alive"]) rmSync(path.join(dir, name));
+      },
+    },
+    {
+      name: "has lost its pid",
+      isKept: false,
+      damage: (dir: string) => rmSync(path.join(dir, "pid")),
+    },
+    {
+      name: "is gone",
+      isKept: false,
+      damage: (dir: string) => rmSync(dir, { recursive: true }),
+    },
+  ];
+  it.each(damages)(
+    "whose run folder $name never gets a second one beside it; kept: $isKept",
+    async ({ isKept, damage }) => {
+      const { pid } = await untilServing();
+      await whileAway(damage);
+      await vi.waitFor(async () => expect((await untilServing()).pid === pid).toBe(isKept), within);
+    },
+    2 * MINUTE,
+  );
+});
