@@ -29,7 +29,9 @@ const panelSchema = z.looseObject({
   title: z.string(),
   description: z.string().optional(),
   gridPos: z.strictObject({ h: z.int(), w: z.int(), x: z.int(), y: z.int() }),
-  targets: z.array(z.looseObject({ expr: z.string(), legendFormat: z.string() })).optional(),
+  targets: z
+    .array(z.looseObject({ expr: z.string(), legendFormat: z.string(), instant: z.boolean().optional() }))
+    .optional(),
 });
 const dashboardSchema = z.looseObject({
   uid: z.string(),

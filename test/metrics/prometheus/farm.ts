@@ -1,0 +1,142 @@
+/** A farm in which something happens of everything that metrics tell: served, waiting, failed, killed, drained. */
+
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { vi } from "vitest";
+import { testAddress } from "../../../agent/fixtures/agent.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
+import { livingEngines } from "../../system/engines.ts";
+import { type Farm, startFarm } from "../../system/farm.ts";
+import type { Part } from "../../system/part.ts";
+import type { Job } from "./server.ts";
+
+export interface BusyFarm extends AsyncDisposable {
+  readonly farm: Farm;
+  /** As docs/observability.md tells to scrape: the controller, the agent on its own machine, the agent from elsewhere. */
+  readonly jobs: readonly Job[];
+  /** Addresses of /metrics that need no token. */
+  readonly open: Readonly<Record<"agent" | "controller", string>>;
+  readonly apply: (name: string, file: string, spec?: object) => Promise<void>;
+  readonly untilReady: (name: string) => Promise<void>;
+  /** Requests to a service's engine, more at once than it has slots, until disposed. */
+  readonly keepBusy: (name: string) => Promise<AsyncDisposable>;
+  readonly killEngines: () => void;
+}
+
+const patiently = { timeout: 20_000, interval: 50 };
+const CLIENTS = 12;
+
+export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
+  const folder = await mkdtemp(path.join(tmpdir(), "mb-busy-"));
+  const outside = `${testAddress()}:${await freePort()}`;
+  const credentials_file = path.join(folder, "token");
+  const config = path.join(folder, "agent.yaml");
+  await writeFile(credentials_file, "token-of-this-test\n");
+  const [metricsAddress, metricsPort] = outside.split(":");
+  await writeFile(
+    config,
+    JSON.stringify({ metricsPort: Number(metricsPort), metricsAddress, metricsTokenFile: credentials_file }),
+  );
+  const farm = await startFarm({ kubeconfig, address: testAddress(), agentArgs: ["--config", config] });
+  mkdirSync(farm.modelsDir, { recursive: true });
+  await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"), {
+    endless: true,
+    layers: 8,
+    embeddingSize: 256,
+  });
+  const open = {
+    agent: `127.0.0.1:${await portIn(farm.agent(), "port")}`,
+    controller: `127.0.0.1:${await portIn(farm.controller(), "healthPort")}`,
+  };
+  const at = (...targets: readonly string[]) => [{ targets }];
+  return {
+    farm,
+    open,
+    jobs: [
+      { job_name: "metalbridge-controller", honor_labels: true, static_configs: at(open.controller) },
+      { job_name: "metalbridge-agent", honor_labels: true, static_configs: at(open.agent) },
+      {
+        job_name: "metalbridge-agent-outside",
+        honor_labels: true,
+        authorization: { credentials_file },
+        static_configs: at(outside),
+      },
+    ],
+    apply: (name, file, spec = {}) => apply(farm, name, file, spec),
+    untilReady: async (name) => {
+      const until = ["wait", `isvc/${name}`, "--for=jsonpath={.status.phase}=Ready", "--timeout=40s"];
+      await farm.kubectl(until, { timeoutMs: 50_000 });
+    },
+    keepBusy: (name) => keepBusy(farm, name),
+    killEngines: () => {
+      for (const pid of livingEngines(farm.stateDir).values()) process.kill(pid, "SIGKILL");
+    },
+    [Symbol.asyncDispose]: async () => {
+      await farm[Symbol.asyncDispose]();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, testAddress());
+  await once(probe, "listening");
+  const address = probe.address();
+  probe.close();
+  await once(probe, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+function portIn(part: Part, key: string): Promise<string> {
+  return vi.waitFor(() => {
+    const found = new RegExp(`"${key}":(\\d+),"msg":"(?:listening on loopback|controller started)`).exec(
+      part.log(),
+    )?.[1];
+    if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
+    return found;
+  }, patiently);
+}
+
+async function apply(farm: Farm, name: string, file: string, spec: object): Promise<void> {
+  const apiVersion = "metalbridge.dev/v1alpha1";
+  const metadata = { name, namespace: "default" };
+  const source = path.join(farm.modelsDir, file);
+  const items = [
+    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } },
+    { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, contextSize: 512, ...spec } },
+  ];
+  await farm.kubectl(["apply", "-f", "-"], {
+    input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
+  });
+}
+
+async function keepBusy(farm: Farm, service: string): Promise<AsyncDisposable> {
+  const selector = `metalbridge.dev/service=${service}`;
+  const list = JSON.parse(await farm.kubectl(["get", "irep", "-l", selector, "-o", "json"]));
+  const [replica]: readonly InferenceReplica[] = list.items;
+  const url = `http://${testAddress()}:${replica?.status?.port}/v1/chat/completions`;
+  const stop = new AbortController();
+  const body = JSON.stringify({
+    max_tokens: 64,
+    messages: [{ role: "user", content: "Tell me of the sea." }],
+  });
+  const headers = { "content-type": "application/json" };
+  const client = async (): Promise<void> => {
+    while (!stop.signal.aborted) {
+      const answer = await fetch(url, { method: "POST", headers, body, signal: stop.signal });
+      await answer.text();
+    }
+  };
+  const clients = Promise.allSettled(Array.from({ length: CLIENTS }, client));
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await clients;
+    },
+  };
+}
