@@ -1,6 +1,6 @@
 /** What users and accidents do to a running engine behind its agent's back: never two engines, never a stranger's harm, and it serves again. */
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
@@ -26,7 +26,10 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
     cluster = await startCluster({ controllerManager: true });
     network = await startNodeNetwork(cluster);
     const settings = path.join(cluster.dir, "agent.yaml");
-    writeFileSync(settings, JSON.stringify({ disk: { reserve: 0 } }));
+    writeFileSync(
+      settings,
+      JSON.stringify({ engineLogs: { maxSize: "64Ki", keep: 2 }, disk: { reserve: 0 } }),
+    );
     const agentArgs = ["--config", settings];
     farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress, agentArgs });
     services = servicesOf(farm, network);
@@ -90,6 +93,20 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
       ).toHaveLength(starts + 1);
     }, within);
   }
+
+  it(
+    "keeps its process when its log has grown to 10 GB: the log is cut in place",
+    async () => {
+      const { pid, restarts } = await untilServing();
+      const log = path.join(await runFolder(), "log");
+      truncateSync(log, 10e9);
+      await vi.waitFor(() => expect(statSync(log).size).toBeLessThan(64 * 1024), within);
+      expect(statSync(`${log}.1`).size).toBeLessThan(1024 ** 2);
+      expect(existsSync(`${log}.3`)).toBe(false);
+      expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
+    },
+    MINUTE,
+  );
 
   it(
     "serves on when its keeper is killed, is adopted, and its end is seen",
