@@ -211,6 +211,25 @@ describe("a reflector through faults", () => {
     connection.close();
   });
 
+  it("goes on asking for a list that was ordered, also where the first try fails", async () => {
+    await using cluster = await startCluster({ crds: false });
+    await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
+    const connection = await connect({ kubeconfigPath: proxy.kubeconfig });
+    let lists = 0;
+    const onListed = () => {
+      lists += 1;
+    };
+    using watched = watchMaps(connection, "default", { onListed });
+    await watched.reflector.whenSynced();
+    proxy.refuse(true);
+    proxy.cut();
+    watched.reflector.relist();
+    await vi.waitFor(() => expect(watched.troubles.length).toBeGreaterThan(1), within);
+    proxy.refuse(false);
+    await vi.waitFor(() => expect(lists).toBe(2), within);
+    connection.close();
+  });
+
   it("comes back 1,000 times without growing in sockets, handles or memory", async () => {
     await using cluster = await startCluster({ crds: false });
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);

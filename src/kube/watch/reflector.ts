@@ -137,6 +137,8 @@ class ReflectorLoop<T extends KubeObject> {
     const { connection, kind, namespace, userAgent } = this.#options;
     const { signal } = this.#pass;
     this.#isRelistDue = false;
+    // A list that was ordered stays due until one is complete: whoever ordered it waits for it.
+    this.#resourceVersion = undefined;
     const result = await listPages(connection, kind, {
       ...selection(this.#options, namespace),
       timeoutMs: this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS,
