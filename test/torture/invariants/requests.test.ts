@@ -31,7 +31,7 @@ test("a proxy that could not hear of the withdrawal goes on sending until it can
   const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(27, "proxy")];
   expect(excuse(25, 25.1, [...away, ...rules, killed, withdrawn])).toContain("was killed");
   expect(excuse(31, 31.1, [...away, ...rules, killed, withdrawn])).toBeUndefined();
-  expect(excuse(90, 90.1, [...away, killed, withdrawn])).toBeUndefined();
+  expect(excuse(95, 95.1, [...away, killed, withdrawn])).toBeUndefined();
   expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
 });
 
@@ -89,4 +89,23 @@ test("on an engine that was frozen, until it is thawed, and not for what becomes
   const drained = [at(100, "slice", { isServing: false }), at(103, "engine", { change: "gone" })];
   expect(excuse(11, 12, [...frozen, ...drained])).toContain("was frozen");
   expect(excuse(40, 41, [...frozen, ...drained])).toBeUndefined();
+});
+
+test("on the host where the replica was then, although an earlier one of its name was elsewhere", () => {
+  const elsewhere = { host: "mac-b", endpoint: "10.0.0.9:21000" };
+  const later = [
+    at(99, "replica", { uid: "uid-2", host: "mac-b" }),
+    at(100, "slice", elsewhere),
+    at(110, "link", { host: "mac-b", state: "cut" }),
+  ];
+  const failed = { outcome: "failed", failure: "ECONNRESET" } as const;
+  const requests = [
+    at(10.2, "request", { id: 1, startedAt: 9_000, endpoint: "10.0.0.1:21000", ...failed }),
+    at(150, "request", { id: 2, startedAt: 112_000, endpoint: elsewhere.endpoint, ...failed }),
+  ];
+  const judged = judgeFailures(recordingOf(...serving, killed, withdrawn, ...later, ...requests), 200_000);
+  expect(judged.map(({ excuse }) => excuse)).toEqual([
+    expect.stringContaining("was killed"),
+    expect.stringContaining("was cut off"),
+  ]);
 });

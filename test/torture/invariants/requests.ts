@@ -43,9 +43,10 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
   const uids = uidsOf(recording);
   const harms = new Map<string, readonly Harm[]>();
   const harmsFor = ({ replica, host }: SliceEvent): readonly Harm[] => {
-    const known =
-      harms.get(replica) ?? harmsOf(recording, { replica, host, uids: uids.get(replica) ?? [] }, now);
-    harms.set(replica, known);
+    // A revision that comes back gives its replica the same name again, maybe on another host.
+    const key = `${replica} on ${host}`;
+    const known = harms.get(key) ?? harmsOf(recording, { replica, host, uids: uids.get(replica) ?? [] }, now);
+    harms.set(key, known);
     return known;
   };
   return eventsOf(recording, "request")

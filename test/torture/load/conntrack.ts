@@ -2,10 +2,11 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
+import { monotonicEpochMs } from "../../system/load/ask.ts";
 
 export interface Tracking {
   /** `address:port` of the connection's other end, or undefined where no endpoint was chosen. */
-  readonly endpointOf: (localPort: number) => Promise<string | undefined>;
+  readonly endpointOf: (localPort: number, openedSince: number) => Promise<string | undefined>;
 }
 
 /** What the kernel has said is read a moment later. */
@@ -13,17 +14,29 @@ const LATE_MS = 300;
 
 /** The entry of a refused connection is gone at once: only whoever listens hears of it. Ends with this process. */
 export function startTracking(): Tracking {
-  const endpoints = new Map<number, string>();
+  const connections = createConnections();
   const child = spawn("conntrack", ["-E", "-e", "NEW", "-p", "tcp"], { stdio: ["ignore", "pipe", "ignore"] });
   process.once("exit", () => child.kill());
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    const connection = parseConnection(line);
-    if (connection !== undefined) endpoints.set(connection.localPort, connection.endpoint);
-  });
+  createInterface({ input: child.stdout }).on("line", (line) => connections.note(line, monotonicEpochMs()));
   return {
-    endpointOf: async (localPort) => {
+    endpointOf: async (localPort, openedSince) => {
       await pause(LATE_MS);
-      return endpoints.get(localPort);
+      return connections.endpointOf(localPort, openedSince);
+    },
+  };
+}
+
+/** The newest of each local port: one that kube-proxy itself refused is never told, and its port had others before it. */
+export function createConnections() {
+  const newest = new Map<number, { readonly at: number; readonly endpoint: string }>();
+  return {
+    note: (line: string, at: number): void => {
+      const connection = parseConnection(line);
+      if (connection !== undefined) newest.set(connection.localPort, { at, endpoint: connection.endpoint });
+    },
+    endpointOf: (localPort: number, openedSince: number): string | undefined => {
+      const connection = newest.get(localPort);
+      return connection === undefined || connection.at < openedSince ? undefined : connection.endpoint;
     },
   };
 }

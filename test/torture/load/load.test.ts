@@ -1,13 +1,21 @@
 import { expect, test } from "vitest";
 import { complaint } from "../../system/load/ask.ts";
-import { parseConnection } from "./conntrack.ts";
+import { createConnections, parseConnection } from "./conntrack.ts";
+
+const rewritten =
+  "    [NEW] tcp      6 120 SYN_SENT src=10.78.3.50 dst=10.0.0.57 sport=12007 dport=8080 [UNREPLIED] src=10.78.3.11 dst=10.78.3.50 sport=21000 dport=12007";
 
 test("the endpoint is where the reply comes from, and there is none without a rewritten address", () => {
-  const rewritten =
-    "    [NEW] tcp      6 120 SYN_SENT src=10.78.3.50 dst=10.0.0.57 sport=12007 dport=8080 [UNREPLIED] src=10.78.3.11 dst=10.78.3.50 sport=21000 dport=12007";
   expect(parseConnection(rewritten)).toEqual({ localPort: 12_007, endpoint: "10.78.3.11:21000" });
   expect(parseConnection(rewritten.replace("src=10.78.3.11", "src=10.0.0.57"))).toBeUndefined();
   expect(parseConnection("")).toBeUndefined();
+});
+
+test("a connection that nobody took does not get the endpoint of an older one from the same port", () => {
+  const connections = createConnections();
+  connections.note(rewritten, 1_000);
+  expect(connections.endpointOf(12_007, 900)).toBe("10.78.3.11:21000");
+  expect(connections.endpointOf(12_007, 50_000)).toBeUndefined();
 });
 
 test("an answer is complete, or the request has failed", () => {

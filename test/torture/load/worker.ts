@@ -61,7 +61,7 @@ async function send({ service, url }: Target): Promise<void> {
   const answer = await ask({ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS });
   const endedAt = monotonicEpochMs();
   const { localPort, ...rest } = answer;
-  const endpoint = await endpointFor(answer);
+  const endpoint = await endpointFor(answer, startedAt);
   const result: Result = {
     ...{ id, service, isStreamed, isKeptAlive, startedAt, endedAt, ...rest },
     ...(endpoint === undefined ? {} : { endpoint }),
@@ -75,6 +75,11 @@ function keptAgent(service: string): Agent {
   return agent;
 }
 
-async function endpointFor({ failure, localPort }: Answer): Promise<string | undefined> {
-  return failure === "" || localPort === undefined ? undefined : tracking.endpointOf(localPort);
+async function endpointFor(
+  { failure, localPort, idleMs }: Answer,
+  startedAt: number,
+): Promise<string | undefined> {
+  if (failure === "" || localPort === undefined) return undefined;
+  const wasOpenBefore = idleMs !== undefined;
+  return tracking.endpointOf(localPort, wasOpenBefore ? Number.NEGATIVE_INFINITY : startedAt);
 }
