@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../src/kube/kinds.ts";
-import type { AgentSide } from "../test/controller/agent-side.ts";
+import { type AgentSide, registerHost, renewLease } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
@@ -211,6 +211,45 @@ test("a host that comes and goes gets nothing new for ten minutes", async () => 
   await vi.waitFor(async () => expect(await condition(host, "Flapping")).toBe("False HostSteady"), WAIT);
   await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a host that nobody has heard of yet is not called silent, however late it is registered", async () => {
+  const host = "mac-10";
+  const { client, connection } = bench;
+  // More than 40 s after the controller began.
+  for (let step = 0; step < 5; step += 1) await pass(9_000, []);
+  await registerHost({ client, connection, host, address: "192.168.7.50" });
+  await reachable(host, "Unknown HostNeverSeen");
+  for (let step = 0; step < 6; step += 1) await pass(9_000, []);
+  await renewLease(client, host);
+  await reachable(host, "True HostReachable");
+  const result = await client.get(HOSTS, { name: host });
+  expect(result.ok && result.value.status?.reachableChanges).toBeUndefined();
+  await vi.waitFor(async () => expect(await eventsOf(host)).toContain("Normal HostReachable"), WAIT);
+  expect(await eventsOf(host)).not.toContain("Warning HostUnreachable");
+  await bench.cluster.kubectl(["delete", "mbhost", host]);
+});
+
+test("a restart of the controller forgets nothing of a host that comes and goes", async () => {
+  const host = "mac-9";
+  agents.set(host, await bench.agent(host, { address: "192.168.7.49" }));
+  await reachable(host, "True HostReachable");
+  await silentFor45s(host);
+  await reachable(host, "False HostUnreachable");
+  await agents.get(host)?.renew();
+  await reachable(host, "True HostReachable");
+  const early = await bench.client.get(HOSTS, { name: host });
+  expect(early.ok && early.value.status?.reachableChanges).toHaveLength(2);
+  await bench.restartController();
+  await pass(1_000, []);
+  await silentFor45s(host);
+  // The third change within ten minutes, of which the new controller has seen one.
+  await vi.waitFor(async () => expect(await condition(host, "Flapping")).toBe("True HostFlapping"), WAIT);
+  const result = await bench.client.get(HOSTS, { name: host });
+  expect(result.ok && result.value.status?.reachableChanges).toHaveLength(3);
+  agents.get(host)?.fallSilent();
+  agents.delete(host);
+  await bench.cluster.kubectl(["delete", "mbhost", host]);
 });
 
 test("the Lease of a deleted host goes when nobody renews it any more", async () => {

@@ -58,8 +58,7 @@ export function flappingUpdate(host: Host, word: FlapWord | undefined): Conditio
     if (getCondition(host.status?.conditions, type) === undefined) return undefined;
     return { type, status: "False", reason: "HostSteady", message: "" };
   }
-  const often = word.changes === 0 ? "" : ` ${word.changes} times within ten minutes`;
-  const message = `its agent came and went${often}; nothing new is placed here until ${word.untilIso}; find out why it falls silent: sleep, network, power`;
+  const message = `its agent came and went ${word.changes} times within ten minutes; nothing new is placed here until ${word.untilIso}; find out why it falls silent: sleep, network, power`;
   return { type, status: "True", reason: "HostFlapping", message };
 }
 

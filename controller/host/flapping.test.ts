@@ -1,12 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { setCondition } from "../../src/api/conditions.ts";
+import type { Host } from "../../src/api/host.ts";
+import { reachableUpdate } from "./conditions.ts";
 import {
+  changesAfter,
   FLAP_CHANGES,
   FLAP_HOLD_MS,
   FLAP_WINDOW_MS,
-  type FlapBook,
-  noteVerdict,
-  openFlapBook,
+  MOST_CHANGES,
   readFlapping,
 } from "./flapping.ts";
 import type { Verdict } from "./liveness.ts";
@@ -14,73 +16,85 @@ import type { Verdict } from "./liveness.ts";
 const MINUTE = 60_000;
 const up: Verdict = { at: "reachable" };
 const down: Verdict = { at: "unreachable", silentMs: 40_000 };
+const mass: Verdict = { at: "massExpiry", silentMs: 50_000 };
+const neverSeen: Verdict = { at: "neverSeen" };
+
+type Status = NonNullable<Host["status"]>;
+
+const START_MS = Date.parse("2026-01-01T00:00:00Z");
+const at = (minute: number) => new Date(START_MS + minute * MINUTE).toISOString().replace(/\.\d{3}Z$/, "Z");
+
+/** What the Host says once the verdict is written. */
+function say(status: Status, verdict: Verdict, minute: number): Status {
+  const update = reachableUpdate(verdict);
+  if (update === undefined) return status;
+  const reachableChanges = [...changesAfter(status, update, at(minute))];
+  return { conditions: setCondition(status.conditions, update, at(minute)), reachableChanges };
+}
 
 /** Verdicts at minutes. */
-function history(
-  verdicts: readonly (readonly [number, Verdict])[],
-  book = openFlapBook(true, false, 0),
-): FlapBook {
-  return verdicts.reduce((now, [minute, verdict]) => noteVerdict(now, verdict, minute * MINUTE), book);
+function history(verdicts: readonly (readonly [number, Verdict])[], status: Status = say({}, up, 0)): Status {
+  return verdicts.reduce((now, [minute, verdict]) => say(now, verdict, minute), status);
+}
+
+const changesOf = ({ reachableChanges = [] }: Status) =>
+  reachableChanges.map((time) => (Date.parse(time) - START_MS) / MINUTE);
+
+function flapping({ reachableChanges = [] }: Status, minute: number) {
+  const found = readFlapping(reachableChanges, at(minute));
+  return found && { changes: found.changes, untilMinute: (found.untilMs - START_MS) / MINUTE };
 }
 
 describe("a host", () => {
   test("that goes and comes back once is steady", () => {
-    expect(
-      readFlapping(
-        history([
-          [1, down],
-          [2, up],
-        ]),
-        2 * MINUTE,
-      ),
-    ).toBeUndefined();
+    const told = history([
+      [1, down],
+      [2, up],
+    ]);
+    expect(flapping(told, 2)).toBeUndefined();
   });
 
   test("with three changes in ten minutes flaps until ten minutes after the last", () => {
-    const book = history([
+    const told = history([
       [1, down],
       [2, up],
       [9, down],
     ]);
-    expect(readFlapping(book, 9 * MINUTE)).toEqual({ changes: 3, untilMs: 19 * MINUTE });
-    expect(readFlapping(book, 19 * MINUTE - 1)).toBeDefined();
-    expect(readFlapping(book, 19 * MINUTE)).toBeUndefined();
+    expect(flapping(told, 9)).toEqual({ changes: 3, untilMinute: 19 });
+    expect(readFlapping(told.reachableChanges ?? [], at(9))?.untilIso).toBe("2026-01-01T00:19:00Z");
+    expect(flapping(told, 18.9)).toBeDefined();
+    expect(flapping(told, 19)).toBeUndefined();
   });
 
   test("with three changes spread over longer is steady", () => {
-    expect(
-      readFlapping(
-        history([
-          [1, down],
-          [6, up],
-          [11, down],
-        ]),
-        11 * MINUTE,
-      ),
-    ).toBeUndefined();
+    const told = history([
+      [1, down],
+      [6, up],
+      [11, down],
+    ]);
+    expect(flapping(told, 11)).toBeUndefined();
   });
 
   test("that changes once more while it is held is held for longer", () => {
-    const book = history([
+    const once = history([
       [1, down],
       [2, up],
       [3, down],
       [12, up],
     ]);
-    expect(readFlapping(book, 12 * MINUTE)).toEqual({ changes: 3, untilMs: 13 * MINUTE });
+    expect(flapping(once, 12)).toEqual({ changes: 3, untilMinute: 13 });
     const often = history([
       [1, down],
       [2, up],
       [3, down],
       [8, up],
     ]);
-    expect(readFlapping(often, 8 * MINUTE)).toEqual({ changes: 4, untilMs: 18 * MINUTE });
+    expect(flapping(often, 8)).toEqual({ changes: 4, untilMinute: 18 });
   });
 
   test("repeated verdicts, mass expiry and a loss after silence are no changes", () => {
     const lost: Verdict = { at: "lost", silentMs: 300_000, isDeclared: false };
-    const mass: Verdict = { at: "massExpiry", silentMs: 50_000 };
-    const book = history([
+    const told = history([
       [1, down],
       [2, down],
       [3, lost],
@@ -88,37 +102,66 @@ describe("a host", () => {
       [5, mass],
       [6, up],
     ]);
-    expect(book.changesMs).toEqual([MINUTE, 4 * MINUTE]);
+    expect(changesOf(told)).toEqual([1, 4]);
   });
 
-  test("seen for the first time has not changed", () => {
-    expect(history([[1, up]], openFlapBook(undefined, false, 0)).changesMs).toEqual([]);
+  test("that goes in a mass expiry has gone once", () => {
+    const told = history([
+      [1, mass],
+      [2, down],
+      [3, up],
+    ]);
+    expect(changesOf(told)).toEqual([2, 3]);
   });
 
-  test("that was held by the controller before is held afresh", () => {
-    const book = openFlapBook(true, true, 0);
-    expect(readFlapping(book, FLAP_HOLD_MS - 1)).toEqual({ changes: 0, untilMs: FLAP_HOLD_MS });
-    expect(readFlapping(book, FLAP_HOLD_MS)).toBeUndefined();
+  test("seen for the first time has not changed, however long that took", () => {
+    expect(changesOf(history([[1, up]], {}))).toEqual([]);
+    const late = history(
+      [
+        [1, neverSeen],
+        [90, up],
+      ],
+      {},
+    );
+    expect(changesOf(late)).toEqual([]);
+  });
+
+  test("whose changes a clock far ahead has written is not held for ever", () => {
+    const ahead = { ...say({}, up, 0), reachableChanges: [at(9_000), at(9_000), at(9_000), "yesterday"] };
+    expect(flapping(ahead, 1)).toBeUndefined();
+    expect(changesOf(say(ahead, down, 1))).toEqual([1]);
+  });
+
+  test("whose changes a clock a little ahead has written is held", () => {
+    const told = history([
+      [1, down],
+      [2, up],
+      [3, down],
+    ]);
+    expect(flapping(told, 2.9)).toEqual({ changes: 3, untilMinute: 13 });
   });
 });
 
-test("whatever happens, the book stays small and a host that rests is steady in the end", () => {
-  const steps = fc.array(fc.tuple(fc.integer({ min: 1, max: 5 * MINUTE }), fc.constantFrom(up, down)), {
-    maxLength: 200,
-  });
+test("whatever happens, little is kept, and a host that rests is steady in the end", () => {
+  const steps = fc.array(
+    fc.tuple(fc.integer({ min: 1, max: 300 }), fc.constantFrom(up, down, mass, neverSeen)),
+    { maxLength: 200 },
+  );
   fc.assert(
     fc.property(steps, (all) => {
-      let book = openFlapBook(true, false, 0);
-      let now = 0;
-      for (const [passes, verdict] of all) {
-        now += passes;
-        book = noteVerdict(book, verdict, now);
-        const flapping = readFlapping(book, now);
-        if (flapping !== undefined) expect(flapping.changes).toBeGreaterThanOrEqual(FLAP_CHANGES);
-        for (const atMs of book.changesMs)
-          expect((book.changesMs.at(-1) ?? 0) - atMs).toBeLessThan(FLAP_WINDOW_MS + FLAP_HOLD_MS);
+      let told: Status = say({}, up, 0);
+      let minute = 0;
+      for (const [seconds, verdict] of all) {
+        minute += seconds / 60;
+        told = say(told, verdict, minute);
+        const times = (told.reachableChanges ?? []).map((time) => Date.parse(time));
+        expect(times.length).toBeLessThanOrEqual(MOST_CHANGES);
+        for (const time of times)
+          expect((times.at(-1) ?? 0) - time).toBeLessThan(FLAP_WINDOW_MS + FLAP_HOLD_MS);
+        const found = flapping(told, minute);
+        if (found !== undefined) expect(found.changes).toBeGreaterThanOrEqual(FLAP_CHANGES);
       }
-      expect(readFlapping(book, now + FLAP_HOLD_MS)).toBeUndefined();
+      expect(flapping(told, minute + FLAP_HOLD_MS / MINUTE)).toBeUndefined();
     }),
   );
 });

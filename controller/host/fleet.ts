@@ -5,8 +5,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
-import { FLAPPING, LOST, REACHABLE } from "./conditions.ts";
-import { type FlapBook, type Flapping, noteVerdict, openFlapBook, readFlapping } from "./flapping.ts";
+import { LOST, REACHABLE } from "./conditions.ts";
 import { type HostSign, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
 import type { LeaseMark, LeaseSigns } from "./signs.ts";
 
@@ -15,17 +14,10 @@ const MIN_RECHECK_MS = 250;
 
 export interface Fleet {
   readonly verdictOf: (host: string) => Verdict;
-  /** Undefined where the host is steady. */
-  readonly flappingOf: (host: string) => FlappingNow | undefined;
   /** It was declared lost, and has renewed its Lease since that was seen. */
   readonly isDeclaredInVain: (host: string) => boolean;
   /** Judges all; returns the hosts whose verdict is another than last time. */
   readonly judge: () => { readonly changed: readonly string[]; readonly recheckAfterMs?: number };
-}
-
-export interface FlappingNow extends Flapping {
-  /** The same time on the clock of the wall; said once, so that a condition does not change with every pass. */
-  readonly untilIso: string;
 }
 
 interface Declaration {
@@ -35,8 +27,6 @@ interface Declaration {
 
 export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fleet {
   const last = new Map<string, Verdict["at"]>();
-  const flaps = new Map<string, FlapBook>();
-  const said = new Map<string, FlappingNow>();
   const declarations = new Map<string, Declaration>();
   let interruptions = caches.leases.interruptions();
   const plan = (): LivenessPlan => {
@@ -47,21 +37,10 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
     const hosts = caches.hosts.list();
     for (const host of hosts) noteDeclaration(declarations, host, now);
     const input = { hosts: readSigns(caches, signs, declarations), countedFromMs: signs.countedFromMs() };
-    const judged = planLiveness(input, now);
-    for (const host of hosts) noteFlap(flaps, host, judged.verdicts.get(host.metadata.name), now);
-    return judged;
+    return planLiveness(input, now);
   };
   return {
     verdictOf: (host) => plan().verdicts.get(host) ?? { at: "neverSeen" },
-    flappingOf: (host) => {
-      const flapping = readFlapping(flaps.get(host) ?? { changesMs: [] }, clock.monotonicMs());
-      if (flapping === undefined) return undefined;
-      const before = said.get(host);
-      if (before?.untilMs === flapping.untilMs) return before;
-      const now = { ...flapping, untilIso: wallIso(clock, flapping.untilMs) };
-      said.set(host, now);
-      return now;
-    },
     isDeclaredInVain: (host) => isInVain(declarations.get(host), signs.lastChangeMs(host)),
     judge: () => {
       const { verdicts, recheckAfterMs } = plan();
@@ -70,7 +49,7 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
         if (last.get(host) !== at) changed.push(host);
         last.set(host, at);
       }
-      forgetOthers([last, flaps, said, declarations], verdicts);
+      forgetOthers([last, declarations], verdicts);
       if (recheckAfterMs === undefined) return { changed };
       return { changed, recheckAfterMs: Math.max(MIN_RECHECK_MS, recheckAfterMs) };
     },
@@ -88,11 +67,6 @@ export function markOf(lease: Lease): LeaseMark {
   return { holder: lease.spec?.holderIdentity, renewTime: lease.spec?.renewTime };
 }
 
-function wallIso(clock: Clock, monotonicMs: number): string {
-  const wallMs = clock.nowMs() + monotonicMs - clock.monotonicMs();
-  return new Date(Math.ceil(wallMs / 1000) * 1000).toISOString().replace(/\.\d{3}Z$/, "Z");
-}
-
 /** The time in it is another machine's, so what counts is when it was first seen here. */
 function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: Host, now: number): void {
   const text = metadata.annotations?.[ANNOTATION_LOST];
@@ -103,19 +77,6 @@ function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: H
 
 function isInVain(declaration: Declaration | undefined, lastChangeMs: number | undefined): boolean {
   return declaration !== undefined && lastChangeMs !== undefined && lastChangeMs > declaration.seenMs;
-}
-
-function noteFlap(
-  flaps: Map<string, FlapBook>,
-  { metadata: { name }, status }: Host,
-  verdict: Verdict | undefined,
-  now: number,
-): void {
-  if (verdict === undefined) return;
-  const reachable = getCondition(status?.conditions, REACHABLE)?.status;
-  const wasUp = reachable === "True" ? true : reachable === "False" ? false : undefined;
-  const book = flaps.get(name) ?? openFlapBook(wasUp, isConditionTrue(status?.conditions, FLAPPING), now);
-  flaps.set(name, noteVerdict(book, verdict, now));
 }
 
 function readSigns(
@@ -130,10 +91,16 @@ function readSigns(
     return {
       name: metadata.name,
       lastChangeMs,
-      reachable: getCondition(status?.conditions, REACHABLE)?.status,
+      reachable: readReachable(status),
       isLost: isConditionTrue(status?.conditions, LOST),
       lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
       isDeclaredLost: declaration !== undefined && !isInVain(declaration, lastChangeMs),
     };
   });
+}
+
+/** A host that nobody has heard of yet has said nothing, and cannot have fallen silent. */
+function readReachable(status: Host["status"]): HostSign["reachable"] {
+  const condition = getCondition(status?.conditions, REACHABLE);
+  return condition?.reason === "HostNeverSeen" ? undefined : condition?.status;
 }

@@ -10,7 +10,7 @@ export interface HostSign {
   readonly name: string;
   /** When a change of its Lease was last observed by this process. */
   readonly lastChangeMs?: number | undefined;
-  /** What its Reachable condition says now; absent where nobody has judged it yet. */
+  /** What its Reachable condition says now; absent where nobody has judged it yet, or nobody had heard of it. */
   readonly reachable?: "True" | "False" | "Unknown" | undefined;
   readonly isLost: boolean;
   /** The shortest limit of silence among its replicas; absent without replicas. */

@@ -4,7 +4,6 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import type { ReportedEvent } from "../cache/events.ts";
-import type { FlapWord } from "./conditions.ts";
 import type { Verdict } from "./liveness.ts";
 import { type HostStep, isServing, planHost } from "./plan.ts";
 
@@ -18,7 +17,8 @@ interface ShortInput {
   readonly replicas?: readonly string[];
   /** `<name> serving|withdrawn|empty` */
   readonly slices?: readonly string[];
-  readonly flapping?: FlapWord;
+  /** When it came or went, as kept in its status. */
+  readonly changes?: readonly string[];
   readonly isDeclaredInVain?: boolean;
   readonly drain?: boolean;
   /** Conditions of the Host besides Reachable: `<type> <status> <reason>` */
@@ -31,11 +31,12 @@ function condition(type: string, status: string, reason = "Before"): object {
   return { type, status, reason, message: "", lastTransitionTime: "2025-01-01T00:00:00Z" };
 }
 
-function host({ host: word, drain = false, also = [] }: ShortInput): Host | undefined {
+function host({ host: word, drain = false, also = [], changes }: ShortInput): Host | undefined {
   if (word === "deleted") return undefined;
   const others = also.map((one) => condition(...(one.split(" ") as [string, string, string])));
   const conditions = [...(word === "new" ? [] : [condition("Reachable", word)]), ...others];
-  return { metadata: { name: "mac-1" }, spec: { drain }, status: { conditions } } as unknown as Host;
+  const status = { conditions, reachableChanges: changes };
+  return { metadata: { name: "mac-1" }, spec: { drain }, status } as unknown as Host;
 }
 
 function replica(words: string): InferenceReplica {
@@ -72,6 +73,7 @@ function tell(step: HostStep): string[] {
   const drained = step.conditions.find(({ type }) => type === "Drained");
   return [
     `${name}: ${said.join(", ")}`,
+    ...(isHost && step.reachableChanges.length > 0 ? [`changes: ${step.reachableChanges.join(", ")}`] : []),
     ...(drained === undefined ? [] : [drained.message]),
     ...tellEvents(isHost ? step.events : []),
   ];
@@ -88,7 +90,6 @@ describe("golden", () => {
         name: "mac-1",
         host: host(short),
         verdict: short.verdict,
-        flapping: short.flapping,
         isDeclaredInVain: short.isDeclaredInVain ?? false,
         whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
         replicas: (short.replicas ?? []).map(replica),

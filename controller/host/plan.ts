@@ -7,7 +7,6 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ReportedEvent } from "../cache/events.ts";
 import {
   FLAPPING,
-  type FlapWord,
   flappingUpdate,
   HOST_REACHABLE,
   LOST,
@@ -19,6 +18,7 @@ import {
 } from "./conditions.ts";
 import { DRAINED, drainedUpdate, type WhyStays } from "./drain.ts";
 import { hostEvents } from "./events.ts";
+import { changesAfter, type Flapping, readFlapping } from "./flapping.ts";
 import type { Verdict } from "./liveness.ts";
 
 export interface HostObserved {
@@ -26,7 +26,6 @@ export interface HostObserved {
   /** Absent when the Host object is gone, which a live read has confirmed. */
   readonly host?: Host | undefined;
   readonly verdict: Verdict;
-  readonly flapping?: FlapWord | undefined;
   /** It was declared lost, and has renewed its Lease since. */
   readonly isDeclaredInVain?: boolean;
   readonly replicas: readonly InferenceReplica[];
@@ -39,6 +38,8 @@ export type HostStep =
       readonly do: "setHostConditions";
       readonly host: Host;
       readonly conditions: Condition[];
+      /** When it came or went lately: changes only where Reachable does, and is written with it. */
+      readonly reachableChanges: readonly string[];
       readonly events: readonly ReportedEvent[];
     }
   | {
@@ -54,6 +55,7 @@ export interface HostPlan {
   readonly steps: readonly HostStep[];
   /** True where the silence must be confirmed by a live read of the Lease first. */
   readonly needsProof: boolean;
+  readonly flapping?: Flapping | undefined;
 }
 
 /** Level-triggered: says what differs now, whatever happened before. */
@@ -63,11 +65,13 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const steps: HostStep[] = isGone ? withdrawals(observed) : [];
   // Before the conditions: until it is done they say whether the host was lost.
   if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
+  const reachableChanges = changesAfter(host?.status, reachableUpdate(verdict), nowIso);
+  const flapping = readFlapping(reachableChanges, nowIso);
   if (host !== undefined) {
-    const conditions = hostConditions(observed, host, nowIso);
+    const conditions = hostConditions(observed, host, flapping, nowIso);
     if (conditions !== undefined) {
       const events = hostEvents(host.status?.conditions, conditions);
-      steps.push({ do: "setHostConditions", host, conditions, events });
+      steps.push({ do: "setHostConditions", host, conditions, reachableChanges, events });
     }
   }
   for (const replica of observed.replicas) {
@@ -76,7 +80,7 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
   if (isGone) steps.push(...lossesOf(observed));
-  return { steps, needsProof: isGone && host !== undefined && steps.some(isOfSilence) };
+  return { steps, needsProof: isGone && host !== undefined && steps.some(isOfSilence), flapping };
 }
 
 /** Has a slice an endpoint that kube-proxy would send to? */
@@ -121,8 +125,9 @@ function becauseOf(name: string, host: Host | undefined): string {
 }
 
 function hostConditions(
-  { verdict, flapping, replicas, whyStays }: HostObserved,
+  { verdict, replicas, whyStays }: HostObserved,
   host: Host,
+  flapping: Flapping | undefined,
   nowIso: string,
 ): Condition[] | undefined {
   const reachable = reachableUpdate(verdict);

@@ -39,19 +39,18 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   const slices = caches.slicesOfHost.of(name);
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
-  const flapping = fleet.flappingOf(name);
   const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
   const observed: HostObserved = {
-    ...{ name, host, verdict, flapping, replicas, slices, whyStays: ports.stays.why },
+    ...{ name, host, verdict, replicas, slices, whyStays: ports.stays.why },
     isDeclaredInVain: fleet.isDeclaredInVain(name),
   };
-  const { steps, needsProof } = planHost(observed, nowIso);
+  const { steps, needsProof, flapping } = planHost(observed, nowIso);
   if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   let isBehind = false;
   for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
   if (isBehind) return { recheckAfterMs: 1_000 };
   if (host === undefined && replicas.length === 0 && slices.length === 0) return forgetLease(ports, name);
-  const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.monotonicMs() + 1];
+  const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.nowMs() + 1];
   const inMs = [...nextLimits(verdict, replicas), ...flappingMs];
   return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };
 }
@@ -90,11 +89,12 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
 
 async function setHostConditions(
   { client, log, record }: HostPorts,
-  { host, conditions, events }: Extract<HostStep, { do: "setHostConditions" }>,
+  { host, conditions, reachableChanges, events }: Extract<HostStep, { do: "setHostConditions" }>,
   verdict: Verdict,
 ): Promise<boolean> {
   const { name } = host.metadata;
-  const object = { metadata: { name }, status: { conditions } } as Host;
+  const kept = reachableChanges.length === 0 ? {} : { reachableChanges };
+  const object = { metadata: { name }, status: { conditions, ...kept } } as Host;
   const result = await client.apply(HOSTS, object, {
     manager: MANAGER_CONTROLLER,
     subresource: "status",

@@ -155,6 +155,15 @@ const hostMemorySchema = z.object({
 
 const hostStatusSchema = z.object({
   conditions: conditionsSchema.optional(),
+  reachableChanges: z
+    .array(z.iso.datetime({ offset: true }))
+    .max(30)
+    .meta({
+      description:
+        "When the controller last saw the host come or go, the newest last: what Flapping is judged by. Old ones stay until the next.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
   addresses: z
     .array(z.string().max(49))
     .max(16)
