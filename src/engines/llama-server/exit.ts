@@ -10,64 +10,55 @@ export interface ExitReason {
   readonly message: string;
 }
 
-/** First match wins: the cause stands before its consequences. */
+/**
+ * First match wins: the cause stands before its consequences. A pattern names the telling words only and never begins
+ * with anything of any length: that takes the square of a line's length, and one long line would stop the agent.
+ */
 const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [
   {
-    pattern: /error: invalid argument: \S+/,
+    pattern:
+      /error: invalid argument: |error while handling argument "|error: the argument has been removed\.|expected value for argument/,
     code: "EngineFlagRefused",
     what: "the engine refused an argument",
   },
-  {
-    pattern: /error while handling argument "[^"]*": .*/,
-    code: "EngineFlagRefused",
-    what: "the engine refused an argument",
-  },
-  {
-    pattern: /error: the argument has been removed\..*/,
-    code: "EngineFlagRefused",
-    what: "the engine refused an argument",
-  },
-  {
-    pattern: /expected value for argument.*/,
-    code: "EngineFlagRefused",
-    what: "the engine refused an argument",
-  },
-  { pattern: /couldn't bind HTTP server socket.*/, code: "EnginePortTaken", what: "the port is taken" },
+  { pattern: /couldn't bind HTTP server socket/, code: "EnginePortTaken", what: "the port is taken" },
   {
     pattern:
-      /.*(?:out of memory|out of device memory|insufficient memory|not enough memory|erroroutofmemory|failed to allocate|allocation failed|cannot allocate memory|bad_alloc).*/i,
+      /out of memory|out of device memory|insufficient memory|not enough memory|erroroutofmemory|failed to allocate|allocation failed|cannot allocate memory|bad_alloc/i,
     code: "EngineOutOfMemory",
     what: "the engine ran out of memory",
   },
   {
-    pattern: /.*(?:does not divide n_embd_head|requires flash_attn|requires flash attention).*/,
+    pattern: /does not divide n_embd_head|requires flash_attn|requires flash attention/,
     code: "EngineSettingsRefused",
     what: "the engine refused the settings for this model",
   },
   {
-    pattern: /.*(?:failed to open (?:GGUF )?file|No such file or directory).*/,
+    pattern: /failed to open (?:GGUF )?file|No such file or directory/,
     code: "EngineModelMissing",
     what: "a file is missing",
   },
   {
     pattern:
-      /.*(?:invalid magic characters|unknown model architecture|not within the file bounds|data is not within|missing tensor|wrong shape|failed to read|unsupported GGUF|invalid gguf|tensor '.*' has invalid).*/i,
+      /invalid magic characters|unknown model architecture|not within the file bounds|data is not within|missing tensor|wrong shape|failed to read|unsupported GGUF|invalid gguf|tensor '[^'\n]{0,200}' has invalid/i,
     code: "EngineBadModel",
     what: "the engine could not load the model",
   },
   {
-    pattern: /.*(?:exiting due to model loading error|error loading model).*/i,
+    pattern: /exiting due to model loading error|error loading model/i,
     code: "EngineBadModel",
     what: "the engine could not load the model",
   },
   {
-    pattern: /.*(?:error while loading shared libraries|Library not loaded|dyld.*not found).*/,
+    pattern: /error while loading shared libraries|Library not loaded|dyld.{0,200}not found/,
     code: "RuntimeBroken",
     what: "the engine's program is not installed completely",
   },
 ];
 
 const LONGEST_LINE = 300;
+/** Of the end of a log, where its last line is wanted. */
+const ENOUGH = 4_000;
 
 export function classifyExit(exit: Exit, logTail: string): ExitReason {
   const log = lastRun(logTail);
@@ -105,9 +96,9 @@ export function classifyExit(exit: Exit, logTail: string): ExitReason {
 
 /** Lines after which a running llama-server answers its health probe and fails every request. */
 const DEGRADED = [
-  /.*kIOGPUCommandBufferCallbackErrorOutOfMemory.*/,
-  /.*command buffer \d+ failed with status.*/,
-  /.*llama_decode: failed to decode, ret = -3.*/,
+  /kIOGPUCommandBufferCallbackErrorOutOfMemory/,
+  /command buffer \d{1,20} failed with status/,
+  /llama_decode: failed to decode, ret = -3/,
 ];
 
 /** The first such line of the last run. */
@@ -115,7 +106,7 @@ export function findDegraded(logTail: string): string | undefined {
   const log = lastRun(logTail);
   for (const pattern of DEGRADED) {
     const match = pattern.exec(log);
-    if (match !== null) return shorten(match[0]);
+    if (match !== null) return lineOf(match);
   }
   return undefined;
 }
@@ -123,9 +114,18 @@ export function findDegraded(logTail: string): string | undefined {
 function fromLog(log: string): ExitReason | undefined {
   for (const { pattern, code, what } of CAUSES) {
     const match = pattern.exec(log);
-    if (match !== null) return { code, message: `${what}: ${shorten(match[0])}` };
+    if (match !== null) return { code, message: `${what}: ${lineOf(match)}` };
   }
   return undefined;
+}
+
+/** The line it was found in; of a very long one, the part around it. */
+function lineOf({ input, index }: RegExpExecArray): string {
+  const before = input.slice(Math.max(0, index - LONGEST_LINE / 2), index);
+  const from = index - before.length + before.lastIndexOf("\n") + 1;
+  const part = input.slice(from, index + LONGEST_LINE);
+  const end = part.indexOf("\n", index - from);
+  return shorten(end < 0 ? part : part.slice(0, end));
 }
 
 function describe(exit: { readonly code?: number; readonly signal?: string }): string {
@@ -133,14 +133,15 @@ function describe(exit: { readonly code?: number; readonly signal?: string }): s
 }
 
 function lastLine(log: string): string {
-  return shorten(log.trimEnd().split("\n").at(-1) ?? "") || "its log is empty";
+  const end = log.slice(-ENOUGH).trimEnd();
+  return shorten(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
 }
 
-/** Without the engine's own time stamp and level. */
+/** Without the engine's own time stamp and level, and without the NULs of a log that somebody cut or grew. */
 function shorten(line: string): string {
   return line
+    .replace(/[\s\p{Cc}]+/gu, " ")
     .trim()
     .replace(/^[\d.]+ [A-Z] /, "")
-    .replace(/\s+/g, " ")
     .slice(0, LONGEST_LINE);
 }

@@ -106,6 +106,21 @@ llamacpp:requests_deferred 2
     expect(findDegraded(line)).toBe("ggml_metal_synchronize: error: command buffer 0 failed with status 5");
     expect(findDegraded("I all is well")).toBeUndefined();
   });
+
+  it("are found at once in a log that is one line of 256 KiB, which names their surroundings only", () => {
+    for (const filler of ["\0", "x", "command buffer 0 ", "tensor '"]) {
+      const long = filler.repeat(Math.ceil((256 * 1024) / filler.length));
+      const startedAt = performance.now();
+      expect(findDegraded(long)).toBeUndefined();
+      expect(classifyExit({ code: 1 }, long).code).toBe("EngineCrashed");
+      expect(findDegraded(`${long}command buffer 7 failed with status 5${long}`)).toContain(
+        "buffer 7 failed",
+      );
+      expect(performance.now() - startedAt).toBeLessThan(2_000);
+    }
+    const text = findDegraded(`${"\0".repeat(9_000)}command buffer 7 failed with status 5`);
+    expect(text).toBe("command buffer 7 failed with status 5");
+  });
 });
 
 describe("devices", () => {
