@@ -2,6 +2,8 @@
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { MetalbridgeError } from "../../src/errors.ts";
+import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
+import type { AccessReview } from "../../src/kube/objects.ts";
 import type { ApiResult } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
@@ -11,23 +13,50 @@ export type DryRun =
   /** The credential may look and not write. */
   | { readonly at: "notAsked"; readonly why: string };
 
+interface Attempt {
+  /** As RBAC names it. */
+  readonly verb: "create" | "update";
+  readonly result: ApiResult<InferenceService>;
+}
+
 /** Throws `ManifestInvalid` with the API server's own words for what it refuses. */
-export async function dryRun({ client }: Cluster, service: InferenceService, file: string): Promise<DryRun> {
-  const { name, namespace = "default" } = service.metadata;
-  const options = { isDryRun: true };
-  let result: ApiResult<InferenceService> = await client.create(INFERENCE_SERVICES, service, options);
-  if (!result.ok && result.error.kind === "alreadyExists") {
-    const current = await client.get(INFERENCE_SERVICES, { name, namespace });
-    const { resourceVersion = "" } = current.ok ? current.value.metadata : {};
-    const metadata = { ...service.metadata, resourceVersion };
-    result = current.ok
-      ? await client.update(INFERENCE_SERVICES, { ...service, metadata }, options)
-      : current;
-  }
+export async function dryRun(cluster: Cluster, service: InferenceService, file: string): Promise<DryRun> {
+  const { verb, result } = await attempt(cluster, service);
   if (result.ok) return { at: "accepted", service: result.value };
+  const { name, namespace = "default" } = service.metadata;
   const { kind, message } = result.error;
-  if (kind === "forbidden") return { at: "notAsked", why: message };
-  if (kind === "invalid" || kind === "notFound")
+  if (kind === "forbidden" && !(await mayWrite(cluster, verb, { name, namespace })))
+    return { at: "notAsked", why: message };
+  // Policies, webhooks and quotas answer 403 too, to those who may write.
+  if (kind === "invalid" || kind === "notFound" || kind === "forbidden")
     throw new MetalbridgeError("ManifestInvalid", `${file}: the API server refuses it: ${message}`);
   throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
+}
+
+/** As an apply would: rights and policies differ between a service that exists and one that does not. */
+async function attempt({ client }: Cluster, service: InferenceService): Promise<Attempt> {
+  const { name, namespace = "default" } = service.metadata;
+  const options = { isDryRun: true };
+  const current = await client.get(INFERENCE_SERVICES, { name, namespace });
+  const { resourceVersion } = current.ok ? current.value.metadata : {};
+  if (resourceVersion === undefined)
+    return { verb: "create", result: await client.create(INFERENCE_SERVICES, service, options) };
+  const metadata = { ...service.metadata, resourceVersion };
+  const changed = { ...service, metadata };
+  return { verb: "update", result: await client.update(INFERENCE_SERVICES, changed, options) };
+}
+
+/** Anyone may ask what they may do; where even that is not answered, the refusal is taken for one of rights. */
+async function mayWrite(
+  { client }: Cluster,
+  verb: Attempt["verb"],
+  { name, namespace }: { readonly name: string; readonly namespace: string },
+): Promise<boolean> {
+  const { group, plural: resource } = INFERENCE_SERVICES;
+  const review: AccessReview = {
+    metadata: { name: "" },
+    spec: { resourceAttributes: { group, resource, verb, namespace, name } },
+  };
+  const answer = await client.create(ACCESS_REVIEWS, review);
+  return answer.ok && answer.value.status?.allowed === true;
 }

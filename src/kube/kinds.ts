@@ -1,5 +1,6 @@
 /** Kubernetes' own kinds that Metalbridge touches, as the API server addresses them. */
 import type {
+  AccessReview,
   ConfigMap,
   ControllerRevision,
   EndpointSlice,
@@ -25,6 +26,12 @@ export const CONTROLLER_REVISIONS: Kind<ControllerRevision> = inNamespace(
   "apps",
   "controllerrevisions",
   "ControllerRevision",
+);
+/** What the credential in use may do; anyone may ask. */
+export const ACCESS_REVIEWS: Kind<AccessReview> = clusterWide(
+  "authorization.k8s.io",
+  "selfsubjectaccessreviews",
+  "SelfSubjectAccessReview",
 );
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "namespaces", "Namespace");
 

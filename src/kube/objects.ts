@@ -103,3 +103,17 @@ export interface ControllerRevision extends KubeObject {
 export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
+
+/** SelfSubjectAccessReview: a question that is answered and not kept. */
+export interface AccessReview extends KubeObject {
+  spec: {
+    resourceAttributes: {
+      group: string;
+      resource: string;
+      verb: string;
+      namespace?: string;
+      name?: string;
+    };
+  };
+  status?: { allowed: boolean; denied?: boolean; reason?: string };
+}
