@@ -1,5 +1,5 @@
 /** The memory claim of a template, or who else must know it. Pure. */
-import type { InferenceReplica, ReplicaMemory } from "../../../src/api/inference-replica.ts";
+import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../../../src/api/inference-replica.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { MetalbridgeError } from "../../../src/errors.ts";
@@ -49,8 +49,26 @@ export function claimOf(input: ClaimInput): Claim {
     return unsizable(`the size of the draft Model ${draftModel.metadata.name} is not known`);
   }
   const claim = estimate(input, summary, draft);
-  if (claim.at !== "unsizable" || !isOnHost) return claim;
-  return weightsOnly(summary.weightsBytes ?? 0);
+  if (!isOnHost) return corrected(claim, input, draft);
+  return claim.at === "unsizable" ? weightsOnly(summary.weightsBytes ?? 0) : claim;
+}
+
+/** The source may have delivered another file than the one whose header was read: what is on a host is what runs. */
+function corrected(claim: Claim, input: ClaimInput, draft: GgufSummary | undefined): Claim {
+  const { template, model, replicas } = input;
+  const found = largestFound(replicas.filter(({ spec }) => isSameFile(spec.template.model, template.model)));
+  const sizeBytes = found?.weightsBytes ?? 0;
+  if (sizeBytes <= (model.status?.sizeBytes ?? 0)) return claim;
+  const weightsBytes = Math.max(0, sizeBytes - (projectorBytes(model) ?? 0));
+  const other = estimate(input, { ...model.status?.gguf, ...found, weightsBytes }, draft);
+  if (claim.at !== "estimated" || other.at !== "estimated") return other.at === "estimated" ? other : claim;
+  return other.memory.claimBytes > claim.memory.claimBytes ? other : claim;
+}
+
+function isSameFile(one: ReplicaModel, other: ReplicaModel): boolean {
+  const named = ({ source, files, mmproj, sha256 }: ReplicaModel) =>
+    JSON.stringify([source, files, mmproj, sha256]);
+  return named(one) === named(other);
 }
 
 function estimate(

@@ -73,7 +73,7 @@ function templateOf(spec: object): TemplateWithoutHost {
 }
 
 function hostOf(name: string, addresses: readonly string[]): Host {
-  return { metadata: { name }, spec: { addresses }, status: {} } as unknown as Host;
+  return { metadata: { name }, spec: { addresses, memory: {} }, status: {} } as unknown as Host;
 }
 
 /** As the API server would hold it. */
@@ -192,4 +192,22 @@ test("a slot that was given up takes the next free name", () => {
   expect(names).toHaveLength(2);
   expect(new Set(names).size).toBe(1);
   expect(names[0]).not.toBe(observed.replicas[0]?.metadata.name);
+});
+
+test("a claim that its host could never hold is passed on only where the engine runs all the same", () => {
+  const observed = observedOf({ replicas: ["0 current ready mac-1"] });
+  const memory = { gpuBudgetBytes: 1024, totalBytes: 1024 };
+  const host = { ...hostOf("mac-1", ["192.0.2.1"]), status: { memory } } as unknown as Host;
+  const patches = (status: object) => {
+    const replicas = observed.replicas.map((one) => ({
+      ...one,
+      spec: { ...one.spec, memory: { ...one.spec.memory, claimBytes: 512 } },
+      status: { ...one.status, ...status },
+    }));
+    const seen = { ...observed, replicas, hosts: new Map([["mac-1", host]]) };
+    const steps = planService(draftService(seen), [], () => true);
+    return steps.filter((step) => step.do === "patch" && step.what === "replica");
+  };
+  expect(patches({})).toEqual([]);
+  expect(patches({ memory: { claimBytes: 512 } })).toHaveLength(1);
 });

@@ -1,9 +1,11 @@
 /** The planner of a live service, in two halves with placement between them. Pure. */
 import { FINALIZER_SERVICE, LABEL_REPLICA } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { sliceName } from "../../../src/api/names.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { hostBudget } from "../../../src/memory/budget.ts";
 import type { Demand, Placed, Refusal } from "../../../src/placement/types.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
 import { planRollout, planSacrifices } from "../rollout/rollout.ts";
@@ -175,11 +177,14 @@ function correctionOf(slice: EndpointSlice, wanted: EndpointSlice): ServiceStep[
     : [{ do: "patch", what: "slice", object: slice, operations, because: "the host's addresses changed" }];
 }
 
-function stepsOfMutableSpec({ service, replicas }: ServiceObserved, resolution: Resolution): ServiceStep[] {
+function stepsOfMutableSpec(
+  { service, replicas, hosts }: ServiceObserved,
+  resolution: Resolution,
+): ServiceStep[] {
   return replicas
     .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     .flatMap((object): ServiceStep[] => {
-      const memory = memoryOf(object, resolution);
+      const memory = memoryOf(object, resolution, hosts.get(object.spec.template.hostName));
       const operations = correctReplica(object, {
         ...mutableSpec(service),
         ...(memory === undefined ? {} : { memory }),
@@ -191,9 +196,18 @@ function stepsOfMutableSpec({ service, replicas }: ServiceObserved, resolution: 
 
 /** A better estimate for the same template is passed on; an unknown one replaces nothing. */
 function memoryOf(
-  { spec }: InferenceReplica,
+  { spec, status }: InferenceReplica,
   resolution: Resolution,
+  host: Host | undefined,
 ): InferenceReplica["spec"]["memory"] | undefined {
   if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") return undefined;
-  return spec.template.revision === resolution.template.revision ? resolution.claim.memory : undefined;
+  if (spec.template.revision !== resolution.template.revision) return undefined;
+  const { memory } = resolution.claim;
+  // What its agent can never let in would keep everybody else from that host.
+  return status?.memory === undefined && exceeds(memory.claimBytes, host) ? undefined : memory;
+}
+
+function exceeds(claimBytes: number, host: Host | undefined): boolean {
+  const budget = host === undefined ? undefined : hostBudget(host);
+  return budget?.known === true && claimBytes > budget.bytes;
 }

@@ -105,6 +105,27 @@ test("a file on the host is placed without a claim, and claimed once an agent ha
   });
 });
 
+test("where the source delivered more than its header told, what is on a host counts, and never less", () => {
+  const remote = model({}, { weightsBytes: GIB, sizeBytes: GIB + 1024, gguf: GGUF });
+  const has = (sizeBytes: number, changes: object = {}, gguf: object = GGUF) => {
+    const file = { source: remote.spec.source, files: [], ...changes };
+    const status = { model: { sizeBytes, gguf } };
+    const replica = { metadata: { name: "chat-0-a" }, spec: { template: { model: file } }, status };
+    return resolve(remote, {}, [replica as unknown as InferenceReplica]);
+  };
+  const told = resolve(remote);
+  const claim = (weightsBytes: number) => ({ claim: { at: "estimated", memory: { weightsBytes } } });
+  expect(told).toMatchObject(claim(GIB));
+  expect(has(3 * GIB)).toMatchObject(claim(3 * GIB));
+  const deeper = has(3 * GIB, {}, { ...GGUF, layerCount: 32 });
+  expect(deeper).toMatchObject({ claim: { memory: { kvBytes: 32 * 4096 * 2 * 8 * 64 * 2 } } });
+  expect(has(GIB + 1024)).toEqual(told);
+  expect(has(GIB / 2)).toEqual(told);
+  // Another file of that source, as before a change of spec.files or spec.sha256.
+  expect(has(3 * GIB, { files: ["other.gguf"] })).toEqual(told);
+  expect(has(3 * GIB, { sha256: "0".repeat(64) })).toEqual(told);
+});
+
 test("what is learned of the file changes no revision", () => {
   const local = model({ source: "file:///models/tiny.gguf" });
   const before = resolve(local);
