@@ -98,6 +98,7 @@ export function startSession(options: SessionOptions): Session {
     isNameOurs: registration.isNameOurs,
     wake: () => {
       connection.dropIdle();
+      endpoints.retryNow();
       registration?.wake();
       replicas?.relist();
       endpoints.watch.relist();

@@ -4,7 +4,8 @@ import { ANNOTATION_ADDRESSES, LABEL_HOST } from "../../src/api/group.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { sharedCluster, type TestCluster } from "../../test/cluster/cluster.ts";
+import type { Clock } from "../../src/ports.ts";
+import { sharedCluster, startCluster, type TestCluster } from "../../test/cluster/cluster.ts";
 import { silentLog } from "../store/fixtures/store.ts";
 import { createEndpoints, type SliceEndpoints } from "./endpoints.ts";
 
@@ -21,7 +22,7 @@ interface Bench extends AsyncDisposable {
   ) => Promise<{ endpoints: unknown; ports: unknown; metadata: { resourceVersion: string } }>;
 }
 
-async function startBench(cluster: TestCluster): Promise<Bench> {
+async function startBench(cluster: TestCluster, clock = systemClock): Promise<Bench> {
   const namespace = await cluster.namespace();
   const controller = new AbortController();
   const hostName = `h-${randomBytes(4).toString("hex")}`;
@@ -30,7 +31,7 @@ async function startBench(cluster: TestCluster): Promise<Bench> {
   const endpoints = createEndpoints({
     connection,
     client: createClient(connection),
-    clock: systemClock,
+    clock,
     log: silentLog,
     signal: controller.signal,
     hostName,
@@ -166,3 +167,27 @@ test("what another writer did to the slice is seen and put right", async () => {
     patiently,
   );
 });
+
+test("a write that waits after a failure is tried at once when the network has changed", async () => {
+  await using cluster = await startCluster();
+  const farm = { isTimeStill: false, waits: 0 };
+  const after: Clock["after"] = (delayMs, fire) => {
+    if (!farm.isTimeStill) return systemClock.after(delayMs, fire);
+    farm.waits += 1;
+    return () => {};
+  };
+  await using bench = await startBench(cluster, { ...systemClock, after });
+  const replica = { name: "chat-0-abc", namespace: bench.namespace };
+  await bench.create(replica.name);
+  await bench.endpoints.announce(replica, where);
+  farm.isTimeStill = true;
+  await cluster.stopApiServer();
+  // The watch's wait comes with the server's end.
+  await vi.waitFor(() => expect(farm.waits).toBeGreaterThan(0), patiently);
+  const before = farm.waits;
+  const withdrawn = bench.endpoints.withdraw(replica);
+  await vi.waitFor(() => expect(farm.waits).toBeGreaterThan(before), patiently);
+  await cluster.startApiServer();
+  bench.endpoints.retryNow();
+  expect(await withdrawn).toEqual({ ok: true, state: "withdrawn" });
+}, 60_000);

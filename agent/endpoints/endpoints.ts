@@ -31,6 +31,8 @@ export interface EndpointsOptions {
 export interface SliceEndpoints extends Endpoints {
   readonly isSynced: () => boolean;
   readonly watch: Watched;
+  /** Writes that wait after a failure are tried at once: the network they failed on is another one now. */
+  readonly retryNow: () => void;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
@@ -57,12 +59,13 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
   });
 
   const writer = createSliceWriter(client, slices);
+  let patience = new AbortController();
   const persist = async (turn: Turn, attempt: () => Promise<Attempt>): Promise<Attempt> => {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "a newer state is wanted" };
       const outcome = await attempt();
       if (outcome.at !== "failed" || failures >= MOST_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
-      await waitMs(clock, backoffMs(failures, RETRY), signal);
+      await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
     }
   };
   const mayWrite = (): boolean => options.mayWrite?.() ?? true;
@@ -70,6 +73,10 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
   return {
     isSynced: reflector.isSynced,
     watch: reflector,
+    retryNow: () => {
+      patience.abort();
+      patience = new AbortController();
+    },
     state: (replica, wanted) => {
       const slice = slices.get(keyOf(replica));
       if (slice !== undefined) return stateOfSlice(slice, wanted);

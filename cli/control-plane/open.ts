@@ -12,6 +12,8 @@ export interface OpenOptions {
   readonly crds: readonly CrdObject[];
   readonly log: Log;
   readonly port?: number | undefined;
+  /** The one address to listen on; loopback unless given. */
+  readonly bindAddress?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Another process asked for the end (`metalbridge down`); the connection it waits on ends with this promise. */
   readonly onStopOrder: () => Promise<void>;

@@ -1,6 +1,6 @@
 /** What a scenario measures, and the figures drawn from it. */
 
-export type Unit = "ms" | "%" | "MB" | "ratio" | "1/min" | "requests" | "slices";
+export type Unit = "ms" | "%" | "MB" | "ratio" | "1/min" | "requests" | "slices" | "restarts";
 export type Statistic = "p50" | "p99" | "max";
 
 export interface Target {

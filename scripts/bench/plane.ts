@@ -45,8 +45,8 @@ export interface Plane extends AsyncDisposable {
 export const NAMESPACE = "default";
 export const log = createTerminalLog((line) => process.stderr.write(line));
 
-/** Our kinds are installed; nothing else runs. */
-export async function openPlane(): Promise<Plane> {
+/** Our kinds are installed; nothing else runs. Without an address the API server listens on loopback. */
+export async function openPlane(bindAddress?: string): Promise<Plane> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
@@ -59,6 +59,7 @@ export async function openPlane(): Promise<Plane> {
       parts: findClusterParts(readPartsConfig()),
       crds: customResourceDefinitions(),
       log,
+      bindAddress,
       onStopOrder: async () => {},
     });
     cleanups.push(plane.close);

@@ -1,6 +1,7 @@
 /** Every scenario by the name that `--only` takes. */
 import { openBed } from "./bed.ts";
 import type { Measurement } from "./measurement.ts";
+import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDownload } from "./scenarios/download.ts";
@@ -28,6 +29,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   rollout: measureRollout,
   upgrade: measureUpgrade,
   restart: measureControlPlaneRestart,
+  address: measureAddressChanges,
 };
 
 /** In this order: each needs what the one before left running. */

@@ -95,7 +95,7 @@ export const defaultTimings: Timings = {
   endpointRetryMs: SECOND,
   keeperMs: 250,
   keeperMaxMs: 10 * SECOND,
-  movedMs: 3 * SECOND,
+  movedMs: 2 * SECOND,
   cutOffMs: 1.5 * SECOND,
   footprintMs: 5 * MINUTE,
 };

@@ -1,0 +1,161 @@
+/** From a change of the host's address to the old endpoint's end and the new one's readiness. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { livingEngines } from "../../../test/system/engines.ts";
+import type { Measurement } from "../measurement.ts";
+import { type MovingHost, openMovingHost } from "../moving-host.ts";
+import { isReadySliceOf } from "./start.ts";
+
+const ROUNDS = 6;
+/** The agent looks once a second: changes are spread over that second, whatever it did before. */
+const LOOK_MS = 1_000;
+const WITHDRAWN = [{ statistic: "max", limit: 2_000 }] as const;
+const READY = [{ statistic: "max", limit: 5_000 }] as const;
+
+/** Three ways in which an address becomes another, and one in which it does not. */
+export async function measureAddressChanges(): Promise<readonly Measurement[]> {
+  await using host = await openMovingHost();
+  await host.createService(SERVICE);
+  await untilReadyAt(host, host.addresses[0]);
+  const replaced = await each(host, replace);
+  const second = await each(host, addSecond, removeSecond);
+  const later = await each(host, replaceLater);
+  const blips = await measureBlips(host);
+  const lines = (what: string, { withdrawn, ready }: Changes): Measurement[] => [
+    { name: `${what} → old endpoint withdrawn`, unit: "ms", samples: withdrawn, targets: WITHDRAWN },
+    { name: `${what} → slice ready at the new address`, unit: "ms", samples: ready, targets: READY },
+  ];
+  return [
+    ...lines("address changed", replaced),
+    ...lines("another address beside it", second),
+    ...lines("another address after 3 s without", later),
+    ...blips,
+  ];
+}
+
+const SERVICE = "moving";
+
+interface Changes {
+  readonly withdrawn: number[];
+  readonly ready: number[];
+}
+
+/** Resolves with the moment from which the host had the new address. */
+type Change = (host: MovingHost, from: string, to: string) => Promise<number>;
+
+/** There and back again, in turn; the way back is not measured where it is another kind of change. */
+async function each(host: MovingHost, change: Change, back?: Change): Promise<Changes> {
+  const changes: Changes = { withdrawn: [], ready: [] };
+  const [one, other] = host.addresses;
+  for (let round = 0; round < ROUNDS; round++) {
+    const isBack = back === undefined && round % 2 === 1;
+    const [from, to] = isBack ? [other, one] : [one, other];
+    await pause((round * LOOK_MS) / ROUNDS);
+    const { withdrawnMs, readyMs } = await changeOnce(host, change, from, to);
+    changes.withdrawn.push(withdrawnMs);
+    changes.ready.push(readyMs);
+    if (back !== undefined) await changeOnce(host, back, to, from);
+  }
+  return changes;
+}
+
+async function changeOnce(host: MovingHost, change: Change, from: string, to: string) {
+  const withdrawn = host.changed.until(`the withdrawal of ${from}`, () =>
+    isReadyAt(host, from) ? undefined : performance.now(),
+  );
+  const ready = host.changed.until(`a slice that is ready at ${to}`, () =>
+    isReadyAt(host, to) ? performance.now() : undefined,
+  );
+  const [changedAt, withdrawnAt, readyAt] = await Promise.all([change(host, from, to), withdrawn, ready]);
+  return { withdrawnMs: withdrawnAt - changedAt, readyMs: readyAt - changedAt };
+}
+
+/** As a new DHCP lease, or another network on the same wire. */
+const replace: Change = async (host, from, to) => {
+  const changedAt = performance.now();
+  await host.ip([...remove(from), ...add(to, host.gateway)]);
+  return changedAt;
+};
+
+/** As a VPN, or a cable beside Wi-Fi: both are up, and the route to the API server takes the new one. */
+const addSecond: Change = async (host, _from, to) => {
+  const changedAt = performance.now();
+  await host.ip([`address add ${to}/24 dev eth0`, `route add ${host.gateway} dev eth0 src ${to}`]);
+  return changedAt;
+};
+
+const removeSecond: Change = async (host, from) => {
+  const changedAt = performance.now();
+  await host.ip([`address delete ${from}/24 dev eth0`]);
+  return changedAt;
+};
+
+const AWAY_MS = 3_000;
+
+/** As another Wi-Fi: for a while there is no network at all, and nobody to tell of it. */
+const replaceLater: Change = async (host, from, to) => {
+  await host.ip(remove(from));
+  await pause(AWAY_MS);
+  const changedAt = performance.now();
+  await host.ip(add(to, host.gateway));
+  return changedAt;
+};
+
+function remove(address: string): readonly string[] {
+  return [`address delete ${address}/24 dev eth0`];
+}
+
+/** With its network the default route went too. */
+function add(address: string, gateway: string): readonly string[] {
+  return [`address add ${address}/24 dev eth0`, `route replace default via ${gateway}`];
+}
+
+const BLIP_MS = 500;
+/** Longer than the agent waits before it moves an engine. */
+const WATCH_MS = 5_000;
+
+/** The address is gone for half a second, every second time with another one in its place. */
+async function measureBlips(host: MovingHost): Promise<readonly Measurement[]> {
+  const restarts: number[] = [];
+  const [address, other] = host.addresses;
+  for (let round = 0; round < ROUNDS; round++) {
+    await pause((round * LOOK_MS) / ROUNDS);
+    const before = engineOf(host);
+    await host.ip([...remove(address), ...(round % 2 === 0 ? [] : add(other, host.gateway))]);
+    await pause(BLIP_MS);
+    await host.ip([...(round % 2 === 0 ? [] : remove(other)), ...add(address, host.gateway)]);
+    await pause(WATCH_MS);
+    await untilReadyAt(host, address);
+    restarts.push(engineOf(host) === before ? 0 : 1);
+  }
+  return [
+    {
+      name: `address gone for ${BLIP_MS} ms: engine restarts`,
+      unit: "restarts",
+      samples: restarts,
+      targets: [{ statistic: "max", limit: 0 }],
+    },
+  ];
+}
+
+function engineOf(host: MovingHost): number | undefined {
+  const [pid, ...others] = livingEngines(host.stateDir).values();
+  if (pid === undefined || others.length > 0) throw new Error("there is not exactly one engine");
+  return pid;
+}
+
+async function untilReadyAt(host: MovingHost, address: string): Promise<void> {
+  await host.changed.until(`a slice that is ready at ${address}`, () =>
+    isReadyAt(host, address) ? true : undefined,
+  );
+}
+
+function isReadyAt(host: MovingHost, address: string): boolean {
+  return host.slices
+    .list()
+    .some((slice) => isReadySliceOf(slice, SERVICE) && addressesOf(slice).includes(address));
+}
+
+function addressesOf(slice: EndpointSlice): readonly string[] {
+  return slice.endpoints?.flatMap(({ addresses }) => addresses) ?? [];
+}
