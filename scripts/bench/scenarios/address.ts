@@ -6,6 +6,7 @@ import type { Measurement } from "../measurement.ts";
 import { type MovingHost, openMovingHost } from "../moving-host.ts";
 import { isReadySliceOf } from "./start.ts";
 
+/** Even: there and back again in turn, so that each kind of change ends at the address it began with. */
 const ROUNDS = 6;
 /** The agent looks once a second: changes are spread over that second, whatever it did before. */
 const LOOK_MS = 1_000;
