@@ -24,10 +24,12 @@ import { leaderFacts } from "./metrics/leader.ts";
 import type { ControllerMetrics } from "./metrics.ts";
 import { claimOfReplica, momentOf } from "./placement/claims.ts";
 import { createPlacementLedger, type PlacementLedger } from "./placement/ledger.ts";
+import { draftNow } from "./service/draft.ts";
 import { createForeignServices } from "./service/foreign-services.ts";
 import { createServiceMemory, type ServiceMemory } from "./service/memory.ts";
 import { seeService } from "./service/observe.ts";
-import { draftNow, reconcileService, type ServicePorts } from "./service/reconcile.ts";
+import type { ServicePorts } from "./service/ports.ts";
+import { reconcileService } from "./service/reconcile.ts";
 
 export interface LeadOptions {
   readonly connection: KubeConnection;

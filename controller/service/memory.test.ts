@@ -45,3 +45,13 @@ test("what the watch does not show for a minute is given up", () => {
   memory.noteRemoved(replica("b"), 0);
   expect(told(memory.upToDate("s1", [replica("b")], 60_001))).toEqual(["b"]);
 });
+
+test("what is not taken is tried again after pauses that grow with time, whatever makes passes in between", () => {
+  const memory = createServiceMemory();
+  for (let pass = 0; pass < 50; pass += 1) expect(memory.retryMs("a/b", true, 0)).toBeLessThanOrEqual(1_000);
+  expect(memory.retryMs("a/b", true, 16_000)).toBeGreaterThanOrEqual(8_000);
+  expect(memory.retryMs("a/b", true, 16_000)).toBeLessThanOrEqual(16_000);
+  expect(memory.retryMs("a/b", true, 3_600_000)).toBeLessThanOrEqual(60_000);
+  expect(memory.retryMs("a/b", false, 3_600_001)).toBeUndefined();
+  expect(memory.retryMs("a/b", true, 3_600_002)).toBeLessThanOrEqual(1_000);
+});

@@ -1,14 +1,20 @@
 /** What the leader remembers of services between passes: how their replicas got on, and what it wrote and has not seen yet. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { backoffMs } from "../../src/kube/backoff.ts";
 import type { HealthBook } from "./rollout/health.ts";
 
 /** What the watch has not shown for so long is not coming any more. */
 const UNSEEN_MS = 60_000;
 
+const RETRY_FIRST_MS = 1_000;
+const RETRY_CAP_MS = 60_000;
+
 /** Times are monotonic. */
 export interface ServiceMemory {
   readonly health: (service: string) => HealthBook;
   readonly setHealth: (service: string, book: HealthBook) => void;
+  /** When to try again what the API server does not take; undefined where it takes all. */
+  readonly retryMs: (service: string, hasRejections: boolean, now: number) => number | undefined;
   readonly forget: (service: string) => void;
   readonly noteCreated: (replica: InferenceReplica, now: number) => void;
   readonly noteRemoved: (replica: InferenceReplica, now: number) => void;
@@ -29,6 +35,7 @@ interface Written {
 
 export function createServiceMemory(): ServiceMemory {
   const books = new Map<string, HealthBook>();
+  const rejectedSinceMs = new Map<string, number>();
   const created = new Map<string, Written>();
   const removed = new Map<string, Written>();
   return {
@@ -37,7 +44,18 @@ export function createServiceMemory(): ServiceMemory {
       if (book.size === 0) books.delete(service);
       else books.set(service, book);
     },
-    forget: (service) => books.delete(service),
+    retryMs: (service, hasRejections, now) => {
+      if (!hasRejections) rejectedSinceMs.delete(service);
+      if (!hasRejections) return undefined;
+      const sinceMs = rejectedSinceMs.get(service) ?? now;
+      rejectedSinceMs.set(service, sinceMs);
+      // As long again as it has been so: however often something else makes a pass, the pauses grow with time alone.
+      return backoffMs(1, { firstMs: Math.max(RETRY_FIRST_MS, now - sinceMs), capMs: RETRY_CAP_MS });
+    },
+    forget: (service) => {
+      books.delete(service);
+      rejectedSinceMs.delete(service);
+    },
     noteCreated: (replica, atMs) => created.set(uidOf(replica), { replica, atMs }),
     noteRemoved: (replica, atMs) => removed.set(uidOf(replica), { replica, atMs }),
     noteSeen: (replica, isGone) => {

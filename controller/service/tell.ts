@@ -7,7 +7,8 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Placed } from "../../src/placement/types.ts";
 import { type ReportedEvent, reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
-import type { Outcome } from "./apply.ts";
+import { isRejection } from "./apply/rejection.ts";
+import type { Outcome } from "./apply/run.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 
@@ -41,7 +42,11 @@ export function statusEvents(
   const events: ReportedEvent[] = [];
   const { phase, reason = "Unknown", message = "" } = after;
   if (before?.phase !== phase || before?.reason !== reason) {
-    const isBad = phase === "Failed" || phase === "WaitingForCapacity" || reason === "RolloutStopped";
+    const isBad =
+      phase === "Failed" ||
+      phase === "WaitingForCapacity" ||
+      reason === "RolloutStopped" ||
+      isRejection(reason);
     events.push({ type: isBad ? "Warning" : "Normal", reason, action: "Reconcile", note: message });
   }
   const [was, is] = [before, after].map((status) => getCondition(status?.conditions, "Progressing"));

@@ -65,6 +65,19 @@ export const apiErrors = {
     what: "The API server refused the object: a field holds what it may not hold.",
     do: "correct the field that the message names",
   },
+  ApiObjectRefused: {
+    what: "The API server does not take an object that the service needs, or a change of one: a node port is taken, or a policy or an admission webhook says no, or cannot be asked. Everything else of the service is made as far as it can be.",
+    do: "remove what the message names, which holds the API server's own words, or change the spec; it is tried again by itself, at least every minute",
+  },
+  QuotaExceeded: {
+    what: "A ResourceQuota of the namespace leaves no room for an object that the service needs.",
+    do: "raise the quota, or ask for less; it is tried again by itself, at least every minute",
+    command: "kubectl describe resourcequota -n NAMESPACE",
+  },
+  ObjectNameTaken: {
+    what: "An object of the name that the service needs exists, and Metalbridge did not make it. It is left alone; for a ControllerRevision that means that this revision cannot be gone back to.",
+    do: "delete or rename the object that the message names; it is looked at again by itself, at least every minute",
+  },
   ApiUnexpected: {
     what: "The API server, or something in front of it, gave an answer that is not the Kubernetes API's.",
     do: "check that the address in the kubeconfig is the API server's own",

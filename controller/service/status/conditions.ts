@@ -1,6 +1,7 @@
 /** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
 import type { Condition, ConditionUpdate } from "../../../src/api/conditions.ts";
 import { setCondition } from "../../../src/api/conditions.ts";
+import { codeOfRejections, tellRejections } from "../apply/rejection.ts";
 import type { StatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
 import type { PhaseWord } from "./phase.ts";
@@ -62,6 +63,11 @@ function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
   const type = "Degraded";
   const { resolution } = facts.draft;
   if (word.phase === "Failed") return { type, status: "True", reason: word.reason, message: word.message };
+  // What is said of a Model that is missing stands in other conditions too; this stands nowhere else.
+  const rejected = codeOfRejections(facts.rejections ?? []);
+  if (rejected !== undefined) {
+    return { type, status: "True", reason: rejected, message: tellRejections(facts.rejections ?? []) };
+  }
   if (resolution.at === "blocked" && facts.want > 0) {
     return { type, status: "True", reason: resolution.code, message: resolution.message };
   }
@@ -79,13 +85,19 @@ function degraded(facts: StatusFacts, word: PhaseWord): ConditionUpdate {
   return { type, status: "False", reason: "AsExpected", message: "" };
 }
 
-function placed({ unplaced, want, live, obstacle, draft }: StatusFacts, word: PhaseWord): ConditionUpdate {
+function placed(
+  { unplaced, want, live, obstacle, draft, rejections = [] }: StatusFacts,
+  word: PhaseWord,
+): ConditionUpdate {
   const type = "Placed";
   const isKept = obstacle.at !== "none" || draft.resolution.at === "blocked";
   if (isKept && live.length < want)
     return { type, status: "Unknown", reason: word.reason, message: word.message };
   const [first] = unplaced;
   if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
+  const rejected = codeOfRejections(rejections);
+  if (rejected !== undefined && live.length < want)
+    return { type, status: "Unknown", reason: rejected, message: tellRejections(rejections) };
   return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
 }
 

@@ -2,6 +2,7 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Placed, Unplaced } from "../../../src/placement/types.ts";
 import { isPreempted, type PreemptedSlot } from "../../placement/preempted.ts";
+import type { Rejection } from "../apply/rejection.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 import { isLeaving, isReady, ordinalOf } from "../rollout/slots.ts";
 
@@ -18,6 +19,8 @@ export interface StatusInput {
   /** Replicas that this pass has made and the cache may not show yet. */
   readonly created: readonly InferenceReplica[];
   readonly obstacle: Obstacle;
+  /** What the API server does not take of the service's objects. */
+  readonly rejections?: readonly Rejection[];
   /** Slots that made way for a higher priority, as far as is known. */
   readonly preempted?: ReadonlyMap<number, PreemptedSlot>;
 }

@@ -2,6 +2,7 @@
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { codeOfRejections, tellRejections } from "../apply/rejection.ts";
 import { readyCount, type StatusFacts } from "./facts.ts";
 import { progressOf } from "./progress.ts";
 
@@ -11,9 +12,17 @@ export interface PhaseWord {
   readonly message: string;
 }
 
-/** The first that applies: obstacles, then what was asked for, then what is missing. */
+/** The first that applies: obstacles, then what was asked for, then what keeps it from being so, then what is missing. */
 export function phaseOf(facts: StatusFacts): PhaseWord {
-  return obstacleWord(facts) ?? stoppedWord(facts) ?? readyWord(facts) ?? missingWord(facts);
+  return (
+    obstacleWord(facts) ??
+    stoppedWord(facts) ??
+    lackWord(facts) ??
+    rejectionWord(facts) ??
+    readyWord(facts) ??
+    changingWord(facts) ??
+    troubleWord(facts)
+  );
 }
 
 function obstacleWord({ obstacle, draft }: StatusFacts): PhaseWord | undefined {
@@ -69,18 +78,27 @@ function rolloutWord(facts: StatusFacts): PhaseWord | undefined {
   return at === "rolling" ? { phase: "Progressing", reason: "NewRevisionRollingOut", message } : undefined;
 }
 
-function missingWord(facts: StatusFacts): PhaseWord {
-  const { draft, waiting, worst } = facts;
+/** What has to come from elsewhere first: a Model, or room. */
+function lackWord(facts: StatusFacts): PhaseWord | undefined {
+  const { draft, waiting, want } = facts;
+  if (readyCount(facts) >= want) return undefined;
   const { resolution } = draft;
   if (resolution.at === "blocked") {
     const { code, message, isFinal } = resolution;
     return { phase: isFinal ? "Failed" : "Pending", reason: code, message };
   }
   const [first] = waiting;
-  if (first !== undefined) {
-    return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
-  }
-  return changingWord(facts) ?? troubleWord(facts, worst);
+  if (first === undefined) return undefined;
+  return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
+}
+
+/** Also where every replica answers: the service is not yet what was asked for. */
+function rejectionWord(facts: StatusFacts): PhaseWord | undefined {
+  const { rejections = [] } = facts;
+  const reason = codeOfRejections(rejections);
+  if (reason === undefined) return undefined;
+  const phase = readyCount(facts) > 0 ? "Progressing" : "Pending";
+  return { phase, reason, message: tellRejections(rejections) };
 }
 
 /** What is missing is missing because of a rollout that goes on, or that goes no further while others serve. */
@@ -90,7 +108,8 @@ function changingWord(facts: StatusFacts): PhaseWord | undefined {
   return readyCount(facts) > 0 || ending.length > 0 ? rolloutWord(facts) : undefined;
 }
 
-function troubleWord(facts: StatusFacts, worst: InferenceReplica | undefined): PhaseWord {
+function troubleWord(facts: StatusFacts): PhaseWord {
+  const { worst } = facts;
   const { phase: replicaPhase, reason, message } = storyOf(worst);
   const count = `${readyCount(facts)} of ${facts.want} replicas answer`;
   if (worst === undefined || replicaPhase === undefined) {

@@ -1,0 +1,88 @@
+/** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
+import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
+import type { OwnedKind, ServiceStep } from "../plan/steps.ts";
+import { create } from "./create.ts";
+import { addFinalizer, removeFinalizer } from "./finalizer.ts";
+import { KINDS, newRun, type Outcome, type Run, reject, type StepPorts, settle } from "./run.ts";
+
+type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
+
+/**
+ * Finalizer first, so that nothing is made that nobody would clean up. Then the Service: a slice may carry
+ * its name only once it is known to be ours. Replicas that end go before those that begin, so that there are
+ * never more than planned. Then the rest.
+ */
+export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {
+  const owned = steps.filter(isOwned);
+  const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
+  const run = newRun(planned);
+  for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
+  if (run.isBehind || run.rejections.length > 0) return run;
+  const parts = [
+    owned.filter(({ what }) => what === "kubeService"),
+    owned.filter(isReplicaEnd),
+    owned.filter(isReplicaCreate),
+    owned.filter((step) => step.what !== "kubeService" && !isReplicaCreate(step) && !isReplicaEnd(step)),
+  ];
+  for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
+  for (const step of steps)
+    if (step.do === "removeFinalizer") await removeFinalizer(ports, run, step.service);
+  return run;
+}
+
+function isOwned(step: ServiceStep): step is OwnedStep {
+  return step.do !== "addFinalizer" && step.do !== "removeFinalizer";
+}
+
+function isReplicaCreate(step: OwnedStep): boolean {
+  return step.what === "replica" && step.do === "create";
+}
+
+function isReplicaEnd(step: OwnedStep): boolean {
+  return step.what === "replica" && step.do === "remove";
+}
+
+async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<void> {
+  switch (step.do) {
+    case "create":
+      return isHeldBack(run, step.what) ? undefined : create(ports, run, step.what, step.object);
+    case "patch":
+      return change(ports, run, step, step.operations);
+    case "remove":
+      return remove(ports, run, step);
+    default:
+      return step satisfies never;
+  }
+}
+
+function isHeldBack({ obstacle, isWithoutService }: Run, what: OwnedKind): boolean {
+  return obstacle.at !== "none" || (isWithoutService && (what === "replica" || what === "slice"));
+}
+
+async function change(
+  ports: StepPorts,
+  run: Run,
+  step: OwnedStep,
+  operations: readonly JsonPatchOp[],
+): Promise<void> {
+  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const result = await ports.client.jsonPatch(kind, step.object.metadata, operations);
+  settle(run, `change ${kind.kind} ${step.object.metadata.name}`, result);
+}
+
+async function remove(
+  { client, log }: StepPorts,
+  run: Run,
+  step: Extract<OwnedStep, { do: "remove" }>,
+): Promise<void> {
+  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const { name, uid } = step.object.metadata;
+  const options = uid === undefined ? {} : { uid };
+  const result = await client.remove(kind, step.object.metadata, { ...options, propagation: "Background" });
+  if (result.ok && step.what === "replica") {
+    run.removed.push({ replica: step.object, because: step.because });
+    log.info({ replica: name, because: step.because }, "replica removed");
+  }
+  if (result.ok || result.error.kind === "notFound" || result.error.kind === "conflict") return;
+  reject(run, `delete ${kind.kind} ${name}`, result.error);
+}

@@ -1,0 +1,85 @@
+/** Makes one object, and says what stands in its way. */
+import { LABEL_HOST, LABEL_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { Kind, KubeObject } from "../../../src/kube/types.ts";
+import { isTerminating } from "../failure.ts";
+import type { Owned, OwnedKind } from "../plan/steps.ts";
+import { KINDS, ownerOf, type Run, reject, type StepPorts } from "./run.ts";
+
+/** Nobody else's object is touched. */
+export async function create<K extends OwnedKind>(
+  ports: StepPorts,
+  run: Run,
+  what: K,
+  object: Owned[K],
+): Promise<void> {
+  const { client, log } = ports;
+  const kind = KINDS[what] as Kind<KubeObject>;
+  const { name } = object.metadata;
+  if (what === "slice" && isOfMissingReplica(run, object)) return;
+  const result = await client.create(kind, object as KubeObject);
+  if (result.ok) {
+    if (what === "replica") {
+      run.created.push(result.value as InferenceReplica);
+      run.made.push(result.value as InferenceReplica);
+      log.info(
+        { replica: name, host: (object as InferenceReplica).spec.template.hostName },
+        "replica created",
+      );
+    }
+    return;
+  }
+  if (isTerminating(result.error)) {
+    run.obstacle = { at: "terminating" };
+    return;
+  }
+  if (result.error.kind !== "alreadyExists") {
+    reject(run, `create ${kind.kind} ${name}`, result.error);
+    if (what === "kubeService") run.isWithoutService = true;
+    return;
+  }
+  await meetExisting(ports, run, what, object);
+}
+
+/** Made by a pass before this one, or by somebody else. */
+async function meetExisting<K extends OwnedKind>(
+  { client }: StepPorts,
+  run: Run,
+  what: K,
+  object: Owned[K],
+): Promise<void> {
+  const kind = KINDS[what] as Kind<KubeObject>;
+  const { name, namespace } = object.metadata;
+  const live = await client.get(kind, { name, namespace });
+  if (
+    live.ok &&
+    ownerOf(live.value) === ownerOf(object) &&
+    live.value.metadata.deletionTimestamp === undefined
+  ) {
+    if (what === "replica") run.created.push(live.value as InferenceReplica);
+    return;
+  }
+  if (!live.ok || ownerOf(live.value) === ownerOf(object)) run.isBehind = true;
+  else if (what === "kubeService") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
+  // What another uid of this service has left behind goes by itself.
+  else if (isOfThisName(live.value, object)) run.isBehind = true;
+  else {
+    const message = takenMessage(kind, name);
+    run.rejections.push({ what: `create ${kind.kind} ${name}`, code: "ObjectNameTaken", message });
+  }
+}
+/** A slice names the host of the replica that exists, so it waits for one that was not made here and now. */
+function isOfMissingReplica({ planned, created }: Run, { metadata }: KubeObject): boolean {
+  if (!planned.has(metadata.name)) return false;
+  const replica = created.find((one) => one.metadata.name === metadata.name);
+  return replica?.spec.template.hostName !== metadata.labels?.[LABEL_HOST];
+}
+
+function isOfThisName(live: KubeObject, wanted: KubeObject): boolean {
+  const isLabelled = live.metadata.labels?.[LABEL_SERVICE] === wanted.metadata.labels?.[LABEL_SERVICE];
+  return ownerOf(live) !== undefined && isLabelled;
+}
+
+function takenMessage({ kind }: Kind<KubeObject>, name: string): string {
+  return `a ${kind} named ${name} exists that is not of this InferenceService; delete or rename it, or choose another name`;
+}

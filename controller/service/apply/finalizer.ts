@@ -1,0 +1,62 @@
+/** The hold on an InferenceService for as long as anything of it exists. */
+import {
+  FINALIZER_SERVICE,
+  LABEL_SERVICE_UID,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
+import type { JsonPatchOp, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import { ApiCallFailed } from "../failure.ts";
+import { guards } from "../plan/corrections.ts";
+import { KINDS, type Run, type StepPorts, settle } from "./run.ts";
+
+/** Before anything is made. */
+export async function addFinalizer(
+  { client }: StepPorts,
+  run: Run,
+  { metadata }: InferenceService,
+): Promise<void> {
+  const value = [...(metadata.finalizers ?? []), FINALIZER_SERVICE];
+  const operations: JsonPatchOp[] = [...guards(metadata), { op: "add", path: "/metadata/finalizers", value }];
+  const result = await client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
+  settle(run, `add the finalizer of ${metadata.name}`, result);
+  if (!result.ok && run.rejections.length === 0) run.isBehind = true;
+}
+
+/** The copies may be behind by what was created a moment ago, so the server is asked before the last hold is given up. */
+export async function removeFinalizer(
+  ports: StepPorts,
+  run: Run,
+  { metadata }: InferenceService,
+): Promise<void> {
+  if (await hasBelongings(ports.client, metadata)) {
+    run.isBehind = true;
+    return;
+  }
+  const value = (metadata.finalizers ?? []).filter((name) => name !== FINALIZER_SERVICE);
+  const operations: JsonPatchOp[] = [
+    ...guards(metadata),
+    { op: "replace", path: "/metadata/finalizers", value },
+  ];
+  const result = await ports.client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
+  settle(run, `remove the finalizer of ${metadata.name}`, result);
+  if (result.ok) ports.log.info({}, "service is gone");
+}
+
+async function hasBelongings(
+  client: KubeClient,
+  { namespace, uid }: InferenceService["metadata"],
+): Promise<boolean> {
+  for (const kind of Object.values(KINDS) as Kind<KubeObject>[]) {
+    // The cluster's own slices copy the labels of their Service, and go with it.
+    const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
+    const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
+    const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
+    if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
+    if (result.value.items.length > 0) return true;
+  }
+  return false;
+}

@@ -1,0 +1,31 @@
+/** What services of the same name that are no more have left behind. */
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import { applySteps } from "./apply/apply.ts";
+import { NotAllTaken } from "./apply/rejection.ts";
+import { ApiCallFailed } from "./failure.ts";
+import type { ServiceSeen } from "./observe.ts";
+import { planTeardown } from "./plan/teardown.ts";
+import type { ServicePorts } from "./ports.ts";
+
+/** The copies may be behind: look again. */
+const BEHIND_MS = 1_000;
+
+/** What another uid of this name left behind: only after a live read has said that its owner is gone. */
+export async function sweepStrays(
+  ports: ServicePorts,
+  key: string,
+  { strays }: ServiceSeen,
+): Promise<Recheck | undefined> {
+  if (strays.size === 0) return undefined;
+  const [namespace = "", name = ""] = key.split("/");
+  const live = await ports.client.get(INFERENCE_SERVICES, { namespace, name });
+  if (!live.ok && live.error.kind !== "notFound")
+    throw new ApiCallFailed(`get InferenceService ${key}`, live.error);
+  for (const [uid, belongings] of strays) {
+    if (live.ok && live.value.metadata.uid === uid) return { recheckAfterMs: BEHIND_MS };
+    const { rejections } = await applySteps(ports, planTeardown(belongings, "its InferenceService is gone"));
+    if (rejections.length > 0) throw new NotAllTaken(rejections);
+  }
+  return undefined;
+}
