@@ -1,0 +1,185 @@
+/** An origin that shows one file to who reads the header and delivers another: no engine ever runs on a claim that is too small. */
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { testAddress } from "../../agent/fixtures/agent.ts";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { type Farm, startFarm } from "../system/farm.ts";
+import { serveOther, type TwoFacedOrigin } from "./two-faced-origin.ts";
+
+const MIB = 1024 ** 2;
+const soon = { timeout: 60_000, interval: 50 };
+
+describe.skipIf(findLlamaServer() === undefined)("a file that is another than its header told", () => {
+  let cluster: PrivateCluster;
+  let origin: TwoFacedOrigin;
+  let farm: Farm;
+  let small: Buffer;
+  let large: Buffer;
+  let pinned: Buffer;
+
+  beforeAll(async () => {
+    cluster = await startCluster();
+    const write = async (name: string, options: object) => {
+      const file = path.join(cluster.dir, name);
+      await writeTinyGguf(file, { sparse: true, ...options });
+      return readFileSync(file);
+    };
+    small = await write("small.gguf", {});
+    large = await write("large.gguf", { layers: 32, embeddingSize: 512, feedForwardSize: 1024 });
+    pinned = await write("pinned.gguf", { seed: 7 });
+    expect(large.length - small.length).toBeGreaterThan(200 * MIB);
+    origin = await serveOther({
+      "/small.gguf": { header: small, body: small },
+      "/grows.gguf": { header: small, body: large },
+      "/shrinks.gguf": { header: large, body: small },
+      "/pinned.gguf": { header: pinned, body: large },
+    });
+    const config = path.join(cluster.dir, "agent.yaml");
+    writeFileSync(config, JSON.stringify({ disk: { reserve: 0 }, sources: { allowLoopback: true } }));
+    farm = await startFarm({
+      kubeconfig: cluster.kubeconfig,
+      address: testAddress(),
+      agentArgs: ["--config", config],
+      controllerArgs: ["--allow-loopback"],
+    });
+    mkdirSync(farm.modelsDir, { recursive: true });
+    await vi.waitFor(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0), soon);
+  });
+
+  afterAll(async () => {
+    await farm?.[Symbol.asyncDispose]();
+    await origin?.[Symbol.asyncDispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  const get = async (...args: string[]) =>
+    JSON.parse(await farm.kubectl(["get", ...args, "-n", "default", "-o", "json"]));
+  const host = () => get("mbhost", farm.hostName);
+  const replicaOf = async (service: string) =>
+    (await get("irep", "-l", `metalbridge.dev/service=${service}`)).items[0];
+
+  async function apply(name: string, route: string, model: object = {}): Promise<void> {
+    const apiVersion = "metalbridge.dev/v1alpha1";
+    const metadata = { name, namespace: "default" };
+    const source = origin.url + route;
+    const engine = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
+    const items = [
+      { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" }, ...model } },
+      { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...engine } },
+    ];
+    const list = { apiVersion: "v1", kind: "List", items };
+    await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+  }
+
+  const until = (name: string, status: object) =>
+    vi.waitFor(async () => {
+      const replica = await replicaOf(name);
+      expect(replica?.status, farm.agent().log().slice(-2_000)).toMatchObject(status);
+      return replica;
+    }, soon);
+
+  async function remove(name: string): Promise<void> {
+    const names = [`isvc/${name}`, `mdl/${name}`];
+    await farm.kubectl(["delete", ...names, "-n", "default", "--timeout=60s"], { timeoutMs: 70_000 });
+    await vi.waitFor(async () => expect(await replicaOf(name)).toBeUndefined(), soon);
+  }
+
+  /** Limits what engines may use together; the Host says what is left of it. */
+  async function budget(bytes: number | null): Promise<void> {
+    const patch = JSON.stringify({ spec: { memory: { gpuBudget: bytes === null ? null : String(bytes) } } });
+    await farm.kubectl(["patch", "mbhost", farm.hostName, "--type=merge", "--patch", patch]);
+    if (bytes === null) return;
+    await vi.waitFor(async () => {
+      const { leftBytes, claimedBytes } = (await host()).status.memory;
+      expect(leftBytes + claimedBytes).toBe(bytes);
+    }, soon);
+  }
+
+  it("admits by the larger need, corrects the controller's claim, and gives all of it back", async () => {
+    const free = (await host()).status.memory;
+    await apply("grows", "/grows.gguf");
+    const ready = await until("grows", { phase: "Ready" });
+    const { claimBytes } = ready.status.memory;
+    expect(claimBytes).toBeGreaterThan(large.length);
+    expect(ready.status.model).toMatchObject({ sizeBytes: large.length, gguf: { layerCount: 32 } });
+    expect((await get("mdl", "grows")).status).toMatchObject({ sizeBytes: small.length });
+
+    // What the controller counts is no less than what its agent holds.
+    await vi.waitFor(async () => {
+      const { spec, status } = await replicaOf("grows");
+      expect(spec.memory.claimBytes).toBeGreaterThan(large.length);
+      expect(spec.memory.weightsBytes).toBeGreaterThanOrEqual(large.length);
+      expect(status.memory.claimBytes).toBeGreaterThanOrEqual(spec.memory.claimBytes);
+      expect(status).toMatchObject({ phase: "Ready", pid: ready.status.pid });
+    }, soon);
+
+    // What is left on the Host falls by the claim and comes back when the replica is gone.
+    await vi.waitFor(async () => {
+      const held = (await replicaOf("grows")).status.memory.claimBytes;
+      const { memory } = (await host()).status;
+      expect(memory.claimedBytes).toBe(held);
+      expect(memory.leftBytes).toBe(free.leftBytes - held);
+      expect(memory.left).toMatch(/^[\d.]+ [GM]iB of [\d.]+ GiB$/);
+      expect(memory.left).not.toBe(free.left);
+    }, soon);
+    await remove("grows");
+    await vi.waitFor(async () => {
+      const { leftBytes, left, claimedBytes } = (await host()).status.memory;
+      expect({ leftBytes, left, claimedBytes }).toEqual({
+        leftBytes: free.leftBytes,
+        left: free.left,
+        claimedBytes: 0,
+      });
+    }, soon);
+  });
+
+  it("refuses with the figures what does not fit, starts nothing of it, and others still find the room", async () => {
+    await budget(300 * MIB);
+    await apply("grows", "/grows.gguf");
+    const { status, spec } = await until("grows", { phase: "Waiting", reason: "InsufficientMemory" });
+    expect(status.message).toMatch(/needs [\d.]+ MiB, 300 MiB of 300 MiB left on this host/);
+    expect(status).not.toHaveProperty("pid");
+    expect(status).not.toHaveProperty("memory");
+    expect(status.restarts ?? 0).toBe(0);
+    const needs = Number(/needs ([\d.]+) MiB/.exec(status.message)?.[1]) * MIB;
+    expect(needs).toBeGreaterThan(large.length);
+    // A claim that no agent could let in would keep everybody else away.
+    expect(spec.memory.claimBytes).toBeLessThan(needs);
+    await apply("other", "/small.gguf");
+    await until("other", { phase: "Ready" });
+    await until("grows", { phase: "Waiting", reason: "InsufficientMemory" });
+
+    // With the room it needs it starts, on the whole of its claim.
+    await remove("other");
+    await budget(1024 * MIB);
+    const ready = await until("grows", { phase: "Ready" });
+    expect(ready.status.memory.claimBytes).toBeGreaterThan(large.length);
+    await remove("grows");
+    await budget(null);
+  });
+
+  it("keeps the controller's claim where less is delivered", async () => {
+    await apply("shrinks", "/shrinks.gguf");
+    const ready = await until("shrinks", { phase: "Ready" });
+    expect(ready.status.model.sizeBytes).toBe(small.length);
+    expect(ready.spec.memory.claimBytes).toBeGreaterThan(large.length * 0.9);
+    expect(ready.status.memory.claimBytes).toBeGreaterThanOrEqual(ready.spec.memory.claimBytes);
+    await remove("shrinks");
+  });
+
+  it("refuses another file than the one whose checksum the Model names", async () => {
+    const sha256 = createHash("sha256").update(pinned).digest("hex");
+    await apply("pinned", "/pinned.gguf", { sha256 });
+    const failed = await until("pinned", { phase: "Failed", reason: "ChecksumMismatch" });
+    expect(failed.status.message).toContain(sha256);
+    expect(failed.status).not.toHaveProperty("pid");
+    expect(failed.status).not.toHaveProperty("memory");
+    // Nor does its Host hold anything for it, once it has told of the last one's end.
+    await vi.waitFor(async () => expect((await host()).status.memory.claimedBytes).toBe(0), soon);
+    await remove("pinned");
+  });
+});
