@@ -38,6 +38,8 @@ export interface EngineProcess {
   readonly signal: (signal: "TERM" | "KILL") => "sent" | "not running";
   /** Ends with KILL whatever is left of the engine's session, the keeper included: only after `ended`, or as a last resort. */
   readonly killGroup: () => void;
+  /** Writes down again who runs here, where somebody has removed that; answers whether anything was missing. */
+  readonly restoreFiles: () => boolean;
   readonly logTail: (bytes: number) => Promise<string>;
   /** Stops watching; the engine runs on. */
   readonly close: () => void;

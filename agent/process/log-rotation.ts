@@ -56,11 +56,16 @@ function openLog(path: string): number | undefined {
 }
 
 /** Synchronous to the last byte, so that as little as possible is written between the last read and the truncation. */
-function copyFrom(log: number, path: string, from: number): number | undefined {
+export function copyFrom(
+  log: number,
+  path: string,
+  from: number,
+  flags: "w" | "a" = "w",
+): number | undefined {
   const buffer = new Uint8Array(CHUNK_BYTES);
   let copy: number | undefined;
   try {
-    copy = openSync(path, "w", 0o600);
+    copy = openSync(path, flags, 0o600);
     let position = from;
     for (;;) {
       const bytes = readSync(log, buffer, 0, buffer.length, position);

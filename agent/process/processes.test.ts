@@ -152,10 +152,11 @@ describe("what outlives the main process", () => {
     const states = stateLog();
     const engine = await open().startEngine(
       folder.dir(),
-      shell("trap '' TERM; while :; do sleep 1; done"),
+      shell("trap '' TERM; echo deaf; while :; do sleep 1; done"),
       states.onChange,
     );
     await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await vi.waitFor(async () => expect(await engine.logTail(100)).toContain("deaf\n"));
     engine.signal("TERM");
     engine.killGroup();
     await states.until("gone");

@@ -1,5 +1,15 @@
 /** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { ExitRecord } from "./engine-process.ts";
@@ -17,7 +27,7 @@ export interface RunFiles {
   readonly exit?: ExitRecord;
 }
 
-const RUN_FILES = ["main", "alive", "pid", "pid.tmp", "session", "exit", "exit.tmp"];
+const RUN_FILES = ["main", "alive", "pid", "pid.tmp", "session", "session.tmp", "exit", "exit.tmp"];
 
 /** The variable in the environment of everything an engine starts, so that leftovers can be told from strangers. */
 export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
@@ -41,6 +51,24 @@ export function readRunFiles(dir: string): RunFiles {
     ...(main === undefined ? {} : { main }),
     ...(exit === undefined ? {} : { exit }),
   };
+}
+
+/** Writes the marks as the keeper does; answers false where they are there. */
+export function restoreMarks(dir: string, { session, main }: RunFiles): boolean {
+  const lost = [
+    ["session", session],
+    ["pid", main],
+  ] as const;
+  let isChanged = false;
+  for (const [name, mark] of lost) {
+    const path = join(dir, name);
+    if (mark === undefined || existsSync(path)) continue;
+    isChanged = true;
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    writeFileSync(`${path}.tmp`, `${mark.pid} ${mark.startTime}\n`);
+    renameSync(`${path}.tmp`, path);
+  }
+  return isChanged;
 }
 
 /** What `engine.json` holds, or undefined where there is none or it is not JSON. */

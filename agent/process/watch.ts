@@ -2,11 +2,12 @@
 import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
+import { type HeldLog, holdLog } from "./held-log.ts";
 import type { LivingProcess } from "./identity/living-process.ts";
 import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
-import { rotateLog } from "./log-rotation.ts";
+import { type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
-import { type RunFiles, readRunFiles } from "./run-directory.ts";
+import { type RunFiles, readRunFiles, restoreMarks } from "./run-directory.ts";
 import type { Sweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
@@ -39,6 +40,7 @@ class WatchedEngine implements EngineProcess {
   readonly #main: HeldFifo;
   readonly #alive: HeldFifo;
   readonly #swept = { pids: () => this.#pids(), check: (living: Living) => this.#check(living) };
+  #log: HeldLog | undefined;
   #files: RunFiles = {};
   #state: ProcessState = { at: "starting" };
   #isSessionEmpty = false;
@@ -76,7 +78,10 @@ class WatchedEngine implements EngineProcess {
     }
     this.#state = first;
     if (first.at === "gone") this.close();
-    else this.#ports.sweep.add(this.#swept);
+    else {
+      this.#log = holdLog(this.dir);
+      this.#ports.sweep.add(this.#swept);
+    }
     this.#scheduleRecheck();
     return true;
   }
@@ -97,6 +102,10 @@ class WatchedEngine implements EngineProcess {
     this.#recheckSafely();
   }
 
+  restoreFiles(): boolean {
+    return this.#state.at === "running" && restoreMarks(this.dir, this.#files);
+  }
+
   logTail(bytes: number): Promise<string> {
     return readLogTail(this.dir, bytes);
   }
@@ -107,6 +116,7 @@ class WatchedEngine implements EngineProcess {
     this.#ports.sweep.remove(this.#swept);
     this.#main.close();
     this.#alive.close();
+    this.#log?.close();
   }
 
   #settle(): void {
@@ -122,14 +132,32 @@ class WatchedEngine implements EngineProcess {
   }
 
   #read(): void {
-    this.#files = readRunFiles(this.dir);
+    this.#reread();
     this.#isUnread = false;
     const seen = this.#classify();
     const next: ProcessState = seen === "never started" ? { at: "gone", exit: "unknown" } : seen;
     if (isSameState(this.#state, next)) return;
     this.#state = next;
+    this.#carryLog();
     if (next.at === "gone") this.close();
     this.#onChange(next);
+  }
+
+  /** Marks are written once in a run: what was read stays known when somebody removes the file. */
+  #reread(): void {
+    this.#files = { ...this.#files, ...readRunFiles(this.dir) };
+  }
+
+  #carryLog(): void {
+    try {
+      this.#log?.carry(this.#logLimits.maxBytes);
+    } catch (error) {
+      this.#ports.log.warn({ err: error, dir: this.dir }, "a removed log could not be read");
+    }
+  }
+
+  get #logLimits(): RotationLimits {
+    return this.#ports.logLimits ?? LOG_LIMITS;
   }
 
   /** The main process is asked for only where its answer counts: on macOS each question is a child process. */
@@ -170,7 +198,7 @@ class WatchedEngine implements EngineProcess {
   }
 
   async #recheck(): Promise<void> {
-    this.#files = readRunFiles(this.dir);
+    this.#reread();
     if (this.#isKilling) await killLeftovers(this.#ports.identity, this.dir, this.#files, this.#isWatched);
     if (!this.#main.isHeld()) await this.#lookForSession();
     if (this.#isClosed) return;
@@ -194,7 +222,8 @@ class WatchedEngine implements EngineProcess {
     const main = this.#files.main;
     const isRunning = main !== undefined && living.get(main.pid)?.startTime === main.startTime;
     if (!isRunning && (this.#state.at === "running" || this.#state.at === "starting")) this.#settle();
-    rotateLog(this.dir, this.#ports.logLimits ?? LOG_LIMITS);
+    this.#carryLog();
+    rotateLog(this.dir, this.#logLimits);
   }
 }
 

@@ -188,6 +188,26 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
   );
 
   it(
+    "serves on when its run folder is removed under a living agent, is adopted, and its end is seen",
+    async () => {
+      const { pid, restarts } = await untilServing();
+      const dir = await runFolder();
+      rmSync(dir, { recursive: true });
+      await vi.waitFor(
+        () => expect(readFileSync(path.join(dir, "pid"), "utf8")).toContain(String(pid)),
+        within,
+      );
+      await vi.waitFor(() => expect(record(dir)).toMatchObject({ version: 1 }), within);
+      expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
+      await whileAway(() => {});
+      expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
+      process.kill(pid, "SIGKILL");
+      await vi.waitFor(async () => expect((await untilServing()).restarts).toBe(restarts + 1), within);
+    },
+    2 * MINUTE,
+  );
+
+  it(
     "keeps its process when its log has grown to 10 GB: the log is cut in place",
     async () => {
       const { pid, restarts } = await untilServing();

@@ -1,5 +1,5 @@
 /** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Moment } from "../../../src/replica/desired.ts";
@@ -63,6 +63,10 @@ export function readEngineFile(dir: string): EngineFile | undefined | "unreadabl
 /** Synced to disk before it returns. */
 export function writeEngineFile(dir: string, file: EngineFile): void {
   writeEngineRecord(dir, file);
+}
+
+export function hasEngineFile(dir: string): boolean {
+  return existsSync(join(dir, "engine.json"));
 }
 
 /** Takes away the run and its reservation; the log and the replica's history stay. */

@@ -9,6 +9,7 @@ import { countProbe } from "../metrics/counts.ts";
 import { type ReplicaState, setFile } from "../state.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
+import { restoreRunFolder } from "./run-folder.ts";
 import { noteSpeed } from "./speed.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -20,6 +21,7 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutSeconds = state.desired?.spec.probes.timeoutSeconds;
   const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
   state.jobs.run("health", async () => {
+    restoreRunFolder(state);
     const askedAt = context.ports.clock.monotonicMs();
     const asksGauges = isGaugeLookDue(state, context);
     const asked: Promise<LiveAnswer> = asksGauges

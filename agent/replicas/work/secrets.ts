@@ -48,9 +48,7 @@ export async function writeKeyFile(
         `Secret ${namespace}/${auth.secretName} has no key ${auth.key}`,
       );
     }
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    writeFileSync(`${path}.tmp`, value, { mode: 0o600 });
-    renameSync(`${path}.tmp`, path);
+    keepKeys(dir, value);
     return { path, apiKey };
   } catch (error) {
     const kept = readKeyFile(dir);
@@ -58,6 +56,14 @@ export async function writeKeyFile(
       throw error;
     return { path, apiKey: kept };
   }
+}
+
+/** Read by the engine at its start, and by the next agent for its probes. */
+export function keepKeys(dir: string, keys: string): void {
+  const path = join(dir, KEY_FILE);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  writeFileSync(`${path}.tmp`, keys, { mode: 0o600 });
+  renameSync(`${path}.tmp`, path);
 }
 
 /** The key that probes of an adopted engine send. */
