@@ -68,10 +68,17 @@ it(
     );
     await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 }, random: () => 0 });
     await bench.createReplica("chat-0-c");
-    const held = await bench.untilExit("chat-0-c", "EngineCrashed");
     const nextTryAt = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
     const lastExit = { code: 3, killedByUs: false };
-    expect(held.status).toMatchObject({ phase: "Backoff", nextTryAt, lastExit });
+    // The first wait is so short that a look may fall into the start after it.
+    const held = await vi.waitFor(
+      async () => {
+        const found = await bench.untilExit("chat-0-c", "EngineCrashed");
+        expect(found.status).toMatchObject({ phase: "Backoff", nextTryAt, lastExit });
+        return found;
+      },
+      { timeout: 20_000, interval: 20 },
+    );
     expect(held.status?.lastExit?.logTail).toContain("these are my last words");
     const starts = await bench.lines("starts", 4);
     const gaps = starts.slice(1).map((at, index) => (at - (starts[index] ?? 0)) / 1e6);
