@@ -50,6 +50,19 @@ test("after a failure it is not run again too soon, and each time later", async 
   expect(onRetry.mock.calls).toEqual([[500], [1_000]]);
 });
 
+test("what failed while the API server was away need not sit out its wait once that is back; other work has to", async () => {
+  const { jobs, onDone } = setup();
+  const work = vi.fn(async () => false);
+  jobs.run("write", work);
+  jobs.run("fetch", work);
+  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(2));
+  jobs.forgive(["write"]);
+  jobs.run("fetch", work);
+  expect(work).toHaveBeenCalledTimes(2);
+  jobs.run("write", work);
+  expect(work).toHaveBeenCalledTimes(3);
+});
+
 test("jobs that failed together on many hosts do not come back in step", async () => {
   const delays: number[] = [];
   for (const random of [0, 0.5, 1]) {

@@ -16,6 +16,8 @@ export interface Jobs {
   /** Starts the work unless one of that name runs or its last failure is too fresh. */
   readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
+  /** These may run again at once: what they failed on is known to work again. */
+  readonly forgive: (names: readonly string[]) => void;
   readonly isRunning: (name: string) => boolean;
 }
 
@@ -67,6 +69,9 @@ export function createJobs(ports: {
       });
     },
     cancel: (name) => running.get(name)?.abort(),
+    forgive: (names) => {
+      for (const name of names) failures.delete(name);
+    },
     isRunning: (name) => running.has(name),
   };
 }

@@ -25,6 +25,7 @@ import { forgetPause, type ReplicaState, refOf } from "./state.ts";
 const ROUNDS = 12;
 const SOON_MS = 50;
 const CONCURRENCY = 64;
+const API_WRITES = ["announce", "withdraw", "status", "finalizer"];
 
 /** Starts nothing by itself: `adopt` comes first, then what the watch shows. */
 export function createReplicaRunner(ports: ReplicaRunnerPorts): ReplicaRunner {
@@ -96,6 +97,8 @@ class Runner implements ReplicaRunner {
     this.#wasListed = true;
     for (const [uid, state] of states) if (!there.has(uid)) state.isGone = true;
     for (const [uid, replica] of there) this.#take(states.get(uid) ?? openState(uid, this.#context), replica);
+    // The API server answers: writes that failed on its absence need not sit out their waits.
+    for (const { jobs } of states.values()) jobs.forgive(API_WRITES);
     this.enqueueAll();
   }
 
