@@ -29,12 +29,13 @@ function replacedOld({ current, old, target }: Slot, { failing }: RolloutInput):
 /** Of those on their way: what its host holds back goes once another gets on, and before a third is there. */
 function heldBack(replicas: readonly InferenceReplica[], input: RolloutInput): Removal[] {
   const onWay = [...replicas].sort(byAge);
-  const newest = onWay.at(-1);
+  const isHeldBack = (one: InferenceReplica) => isMoving(one, input) || input.displaced.has(nameOf(one));
+  // Of two that were made in one second the one that gets on counts as the newer.
+  const free = onWay.findLast((one) => !isHeldBack(one));
+  const newest = free ?? onWay.at(-1);
   if (newest === undefined) return [];
-  const isFree = onWay.some((one) => !(isMoving(one, input) || input.displaced.has(nameOf(one))));
   return onWay
-    .slice(0, -1)
-    .filter((replica) => onWay.length > 2 || (isFree && isMoving(replica, input)))
+    .filter((one) => one !== newest && (onWay.length > 2 || (free !== undefined && isMoving(one, input))))
     .map((replica) => ({ replica, because: `${nameOf(newest)} takes its place` }));
 }
 
