@@ -42,6 +42,8 @@ export interface Plane extends AsyncDisposable {
   readonly atEnd: (cleanup: () => Promise<unknown>) => void;
 }
 
+/** As shells count a process that SIGINT ended. */
+const INTERRUPTED = 130;
 export const NAMESPACE = "default";
 export const log = createTerminalLog((line) => process.stderr.write(line));
 
@@ -51,6 +53,7 @@ export async function openPlane(bindAddress?: string): Promise<Plane> {
   const dispose = async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
   };
+  endWith(dispose, cleanups);
   try {
     const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-bench-"));
     cleanups.push(() => rm(dir, { recursive: true, force: true }));
@@ -81,6 +84,15 @@ export async function openPlane(bindAddress?: string): Promise<Plane> {
   } catch (error) {
     await dispose();
     throw error;
+  }
+}
+
+/** An interrupted bench leaves no engine behind. */
+function endWith(dispose: () => Promise<void>, cleanups: (() => Promise<unknown>)[]): void {
+  const interrupt = (): void => void dispose().then(() => process.exit(INTERRUPTED));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, interrupt);
+    cleanups.push(async () => process.off(signal, interrupt));
   }
 }
 
