@@ -51,9 +51,15 @@ it(
     const llamaServer = bench.program('sleep 5; exec "$REAL" "$@"');
     await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 50, backoffMaxMs: 50 } });
     await bench.createReplica("chat-0-l", (spec) => Object.assign(spec, { probes: { startSeconds: 1 } }));
-    const held = await bench.untilExit("chat-0-l", "EngineNeverHealthy");
-    expect(held.status?.message).toContain("its service asks for 1 s (probeOverrides)");
-    expect(held.status?.message).toContain("raise probeOverrides.startup");
+    // The wait is so short that a look may fall into the start after it.
+    await vi.waitFor(
+      async () => {
+        const { status } = await bench.untilExit("chat-0-l", "EngineNeverHealthy");
+        expect(status?.message).toContain("its service asks for 1 s (probeOverrides)");
+        expect(status?.message).toContain("raise probeOverrides.startup");
+      },
+      { timeout: 20_000, interval: 20 },
+    );
     await bench.patchSpec("chat-0-l", { probes: { startSeconds: 60 } });
     expect((await bench.untilPhase("chat-0-l", "Ready")).status?.restarts).toBeGreaterThan(0);
   }),

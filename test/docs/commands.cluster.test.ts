@@ -18,8 +18,14 @@ test("there are such commands", () => {
 
 test.for([...commands])("%s", async (command) => {
   // An empty answer is fine, and so is an example's object that nobody made; a kind, field or option that does not exist is not.
-  const words = command.replaceAll(/['"]/g, "").split(/\s+/).slice(1);
+  const words = wordsOf(command).slice(1);
   await sharedCluster()
     .kubectl(words)
     .catch((error: unknown) => expect(String(error)).toMatch(/\(NotFound\): \S+ "[\w.-]+" not found/));
 });
+
+/** As a shell reads them: quotes hold a word together and are no part of it, others inside them are. */
+function wordsOf(command: string): string[] {
+  const words = command.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? [];
+  return words.map((word) => word.replaceAll(/'([^']*)'|"([^"]*)"/g, (_, one, other) => one ?? other));
+}

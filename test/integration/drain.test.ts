@@ -42,7 +42,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     services = servicesOf(farm, network);
     mkdirSync(farm.modelsDir, { recursive: true });
     // Every answer has as many tokens as were asked for.
-    const endless = { endless: true, layers: 4, embeddingSize: 256 };
+    const endless = { endless: true, layers: 10, embeddingSize: 256 };
     await writeTinyGguf(path.join(farm.modelsDir, "endless.gguf"), endless);
     await vi.waitFor(async () => {
       const names = await farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
@@ -103,7 +103,16 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     "of one of two replicas, and the update of the one that is left, lose nothing",
     async () => {
       await serve("chat", { replicas: 2 });
-      await using clients = await clientsOf("chat", allKinds());
+      // Two that stream all the time: whenever the withdrawal comes, a stream is on its way.
+      const stream = {
+        isKept: false,
+        isStreamed: true,
+        maxTokens: 800,
+        pauseMs: [0, 0],
+        retries: false,
+      } as const;
+      const streams = ["stream-1", "stream-2"].map((name) => ({ ...stream, name }));
+      await using clients = await clientsOf("chat", [...allKinds(), ...streams]);
       await clients.untilEachAsked(1);
       await scale("chat", 1);
       await untilOnly(1);
