@@ -13,7 +13,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { findOnPath, quoted, run } from "../command.mjs";
+import { findOnPath, quoted } from "../command.mjs";
+import { unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
 import { findDebianMirror, readAptSources } from "./apt-sources.mjs";
 import { chooseCpuBackend } from "./cpu-backend.mjs";
@@ -50,40 +51,19 @@ export async function installFromDebian(cache) {
   mkdirSync(cache, { recursive: true });
   const work = mkdtempSync(join(cache, ".apt-"));
   try {
-    const env = prepareApt(work, mirror, names.debian);
-    await must("apt-get", ["update", "-qq"], { cwd: work, env, timeoutMs: 120_000 });
-    await must("apt-get", ["download", "-qq", ...PACKAGES], { cwd: work, env, timeoutMs: 300_000 });
-    const packages = readdirSync(work).filter((name) => name.endsWith(".deb"));
-    const prefix = join(work, "prefix");
-    for (const name of packages) await must("dpkg", ["-x", join(work, name), prefix], { timeoutMs: 60_000 });
-    return publish(prefix, join(cache, `debian-${versionOf(packages)}`), names);
+    writeFileSync(join(work, "sources.list"), `deb [signed-by=${KEYRING}] ${mirror} ${SUITE} main\n`);
+    const settings = {
+      "Dir::Etc::sourcelist": join(work, "sources.list"),
+      "Dir::Etc::sourceparts": "/dev/null",
+      "APT::Architecture": names.debian,
+    };
+    const { prefix, archives } = await unpackPackages(work, PACKAGES, { settings, timeoutMs: 300_000 });
+    return publish(prefix, join(cache, `debian-${versionOf(archives)}`), names);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
 }
 installFromDebian.label = `fetching Debian's packages (suite ${SUITE}) into the cache`;
-
-function prepareApt(work, mirror, architecture) {
-  for (const folder of ["lists/partial", "cache/archives/partial"])
-    mkdirSync(join(work, folder), { recursive: true });
-  writeFileSync(join(work, "sources.list"), `deb [signed-by=${KEYRING}] ${mirror} ${SUITE} main\n`);
-  const settings = {
-    "Dir::Etc::sourcelist": join(work, "sources.list"),
-    "Dir::Etc::sourceparts": "/dev/null",
-    "Dir::State": work,
-    "Dir::State::lists": join(work, "lists"),
-    "Dir::State::status": "/dev/null",
-    "Dir::Cache": join(work, "cache"),
-    "APT::Architecture": architecture,
-    "APT::Sandbox::User": "root",
-    "Acquire::Languages": "none",
-    "Acquire::Retries": "2",
-    "Acquire::http::Timeout": "15",
-  };
-  const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
-  writeFileSync(join(work, "apt.conf"), lines.join(""));
-  return { ...process.env, APT_CONFIG: join(work, "apt.conf") };
-}
 
 /** Wrapper first, then one rename: whoever finds the folder finds it complete. */
 function publish(prefix, target, names) {
@@ -116,10 +96,4 @@ function versionOf(packages) {
   const [, version = "unknown"] =
     packages.find((name) => name.startsWith("llama.cpp-tools_"))?.split("_") ?? [];
   return version.replace(/^\d+%3a/, "");
-}
-
-async function must(program, args, options) {
-  const result = await run(program, args, options);
-  if (result.code === 0) return;
-  throw new SetupError(`${program} ${args[0]} failed: ${result.tail.slice(-600)}`);
 }

@@ -1,0 +1,44 @@
+/** Debian packages without touching the system: apt with a state of its own, packages unpacked and not installed. No right of root is needed. */
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { run } from "./command.mjs";
+import { SetupError } from "./steps.mjs";
+
+/**
+ * Fetches the packages into `work` and unpacks them below `<work>/prefix`; returns that folder and the archives' names.
+ * `settings` are apt's own, beside those that keep it within `work`; without any the system's sources and keys count.
+ */
+export async function unpackPackages(work, packages, { settings = {}, timeoutMs = 120_000 } = {}) {
+  const env = privateApt(work, settings);
+  await must("apt-get", ["update", "-qq"], { cwd: work, env, timeoutMs: 120_000 });
+  await must("apt-get", ["download", "-qq", ...packages], { cwd: work, env, timeoutMs });
+  const archives = readdirSync(work).filter((name) => name.endsWith(".deb"));
+  const prefix = join(work, "prefix");
+  for (const name of archives) await must("dpkg", ["-x", join(work, name), prefix], { timeoutMs: 60_000 });
+  return { prefix, archives };
+}
+
+function privateApt(work, more) {
+  for (const folder of ["lists/partial", "cache/archives/partial"])
+    mkdirSync(join(work, folder), { recursive: true });
+  const settings = {
+    "Dir::State": work,
+    "Dir::State::lists": join(work, "lists"),
+    "Dir::State::status": "/dev/null",
+    "Dir::Cache": join(work, "cache"),
+    "APT::Sandbox::User": "root",
+    "Acquire::Languages": "none",
+    "Acquire::Retries": "2",
+    "Acquire::http::Timeout": "15",
+    ...more,
+  };
+  const lines = Object.entries(settings).map(([key, value]) => `${key} "${value}";\n`);
+  writeFileSync(join(work, "apt.conf"), lines.join(""));
+  return { ...process.env, APT_CONFIG: join(work, "apt.conf") };
+}
+
+async function must(program, args, options) {
+  const result = await run(program, args, options);
+  if (result.code === 0) return;
+  throw new SetupError(`${program} ${args[0]} failed: ${result.tail.slice(-600)}`);
+}
