@@ -11,7 +11,8 @@ import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startFarm } from "../system/farm.ts";
 import { startPart } from "../system/part.ts";
-import { type BadFarm, type ExtraAgent, model, service, startBadFarm } from "./bad-farm.ts";
+import { type BadFarm, type ExtraAgent, startBadFarm } from "./bad-farm.ts";
+import { model, service } from "./manifests.ts";
 import { servicesOf } from "./services.ts";
 
 const can = canRunNodeNetwork();

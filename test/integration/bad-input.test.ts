@@ -1,7 +1,8 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
-import { type BadFarm, model, service, startBadFarm } from "./bad-farm.ts";
+import { type BadFarm, startBadFarm } from "./bad-farm.ts";
+import { model, service } from "./manifests.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;

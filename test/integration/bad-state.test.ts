@@ -1,15 +1,13 @@
 /** What users and accidents do to a running engine behind its agent's back: never two engines, never a stranger's harm, and it serves again. */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
-import { canRunNodeNetwork, type NodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { isAlive } from "../system/engines.ts";
-import { type Farm, startFarm } from "../system/farm.ts";
 import { pidsNaming } from "../system/leftovers.ts";
-import { type Services, servicesOf } from "./services.ts";
+import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -17,43 +15,27 @@ const MINUTE = 60_000;
 const within = { timeout: 45_000, interval: 50 };
 
 describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
-  let cluster: PrivateCluster;
-  let network: NodeNetwork;
-  let farm: Farm;
-  let services: Services;
+  let on: System;
 
   beforeAll(async () => {
-    cluster = await startCluster({ controllerManager: true });
-    network = await startNodeNetwork(cluster);
-    const settings = path.join(cluster.dir, "agent.yaml");
-    writeFileSync(
-      settings,
-      JSON.stringify({ engineLogs: { maxSize: "64Ki", keep: 2 }, disk: { reserve: 0 } }),
-    );
-    const agentArgs = ["--config", settings];
-    farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress, agentArgs });
-    services = servicesOf(farm, network);
-    mkdirSync(farm.modelsDir, { recursive: true });
-    await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
-    await services.applyService("chat", "chat.gguf", {});
-    await services.untilReady("chat");
+    const engineLogs = { maxSize: "64Ki", keep: 2 };
+    on = await startSystem({ config: { engineLogs, disk: { reserve: 0 } } });
+    await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
+    await on.services.applyService("chat", "chat.gguf", {});
+    await on.services.untilReady("chat");
   }, 2 * MINUTE);
 
-  afterAll(async () => {
-    await farm?.[Symbol.asyncDispose]();
-    await network?.[Symbol.asyncDispose]();
-    await cluster?.[Symbol.asyncDispose]();
-  }, MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
 
   afterEach(async () => {
     await untilServing();
-    expect((await services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
-    expect(farm.agent().isRunning()).toBe(true);
+    expect((await on.services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
+    expect(on.farm.agent().isRunning()).toBe(true);
   });
 
   /** By /proc: the engines of the one model, without their keepers. */
   function engines(): readonly number[] {
-    const model = path.join(farm.modelsDir, "chat.gguf");
+    const model = path.join(on.farm.modelsDir, "chat.gguf");
     const keepers = new Set(pidsNaming(model, "/keeper "));
     const found = pidsNaming(model, "--port").filter((pid) => !keepers.has(pid));
     expect(found.length).toBeLessThan(2);
@@ -62,31 +44,31 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
 
   const untilServing = () =>
     vi.waitFor(async () => {
-      const { status } = await services.replicaOf("chat");
+      const { status } = await on.services.replicaOf("chat");
       expect(status.phase).toBe("Ready");
       expect(engines()).toEqual([status.pid]);
       return status as { readonly pid: number; readonly restarts: number };
     }, within);
 
   async function runFolder(): Promise<string> {
-    return path.join(farm.stateDir, "engines", (await services.replicaOf("chat")).metadata.uid);
+    return path.join(on.farm.stateDir, "engines", (await on.services.replicaOf("chat")).metadata.uid);
   }
 
   /** Kills the agent, does something to the run folder, and starts the next agent. */
   async function whileAway(damage: (dir: string) => void): Promise<void> {
     const dir = await runFolder();
-    await farm.agent().kill("SIGKILL");
+    await on.farm.agent().kill("SIGKILL");
     damage(dir);
     const starts =
-      farm
+      on.farm
         .agent()
         .log()
         .match(/agent started/g)?.length ?? 0;
-    farm.restartAgent();
+    on.farm.restartAgent();
     await vi.waitFor(() => {
       engines();
       expect(
-        farm
+        on.farm
           .agent()
           .log()
           .match(/agent started/g),
@@ -102,7 +84,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
       const keeper = Number.parseInt(readFileSync(path.join(dir, "session"), "utf8"), 10);
       process.kill(keeper, "SIGKILL");
       await vi.waitFor(() => expect(isAlive(keeper)).toBe(false), within);
-      expect((await services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
+      expect((await on.services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
       await whileAway(() => {});
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
       process.kill(pid, "SIGKILL");

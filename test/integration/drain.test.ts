@@ -1,19 +1,16 @@
 /** Drains through a real kube-proxy, with clients on fresh connections and on kept ones, streamed and not: what they lose. */
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
-import { canRunNodeNetwork, type NodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
+import { canRunNodeNetwork } from "../cluster/node-network.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { isAlive, livingEngines } from "../system/engines.ts";
-import { type Farm, startFarm } from "../system/farm.ts";
-import { type FurtherAgent, startFurtherAgent } from "../system/further-agent.ts";
 import { monotonicEpochMs } from "../system/load/ask.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../system/load/clients.ts";
 import type { ClientOrder } from "../system/load/protocol.ts";
-import { NAMESPACE, question, type Services, servicesOf } from "./services.ts";
+import { NAMESPACE, question } from "./services.ts";
+import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -22,40 +19,28 @@ const within = { timeout: MINUTE, interval: 50 };
 const PATIENT_QUIET_MS = 5_500;
 
 describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
-  let cluster: PrivateCluster;
-  let network: NodeNetwork;
-  let farm: Farm;
-  let services: Services;
-  const others: FurtherAgent[] = [];
+  let on: System;
 
   beforeAll(async () => {
-    cluster = await startCluster({ controllerManager: true });
-    network = await startNodeNetwork(cluster);
-    const { hostAddress: address } = network;
-    const agentArgs = ["--port-range", "23200-23219"];
-    farm = await startFarm({ kubeconfig: cluster.kubeconfig, address, hostName: "mac-1", agentArgs });
     const patient = { drain: { quietMs: PATIENT_QUIET_MS } };
-    others.push(
-      startFurtherAgent(farm, { hostName: "mac-2", address, portRange: "23220-23239" }),
-      startFurtherAgent(farm, { hostName: "patient", address, portRange: "23240-23259", config: patient }),
-    );
-    services = servicesOf(farm, network);
-    mkdirSync(farm.modelsDir, { recursive: true });
+    on = await startSystem({
+      hostName: "mac-1",
+      agentArgs: ["--port-range", "23200-23219"],
+      furtherAgents: [
+        { hostName: "mac-2", portRange: "23220-23239" },
+        { hostName: "patient", portRange: "23240-23259", config: patient },
+      ],
+    });
     // Every answer has as many tokens as were asked for.
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
-    await writeTinyGguf(path.join(farm.modelsDir, "endless.gguf"), endless);
+    await writeTinyGguf(path.join(on.farm.modelsDir, "endless.gguf"), endless);
     await vi.waitFor(async () => {
-      const names = await farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
+      const names = await on.farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
       expect(names.split(" ")).toHaveLength(3);
     }, within);
   }, 2 * MINUTE);
 
-  afterAll(async () => {
-    await Promise.all(others.map((other) => other[Symbol.asyncDispose]()));
-    await farm?.[Symbol.asyncDispose]();
-    await network?.[Symbol.asyncDispose]();
-    await cluster?.[Symbol.asyncDispose]();
-  }, MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
 
   /** On the two usual hosts; resolves when it answers through kube-proxy. */
   async function serve(name: string, spec: object): Promise<void> {
@@ -64,28 +49,36 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     const extraArgs = ["--threads", "1"];
     const slots = { contextSize: 8_192, parallelSlots: 4, extraArgs };
     const usual = { ...slots, rollout: { drainSeconds: 30 }, placement };
-    await services.applyService(name, "endless.gguf", { ...usual, ...spec });
-    await services.untilReady(name);
-    await services.chat(name, { max_tokens: 2 });
+    await on.services.applyService(name, "endless.gguf", { ...usual, ...spec });
+    await on.services.untilReady(name);
+    await on.services.chat(name, { max_tokens: 2 });
   }
 
   async function clientsOf(service: string, clients: readonly ClientOrder[]): Promise<Clients> {
-    return startClients(network.namespace, {
-      url: `http://${await services.clusterIp(service)}:8080`,
+    return startClients(on.network.namespace, {
+      url: `http://${await on.services.clusterIp(service)}:8080`,
       clients,
     });
   }
 
   const replicas = async (): Promise<readonly Replica[]> =>
-    JSON.parse(await farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"])).items;
+    JSON.parse(await on.farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"])).items;
   const engines = () =>
-    [farm.stateDir, ...others.map(({ stateDir }) => stateDir)].flatMap((dir) => [
+    [on.farm.stateDir, ...on.furtherAgents.map(({ stateDir }) => stateDir)].flatMap((dir) => [
       ...livingEngines(dir).values(),
     ]);
   const scale = (name: string, count: number) =>
-    farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);
+    on.farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);
   const change = (name: string, spec: object) =>
-    farm.kubectl(["patch", `isvc/${name}`, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify({ spec })]);
+    on.farm.kubectl([
+      "patch",
+      `isvc/${name}`,
+      "-n",
+      NAMESPACE,
+      "--type=merge",
+      "-p",
+      JSON.stringify({ spec }),
+    ]);
 
   /** Only that many replicas and engines are left, none of them one that was there before if `isNew`. */
   const untilOnly = (count: number, old: readonly number[] = []) =>
@@ -142,7 +135,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     async () => {
       await using clients = await clientsOf("chat", allKinds());
       await clients.untilEachAsked(1);
-      const url = `http://${await services.clusterIp("chat")}:8080/v1/chat/completions`;
+      const url = `http://${await on.services.clusterIp("chat")}:8080/v1/chat/completions`;
       const order: string[] = [];
       const drainNow = async () => {
         await scale("chat", 0);
@@ -150,7 +143,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
         order.push("draining");
       };
       let scaling: Promise<void> | undefined;
-      const long = network
+      const long = on.network
         .curlInside(["-N", "-m", "60", url, "-d", question({ max_tokens: 3_500, stream: true })], {
           timeoutMs: MINUTE,
           onStdout: () => {
@@ -166,7 +159,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       const asked = await clients.stop();
       expect(lostOf(asked.filter(({ startedAt }) => startedAt < askedAt))).toEqual([]);
       for (const failure of lostOf(asked)) expect(failure).toContain("ECONNREFUSED");
-      await farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
+      await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
     },
     2 * MINUTE,
   );
@@ -203,7 +196,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       expect([["busy-1"], ["busy-2"], ["busy-1", "busy-2"]]).toContainEqual(losers);
       for (const { endedAt } of lost)
         expect(endedAt - withdrawnAt).toBeGreaterThan((drainSeconds - 0.5) * 1_000);
-      await farm.kubectl(["delete", "isvc/busy", "-n", NAMESPACE, "--timeout=60s"]);
+      await on.farm.kubectl(["delete", "isvc/busy", "-n", NAMESPACE, "--timeout=60s"]);
     },
     2 * MINUTE,
   );
@@ -212,13 +205,13 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     "with drain.quietMs of 5500 outlives every idle connection",
     async () => {
       await serve("patient", { placement: { hosts: ["patient"] } });
-      const { port, pid } = (await services.replicaOf("patient")).status;
-      const socket = connect(port, network.hostAddress);
+      const { port, pid } = (await on.services.replicaOf("patient")).status;
+      const socket = connect(port, on.network.hostAddress);
       const closed = once(socket, "close").then(() => isAlive(pid));
       const body = question({ max_tokens: 2 });
       const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`;
       await scale("patient", 0);
-      await vi.waitFor(async () => expect(await services.sliceIsReady("patient")).toBe(false), within);
+      await vi.waitFor(async () => expect(await on.services.sliceIsReady("patient")).toBe(false), within);
       socket.write(head + body);
       const [answer] = await once(socket, "data");
       expect(String(answer)).toContain("200 OK");

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
 import { livingEngines } from "../system/engines.ts";
-import { model, service } from "./bad-farm.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { model, service } from "./manifests.ts";
 import { NAMESPACE, question } from "./services.ts";
 
 const can = canRunNodeNetwork();

@@ -1,8 +1,8 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
-import { model, service } from "./bad-farm.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
+import { model, service } from "./manifests.ts";
 import { NAMESPACE } from "./services.ts";
 
 const can = canRunNodeNetwork();
