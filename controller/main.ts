@@ -10,7 +10,7 @@ import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { startHealthServer } from "./health-server.ts";
-import { type LeadOptions, lead } from "./lead.ts";
+import { type LeadOptions, lead } from "./lead/lead.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { createModelPass as createPass } from "./model/pass.ts";
 import { ensureNamespaces } from "./namespaces.ts";

@@ -1,0 +1,118 @@
+/** Which changes in the cluster concern whom: from what a watch shows to the keys that are looked at again. */
+import { ANNOTATION_LOST } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { Clock } from "../../src/ports.ts";
+import type { Caches, ChangeHandlers } from "../cache/caches.ts";
+import { markOf } from "../host/fleet.ts";
+import type { LeaseSigns } from "../host/signs.ts";
+import { claimOfReplica, momentOf } from "../placement/claims.ts";
+import type { PlacementLedger } from "../placement/ledger.ts";
+import type { ServiceMemory } from "../service/memory.ts";
+import type { Queues } from "./queues.ts";
+
+/** What handlers reach once everything is there; before that, a first list is on its way and nothing is missed. */
+export interface Working {
+  readonly queues: Queues;
+  readonly ledger: PlacementLedger;
+  readonly caches: Caches;
+  readonly memory: ServiceMemory;
+  readonly clock: Clock;
+}
+
+/** Empty until every copy is complete. */
+export interface LeaderState {
+  working?: Working;
+}
+
+export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHandlers {
+  return {
+    onService: (key) => state.working?.queues.services.enqueue(key),
+    onModel: (namespace, name) => {
+      const { queues, caches } = state.working ?? {};
+      queues?.models.enqueue(`${namespace}/${name}`);
+      for (const { metadata } of caches?.servicesOfModel.of(`${namespace}/${name}`) ?? []) {
+        queues?.services.enqueue(`${metadata.namespace}/${metadata.name}`);
+      }
+    },
+    onReplica: (key, replica, before) => {
+      const shown = replica ?? before;
+      if (shown !== undefined) state.working?.memory.noteSeen(shown, replica === undefined);
+      if (state.working !== undefined) noteReplica(state.working, key, replica);
+    },
+    onHost: (name, host, before) => {
+      state.working?.queues.hosts.enqueue(name);
+      state.working?.queues.fleet.enqueue("all");
+      state.working?.ledger.noteHost(name, host);
+      state.working?.queues.placement.enqueue("all");
+      if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
+      if (modelsOf(host) !== modelsOf(before)) enqueueModels(state);
+    },
+    onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
+    onLease: (host, lease) => {
+      if (lease === undefined) return;
+      const hasChanged = signs.note(host, markOf(lease), state.working === undefined);
+      if (!hasChanged) return;
+      if (!isReachable(state, host)) state.working?.queues.fleet.enqueue("all");
+      if (isDeclaredLost(state, host)) state.working?.queues.hosts.enqueue(host);
+    },
+    onLeaseTrouble: () => signs.countAfresh(),
+  };
+}
+
+/** A renewal of a host that is known to be well changes nothing, and comes every ten seconds from each. */
+function isReachable({ working }: LeaderState, host: string): boolean {
+  const conditions = working?.caches.hosts.get(host)?.status?.conditions;
+  return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
+}
+
+/** A renewal is what takes an operator's word back. */
+function isDeclaredLost({ working }: LeaderState, host: string): boolean {
+  return working?.caches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
+}
+
+/** What the first lists held: the handlers came too early for it. */
+export function noteFirstLists(working: Working): void {
+  for (const host of working.caches.hosts.list()) working.ledger.noteHost(host.metadata.name, host);
+  for (const replica of working.caches.replicas.list()) noteReplica(working, keyOf(replica), replica);
+}
+
+function noteReplica(
+  { ledger, caches, clock, queues }: Working,
+  key: string,
+  replica: InferenceReplica | undefined,
+): void {
+  const service = replica === undefined ? undefined : caches.services.get(serviceKeyOf(replica));
+  ledger.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
+  queues.placement.enqueue("all");
+}
+
+function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
+  return `${metadata.namespace}/${spec.template.serviceName}`;
+}
+
+function keyOf({ metadata }: InferenceReplica): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+function enqueueServicesOn({ working }: LeaderState, host: string): void {
+  for (const { metadata, spec } of working?.caches.replicasOfHost.of(host) ?? []) {
+    working?.queues.services.enqueue(`${metadata.namespace}/${spec.template.serviceName}`);
+  }
+}
+
+/** Models tell which hosts hold them. */
+function enqueueModels({ working }: LeaderState): void {
+  for (const { metadata } of working?.caches.models.list() ?? []) {
+    working?.queues.models.enqueue(`${metadata.namespace}/${metadata.name}`);
+  }
+}
+
+function modelsOf(host: Host | undefined): string {
+  return JSON.stringify(host?.status?.models ?? []);
+}
+
+/** What of a host decides on the slices of its replicas, and on whether they may stay. */
+function servingFactsOf(host: Host | undefined): string {
+  return JSON.stringify([host?.spec.addresses, host?.status?.addresses, host?.spec.drain]);
+}
