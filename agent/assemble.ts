@@ -1,54 +1,31 @@
 /** Builds the agent's parts and ties them together; nothing runs yet but what was asked of the machine. */
-import { HOSTS } from "../src/api/kinds.ts";
 import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
-import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
-import { createTally, type Tally } from "../src/metrics/tally.ts";
-import type { Clock, Log } from "../src/ports.ts";
+import { createTally } from "../src/metrics/tally.ts";
+import { attach, look } from "./attach.ts";
 import { computeTableOf } from "./config/compute-table.ts";
-import type { Environment } from "./config/environment.ts";
-import type { AgentConfig } from "./config/schema.ts";
 import { storeOptions } from "./config/store-options.ts";
-import { createLateEndpoints, type LateEndpoints } from "./endpoints/late-endpoints.ts";
+import { createLateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
-import {
-  type AddressAnswer,
-  type AddressesUp,
-  chooseAddress,
-  routedAddress,
-  watchAddressesUp,
-} from "./host/addresses.ts";
+import { chooseAddress, watchAddressesUp } from "./host/addresses.ts";
 import { createRunCommand } from "./host/command.ts";
-import { followAddress } from "./host/follow-address.ts";
-import { createPauseWatch, type Pause } from "./host/pause.ts";
 import { createHostReader } from "./host/reader.ts";
+import type { Counted, Parts, Wiring } from "./parts.ts";
 import { createPressureWatch } from "./pressure/pressure-watch.ts";
 import type { EngineProcesses } from "./process/engine-process.ts";
 import { createIdentity } from "./process/identity/identity.ts";
 import { createEngineProcesses } from "./process/processes.ts";
-import { readInstanceId } from "./registration/instance-id.ts";
-import { type KeptHost, openKeptHost } from "./registration/kept-host.ts";
-import { createLateClient, type LateClient } from "./registration/late-client.ts";
-import { createHostObserver, type HostObserver } from "./registration/observe-host.ts";
+import { openKeptHost } from "./registration/kept-host.ts";
+import { createLateClient } from "./registration/late-client.ts";
+import { createHostObserver } from "./registration/observe-host.ts";
 import type { Trouble } from "./registration/registration.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
 import type { MetricsFacts } from "./server/facts.ts";
-import { startSession } from "./session.ts";
-import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
+import { addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
-
-export interface Wiring {
-  readonly config: AgentConfig;
-  readonly environment: Environment;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  /** Aborted when everything is over, the goodbye to the cluster included. */
-  readonly endSignal: AbortSignal;
-}
 
 export interface Assembled {
   readonly runner: ReplicaRunner;
@@ -62,26 +39,6 @@ export interface Assembled {
   readonly look: (connection: KubeConnection) => Promise<void>;
   /** Begins the life with the cluster. */
   readonly attach: (connection: KubeConnection) => Promise<void>;
-}
-
-interface Parts {
-  readonly state: AgentState;
-  readonly keptHost: KeptHost;
-  readonly store: ModelStore;
-  readonly observer: HostObserver;
-  readonly runner: ReplicaRunner;
-  readonly lateClient: LateClient;
-  readonly lateEndpoints: LateEndpoints;
-  readonly address: () => AddressAnswer;
-  readonly up: AddressesUp;
-  readonly counted: Counted;
-}
-
-/** What nobody else counts. */
-interface Counted {
-  readonly startedAtMs: number;
-  readonly apiRequests: Tally;
-  downloadedBytes: number;
 }
 
 export async function assemble(wiring: Wiring): Promise<Assembled> {
@@ -163,67 +120,6 @@ function openProcesses({ config, clock, log }: Wiring): EngineProcesses {
   const { maxSize, keep } = config.engineLogs;
   const identity = createIdentity(process.platform);
   return createEngineProcesses({ clock, log, identity, logLimits: { maxBytes: maxSize, keep } });
-}
-
-async function look(
-  { config }: Wiring,
-  { state, observer }: Parts,
-  connection: KubeConnection,
-): Promise<void> {
-  const [host, routed] = await Promise.all([
-    createClient(connection).get(HOSTS, { name: config.hostName }),
-    routedAddress(connection.server),
-    observer.observe(),
-  ]);
-  if (host.ok) state.host = host.value;
-  state.routed = routed;
-}
-
-async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
-  const { config, clock, log, signal, endSignal } = wiring;
-  const { state, keptHost, store, observer, runner, lateClient, lateEndpoints } = parts;
-  delete state.connectTrouble;
-  state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
-  const routed = state.routed === undefined ? [] : [state.routed];
-  state.session = startSession({
-    ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
-    hostName: config.hostName,
-    instanceId: await readInstanceId(config.stateDir),
-    create: config.register
-      ? { addresses: config.addresses.length > 0 ? config.addresses : routed }
-      : undefined,
-    observe: observer.observe,
-    onHost: (host) => {
-      state.host = host;
-      keptHost.save(host);
-      store.setQuota(quotaOf(host) ?? config.disk.quota);
-      runner.enqueueAll();
-    },
-  });
-  const look = createPauseWatch({ clock, log, onPause: (pause) => wake(parts, pause) });
-  followAddress({
-    ...{ clock, log, signal },
-    onLook: (everyMs) => {
-      look(everyMs);
-      parts.up.look();
-    },
-    askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
-    onRouted: (address) => {
-      state.routed = address;
-    },
-    address: () => addressOf(parts.address()),
-    onChange: () => {
-      // Connections from the old address lead nowhere, the watches' too.
-      state.session?.wake();
-      runner.enqueueAll();
-    },
-  });
-}
-
-/** Engines are asked and the cluster is told at once: in sleep nobody could be. */
-function wake({ runner, state }: Parts, pause: Pause): void {
-  runner.wake(pause);
-  state.session?.wake();
 }
 
 function openCountedStore(

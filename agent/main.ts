@@ -1,11 +1,12 @@
 /** Runs the agent until it is told to end. Engines are adopted and supervised before the cluster is asked. */
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
-import { type Assembled, assemble, type Wiring } from "./assemble.ts";
+import { type Assembled, assemble } from "./assemble.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
 import { dryRun } from "./dry-run.ts";
+import type { Wiring } from "./parts.ts";
 import { startServer } from "./server/listen.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";

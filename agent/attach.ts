@@ -1,0 +1,74 @@
+/** The agent and its cluster: what ties the session to the parts that ran before there was one. */
+import { HOSTS } from "../src/api/kinds.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { routedAddress } from "./host/addresses.ts";
+import { followAddress } from "./host/follow-address.ts";
+import { createPauseWatch, type Pause } from "./host/pause.ts";
+import type { Parts, Wiring } from "./parts.ts";
+import { readInstanceId } from "./registration/instance-id.ts";
+import { startSession } from "./session.ts";
+import { addressOf, quotaOf } from "./state-views.ts";
+
+/** Reads machine and Host once, for a plan that nothing comes of. */
+export async function look(
+  { config }: Wiring,
+  { state, observer }: Parts,
+  connection: KubeConnection,
+): Promise<void> {
+  const [host, routed] = await Promise.all([
+    createClient(connection).get(HOSTS, { name: config.hostName }),
+    routedAddress(connection.server),
+    observer.observe(),
+  ]);
+  if (host.ok) state.host = host.value;
+  state.routed = routed;
+}
+
+/** Begins the life with the cluster, and follows sleep and addresses from then on. */
+export async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
+  const { config, clock, log, signal, endSignal } = wiring;
+  const { state, keptHost, store, observer, runner, lateClient, lateEndpoints } = parts;
+  delete state.connectTrouble;
+  state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
+  const routed = state.routed === undefined ? [] : [state.routed];
+  state.session = startSession({
+    ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
+    hostName: config.hostName,
+    instanceId: await readInstanceId(config.stateDir),
+    create: config.register
+      ? { addresses: config.addresses.length > 0 ? config.addresses : routed }
+      : undefined,
+    observe: observer.observe,
+    onHost: (host) => {
+      state.host = host;
+      keptHost.save(host);
+      store.setQuota(quotaOf(host) ?? config.disk.quota);
+      runner.enqueueAll();
+    },
+  });
+  const look = createPauseWatch({ clock, log, onPause: (pause) => wake(parts, pause) });
+  followAddress({
+    ...{ clock, log, signal },
+    onLook: (everyMs) => {
+      look(everyMs);
+      parts.up.look();
+    },
+    askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
+    onRouted: (address) => {
+      state.routed = address;
+    },
+    address: () => addressOf(parts.address()),
+    onChange: () => {
+      // Connections from the old address lead nowhere, the watches' too.
+      state.session?.wake();
+      runner.enqueueAll();
+    },
+  });
+}
+
+/** Engines are asked and the cluster is told at once: in sleep nobody could be. */
+function wake({ runner, state }: Parts, pause: Pause): void {
+  runner.wake(pause);
+  state.session?.wake();
+}
