@@ -1,7 +1,7 @@
 /** One real request, as a client of the Service sends it, and how it ended. */
 import { type Agent, request } from "node:http";
 import type { Socket } from "node:net";
-import { localPortOf } from "./connections.ts";
+import { endAfterThis, localPortOf } from "./connections.ts";
 
 export interface Question {
   readonly url: string;
@@ -60,6 +60,7 @@ export function ask({ url, isStreamed, agent, maxTokens, timeoutMs }: Question):
     call.once("socket", (one) => {
       socket = one;
       const used = lastUsed.get(one);
+      if (isStreamed) endAfterThis(one);
       if (used !== undefined) seen.idleMs = Math.round(performance.now() - used);
       const port = localPortOf(one);
       if (port !== undefined) seen.localPort = port;

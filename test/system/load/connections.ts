@@ -18,13 +18,19 @@ export function localPortOf(socket: Duplex): number | undefined {
 const MOST_USES = 90;
 
 const uses = new WeakMap<Duplex, number>();
+const last = new WeakSet<Duplex>();
+
+/** The request that is sent on it is its last: llama-server ends a connection after a streamed answer, without a word. */
+export function endAfterThis(socket: Duplex): void {
+  last.add(socket);
+}
 
 class KnownPortAgent extends Agent {
   override keepSocketAlive(socket: Duplex): boolean {
     const used = (uses.get(socket) ?? 0) + 1;
     uses.set(socket, used);
     // Typed as void; what it answers decides.
-    return used < MOST_USES && (super.keepSocketAlive(socket) as unknown) !== false;
+    return used < MOST_USES && !last.has(socket) && (super.keepSocketAlive(socket) as unknown) !== false;
   }
 
   override createConnection(options: ClientRequestArgs): Socket {

@@ -1,0 +1,59 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { findLlamaServer } from "../../fixtures/llama-server.ts";
+import { type RunningServer, runLlamaServer } from "../../fixtures/run-llama-server.ts";
+import { temporaryFolder } from "../../fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
+import { ask } from "../../system/load/ask.ts";
+import { keepAliveAgent } from "../../system/load/connections.ts";
+
+const program = findLlamaServer();
+
+describe.skipIf(program === undefined)("a kept connection", () => {
+  let server: RunningServer;
+  const stack = new AsyncDisposableStack();
+
+  beforeAll(async () => {
+    const folder = stack.use(await temporaryFolder());
+    const model = join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    const args = ["-m", model, "-c", "512", "--threads", "1", "--no-warmup"];
+    server = stack.use(await runLlamaServer(program ?? "", args));
+  });
+  afterAll(() => stack.disposeAsync());
+
+  it("is ended by llama-server after a streamed answer, which promised to keep it", async () => {
+    const body = JSON.stringify({ messages: [{ role: "user", content: "Hi" }], max_tokens: 4, stream: true });
+    const { host, port } = new URL(server.url);
+    const socket = connect(Number(port), "127.0.0.1");
+    const head = ["POST /v1/chat/completions HTTP/1.1", `Host: ${host}`, "Content-Type: application/json"];
+    socket.write([...head, `Content-Length: ${body.length}`, "", body].join("\r\n"));
+    let answer = "";
+    socket.on("data", (chunk: Buffer) => {
+      answer += chunk.toString();
+    });
+    await once(socket, "end", { signal: AbortSignal.timeout(4_000) });
+    expect(answer).toContain("Keep-Alive: timeout=5");
+    expect(answer).not.toContain("Connection: close");
+    expect(answer).toContain("[DONE]");
+  });
+
+  it("is left by our clients after a streamed answer, and used again after a plain one", async () => {
+    const agent = keepAliveAgent();
+    const next = async (isStreamed: boolean) => {
+      const answer = await ask({ url: server.url, isStreamed, agent, maxTokens: 4, timeoutMs: 10_000 });
+      // Only after its end does the agent have the connection back.
+      await turn();
+      expect(answer.failure).toBe("");
+      return answer.idleMs === undefined ? "fresh" : "kept";
+    };
+    expect(await next(false)).toBe("fresh");
+    expect(await next(true)).toBe("kept");
+    expect(await next(false)).toBe("fresh");
+    expect(await next(false)).toBe("kept");
+    agent.destroy();
+  });
+});
