@@ -130,3 +130,20 @@ test("a later replica may have an earlier one's name", () => {
   const counts = [at(20, "service", { ready: 0 }), at(30, "service")];
   expect(broken(...serving, ...gone, ...back, ...counts)).toEqual([]);
 });
+
+test("an earlier replica of the same name on another host does not make its host's silence a later one's", () => {
+  const later = { uid: "uid-2", host: "mac-b" };
+  const moved = [
+    at(5, "engine", { change: "gone" }),
+    at(5, "slice", { isServing: false }),
+    at(5, "replica", { isGone: true }),
+    at(6, "engine", { ...later, pid: 200 }),
+    at(6, "replica", { ...later, pid: 200 }),
+    at(6, "slice", { host: "mac-b" }),
+  ];
+  const [told] = unreachable(54);
+  const silence = [cut(), ...(told === undefined ? [] : [told])];
+  expect(broken(...serving, ...moved, ...silence)).toEqual([]);
+  const itsOwn = silence.map((event) => ({ ...event, host: "mac-b", name: "mac-b" }));
+  expect(broken(...serving, ...moved, ...(itsOwn as RecordedEvent[]))).toEqual(["silent-hosts"]);
+});

@@ -1,6 +1,6 @@
 /** No request is lost but those that were where a fault struck, and what docs/reliability.md says of idle connections. */
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
-import { uidsOf } from "./derive/engines.ts";
+import { placeOf, uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
 import { proxyBlind } from "./derive/outages.ts";
 import { overlaps } from "./derive/spans.ts";
@@ -42,9 +42,9 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
   const slices = eventsOf(recording, "slice");
   const uids = uidsOf(recording);
   const harms = new Map<string, readonly Harm[]>();
-  const harmsFor = ({ replica, host }: SliceEvent): readonly Harm[] => {
-    // A revision that comes back gives its replica the same name again, maybe on another host.
-    const key = `${replica} on ${host}`;
+  const harmsFor = (slice: SliceEvent): readonly Harm[] => {
+    const { replica, host } = slice;
+    const key = placeOf(slice);
     const known = harms.get(key) ?? harmsOf(recording, { replica, host, uids: uids.get(replica) ?? [] }, now);
     harms.set(key, known);
     return known;

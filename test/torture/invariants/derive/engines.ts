@@ -60,16 +60,21 @@ export function uidsOf(recording: Recording): ReadonlyMap<string, readonly strin
   return new Map(named.map(([name, events]) => [name, [...new Set(events.map(({ uid }) => uid))]]));
 }
 
+/** A revision that comes back gives its replica the same name again, maybe on another host. */
+export function placeOf({ replica, host }: { readonly replica: string; readonly host: string }): string {
+  return `${replica} on ${host}`;
+}
+
 /** When each replica's endpoint was one that kube-proxy sends new connections to. */
 export function servingOf(recording: Recording, now: number): readonly Claimed[] {
   const uids = uidsOf(recording);
-  return grouped(eventsOf(recording, "slice"), ({ replica }) => replica).map(([replica, events]) => ({
-    replica,
-    uids: uids.get(replica) ?? [],
-    service: events[0]?.service ?? "",
-    host: events[0]?.host ?? "",
-    spans: spansOf(events, ({ isServing }) => isServing, now),
-  }));
+  return grouped(eventsOf(recording, "slice"), placeOf).flatMap(([, events]) => {
+    const [first] = events;
+    if (first === undefined) return [];
+    const { replica, service, host } = first;
+    const spans = spansOf(events, ({ isServing }) => isServing, now);
+    return [{ replica, service, host, spans, uids: uids.get(replica) ?? [] }];
+  });
 }
 
 /** When each replica said that it was Ready, with its host reachable. */

@@ -1,6 +1,6 @@
 /** When a request could rightly fail, because a fault of ours had hit where it went. Pure. */
 import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
-import { livesOf } from "./engines.ts";
+import { livesOf, placeOf } from "./engines.ts";
 import { linkIn, proxyBlind } from "./outages.ts";
 import { overlaps, type Span } from "./spans.ts";
 
@@ -23,7 +23,8 @@ export function harmsOf(
   target: { readonly replica: string; readonly uids: readonly string[]; readonly host: string },
   now: number,
 ): readonly Harm[] {
-  const slices = eventsOf(recording, "slice").filter(({ replica }) => replica === target.replica);
+  const place = placeOf(target);
+  const slices = eventsOf(recording, "slice").filter((slice) => placeOf(slice) === place);
   const followed = proxyFollows(recording, now);
   return [
     ...engineHarms(recording, target.uids, slices, followed, now),
