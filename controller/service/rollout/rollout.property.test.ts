@@ -139,16 +139,22 @@ test("without room for one more, maxUnavailable is enough to come to the new rev
   );
 });
 
+/** With room for everything, and a rollout that stopped at its new revision. */
+function stopped(limits: Settings, order: readonly number[], want: number) {
+  const roomy = { ...limits, rooms: [20, 20] };
+  const world = new World(roomy);
+  world.want = want;
+  settle(world, roomy, order);
+  world.revision = "bad-1";
+  settle(world, roomy, order);
+  return { world, roomy };
+}
+
 test("while a new revision fails the old one goes on serving, and a correction or a way back ends it", () => {
   const wayOut = fc.constantFrom("good-0", "good-1");
   fc.assert(
     fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), wayOut, (limits, order, want, next) => {
-      const roomy = { ...limits, rooms: [20, 20] };
-      const world = new World(roomy);
-      world.want = want;
-      settle(world, roomy, order);
-      world.revision = "bad-1";
-      settle(world, roomy, order);
+      const { world, roomy } = stopped(limits, order, want);
       const lost = roomy.maxSurge > 0 ? 0 : roomy.maxUnavailable;
       expect(world.readySlots()).toBeGreaterThanOrEqual(want - lost);
       expect(world.pass().plan.state.stoppedBy).toBe("fails");
@@ -167,12 +173,7 @@ test("a host is drained of everything while a new revision fails, and what serve
   const host = fc.integer({ min: 0, max: 1 });
   fc.assert(
     fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), host, (limits, order, want, drained) => {
-      const roomy = { ...limits, rooms: [20, 20] };
-      const world = new World(roomy);
-      world.want = want;
-      settle(world, roomy, order);
-      world.revision = "bad-1";
-      settle(world, roomy, order);
+      const { world, roomy } = stopped(limits, order, want);
       const serving = world.readySlots();
       happen(world, { do: "drain", host: drained });
       settle(world, roomy, order);

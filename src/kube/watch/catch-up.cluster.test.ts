@@ -23,6 +23,23 @@ async function put(connection: NotedConnection, x: string): Promise<void> {
   if (!result.ok) throw new Error(result.error.message);
 }
 
+/** A host behind a proxy that has its object and has renewed twice, and the API server without that proxy. */
+async function hostBehindProxy(random: () => number) {
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await startCluster({ crds: false }));
+  const proxy = stack.use(await proxyCluster(cluster.kubeconfig, cluster.dir));
+  const direct = stack.use(await connectNoted(cluster.kubeconfig));
+  const connection = stack.use(await connectNoted(proxy.kubeconfig));
+  const ending = new AbortController();
+  stack.defer(() => ending.abort());
+  await put(direct, "1");
+  const host = hostOn(connection, ending.signal, random);
+  await vi.waitFor(() => expect(host.x()).toBe("1"), within);
+  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(1), within);
+  const kept = stack.move();
+  return { ...host, direct, proxy, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
 /** A watch and a Lease on one connection, as an agent holds them. */
 function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => number) {
   const shared = { connection, signal, log: silent };
@@ -56,19 +73,13 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
     failures: () => failures,
     x: () => reflector.get("default/a")?.data?.x,
     lists: () => connection.requests.filter(({ isList }) => isList),
+    watches: () => connection.requests.filter(({ isWatch }) => isWatch).length,
   };
 }
 
 it("after an outage that renewals have seen, a watch on a dead connection lists anew, once", async () => {
-  await using cluster = await startCluster({ crds: false });
-  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
-  using direct = await connectNoted(cluster.kubeconfig);
-  using connection = await connectNoted(proxy.kubeconfig);
-  const ending = new AbortController();
-  await put(direct, "1");
-  const host = hostOn(connection, ending.signal, Math.random);
-  await vi.waitFor(() => expect(host.x()).toBe("1"), within);
-  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(1), within);
+  await using host = await hostBehindProxy(Math.random);
+  const { direct, proxy } = host;
   proxy.stall(true);
   const before = host.renewals.length;
   await put(direct, "2");
@@ -80,31 +91,21 @@ it("after an outage that renewals have seen, a watch on a dead connection lists 
   await vi.waitFor(() => expect(host.x()).toBe("2"), within);
   expect(performance.now() - backMs).toBeLessThan(4_000);
   expect(host.lists()).toHaveLength(2);
-  ending.abort();
 }, 90_000);
 
 it("a watch that waits after an outage too short for any renewal to see tries again at the next one, without a list", async () => {
-  await using cluster = await startCluster({ crds: false });
-  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
-  using direct = await connectNoted(cluster.kubeconfig);
-  using connection = await connectNoted(proxy.kubeconfig);
-  const ending = new AbortController();
-  await put(direct, "1");
-  const host = hostOn(connection, ending.signal, () => 0);
-  await vi.waitFor(() => expect(host.x()).toBe("1"), within);
-  await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(1), within);
+  await using host = await hostBehindProxy(() => 0);
+  const { direct, proxy } = host;
   // Only what stands open is cut, and the one attempt right after it.
   const answered = host.renewals.length;
   await vi.waitFor(() => expect(host.renewals.length).toBeGreaterThan(answered), { ...within, interval: 1 });
-  const watches = () => connection.requests.filter(({ isWatch }) => isWatch).length;
-  const opened = watches();
+  const opened = host.watches();
   proxy.refuse(true);
   proxy.cut();
   await vi.waitFor(() => expect(proxy.open()).toBe(0), { ...within, interval: 1 });
   proxy.refuse(false);
   await put(direct, "2");
   await vi.waitFor(() => expect(host.x()).toBe("2"), within);
-  expect(watches()).toBeGreaterThan(opened);
+  expect(host.watches()).toBeGreaterThan(opened);
   expect(host.renewals.slice(answered).every((failedAtMs) => failedAtMs === undefined)).toBe(true);
-  ending.abort();
 }, 90_000);
