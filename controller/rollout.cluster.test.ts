@@ -119,6 +119,24 @@ test("a revision that fails stops the rollout; more replicas are of the old one;
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
+test("an old replica that is lost beside one that fails is made again, and the failing one stays", async () => {
+  const ns = await namespace("refilled");
+  await bench.apply(inferenceService(ns, "chat"));
+  await until(ns, "False RolloutComplete");
+  const [before] = await live(ns);
+  await patch(ns, { contextSize: BAD_CONTEXT });
+  await until(ns, "False RolloutStopped");
+  await bench.cluster.kubectl(["delete", "irep", "-n", ns, before?.metadata.name ?? ""]);
+  await vi.waitFor(async () => {
+    const contexts = (await live(ns)).map(({ spec }) => spec.template.engine.contextSize);
+    expect(contexts.sort()).toEqual([BAD_CONTEXT, before?.spec.template.engine.contextSize].sort());
+  }, WAIT);
+  const service = await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("1/1"));
+  expect(progressing(service)).toBe("False RolloutStopped");
+  expect(service.status?.currentRevision).toBe(before?.spec.template.revision);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
 test("going back uses the old revision again, with the highest number, and restarts nothing that is of it", async () => {
   const ns = await namespace("undone");
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, contextSize: 4_096 }));
@@ -256,5 +274,23 @@ test("without room for both the old one makes room, and people are told so", asy
     expect(events).toMatch(/NewRevisionRollingOut: /);
     expect(events).toMatch(/RolloutComplete: 2 of 2 updated/);
   }, WAIT);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("an old one that made room for one that fails comes back as soon as there is room elsewhere", async () => {
+  const ns = await namespace("regretted");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1"] } }));
+  await until(ns, "False RolloutComplete");
+  await patch(ns, { contextSize: BAD_CONTEXT });
+  const stopped = await bench.serviceUntil(ns, "chat", ({ status }) => {
+    expect(status).toMatchObject({ reason: "RolloutStopped", ready: "1/2" });
+    expect(getCondition(status?.conditions, "Placed")?.status).toBe("False");
+  });
+  expect(stopped.status?.message).toMatch(/is Failed \(EngineBadModel: cannot load it\); correct the spec/);
+  await patch(ns, { placement: { hosts: ["mac-1", "mac-2"] } });
+  const again = await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
+  expect(progressing(again)).toBe("False RolloutStopped");
+  const bad = (await live(ns)).filter(({ spec }) => spec.template.engine.contextSize === BAD_CONTEXT);
+  expect(bad).toHaveLength(1);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });

@@ -27,8 +27,8 @@ export function demandOf(
     ordinal,
     priority: PRIORITIES[spec.priority],
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
-    // Where an old replica serves, the new one takes nobody's place.
-    mayPreempt: why !== "surge" && why !== "move",
+    // Where an old replica serves, or a bad change is the trouble, nobody else's place is taken.
+    mayPreempt: why === "fill" || why === "replace",
     ...limitOf(model?.spec.hardware),
     runtime: template.runtime,
     memory: claim.at === "estimated" ? { known: true, bytes: claim.memory.claimBytes } : { known: false },

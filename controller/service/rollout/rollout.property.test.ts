@@ -183,3 +183,24 @@ test("a host is drained of everything while a new revision fails, and what serve
     }),
   );
 });
+
+test("what is lost while a new revision fails is made again of the old one, and hosts can still be drained", () => {
+  const losses = fc.array(fc.nat(50), { minLength: 1, maxLength: 4 });
+  const host = fc.integer({ min: 0, max: 1 });
+  const wanted = fc.integer({ min: 1, max: 5 });
+  fc.assert(
+    fc.property(settings, dice, wanted, losses, host, (limits, order, want, lost, drained) => {
+      const { world, roomy } = stopped(limits, order, want);
+      const serving = world.readySlots();
+      for (const one of lost) world.trip(one, true);
+      settle(world, roomy, order);
+      expect(world.readySlots()).toBe(serving);
+      for (const one of lost) world.trip(one, true);
+      happen(world, { do: "drain", host: drained });
+      settle(world, roomy, order);
+      expect(world.live().filter((one) => one.host === `mac-${drained}`)).toEqual([]);
+      expect(world.readySlots()).toBe(serving);
+      expect(world.pass().plan.state.stoppedBy).toBe("fails");
+    }),
+  );
+});

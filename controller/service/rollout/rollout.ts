@@ -105,10 +105,9 @@ function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInpu
   );
   let surplus = surplusNow;
   for (const slot of slots) {
-    const want = wantOf(slot, input);
-    if (want === undefined) continue;
     const isExtra = slot.current.length + slot.old.length > 0;
-    if (isExtra && surplus >= surgeFor(want, input, failing)) continue;
+    const want = wantsOf(slot, input).find((one) => !isExtra || surplus < surgeFor(one, input, failing));
+    if (want === undefined) continue;
     if (isExtra && want.why !== "replace") surplus += 1;
     wanted.push(want);
   }
@@ -124,20 +123,30 @@ function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInpu
   return Math.max(1, maxSurge) + failing;
 }
 
-function wantOf(slot: Slot, input: RolloutInput): Wanted | undefined {
+/** What serves before what fails, and one of them at a time; but nothing keeps a host from being emptied. */
+function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
+  const own = wantOf(slot, input, "fill");
   const kept = heldSlot(slot);
-  const first = kept === undefined ? undefined : wantOf(kept, input);
-  if (first !== undefined) return first;
-  const why = whyOf(slot, input);
+  const held = kept && wantOf(kept, input, "refill");
+  const wants = own?.why === "move" && held?.why === "refill" ? [own, held] : [held, own];
+  return wants.filter((want) => want !== undefined);
+}
+
+function wantOf(slot: Slot, input: RolloutInput, whenEmpty: WantReason): Wanted | undefined {
+  const why = whyOf(slot, input, whenEmpty);
   return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
 }
 
-function whyOf({ current, old }: Slot, { displaced, draining }: RolloutInput): WantReason | undefined {
+function whyOf(
+  { current, old }: Slot,
+  { displaced, draining }: RolloutInput,
+  whenEmpty: WantReason,
+): WantReason | undefined {
   const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
   if (current.length > 0) {
     if (current.some((one) => !(isMoving(one) || displaced.has(one.metadata.name)))) return undefined;
     return current.some(isMoving) ? "move" : "replace";
   }
-  if (!old.some(isReady)) return "fill";
+  if (!old.some(isReady)) return whenEmpty;
   return old.some((one) => isReady(one) && isMoving(one)) ? "move" : "surge";
 }

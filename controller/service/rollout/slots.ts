@@ -53,14 +53,17 @@ function targetWhileStopped(
   return held !== undefined && known.has(held) ? held : revision;
 }
 
+/** Where it was lost it is made again: a slot in which the new revision fails is not left without any. */
 function heldBeside(
   current: readonly InferenceReplica[],
   old: readonly InferenceReplica[],
-  { failing, known }: RolloutInput,
+  { failing, known, fallback }: RolloutInput,
 ): string | undefined {
-  const held = (old.find(isReady) ?? old[0])?.spec.template.revision;
-  if (held === undefined || !known.has(held) || current.length === 0) return undefined;
-  return current.every(({ metadata }) => failing.has(metadata.name)) ? held : undefined;
+  const [first] = current;
+  if (first === undefined || !current.every(({ metadata }) => failing.has(metadata.name))) return undefined;
+  const held = (old.find(isReady) ?? old[0])?.spec.template.revision ?? fallback;
+  if (held === undefined || held === revisionOfReplica(first)) return undefined;
+  return known.has(held) ? held : undefined;
 }
 
 /** What is kept up beside a target that fails, as a slot of its own. */

@@ -24,10 +24,10 @@ export interface RolloutInput {
 }
 
 /**
- * fill: nothing serves the slot. surge: an old revision still serves it. move: its host is being drained.
- * replace: its host cannot run it.
+ * fill: nothing serves the slot. refill: what served it was lost, and the new revision fails in it. surge: an old
+ * revision still serves it. move: its host is being drained. replace: its host cannot run it.
  */
-export type WantReason = "fill" | "surge" | "move" | "replace";
+export type WantReason = "fill" | "refill" | "surge" | "move" | "replace";
 
 export interface Wanted {
   readonly ordinal: number;
