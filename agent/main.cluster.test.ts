@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, copyFile, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
 import { loadAgentConfig } from "./config/load.ts";
@@ -148,21 +148,46 @@ test("a kubeconfig that is missing, broken or points nowhere is waited for and n
   await rm(folder, { recursive: true });
 });
 
-test("a dry run prints the plan, changes nothing, and needs no state of its own", async () => {
+test("a dry run prints the plan and changes nothing, neither in the cluster nor on disk", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
-  const stateDir = await mkdtemp(join(tmpdir(), "mb-dry-"));
-  const printed: string[] = [];
-  const config = loadAgentConfig({
-    flags: { kubeconfig, hostName, stateDir, dryRun: true, register: true, logLevel: "silent" },
-    env: {},
+  const folder = await mkdtemp(join(tmpdir(), "mb-dry-"));
+  const dryRun = async (stateDir: string) => {
+    const printed: string[] = [];
+    const flags = {
+      kubeconfig,
+      hostName,
+      stateDir,
+      dryRun: true,
+      register: true,
+      logLevel: "silent" as const,
+    };
+    const config = loadAgentConfig({ flags, env: {} });
+    const ports = { signal: new AbortController().signal, log: keepLines([]) };
+    await runAgent(config, { ...ports, print: (text) => printed.push(text) });
+    return printed;
+  };
+  const nothing = [`nothing to do: no replica names ${hostName}`];
+  expect(await dryRun(join(folder, "none"))).toEqual(nothing);
+  expect(await readdir(folder)).toEqual([]);
+  // Beside an agent that is writing: what is half written is that agent's.
+  const used = join(folder, "used");
+  const halfWritten = [
+    "models/refs/a.json.1.tmp",
+    "models/partial/b.tmp",
+    "models/views/c.tmp",
+    "desired/d.tmp",
+  ];
+  for (const name of [...halfWritten, "engines/e/record.json"]) {
+    await mkdir(dirname(join(used, name)), { recursive: true });
+    await writeFile(join(used, name), "{");
+  }
+  const before = await readdir(used, { recursive: true });
+  expect(await dryRun(used)).toEqual([expect.stringContaining("forgetReplica")]);
+  expect(await readdir(used, { recursive: true })).toEqual(before);
+  await expect(dryRun(join(used, "engines/e/record.json"))).rejects.toMatchObject({
+    code: "StateDirUnusable",
   });
-  await runAgent(config, {
-    signal: new AbortController().signal,
-    log: keepLines([]),
-    print: (text) => printed.push(text),
-  });
-  expect(printed).toEqual([`nothing to do: no replica names ${hostName}`]);
   await expect(kubectl(["get", "host", hostName])).rejects.toThrow(/not found/);
-  await rm(stateDir, { recursive: true });
+  await rm(folder, { recursive: true });
 });

@@ -5,7 +5,7 @@ import { type Assembled, assemble } from "./assemble.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
-import { dryRun } from "./dry-run.ts";
+import { dryRun, requireReadable } from "./dry-run.ts";
 import type { Wiring } from "./parts.ts";
 import { startServer } from "./server/listen.ts";
 import { USER_AGENT } from "./session.ts";
@@ -38,6 +38,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const end = new AbortController();
   const wiring: Wiring = { config, environment, log, clock, signal: life.signal, endSignal: end.signal };
   if (config.dryRun) {
+    await requireReadable(config.stateDir);
     const agent = await assemble(wiring);
     const { kubeconfig: kubeconfigPath, context, hostName } = config;
     return dryRun({ kubeconfigPath, context, hostName }, agent, ports.print).finally(() =>

@@ -10,6 +10,7 @@ export function storeOptions(config: AgentConfig, hostQuota: number | undefined)
   const { huggingFace, sources, disk } = config;
   return {
     dir: join(config.stateDir, "models"),
+    isReadOnly: config.dryRun,
     allowedRoots: config.modelRoots,
     hfEndpoint: huggingFace.endpoint,
     hfToken: huggingFace.token,

@@ -1,5 +1,5 @@
 /** The first look of a fresh agent: what the last one wanted, what it reserved, and what still runs. */
-import { mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { RunnerContext } from "./context.ts";
 import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
@@ -61,12 +61,12 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
 /** Every claim is counted before anything may be admitted, then all engines are taken up side by side. */
 export async function adoptAll(context: RunnerContext): Promise<void> {
   const folder = join(context.ports.stateDir, "engines");
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  if (context.ports.isDryRun !== true) context.desiredFiles.sweep();
+  if (context.ports.isDryRun !== true) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    context.desiredFiles.sweep();
+  }
   const desired = context.desiredFiles.readAll();
-  // What is no folder is not ours: file managers leave their own files everywhere.
-  const folders = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  const uids = new Set([...folders.map(({ name }) => name), ...desired.keys()]);
+  const uids = new Set([...foldersIn(folder), ...desired.keys()]);
   const states = [...uids].map((uid) => {
     const state = openState(uid, context);
     state.desired = desired.get(uid);
@@ -74,6 +74,13 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
     return state;
   });
   await Promise.all(states.map((state) => adoptProcess(state, context)));
+}
+
+/** What is no folder is not ours: file managers leave their own files everywhere. */
+function foldersIn(folder: string): readonly string[] {
+  if (!existsSync(folder)) return [];
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
 /** Looks again into a directory that could not be read. */

@@ -58,7 +58,7 @@ class Runner implements ReplicaRunner {
         onFreed: () => this.#enqueueWaiting(),
       }),
       runtimes: createRuntimes({ drivers: ports.drivers, clock, log }),
-      desiredFiles: openDesiredFiles(ports.stateDir, log),
+      desiredFiles: openDesiredFiles(ports.stateDir, log, ports.isDryRun),
       counts: createHostCounts(),
       states: new Map(),
       wasListed: () => this.#wasListed,

@@ -1,6 +1,8 @@
 /** How much disk there is, and whether a download may use it. */
 import { statfs } from "node:fs/promises";
+import { dirname } from "node:path";
 import { MetalbridgeError } from "../../src/errors.ts";
+import { systemCode } from "./atomic.ts";
 
 export interface DiskSpace {
   readonly totalBytes: number;
@@ -8,8 +10,14 @@ export interface DiskSpace {
   readonly freeBytes: number;
 }
 
+/** Of the disk that holds the folder, or would hold it. */
 export async function readDiskSpace(folder: string): Promise<DiskSpace> {
-  const found = await statfs(folder);
+  const found = await statfs(folder).catch((error: unknown) => {
+    const parent = dirname(folder);
+    if (systemCode(error) !== "ENOENT" || parent === folder) throw error;
+    return undefined;
+  });
+  if (found === undefined) return readDiskSpace(dirname(folder));
   return { totalBytes: found.blocks * found.bsize, freeBytes: found.bavail * found.bsize };
 }
 

@@ -1,9 +1,10 @@
 /** The store's index: which source gave which content, and when it was last used. Kept in memory, written through. */
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Log } from "../../src/ports.ts";
 import { writeFileAtomic } from "./atomic.ts";
+import { namesIn } from "./content/layout.ts";
 
 const fileSchema = z.strictObject({
   name: z.string(),
@@ -39,14 +40,14 @@ export interface Refs {
   readonly remove: (key: string) => Promise<void>;
 }
 
-/** Reads the index; what cannot be read is removed, its content is then fetched or found again. */
-export async function openRefs(folder: string, log: Log): Promise<Refs> {
+/** Reads the index; what cannot be read is removed, unless one only looks, and its content is then fetched or found again. */
+export async function openRefs(folder: string, log: Log, isReadOnly = false): Promise<Refs> {
   const refs = new Map<string, Ref>();
-  for (const name of await readdir(folder)) {
+  for (const name of await namesIn(folder)) {
     const path = join(folder, name);
     const ref = name.endsWith(".json") ? await readRef(path) : undefined;
     if (ref !== undefined && name === `${ref.key}.json`) refs.set(ref.key, ref);
-    else {
+    else if (!isReadOnly) {
       log.warn({ file: name }, "removed an unreadable entry of the model index");
       await rm(path, { force: true });
     }

@@ -7,7 +7,7 @@ import { parseSource } from "../../src/source/source.ts";
 import { type Admission, createAdmission } from "./admission.ts";
 import { blobPath, blobSize, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
-import { createLayout, type Layout, requestKey } from "./content/layout.ts";
+import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { readDiskSpace } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
@@ -37,12 +37,13 @@ const FRESH_MS = 60_000;
 const USE_STEP_MS = 3_600_000;
 
 export async function openStore(options: StoreOptions): Promise<ModelStore> {
-  const { clock, log } = options;
-  const layout = await createLayout(options.dir);
-  const refs = await openRefs(layout.refs, log);
+  const { clock, log, isReadOnly = false } = options;
+  const layout = layoutOf(options.dir);
+  if (!isReadOnly) await makeFolders(layout);
+  const refs = await openRefs(layout.refs, log, isReadOnly);
   const usage = createUsage(layout, refs, log);
   const speeds = await openSpeeds(layout.speeds, log);
-  await usage.sweep(clock.nowMs());
+  if (!isReadOnly) await usage.sweep(clock.nowMs());
   let quotaBytes = options.quotaBytes;
   const admission = createAdmission({
     folder: options.dir,

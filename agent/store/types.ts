@@ -123,6 +123,8 @@ export interface StoreOptions {
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
   readonly quotaBytes?: number | undefined;
+  /** Makes and removes nothing when it is opened, and may be opened beside an agent that writes. */
+  readonly isReadOnly?: boolean;
   /** Told of bytes as they arrive from a source; what a resumed part had already does not count. */
   readonly onReceived?: (bytes: number) => void;
   /** Left free on the disk by every download. */

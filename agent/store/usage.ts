@@ -1,9 +1,9 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
-import { readdir, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../src/ports.ts";
 import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
-import type { Layout } from "./content/layout.ts";
+import { type Layout, namesIn } from "./content/layout.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
@@ -86,7 +86,7 @@ export function describeRef(ref: Ref, inUse: boolean): StoredModelInfo {
 
 async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promise<void> {
   for (const folder of [layout.partial, layout.views]) {
-    for (const name of await readdir(folder)) {
+    for (const name of await namesIn(folder)) {
       const path = join(folder, name);
       const isLeftover =
         name.endsWith(".tmp") || (folder === layout.partial && (await ageMs(path, nowMs)) > STALE_MS);
@@ -111,7 +111,7 @@ async function ageMs(path: string, nowMs: number): Promise<number> {
 
 async function folderBytes(folder: string): Promise<number> {
   let sum = 0;
-  for (const name of await readdir(folder))
+  for (const name of await namesIn(folder))
     sum += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
   return sum;
 }

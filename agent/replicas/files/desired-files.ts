@@ -1,5 +1,5 @@
 /** desired/UID.json: the last seen replica, so that supervision goes on through an outage of the API server. */
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
 import type { Log } from "../../../src/ports.ts";
@@ -16,10 +16,10 @@ export interface DesiredFiles {
   readonly settled: () => Promise<void>;
 }
 
-/** Opens the folder; what is in it is read by `readAll`. */
-export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
+/** Opens the folder, made unless one only looks; what is in it is read by `readAll`. */
+export function openDesiredFiles(stateDir: string, log: Log, isReadOnly = false): DesiredFiles {
   const dir = join(stateDir, "desired");
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  if (!isReadOnly) mkdirSync(dir, { recursive: true, mode: 0o700 });
   const waiting = new Map<string, InferenceReplica | "remove">();
   const saved = new Map<string, string>();
   let writing: Promise<void> | undefined;
@@ -68,6 +68,7 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
 
 function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
   const found = new Map<string, InferenceReplica>();
+  if (!existsSync(dir)) return found;
   for (const name of readdirSync(dir)) {
     if (!name.endsWith(".json")) continue;
     try {

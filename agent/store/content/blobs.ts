@@ -1,9 +1,9 @@
 /** Content by checksum, and folders of links that give it the names engines expect. */
 import { randomUUID } from "node:crypto";
-import { chmod, mkdir, readdir, rename, rm, stat, symlink } from "node:fs/promises";
+import { chmod, mkdir, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { syncFolder, systemCode } from "../atomic.ts";
-import type { Layout } from "./layout.ts";
+import { type Layout, namesIn } from "./layout.ts";
 
 /** Size of a blob, or undefined when it is not there. */
 export async function blobSize(layout: Layout, sha256: string): Promise<number | undefined> {
@@ -61,7 +61,7 @@ export async function listBlobs(
   layout: Layout,
 ): Promise<{ sha256: string; sizeBytes: number; modifiedMs: number }[]> {
   const found = [];
-  for (const sha256 of await readdir(layout.blobs)) {
+  for (const sha256 of await namesIn(layout.blobs)) {
     const info = await stat(join(layout.blobs, sha256)).catch(() => undefined);
     if (info !== undefined) found.push({ sha256, sizeBytes: info.size, modifiedMs: info.mtimeMs });
   }

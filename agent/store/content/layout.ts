@@ -1,7 +1,8 @@
 /** Where things are in the store's folder, and the keys they are filed under. */
 import { createHash } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../atomic.ts";
 import type { ModelRequest } from "../types.ts";
 
 export interface Layout {
@@ -17,8 +18,8 @@ export interface Layout {
   readonly speeds: string;
 }
 
-export async function createLayout(dir: string): Promise<Layout> {
-  const layout = {
+export function layoutOf(dir: string): Layout {
+  return {
     dir,
     blobs: join(dir, "blobs", "sha256"),
     refs: join(dir, "refs"),
@@ -26,10 +27,22 @@ export async function createLayout(dir: string): Promise<Layout> {
     partial: join(dir, "partial"),
     speeds: join(dir, "speeds.json"),
   };
+}
+
+export async function makeFolders(layout: Layout): Promise<void> {
   for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
   }
-  return layout;
+}
+
+/** Of a folder that is not there: none. */
+export async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return [];
+    throw error;
+  }
 }
 
 /**
