@@ -1,9 +1,10 @@
 /** What a slot asks of placement. Pure. */
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { PRIORITIES } from "../../../src/placement/priority.ts";
 import type { Demand, Refusal } from "../../../src/placement/types.ts";
-import { ordinalOf } from "../rollout/slots.ts";
+import { isReady, ordinalOf } from "../rollout/slots.ts";
 import type { WantReason } from "../rollout/types.ts";
 import type { ServiceObserved } from "./observed.ts";
 import type { Runnable } from "./templates.ts";
@@ -27,8 +28,8 @@ export function demandOf(
     ordinal,
     priority: PRIORITIES[spec.priority],
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
-    // Where an old replica serves, or a bad change is the trouble, nobody else's place is taken.
-    mayPreempt: why === "fill" || why === "replace",
+    // Where another serves the slot, or a bad change is the trouble, nobody else's place is taken.
+    mayPreempt: (why === "fill" || why === "replace") && !replicas.some((one) => servesSlot(one, ordinal)),
     ...limitOf(model?.spec.hardware),
     runtime: template.runtime,
     memory: claim.at === "estimated" ? { known: true, bytes: claim.memory.claimBytes } : { known: false },
@@ -47,6 +48,10 @@ export function demandOf(
     },
     refusals,
   };
+}
+
+function servesSlot(replica: InferenceReplica, ordinal: number): boolean {
+  return ordinalOf(replica) === ordinal && isReady(replica);
 }
 
 function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {

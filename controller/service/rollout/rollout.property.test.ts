@@ -204,3 +204,57 @@ test("what is lost while a new revision fails is made again of the old one, and 
     }),
   );
 });
+
+test("what serves is not ended because it was down for a moment, unless maxUnavailable allows it", () => {
+  const roomy = fc.constantFrom([1, 1, 1], [2, 2], [20, 20]);
+  const passes = fc.integer({ min: 0, max: 4 });
+  fc.assert(
+    fc.property(roomy, dice, fc.integer({ min: 1, max: 3 }), passes, (rooms, order, want, before) => {
+      const limits = { maxSurge: 1, maxUnavailable: 0, rooms };
+      const world = new World(limits);
+      world.want = want;
+      settle(world, limits, order);
+      world.revision = "good-1";
+      for (let count = 0; count < before; count += 1) {
+        checkPass(world, limits, world.pass());
+        world.progress(order[count % order.length] ?? 0);
+      }
+      const old = world.live().filter(({ revision }) => revision === "good-0");
+      world.trip(order[0] ?? 0, false);
+      world.pass();
+      const [live, readyOrdinals] = [world.live(), readyOrdinalsOf(world)];
+      for (const one of old) if (!readyOrdinals.has(one.ordinal)) expect(live).toContain(one);
+    }),
+  );
+});
+
+test("a failing replica that is Ready for a moment undoes nothing", () => {
+  const wanted = fc.integer({ min: 1, max: 5 });
+  const rounds = fc.array(fc.boolean(), { minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(settings, dice, wanted, rounds, (limits, order, want, losses) => {
+      const { world, roomy } = stopped(limits, order, want);
+      const serving = world.readySlots();
+      for (const isLost of losses) {
+        if (isLost) world.trip(order[0] ?? 0, true);
+        world.flicker(true);
+        checkPass(world, roomy, world.pass());
+        world.progress(order[0] ?? 0);
+        world.flicker(false);
+        checkPass(world, roomy, world.pass());
+      }
+      settle(world, roomy, order);
+      expect(world.readySlots()).toBe(serving);
+      expect(world.pass().plan.state.stoppedBy).toBe("fails");
+    }),
+  );
+});
+
+function readyOrdinalsOf(world: World): ReadonlySet<number> {
+  return new Set(
+    world
+      .live()
+      .filter(({ state }) => state === "ready")
+      .map(({ ordinal }) => ordinal),
+  );
+}

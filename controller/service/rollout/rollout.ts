@@ -3,7 +3,16 @@
  * `planSacrifices`. A slot that answers goes on answering, but for what maxUnavailable allows.
  */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { heldSlot, isLeaving, isReady, ordinalOf, revisionOfReplica, slotsOf } from "./slots.ts";
+import {
+  heldSlot,
+  holdsSlot,
+  isDoubtful,
+  isLeaving,
+  isReady,
+  ordinalOf,
+  revisionOfReplica,
+  slotsOf,
+} from "./slots.ts";
 import { superseded } from "./superseded.ts";
 import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
 
@@ -38,12 +47,13 @@ export type Fits = (ordinal: number, without: readonly InferenceReplica[]) => bo
  * maxUnavailable allows, and only where that makes the room. Takes the ordinals that found no host.
  */
 export function planSacrifices(
-  { maxSurge, maxUnavailable }: RolloutInput,
+  input: RolloutInput,
   { slots, state }: RolloutPlan,
   unplaced: ReadonlySet<number>,
   fits: Fits,
 ): Removal[] {
   if (state.stoppedBy !== undefined) return [];
+  const { maxSurge, maxUnavailable } = input;
   const hasNoSurge = surplusOf(slots) >= maxSurge;
   let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isReady)).length;
   const removals: Removal[] = [];
@@ -51,8 +61,9 @@ export function planSacrifices(
     const serves = old.some(isReady);
     const isStuck = unplaced.has(ordinal) || maxSurge === 0 || (hasNoSurge && !serves);
     if (current.length > 0 || old.length === 0 || !isStuck) continue;
-    if (serves && unavailable >= maxUnavailable) continue;
-    if (!fits(ordinal, old)) continue;
+    const others = serves ? unavailable : unavailable - 1;
+    const isHeld = old.some((one) => holdsSlot(one, input));
+    if ((isHeld && others >= maxUnavailable) || !fits(ordinal, old)) continue;
     if (serves) unavailable += 1;
     const because = `it makes room for revision ${target}`;
     removals.push(...old.map((replica) => ({ replica, because })));
@@ -73,10 +84,14 @@ function rolloutState(input: RolloutInput, revision: string): RolloutState {
     oldReady: old.filter(isReady).length,
   };
   const isChange = old.length > 0 || (input.fallback !== undefined && input.fallback !== revision);
-  const stoppedBy = fresh
-    .map(({ metadata }) => input.failing.get(metadata.name))
-    .find((why) => why !== undefined);
+  const stoppedBy = fresh.map((one) => doubtAbout(one, input)).find((why) => why !== undefined);
   return isChange && stoppedBy !== undefined ? { ...state, stoppedBy } : state;
+}
+
+function doubtAbout(replica: InferenceReplica, input: RolloutInput): string | undefined {
+  const { name } = replica.metadata;
+  if (!isDoubtful(replica, input)) return undefined;
+  return input.failing.get(name) ?? `${name} has crashed before and was not Ready for a minute yet`;
 }
 
 /** Highest ordinals first. */
@@ -123,12 +138,15 @@ function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInpu
   return Math.max(1, maxSurge) + failing;
 }
 
-/** What serves before what fails, and one of them at a time; but nothing keeps a host from being emptied. */
+/**
+ * What serves before what fails, and one of them at a time. What is to be made again comes last: nothing keeps a host
+ * from being emptied, and a new one that only waits for memory is tried elsewhere.
+ */
 function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
   const own = wantOf(slot, input, "fill");
   const kept = heldSlot(slot);
   const held = kept && wantOf(kept, input, "refill");
-  const wants = own?.why === "move" && held?.why === "refill" ? [own, held] : [held, own];
+  const wants = own !== undefined && held?.why === "refill" ? [own, held] : [held, own];
   return wants.filter((want) => want !== undefined);
 }
 
@@ -137,16 +155,14 @@ function wantOf(slot: Slot, input: RolloutInput, whenEmpty: WantReason): Wanted 
   return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
 }
 
-function whyOf(
-  { current, old }: Slot,
-  { displaced, draining }: RolloutInput,
-  whenEmpty: WantReason,
-): WantReason | undefined {
+function whyOf({ current, old }: Slot, input: RolloutInput, whenEmpty: WantReason): WantReason | undefined {
+  const { displaced, draining } = input;
   const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
   if (current.length > 0) {
     if (current.some((one) => !(isMoving(one) || displaced.has(one.metadata.name)))) return undefined;
     return current.some(isMoving) ? "move" : "replace";
   }
-  if (!old.some(isReady)) return whenEmpty;
-  return old.some((one) => isReady(one) && isMoving(one)) ? "move" : "surge";
+  const holding = old.filter((one) => holdsSlot(one, input));
+  if (holding.length === 0) return whenEmpty;
+  return holding.some(isMoving) ? "move" : "surge";
 }

@@ -12,6 +12,21 @@ export function isReady({ metadata, status }: InferenceReplica): boolean {
   );
 }
 
+/** Of the revision that served last, and not said to fail: what is down for a moment keeps its slot. */
+export function holdsSlot(
+  replica: InferenceReplica,
+  { fallback, failing, displaced }: RolloutInput,
+): boolean {
+  const { name } = replica.metadata;
+  if (isReady(replica)) return true;
+  return revisionOfReplica(replica) === fallback && !failing.has(name) && !displaced.has(name);
+}
+
+/** It fails, or did a moment ago: what is of its revision is not relied on. */
+export function isDoubtful({ metadata }: InferenceReplica, { failing, unsettled }: RolloutInput): boolean {
+  return failing.has(metadata.name) || unsettled.has(metadata.name);
+}
+
 /** The slot that a replica's name says: `<service>-<ordinal>-<hash>`. */
 export function ordinalOf({ metadata }: InferenceReplica): number {
   const match = /-(\d+)-[0-9a-z]+$/.exec(metadata.name);
@@ -57,10 +72,11 @@ function targetWhileStopped(
 function heldBeside(
   current: readonly InferenceReplica[],
   old: readonly InferenceReplica[],
-  { failing, known, fallback }: RolloutInput,
+  input: RolloutInput,
 ): string | undefined {
+  const { known, fallback } = input;
   const [first] = current;
-  if (first === undefined || !current.every(({ metadata }) => failing.has(metadata.name))) return undefined;
+  if (first === undefined || !current.every((one) => isDoubtful(one, input))) return undefined;
   const held = (old.find(isReady) ?? old[0])?.spec.template.revision ?? fallback;
   if (held === undefined || held === revisionOfReplica(first)) return undefined;
   return known.has(held) ? held : undefined;

@@ -1,6 +1,6 @@
 /** What of a slot is not needed any more, whatever placement says. Pure. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import { heldSlot, isReady } from "./slots.ts";
+import { heldSlot, holdsSlot, isReady } from "./slots.ts";
 import type { Removal, RolloutInput, Slot } from "./types.ts";
 
 /** One replica is kept for serving, and of the target at most one that is on its way besides. */
@@ -20,10 +20,11 @@ export function superseded(slot: Slot, input: RolloutInput): Removal[] {
   return [...removals, ...heldBack(onWay, input)];
 }
 
-/** Nothing serves: what is old makes way for what is new, unless the new one fails. */
-function replacedOld({ current, old, target }: Slot, { failing }: RolloutInput): Removal[] {
-  if (current.every((replica) => failing.has(nameOf(replica)))) return [];
-  return old.map((replica) => ({ replica, because: `revision ${target} takes its place` }));
+/** Nothing serves: what is old makes way for what is new, unless the new one fails or the old one will be back. */
+function replacedOld({ current, old, target }: Slot, input: RolloutInput): Removal[] {
+  if (current.every((replica) => input.failing.has(nameOf(replica)))) return [];
+  const because = `revision ${target} takes its place`;
+  return old.filter((replica) => !holdsSlot(replica, input)).map((replica) => ({ replica, because }));
 }
 
 /** Of those on their way: what its host holds back goes once another gets on, and before a third is there. */

@@ -4,17 +4,18 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { agedPriority, EARNED_MS, PRIORITIES } from "../../../src/placement/priority.ts";
 
-/** It rises while the service waits, and is kept for an hour once it has been placed. */
+/** It rises while the service lacks a replica for want of room, and is kept for an hour once it has been placed. */
 export function effectivePriority(
   { spec, status }: InferenceService,
   conditions: readonly Condition[],
+  isLacking: boolean,
   nowMs: number,
 ): number {
   const own = PRIORITIES[spec.priority];
   const placed = getCondition(conditions, "Placed");
   if (placed === undefined || placed.status === "Unknown") return own;
   const sinceMs = nowMs - Date.parse(placed.lastTransitionTime);
-  if (placed.status === "False") return agedPriority(own, sinceMs);
+  if (placed.status === "False") return isLacking ? agedPriority(own, sinceMs) : own;
   const reached = status?.effectivePriority ?? own;
   const isEarned = reached > own && reached <= PRIORITIES.high && sinceMs < EARNED_MS;
   return isEarned ? reached : own;

@@ -15,7 +15,8 @@ export function progressOf(facts: StatusFacts): Progress {
   if (revision === undefined || want === 0) return { at: "none", current: before, message: "" };
   const { updatedReady, old, oldReady, stoppedBy } = draft.rollout.state;
   const count = `${updatedReady} of ${want} updated`;
-  if (updatedReady === want && old === 0) return { at: "complete", current: revision, message: count };
+  if (updatedReady === want && old === 0 && stoppedBy === undefined)
+    return { at: "complete", current: revision, message: count };
   const current = before ?? servingRevision(facts);
   if (before === revision && old === 0) return { at: "none", current, message: count };
   const counts = oldReady === 0 ? count : `${count}, ${oldReady} old serving`;

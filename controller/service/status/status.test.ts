@@ -247,6 +247,13 @@ test("a context that the model was not trained for is a warning, not a refusal",
   expect(warnings({ ...spec(8194), model: undefined })).toContain("Unknown ModelNotFound");
 });
 
+test("only what lacks a replica earns a class by waiting, not a rollout that finds no room for its surge", () => {
+  const since = { lastTransitionTime: "2025-12-31T22:00:00Z" };
+  const before = { conditions: [{ type: "Placed", status: "False", reason: "r", message: "m", ...since }] };
+  expect(statusOf({ unplaced: [unplaced], before }).effectivePriority).toBe(100_000);
+  expect(statusOf({ phases: ["Ready"], unplaced: [unplaced], before }).effectivePriority).toBe(10_000);
+});
+
 test("what waits no longer is absent, which clears it", () => {
   const status = statusOf({ phases: ["Ready"] });
   expect(status).not.toHaveProperty("queuePosition");

@@ -47,7 +47,7 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
     placement: placementOf(facts),
     queuePosition: first?.queuePosition,
     waitingFor: first?.waitingFor,
-    effectivePriority: effectivePriority(service, conditions, Date.parse(nowIso)),
+    effectivePriority: effectivePriority(service, conditions, facts.waiting.length > 0, Date.parse(nowIso)),
     conditions,
     ...modelOf(facts),
   };

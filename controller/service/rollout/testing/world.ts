@@ -18,7 +18,8 @@ interface One {
   readonly at: number;
   /** Its like failed in this slot: not trusted before it is Ready. */
   readonly isSuspect: boolean;
-  state: "starting" | "ready" | "failing" | "leaving";
+  /** Unsettled: it crashed before and is Ready for a moment. */
+  state: "starting" | "ready" | "failing" | "unsettled" | "leaving";
 }
 
 /** What one pass of the planner did. */
@@ -62,7 +63,8 @@ export class World {
     const gone = [...plan.removals, ...planSacrifices(input, plan, unplaced, fits)];
     for (const { replica } of gone) this.#end(replica.metadata.name);
     const { state } = plan;
-    if (state.old === 0 && state.updatedReady === this.want && this.want > 0) this.#current = this.revision;
+    const isComplete = state.old === 0 && state.updatedReady === this.want && state.stoppedBy === undefined;
+    if (isComplete && this.want > 0) this.#current = this.revision;
     return {
       plan,
       readyBefore,
@@ -92,6 +94,14 @@ export class World {
     else one.state = "starting";
   }
 
+  /** What fails is Ready for a moment, or fails again. */
+  flicker(isUp: boolean): void {
+    for (const one of this.live()) {
+      if (isUp && one.state === "failing") one.state = "unsettled";
+      else if (!isUp && one.state === "unsettled") one.state = "failing";
+    }
+  }
+
   live(): readonly One[] {
     return this.replicas.filter(({ state }) => state !== "leaving");
   }
@@ -112,7 +122,7 @@ export class World {
       displaced: new Set(),
       draining: this.draining,
       failing: new Map(failing.map(({ name }) => [name, "fails"])),
-      unsettled: new Set(),
+      unsettled: new Set(this.replicas.filter(({ state }) => state === "unsettled").map(({ name }) => name)),
       fallback: this.#current,
       known: new Set(this.replicas.map(({ revision }) => revision)).add(this.#current ?? ""),
     };
@@ -158,7 +168,7 @@ function asReplica({ name, revision, host, at, state }: One): InferenceReplica {
     },
     spec: { template: { revision, hostName: host } },
     status: {
-      phase: state === "ready" ? "Ready" : "Starting",
+      phase: state === "ready" || state === "unsettled" ? "Ready" : "Starting",
       conditions: [{ type: "HostReachable", status: "True" }],
     },
   } as unknown as InferenceReplica;
