@@ -17,7 +17,7 @@ export function progressOf(facts: StatusFacts): Progress {
   const count = `${updatedReady} of ${want} updated`;
   if (updatedReady === want && old === 0 && stoppedBy === undefined)
     return { at: "complete", current: revision, message: count };
-  const current = before ?? servingRevision(facts);
+  const current = servesWhereItIs(facts) ? revision : (before ?? servingRevision(facts));
   if (before === revision && old === 0) return { at: "none", current, message: count };
   const counts = oldReady === 0 ? count : `${count}, ${oldReady} old serving`;
   const failing = stoppedBy ?? failingOne(facts, revision);
@@ -29,6 +29,12 @@ export function progressOf(facts: StatusFacts): Progress {
     return { at: "stopped", current, message: `${counts}; ${failing}; ${remedy}` };
   }
   return { at: "rolling", current, message: [counts, ...waitsFor(facts, revision)].join("; ") };
+}
+
+/** Slots that find no host say nothing of the revision. */
+function servesWhereItIs({ draft }: StatusFacts): boolean {
+  const { updated, updatedReady, old, stoppedBy } = draft.rollout.state;
+  return old === 0 && updated > 0 && updatedReady === updated && stoppedBy === undefined;
 }
 
 /** Where a first revision fails there is nothing to go back to, and nothing more to wait for either. */

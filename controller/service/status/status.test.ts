@@ -194,6 +194,11 @@ test.each<[string, ReturnType<typeof rolling>, object]>([
     { phase: "Ready", current: "new", progressing: "False RolloutComplete: 3 of 3 updated" },
   ],
   [
+    "as far as there is room: what serves is the new one",
+    rolling(["0 new Ready", "1 new Ready"]),
+    { ready: "2/3", current: "new", progressing: "True NewRevisionRollingOut: 2 of 3 updated" },
+  ],
+  [
     "the very first, on its way",
     rolling(["0 new Starting"], { before: "", want: 1 }),
     {

@@ -9,7 +9,7 @@ import { explain } from "./explain.ts";
 import { type Floor, newFloor, putClaim, putHost, removeClaim, removeHost } from "./floor.ts";
 import { newLine, positionsOf, waitersOf } from "./line.ts";
 import { runPass } from "./pass.ts";
-import { hasRoom } from "./search.ts";
+import { hasRoom } from "./room.ts";
 
 /** So many services at the head of the queue hear when figures or places have changed; the others when they are looked at again. */
 const TOLD = 100;
@@ -94,7 +94,7 @@ export function createBoard(): Board {
       }
       return { placed, waiting };
     },
-    hasRoom: (demand, without, now) => hasRoom(floor, demand, without, now),
+    hasRoom: (demand, without, now) => hasRoom(floor, line.queue, demand, without, now),
     orders: (service) => ordersOf(floor, service),
     waiters: () => [...positionsOf(line).keys()],
     reservations: () => reservationsOf(table),

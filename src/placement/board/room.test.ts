@@ -100,3 +100,36 @@ test("whether there is room is what a plan without the others says, and asking c
     { numRuns: 2_000 },
   );
 });
+
+test("room that somebody takes who is before it in turn is none", () => {
+  const host = (name: string, bytes: number): HostFacts => ({
+    ...{ name, labels: {}, ready: { status: "True" }, reachable: { status: "True" }, isLost: false },
+    ...{ pressures: [], runtimes: ["llamacpp"], models: [] },
+    budget: { known: true, bytes, basis: "test" },
+  });
+  const demandOf = (service: string, bytes: number, more: Partial<Demand> = {}): Demand => ({
+    ...{ service, ordinal: 0, priority: 10_000, since: 5, mayPreempt: false, runtime: "llamacpp" },
+    ...{ memory: { known: true, bytes }, weights: { source: service }, predecessors: [], refusals: [] },
+    choice: { hosts: [], spread: "Preferred" },
+    ...more,
+  });
+  const hasRoom = (waiting: Demand, own: Partial<Demand> = {}) => {
+    const board = createBoard();
+    board.setHost(host("mac-1", 48));
+    board.setHost(host("mac-2", 8));
+    board.setClaim({ replica: "x/own-0", host: "mac-1", service: "x/own", bytes: 40 });
+    board.setDemands(waiting.service, [waiting], 0);
+    board.pass(0);
+    return board.hasRoom(demandOf("x/own", 40, own), ["x/own-0"], 0);
+  };
+  const older = { since: 1 };
+  expect(hasRoom(demandOf("x/other", 40, older))).toBe(false);
+  // Younger, too large all the same, small enough for both, wanted elsewhere only, or less important.
+  expect(hasRoom(demandOf("x/other", 40, { since: 9 }))).toBe(true);
+  expect(hasRoom(demandOf("x/other", 60, older))).toBe(true);
+  expect(hasRoom(demandOf("x/other", 9, older), { memory: { known: true, bytes: 39 } })).toBe(true);
+  expect(hasRoom(demandOf("x/other", 40, { ...older, choice: { hosts: ["mac-2"], spread: "None" } }))).toBe(
+    true,
+  );
+  expect(hasRoom(demandOf("x/other", 40, older), { priority: 100_000 })).toBe(true);
+});

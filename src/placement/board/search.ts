@@ -10,11 +10,11 @@ import {
   whyHost,
 } from "../scores.ts";
 import type { Demand, Placed } from "../types.ts";
-import { type Cell, firstRefusal, isLeaving, refusedByChoice, roomFor } from "./cell.ts";
+import { type Cell, firstRefusal, refusedByChoice, roomFor } from "./cell.ts";
 import type { Floor } from "./floor.ts";
 import { fastestOf, type Holders, holdersOf } from "./holders.ts";
 import { firstWithRoom } from "./shelves.ts";
-import { byTurn, newWaiter, type Waiter } from "./waiter.ts";
+import { byTurn, type Waiter } from "./waiter.ts";
 
 interface Best {
   cell: Cell | undefined;
@@ -61,29 +61,6 @@ export function findHost(
     why: whyHost(demand, cell.facts, context),
     ...(waiter.effective > demand.priority ? { earned: waiter.effective } : {}),
   };
-}
-
-/** Would a demand find a host if these replicas (`namespace/name`) were gone? Changes nothing, and nobody makes way. */
-export function hasRoom(floor: Floor, demand: Demand, without: readonly string[], now: number): boolean {
-  const waiter = newWaiter(demand, now);
-  const gone = new Set(without);
-  const touched = new Set(without.map((replica) => floor.hostOf.get(replica)));
-  for (const cell of floor.cells.values()) {
-    const room = roomFor(touched.has(cell.name) ? cellWithout(cell, gone) : cell, waiter);
-    if (demand.memory.known && room < waiter.bytes) continue;
-    if (isAllowed(floor, cell, waiter, now)) return true;
-  }
-  return false;
-}
-
-function cellWithout(cell: Cell, gone: ReadonlySet<string>): Cell {
-  let { claimedBytes, leavingBytes } = cell;
-  for (const claim of cell.claims.values()) {
-    if (!gone.has(claim.replica)) continue;
-    claimedBytes -= claim.bytes;
-    if (isLeaving(cell, claim)) leavingBytes -= claim.bytes;
-  }
-  return { ...cell, claimedBytes, leavingBytes };
 }
 
 /** Replicas of the same service on a host; whoever holds the same slot makes way for the new one, and is none. */
