@@ -22,7 +22,7 @@ export async function look(
     observer.observe(),
   ]);
   if (host.ok) state.host = host.value;
-  state.routed = routed;
+  if (routed !== undefined) state.routed = routed;
 }
 
 /** Begins the life with the cluster, and follows sleep and addresses from then on. */
@@ -30,15 +30,14 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
   const { config, clock, log, signal, endSignal } = wiring;
   const { state, keptHost, store, observer, runner, lateClient, lateEndpoints } = parts;
   delete state.connectTrouble;
-  state.routed = config.addresses.length > 0 ? undefined : await routedAddress(connection.server);
-  const routed = state.routed === undefined ? [] : [state.routed];
+  const askRoute = config.addresses.length > 0 ? undefined : () => routedAddress(connection.server);
+  const routed = await askRoute?.();
+  if (routed !== undefined) state.routed = routed;
   state.session = startSession({
     ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
     hostName: config.hostName,
     instanceId: await readInstanceId(config.stateDir),
-    create: config.register
-      ? { addresses: config.addresses.length > 0 ? config.addresses : routed }
-      : undefined,
+    create: config.register ? hostToCreate(wiring, parts) : undefined,
     observe: observer.observe,
     onHost: (host) => {
       state.host = host;
@@ -49,12 +48,11 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
   });
   const look = createPauseWatch({ clock, log, onPause: (pause) => wake(parts, pause) });
   followAddress({
-    ...{ clock, log, signal },
+    ...{ clock, log, signal, askRoute },
     onLook: (everyMs) => {
       look(everyMs);
       parts.up.look();
     },
-    askRoute: config.addresses.length > 0 ? undefined : () => routedAddress(connection.server),
     onRouted: (address) => {
       state.routed = address;
     },
@@ -65,6 +63,16 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
       runner.enqueueAll();
     },
   });
+}
+
+/** Says at each reading what is known by then: DHCP or a VPN may come up after the agent. */
+function hostToCreate({ config }: Wiring, { state }: Parts): { readonly addresses: readonly string[] } {
+  return {
+    get addresses() {
+      if (config.addresses.length > 0) return config.addresses;
+      return state.routed === undefined ? [] : [state.routed];
+    },
+  };
 }
 
 /** Engines are asked and the cluster is told at once: in sleep nobody could be. */

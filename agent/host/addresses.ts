@@ -1,8 +1,10 @@
 /** The address this host serves on: configured or that of the route to the API server, allowed by the Host, and up. */
 import { createSocket } from "node:dgram";
+import { lookup } from "node:dns/promises";
 import { networkInterfaces } from "node:os";
 import type { Clock } from "../../src/ports.ts";
 import { isAddressWithin, unusableBecause } from "../config/address.ts";
+import { canonicalAddress } from "./canonical-address.ts";
 
 export interface AddressQuestion {
   /** In order of preference; empty means: the route's. */
@@ -16,7 +18,7 @@ export type AddressAnswer =
   | { readonly at: "up"; readonly address: string }
   | { readonly at: "none"; readonly code: "AddressUnknown" | "AddressNotRegistered"; readonly why: string };
 
-/** Decides from what is up. */
+/** Decides from what is up, in the system's spelling, which is that of the answer too: engines are bound to it. */
 export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
   const candidates =
     question.configured.length > 0
@@ -38,7 +40,7 @@ export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>
     const why = `${candidates.join(", ")} is not among spec.addresses of the Host (${question.allowed?.join(", ") || "there is none"})`;
     return { at: "none", code: "AddressNotRegistered", why };
   }
-  const address = permitted.find((candidate) => up.has(candidate));
+  const address = permitted.map(canonicalAddress).find((candidate) => up.has(candidate));
   if (address === undefined)
     return { at: "none", code: "AddressUnknown", why: `${permitted.join(", ")} is not up on this machine` };
   return { at: "up", address };
@@ -71,12 +73,32 @@ export function watchAddressesUp(clock: Clock): AddressesUp {
   };
 }
 
-/** The local address of the route to a server, or of the default route where the server is this machine. */
+/** For documentation, so that nobody has them: only a default route leads there. */
+const ELSEWHERE = ["192.0.2.1", "2001:db8::1"];
+
+/**
+ * The local address of the route to a server, or of the default route where the server is this machine. Undefined where
+ * the server cannot be asked about: the default route of a host with several networks may be another one.
+ */
 export async function routedAddress(server: string): Promise<string | undefined> {
   const host = new URL(server).hostname.replace(/^\[|\]$/g, "");
-  for (const target of [host, "192.0.2.1", "2001:db8::1"]) {
+  const address = await firstLocalAddress(await addressesOf(host));
+  if (address === undefined || unusableBecause(address) === undefined) return address;
+  const other = await firstLocalAddress(ELSEWHERE);
+  return other === undefined || unusableBecause(other) !== undefined ? undefined : other;
+}
+
+/** IPv4 first, so that a host keeps its family whatever order the answers come in; empty where the lookup fails. */
+async function addressesOf(host: string): Promise<readonly string[]> {
+  const found = await lookup(host, { all: true, order: "ipv4first" }).catch(() => []);
+  return found.map(({ address }) => address);
+}
+
+/** To the first target that a route leads to. */
+async function firstLocalAddress(targets: readonly string[]): Promise<string | undefined> {
+  for (const target of targets) {
     const address = await localAddressTo(target);
-    if (address !== undefined && unusableBecause(address) === undefined) return address;
+    if (address !== undefined) return address;
   }
   return undefined;
 }
@@ -89,7 +111,9 @@ function localAddressTo(target: string): Promise<string | undefined> {
       socket.close();
       resolve(address);
     };
+    // Not a callback of connect: that is called for a failure too, and the socket then tells 0.0.0.0.
+    socket.once("connect", () => finish(socket.address().address));
     socket.once("error", () => finish(undefined));
-    socket.connect(443, target, () => finish(socket.address().address));
+    socket.connect(443, target);
   });
 }

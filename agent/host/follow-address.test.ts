@@ -2,6 +2,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { Log } from "../../src/ports.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { followAddress } from "./follow-address.ts";
+import { createPauseWatch, type Pause } from "./pause.ts";
 
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
 
@@ -51,4 +52,68 @@ test("it ends with its signal", async () => {
   clock.advance(2_000);
   await new Promise(setImmediate);
   expect(farm.changes).toBe(0);
+});
+
+/** Answers come when the test says so, as from a DNS server that drops packets. */
+function followingSlowly() {
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const clock = createSteppedClock();
+  const open: ((route: string | undefined) => void)[] = [];
+  const farm = { served: "192.0.2.10" as string | undefined, changes: 0, asked: 0 };
+  const pauses: Pause[] = [];
+  followAddress({
+    ...{ clock, log: quiet, signal: end.signal },
+    onLook: createPauseWatch({ clock, log: quiet, onPause: (pause) => pauses.push(pause) }),
+    askRoute: () => {
+      farm.asked += 1;
+      return new Promise((resolve) => open.push(resolve));
+    },
+    onRouted: (address) => {
+      farm.served = address;
+    },
+    address: () => farm.served,
+    onChange: () => {
+      farm.changes += 1;
+    },
+  });
+  /** What was due when the clock moved has fired before this does. */
+  const pass = async (seconds: number): Promise<void> => {
+    for (let second = 0; second < seconds; second += 1) {
+      clock.advance(1_000);
+      await new Promise<void>((done) => void clock.after(0, done));
+    }
+  };
+  const answer = async (route: string | undefined): Promise<void> => {
+    open.shift()?.(route);
+    await new Promise(setImmediate);
+  };
+  return { clock, farm, pauses, pass, answer };
+}
+
+test("a question that stays open for long is no sleep, and no second one is asked beside it", async () => {
+  const { farm, pauses, pass, answer } = followingSlowly();
+  await pass(15);
+  expect(farm.asked).toBe(1);
+  await answer("192.0.2.10");
+  await pass(2);
+  expect(farm).toMatchObject({ asked: 2, changes: 0 });
+  expect(pauses).toEqual([]);
+});
+
+test("a sleep is still seen while a question is open", async () => {
+  const { clock, pauses, pass } = followingSlowly();
+  await pass(2);
+  clock.advance(60_000);
+  await vi.waitFor(() => expect(pauses).toHaveLength(1));
+});
+
+test("a late answer counts, and an address that is gone is told of without one", async () => {
+  const { farm, pass, answer } = followingSlowly();
+  await pass(2);
+  farm.served = undefined;
+  await pass(1);
+  expect(farm.changes).toBe(1);
+  await answer("192.0.2.110");
+  expect(farm).toMatchObject({ served: "192.0.2.110", changes: 2, asked: 1 });
 });

@@ -20,23 +20,36 @@ export interface FollowAddressOptions {
 /** No event tells of it on every system, and asking costs a few system calls. */
 const LOOK_MS = 1_000;
 
-/** Ends with the signal. A host without any route keeps the address that it had: a lost network is no new one. */
+/**
+ * Ends with the signal. A host without any route keeps the address that it had: a lost network is no new one. Looks come
+ * on time whatever the answers do: a name that nobody resolves takes many seconds, which must not pass for a sleep.
+ */
 export function followAddress(options: FollowAddressOptions): void {
   const { clock, log, signal, askRoute, onRouted, address, onChange } = options;
   let known = address();
-  const look = async (): Promise<void> => {
-    options.onLook?.(LOOK_MS);
+  let isAsking = false;
+  const tellChange = (): void => {
+    const now = address();
+    if (now === known) return;
+    log.warn({ before: known, now }, "the address that engines are served on changed");
+    known = now;
+    onChange();
+  };
+  const ask = async (): Promise<void> => {
+    isAsking = true;
     const routed = await askRoute?.().catch(() => undefined);
+    isAsking = false;
     if (signal.aborted) return;
     if (routed !== undefined) onRouted(routed);
-    const now = address();
-    if (now !== known) {
-      log.warn({ before: known, now }, "the address that engines are served on changed");
-      known = now;
-      onChange();
-    }
-    cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), () => void look());
+    tellChange();
   };
-  let cancel = clock.after(LOOK_MS, () => void look());
+  const look = (): void => {
+    cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), look);
+    options.onLook?.(LOOK_MS);
+    // The answer comes first where it is quick: an address that gives way to another is then one change and not two.
+    if (isAsking) tellChange();
+    else void ask();
+  };
+  let cancel = clock.after(LOOK_MS, look);
   signal.addEventListener("abort", () => cancel(), { once: true });
 }

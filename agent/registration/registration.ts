@@ -23,7 +23,7 @@ export interface RegistrationOptions {
   readonly signal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
-  /** Create the Host, with these addresses in its spec, if it is not there. */
+  /** Create the Host if it is not there. Its addresses are read when it is made: the network may come up after the agent. */
   readonly create: { readonly addresses: readonly string[] } | undefined;
   readonly observe: () => Promise<ObservedHost>;
   /** The name became ours, or was found with another agent. */
@@ -146,7 +146,10 @@ class Registrar {
   #onAbsent(): void {
     const { create, hostName } = this.#options;
     // A Host that was deleted under us was deleted on purpose.
-    if (create !== undefined && !this.#wasSeen) return void this.#create(create.addresses);
+    if (create !== undefined && !this.#wasSeen) {
+      this.#register(create.addresses);
+      return;
+    }
     this.#trouble(
       "registered",
       new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
@@ -156,8 +159,23 @@ class Registrar {
     );
   }
 
+  /** A Host without addresses would forbid every address, and the agent never changes what is registered. */
+  #register(addresses: readonly string[]): void {
+    if (addresses.length > 0) return void this.#create(addresses);
+    const why = "the Host is not made yet: no address is configured and none leads to the API server";
+    this.#trouble("registered", new MetalbridgeError("AddressUnknown", why));
+    this.#registerLater();
+  }
+
+  #registerLater(): void {
+    this.#cancelCreate?.();
+    this.#cancelCreate = this.#options.clock.after(CREATE_RETRY_MS, () => {
+      if (this.#host === undefined) this.#onAbsent();
+    });
+  }
+
   async #create(addresses: readonly string[]): Promise<void> {
-    const { client, clock, hostName, signal, log } = this.#options;
+    const { client, hostName, signal, log } = this.#options;
     const made = await client.create(HOSTS, {
       apiVersion: "metalbridge.dev/v1alpha1",
       kind: "Host",
@@ -167,9 +185,7 @@ class Registrar {
     if (made.ok) return log.info({ host: hostName, addresses }, "host registered");
     if (made.error.kind === "alreadyExists" || signal.aborted) return;
     this.#trouble("registered", explainFailure(made.error));
-    this.#cancelCreate = clock.after(CREATE_RETRY_MS, () => {
-      if (this.#host === undefined) this.#onAbsent();
-    });
+    this.#registerLater();
   }
 
   #onHeld(): void {
