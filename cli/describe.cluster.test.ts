@@ -1,5 +1,7 @@
 /** `metalbridge describe` and the remote half of `logs` against the real API server. */
+import { writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { hostNameFrom } from "../agent/config/load.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
@@ -7,6 +9,7 @@ import { EVENTS } from "../src/kube/kinds.ts";
 import { type Desk, must, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { manifest, withFields } from "../test/fixtures/manifests.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 async function tellEvent(
   desk: Desk,
@@ -144,7 +147,7 @@ test("the log of a replica on another host: where it is, and the command to run 
   expect(there.code).toBe(1);
   expect(there.stderr).toBe(
     `LogOnAnotherHost: the log of ${desk.namespace}/chat-0-abcdefgh12 is on host ${host} (192.168.1.21): engines/${metadata.uid}/log in the state folder of the agent there\n` +
-      `  run this on ${host}, as the agent's user\n` +
+      `  run this on ${host}, as the agent's user, with the agent's own --config or --state-dir where it has one\n` +
       `    metalbridge logs chat-0-abcdefgh12 -n ${desk.namespace} -f --tail 20\n`,
   );
   expect((await logs("chat")).stderr).toContain("metalbridge logs chat-0-abcdefgh12");
@@ -156,4 +159,20 @@ test("the log of a replica on another host: where it is, and the command to run 
     /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
   );
   expect((await logs("nobody")).stderr).toMatch(/^ReplicaNotFound: /);
+});
+
+test("a replica is here if the agent's configuration names its host, whatever the machine's name is", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const host = await desk.host();
+  await desk.service("chat");
+  await replicaOf(desk, "chat", "chat-0-abcdefgh12", host);
+  await replicaOf(desk, "chat", "chat-1-abcdefgh12", hostNameFrom(hostname()));
+  const config = path.join(folder.path, "agent.yaml");
+  writeFileSync(config, `hostName: ${host}\nstateDir: /nonexistent\n`);
+  const logs = (name: string) => runProgram(["logs", name, "-n", desk.namespace, "--config", config], desk);
+  expect((await logs("chat-0-abcdefgh12")).stderr).toMatch(
+    /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
+  );
+  expect((await logs("chat-1-abcdefgh12")).stderr).toMatch(/^LogOnAnotherHost: /);
 });

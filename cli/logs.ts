@@ -44,12 +44,13 @@ export function configureLogs(command: Command): void {
 }
 
 async function logs(name: string, flags: LogsFlags): Promise<void> {
-  const stateDir = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } }).stateDir;
+  const config = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  const { stateDir, hostName } = config;
   const local = await readLocalReplicas(stateDir);
   const found = local.at === "read" ? chooseLocal(local.replicas, name, flags.namespace) : undefined;
   if (found !== undefined) return print(found, stateDir, flags);
   const closed = local.at === "closed" ? local.because : undefined;
-  const search: Search = { name, stateDir, closed, flags: repeatable(flags) };
+  const search: Search = { name, stateDir, hostName, closed, flags: repeatable(flags) };
   await withCluster("logs", flags, (cluster) => explainElsewhere(cluster, search)).catch((error: unknown) => {
     throw isAboutTheCluster(error) ? notHere(search, error) : error;
   });
@@ -102,7 +103,7 @@ function notHere(search: Search, error: MetalbridgeError): MetalbridgeError {
   if (search.closed !== undefined) return unreadable(search);
   const message = `${search.stateDir} holds no log of ${search.name}, and where it is cannot be asked: ${error.code}: ${error.message}`;
   return new MetalbridgeError("LogNotFound", message, {
-    summary: "if the agent here uses another state folder, name it",
+    summary: "if the agent here uses another state folder, name it, or its configuration with --config",
     command: `metalbridge logs ${shellWord(search.name)} --state-dir <folder>`,
   });
 }

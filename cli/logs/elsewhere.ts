@@ -1,6 +1,4 @@
 /** Says where the log of a replica is that this machine does not have. */
-import { hostname } from "node:os";
-import { hostNameFrom } from "../../agent/config/load.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -15,6 +13,8 @@ export interface Search {
   readonly flags: readonly string[];
   /** What was looked through on this machine. */
   readonly stateDir: string;
+  /** The Host that this machine is, by the agent's configuration; without one, by the machine's name. */
+  readonly hostName: string;
   /** Why it could not be, for this user. */
   readonly closed: string | undefined;
 }
@@ -23,7 +23,7 @@ export interface Search {
 export async function explainElsewhere(cluster: Cluster, search: Search): Promise<never> {
   const replica = await findMeant(cluster, search.name);
   const { hostName } = replica.spec.template;
-  if (hostName === hostNameFrom(hostname())) throw here(replica, search);
+  if (hostName === search.hostName) throw here(replica, search);
   const host = await lookUp(cluster, HOSTS, hostName).catch(() => undefined);
   const address = host?.status?.addresses?.[0];
   const { name, namespace } = replica.metadata;
@@ -31,7 +31,10 @@ export async function explainElsewhere(cluster: Cluster, search: Search): Promis
   throw new MetalbridgeError(
     "LogOnAnotherHost",
     `the log of ${namespace}/${name} is on host ${where}: engines/${replica.metadata.uid}/log in the state folder of the agent there`,
-    { summary: `run this on ${hostName}, as the agent's user`, command: commandFor(replica, search) },
+    {
+      summary: `run this on ${hostName}, as the agent's user, with the agent's own --config or --state-dir where it has one`,
+      command: commandFor(replica, search),
+    },
   );
 }
 
@@ -41,13 +44,13 @@ function here(replica: InferenceReplica, search: Search): MetalbridgeError {
   const message = `${namespace}/${name} is placed on this machine, but ${search.stateDir} holds no log of it`;
   return new MetalbridgeError("LogNotFound", message, {
     summary:
-      "an engine that never started has none; if the agent uses another state folder, name it with --state-dir",
+      "an engine that never started has none; if the agent uses another state folder, name it with --state-dir, or its configuration with --config",
     command: `metalbridge describe ${name} -n ${namespace}`,
   });
 }
 
 /** For a log that is, or may be, here. The folder is named, because root's default is another one. */
-export function unreadable({ closed, name, stateDir }: Omit<Search, "flags">): MetalbridgeError {
+export function unreadable({ closed, name, stateDir }: Omit<Search, "flags" | "hostName">): MetalbridgeError {
   return new MetalbridgeError("LogUnreadable", closed ?? "", {
     summary: "run it as the agent's user, or as root",
     command: `sudo metalbridge logs ${name} --state-dir ${shellWord(stateDir)}`,

@@ -9,19 +9,20 @@ interface Variable {
 export const environmentVariables: readonly Variable[] = [
   {
     name: "KUBECONFIG",
-    readBy: "agent, controller, status",
+    readBy: "every verb with `--kubeconfig`",
     meaning: "How to reach the cluster, where `--kubeconfig` does not say it.",
   },
   {
     name: "HF_ENDPOINT",
     readBy: "agent",
-    meaning: "The Hugging Face hub or a mirror of it. File and flag win over it.",
+    meaning:
+      "The Hugging Face hub or a mirror of it, for the agent's downloads only. File and flag win over it. The controller reads headers there first: give it the same mirror with its `--hf-endpoint`.",
   },
   {
     name: "HF_TOKEN",
     readBy: "agent",
     meaning:
-      "Token for the hub, where a Model names no Secret. `huggingFace.token` wins over it, it wins over `huggingFace.tokenFile`.",
+      "Token for the hub, for the agent's downloads only, where a Model names no Secret. `huggingFace.token` wins over it, it wins over `huggingFace.tokenFile`. The controller reads a model's header first and has no such token: a gated model needs `spec.sourceSecretRef`.",
   },
   {
     name: "METALBRIDGE_CACHE",

@@ -8,7 +8,7 @@ export const agentErrors = {
   },
   AgentConfigInvalid: {
     what: "The agent's configuration has an unknown key or a value that cannot be used.",
-    do: "correct the key that the message names; `metalbridge agent --help` lists them all",
+    do: "correct the key that the message names; docs/configuration.md lists them all, `metalbridge agent --help` the flags",
   },
   AddressNotUsable: {
     what: "The address cannot stand in an EndpointSlice: loopback, link-local, multicast and unspecified addresses may not.",

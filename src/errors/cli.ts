@@ -118,12 +118,12 @@ export const cliErrors = {
   },
   LogOnAnotherHost: {
     what: "The log of a replica is a file on the replica's own host, and that is another machine.",
-    do: "run the command that the message names there",
+    do: "run the command that the message names there, with the agent's own --config or --state-dir where it has one; if this is that host, give them here",
     command: "metalbridge logs <replica>",
   },
   LogNotFound: {
     what: "The agent's state folder on this machine holds no log of this replica.",
-    do: "if the agent here uses another state folder, name it with --state-dir; an engine that never started has no log",
+    do: "if the agent here uses another state folder, name it with --state-dir, or its configuration with --config; an engine that never started has no log",
     command: "metalbridge describe <replica>",
   },
   LogUnreadable: {

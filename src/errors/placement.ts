@@ -65,7 +65,7 @@ export const placementErrors = {
   },
   HostRuntimeMissing: {
     what: "The runtime that the service needs was not found on the host.",
-    do: "install it on the host, or choose another spec.runtime",
+    do: "install llama-server on the host (brew install llama.cpp); omlx and ollama have no driver in this version yet: set spec.runtime to llamacpp, with a GGUF model",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {

@@ -29,7 +29,7 @@ export const replicaErrors = {
   },
   RuntimeNotSupported: {
     what: "This agent has no driver for the runtime that the service asks for.",
-    do: "choose another runtime, or place the service on hosts whose agent has it",
+    do: "set spec.runtime to llamacpp, with a GGUF model: no other runtime has a driver in this version",
     command: "metalbridge status",
   },
   RunDirectoryUnreadable: {
@@ -62,8 +62,8 @@ export const replicaErrors = {
   },
   EndpointMissing: {
     what: "The controller has not made this replica's EndpointSlice yet.",
-    do: "see whether the controller runs",
-    command: "kubectl --namespace metalbridge-system get pods",
+    do: "see whether a controller runs, in the cluster or beside it: it renews its Lease",
+    command: "kubectl get leases -n metalbridge-system",
   },
   EndpointRefused: {
     what: "The API server did not take the replica's endpoint.",
@@ -81,7 +81,7 @@ export const replicaErrors = {
   },
   SecretUnreadable: {
     what: "A Secret that the service names could not be read.",
-    do: "see whether the controller runs: it gives each host the right to read exactly the Secrets its replicas name",
+    do: "give the agent's account the right to get secrets in that namespace: nothing grants it by itself; the agent looks again by itself",
   },
   SecretIncomplete: {
     what: "A Secret that the service names does not hold the key that is needed.",

@@ -70,8 +70,11 @@ export function controllerBlocked(recording: Recording, now: number): readonly S
   );
 }
 
-/** Its watches come back one by one. client-go waits up to 30 s from one try to the next, and up to as much again for jitter; then comes the list. */
-const BLIND_MS = 70_000;
+/**
+ * Its watches come back one by one. client-go waits up to 30 s from one try to the next, and up to as much again for
+ * jitter; one more try may fail in the first seconds of a server that calls itself ready, and in the end comes the list.
+ */
+const BLIND_MS = 80_000;
 
 /** Times in which kube-proxy may rightly not know what the API server knows; before and after them it has to follow at once. */
 export function proxyBlind(recording: Recording, now: number): readonly Span[] {
