@@ -37,7 +37,7 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
     ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
     hostName: config.hostName,
     instanceId: await readInstanceId(config.stateDir),
-    create: config.register ? hostToCreate(wiring, parts) : undefined,
+    create: config.register ? () => addressesNow(wiring, parts) : undefined,
     observe: observer.observe,
     onHost: (host) => {
       state.host = host;
@@ -65,14 +65,10 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
   });
 }
 
-/** Says at each reading what is known by then: DHCP or a VPN may come up after the agent. */
-function hostToCreate({ config }: Wiring, { state }: Parts): { readonly addresses: readonly string[] } {
-  return {
-    get addresses() {
-      if (config.addresses.length > 0) return config.addresses;
-      return state.routed === undefined ? [] : [state.routed];
-    },
-  };
+/** DHCP or a VPN may come up after the agent. */
+function addressesNow({ config }: Wiring, { state }: Parts): readonly string[] {
+  if (config.addresses.length > 0) return config.addresses;
+  return state.routed === undefined ? [] : [state.routed];
 }
 
 /** Engines are asked and the cluster is told at once: in sleep nobody could be. */

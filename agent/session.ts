@@ -24,7 +24,7 @@ export interface SessionOptions {
   readonly endSignal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
-  readonly create: { readonly addresses: readonly string[] } | undefined;
+  readonly create: (() => readonly string[]) | undefined;
   readonly lateClient: LateClient;
   readonly lateEndpoints: LateEndpoints;
   readonly runner: ReplicaRunner;

@@ -40,11 +40,7 @@ test("a Host is not made before its address is known, and then with that", async
   const registration = startRegistration({
     ...{ connection, clock, log: quietLog, signal: end.signal, hostName, instanceId: "first" },
     client: createClient(connection),
-    create: {
-      get addresses() {
-        return addresses;
-      },
-    },
+    create: () => addresses,
     observe: async () => seen,
     onNameOurs: () => {},
     onNameTaken: () => {},

@@ -23,8 +23,8 @@ export interface RegistrationOptions {
   readonly signal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
-  /** Create the Host if it is not there. Its addresses are read when it is made: the network may come up after the agent. */
-  readonly create: { readonly addresses: readonly string[] } | undefined;
+  /** The addresses with which the Host is made if it is not there; asked when it is: the network may come up after the agent. */
+  readonly create: (() => readonly string[]) | undefined;
   readonly observe: () => Promise<ObservedHost>;
   /** The name became ours, or was found with another agent. */
   readonly onNameOurs: () => void;
@@ -147,7 +147,7 @@ class Registrar {
     const { create, hostName } = this.#options;
     // A Host that was deleted under us was deleted on purpose.
     if (create !== undefined && !this.#wasSeen) {
-      this.#register(create.addresses);
+      this.#register(create());
       return;
     }
     this.#trouble(
