@@ -6,6 +6,7 @@ import { type EngineFile, readEngineFile } from "./files/engine-record.ts";
 import { readHistory } from "./files/history.ts";
 import { createJobs } from "./jobs.ts";
 import { createReplicaCounts } from "./metrics/counts.ts";
+import { pressureTimesOf } from "./pressure.ts";
 import { createReplicaLog } from "./report/replica-log.ts";
 import { createSayings } from "./report/sayings.ts";
 import { freshRun, type ReplicaState, refOf, setFile } from "./state.ts";
@@ -36,6 +37,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
     history,
     // A wall clock that was set must not hold an engine back for longer than the longest backoff.
     backoffUntil: left <= 0 ? undefined : monotonicMs + Math.min(left, context.timings.backoffMaxMs * 1.2),
+    pressureTimes: pressureTimesOf(history, { wallMs, monotonicMs }),
     process: undefined,
     adoptionError: undefined,
     unreadableWhy: undefined,
@@ -98,6 +100,8 @@ async function adoptProcess(state: ReplicaState, context: RunnerContext): Promis
   // It may have ended meanwhile, and a pass may have cleared it away or started its successor.
   if (state.process !== adopted) return;
   setFile(state, file, context.moment());
+  // What the last agent sent may still be on its way.
+  state.run.slice = { ...state.run.slice, mayArrive: true };
   context.admission.adopt(state.uid, { claimBytes: file.claimBytes, port: file.port });
   const apiKey = readKeyFile(state.dir);
   if (apiKey !== undefined) state.run.apiKey = apiKey;

@@ -1,7 +1,8 @@
 /** Carries out the steps of a plan. Local ones at once, questions and writes to others as jobs. */
+import type { Stop } from "../../src/replica/observed.ts";
 import type { Step } from "../../src/replica/step.ts";
 import type { RunnerContext } from "./context.ts";
-import { writeEngineFile } from "./files/engine-record.ts";
+import { stopOnDisk, writeEngineFile } from "./files/engine-record.ts";
 import { removeFinalizer } from "./report/finalizer.ts";
 import { type ReplicaState, setFile } from "./state.ts";
 import { announce, withdraw } from "./work/endpoint.ts";
@@ -80,6 +81,7 @@ type RunStep = Extract<
       | "adjustClaim"
       | "markReady"
       | "beginStop"
+      | "noteWithdrawn"
       | "cancelStop"
       | "signal"
       | "killGroup"
@@ -95,6 +97,8 @@ async function applyToRun(step: RunStep, state: ReplicaState, context: RunnerCon
       return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "beginStop":
       return beginStop(state, context, step);
+    case "noteWithdrawn":
+      return noteWithdrawn(state, context, step.withdrawnAt);
     case "cancelStop":
       return rewrite(state, context, { stop: undefined });
     case "adjustClaim":
@@ -132,20 +136,29 @@ function detect(state: ReplicaState, context: RunnerContext): Outcome {
 function beginStop(
   state: ReplicaState,
   context: RunnerContext,
-  { why, deadlineAt, because }: Extract<Step, { do: "beginStop" }>,
+  { why, deadlineAt, latestAt, because }: Extract<Step, { do: "beginStop" }>,
 ): Outcome {
-  const { wallMs, monotonicMs } = context.moment();
-  const startedAt = state.record?.stop?.startedAt ?? monotonicMs;
-  const toWall = (at: number): number => wallMs + at - monotonicMs;
   state.log.info({ why, because }, "engine is to end");
+  const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = state.record?.stop ?? {};
+  return keepStop(state, context, {
+    ...{ why, startedAt, deadlineAt, because },
+    ...(latestAt === undefined ? {} : { latestAt }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+  });
+}
+
+function noteWithdrawn(state: ReplicaState, context: RunnerContext, withdrawnAt: number): Outcome {
+  const stop = state.record?.stop;
+  return stop === undefined ? "later" : keepStop(state, context, { ...stop, withdrawnAt });
+}
+
+function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Outcome {
   if (state.file === undefined || state.record === undefined) return "later";
-  const file = {
-    ...state.file,
-    stop: { why, startedAtMs: toWall(startedAt), deadlineMs: toWall(deadlineAt), because },
-  };
-  setFile(state, file, { wallMs, monotonicMs });
+  const moment = context.moment();
+  const file = { ...state.file, stop: stopOnDisk(stop, moment) };
+  setFile(state, file, moment);
   // Exactly as planned: what went over the wall clock and back could differ and be planned again.
-  state.record = { ...state.record, stop: { why, startedAt, deadlineAt, because } };
+  state.record = { ...state.record, stop };
   writeEngineFile(state.dir, file);
   return "changed";
 }

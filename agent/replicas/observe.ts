@@ -1,5 +1,6 @@
 /** From a replica's state and the host to the one value that the planner reads. */
 import { desiredOf } from "../../src/replica/desired.ts";
+import { seeSlice } from "../../src/replica/evidence/exposure.ts";
 import type { Crashes, Desired, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
@@ -99,14 +100,9 @@ function observeSlice(state: ReplicaState, context: RunnerContext, now: number):
     ref === undefined || isSuperseded(state, context)
       ? "missing"
       : context.ports.endpoints.state(ref, wanted);
-  const { slice } = state.run;
-  const isOut = current === "withdrawn" || current === "missing";
-  const wasExposed =
-    slice.wasExposed || current === "ready" || current === "stale" || state.file?.readyAtMs !== undefined;
-  const { withdrawnAt: before, ...rest } = slice;
-  const withdrawnAt = isOut && wasExposed ? (before ?? now) : undefined;
-  state.run.slice = { ...rest, wasExposed, ...(withdrawnAt === undefined ? {} : { withdrawnAt }) };
-  return { ...state.run.slice, state: current };
+  const { state: _, ...slice } = seeSlice(state.run.slice, current, state.file?.readyAtMs !== undefined, now);
+  state.run.slice = slice;
+  return { ...slice, state: current };
 }
 
 /** A new replica of the same name owns the slice now; the old one has no business with it any more. */

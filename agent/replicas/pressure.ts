@@ -1,9 +1,10 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
 import type { Engine, Standing } from "../../src/memory/governor/types.ts";
+import type { Moment } from "../../src/replica/desired.ts";
 import type { PressureState } from "../../src/replica/observed.ts";
 import type { RunnerContext } from "./context.ts";
-import { type History, writeHistory } from "./files/history.ts";
-import type { ReplicaState } from "./state.ts";
+import { type History, type HistoryExit, writeHistory } from "./files/history.ts";
+import type { PressureTimes, ReplicaState } from "./state.ts";
 
 /** How far back evictions count towards a longer absence. */
 const FORGET_MS = 6 * 3_600_000;
@@ -40,9 +41,11 @@ export function evict(
   how: "evict" | "unload",
   because: string,
 ): void {
-  const atMs = context.ports.clock.nowMs();
+  const { wallMs: atMs, monotonicMs } = context.moment();
   const evictedAtMs = [...state.history.evictedAtMs, atMs].slice(-KEPT);
   state.log.warn({ how, because }, "engine is ended to give memory back");
+  const evictedAt = [...state.pressureTimes.evictedAt, monotonicMs].slice(-KEPT);
+  state.pressureTimes = { ...state.pressureTimes, awaySince: monotonicMs, evictedAt };
   keep(state, { ...state.history, eviction: { atMs, how, because }, evictedAtMs });
 }
 
@@ -50,6 +53,8 @@ export function readmit(state: ReplicaState): void {
   const { eviction, ...rest } = state.history;
   if (eviction === undefined) return;
   state.log.info({}, "engine may return after its eviction");
+  const { awaySince: _, ...times } = state.pressureTimes;
+  state.pressureTimes = times;
   keep(state, rest);
 }
 
@@ -63,22 +68,40 @@ function keep(state: ReplicaState, history: History): void {
   }
 }
 
+/** What is on disk, placed on this process's clock and never into its future: the wall clock may have been set back. */
+export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Moment): PressureTimes {
+  const past = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
+  const { eviction, evictedAtMs, lastExit } = history;
+  return {
+    evictedAt: evictedAtMs.map(past),
+    ...(eviction === undefined ? {} : { awaySince: past(eviction.atMs) }),
+    ...(isSystemKill(lastExit) ? { killedAt: past(Date.parse(lastExit.at)) } : {}),
+  };
+}
+
+/** An engine has just ended: by the system, which was out of memory, or otherwise. */
+export function noteExit(state: ReplicaState, exit: HistoryExit, now: number): void {
+  const { killedAt: _, ...times } = state.pressureTimes;
+  state.pressureTimes = isSystemKill(exit) ? { ...times, killedAt: now } : times;
+}
+
+function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
+  return exit?.signal === "SIGKILL" && !exit.killedByUs;
+}
+
 /** Everything that holds memory, or would if it were let in. */
 export function governed(context: RunnerContext): {
   readonly engines: readonly Engine[];
   readonly killedAt: number | undefined;
 } {
-  const { wallMs, monotonicMs } = context.moment();
-  const toMonotonic = (atMs: number): number => Math.min(monotonicMs, atMs - wallMs + monotonicMs);
+  const now = context.ports.clock.monotonicMs();
   const engines: Engine[] = [];
   let killedAt: number | undefined;
   for (const state of context.states.values()) {
-    const { desired, history, file, run } = state;
-    const { lastExit } = history;
-    if (lastExit?.signal === "SIGKILL" && !lastExit.killedByUs) {
-      killedAt = Math.max(killedAt ?? Number.NEGATIVE_INFINITY, toMonotonic(Date.parse(lastExit.at)));
-    }
-    const standing = standingOf(state, toMonotonic);
+    const { desired, pressureTimes, file, run } = state;
+    if (pressureTimes.killedAt !== undefined)
+      killedAt = Math.max(killedAt ?? Number.NEGATIVE_INFINITY, pressureTimes.killedAt);
+    const standing = standingOf(state, now);
     if (standing === undefined) continue;
     const claimBytes = file?.claimBytes ?? desired?.spec.memory.claimBytes ?? 0;
     engines.push({
@@ -88,13 +111,13 @@ export function governed(context: RunnerContext): {
       isProtected: desired?.spec.evictionProtection ?? false,
       bytes: Math.max(claimBytes, run.footprint?.bytes ?? 0),
       age: Date.parse(desired?.metadata.creationTimestamp ?? "") || 0,
-      evictions: history.evictedAtMs.filter((atMs) => wallMs - atMs < FORGET_MS).length,
+      evictions: pressureTimes.evictedAt.filter((at) => now - at < FORGET_MS).length,
     });
   }
   return { engines, killedAt };
 }
 
-function standingOf(state: ReplicaState, toMonotonic: (atMs: number) => number): Standing | undefined {
+function standingOf(state: ReplicaState, now: number): Standing | undefined {
   const { history, record, plan } = state;
   const process = state.process?.state();
   const isLeaving = state.isGone || state.desired?.metadata.deletionTimestamp !== undefined;
@@ -104,6 +127,6 @@ function standingOf(state: ReplicaState, toMonotonic: (atMs: number) => number):
     return { at: "running", idleSince: state.run.idleSince };
   }
   if (isLeaving) return undefined;
-  if (history.eviction !== undefined) return { at: "evicted", since: toMonotonic(history.eviction.atMs) };
+  if (history.eviction !== undefined) return { at: "evicted", since: state.pressureTimes.awaySince ?? now };
   return plan?.reason === "MemoryPressure" ? { at: "waiting" } : undefined;
 }

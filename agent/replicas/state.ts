@@ -53,6 +53,15 @@ export interface RunFacts {
   apiKey?: string;
 }
 
+/** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
+export interface PressureTimes {
+  /** Since when it is evicted. */
+  readonly awaySince?: number;
+  readonly evictedAt: readonly number[];
+  /** When the system killed it by itself; absent when it last ended otherwise. */
+  readonly killedAt?: number;
+}
+
 export interface ReplicaState {
   readonly uid: string;
   readonly dir: string;
@@ -76,6 +85,7 @@ export interface ReplicaState {
   deadline?: { readonly text: string; readonly at: number };
   /** `history.backoffUntilMs` on this process's clock. */
   backoffUntil: number | undefined;
+  pressureTimes: PressureTimes;
   process: EngineProcess | undefined;
   /** Why it is not known whether an engine runs. */
   adoptionError: string | undefined;
@@ -104,7 +114,7 @@ export function freshRun(): RunFacts {
     suspicion: { at: "none" },
     quiet: {},
     signals: {},
-    slice: { wasExposed: false },
+    slice: { wasExposed: false, mayArrive: false },
     logBytes: 0,
   };
 }

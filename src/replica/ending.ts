@@ -1,24 +1,8 @@
 /** The last steps of a process: the signals of a drained engine, and the short way for one that answers nobody. */
-import type { Observed, Slice, Stop } from "./observed.ts";
+import { isAnnounced } from "./evidence/exposure.ts";
+import type { Observed, Stop } from "./observed.ts";
 import type { ForcedStop, ReplicaPlan, ReplicaReason, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
-
-/** True while new connections may still be sent to this engine. */
-export function isAnnounced(slice: Slice): boolean {
-  switch (slice.state) {
-    case "ready":
-    case "stale":
-    case "unknown":
-      return true;
-    case "unwritten":
-      return slice.wasExposed;
-    case "missing":
-    case "withdrawn":
-      return false;
-    default:
-      return slice.state satisfies never;
-  }
-}
 
 /** TERM, TERM again, KILL of the main process; repeated until it has ended. */
 export function planSignals(observed: Observed, now: number, timings: Timings): ReplicaPlan {

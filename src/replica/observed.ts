@@ -56,7 +56,12 @@ export interface RunRecord {
 export interface Stop {
   readonly why: StopReason;
   readonly startedAt: number;
+  /** So long after its start; requests in flight have that time from when the last of them can have come. */
   readonly deadlineAt: number;
+  /** It never takes longer than until here: the time was named, or what the engine makes room for cannot wait. */
+  readonly latestAt?: number;
+  /** When its withdrawal was first seen acknowledged. Kept, so that a fresh agent counts on and not anew. */
+  readonly withdrawnAt?: number;
   /** The evidence for a forced one. */
   readonly because?: string;
 }
@@ -130,7 +135,9 @@ export interface Slice {
   readonly state: SliceState;
   /** True once this run's endpoint may have been announced, even if no answer came. */
   readonly wasExposed: boolean;
-  /** When the withdrawal was first seen acknowledged, for this stop. */
+  /** An announcement may be on its way: it was not answered, or an earlier agent may have sent it. Then empty is not out. */
+  readonly mayArrive: boolean;
+  /** Since when this agent has seen it out. */
   readonly withdrawnAt?: number;
   readonly lastError?: string;
 }

@@ -1,5 +1,6 @@
 /** The engine ended by itself, or was killed for being useless: out of the Service first, then written down and held back. */
-import { isAnnounced, killLeftovers } from "./ending.ts";
+import { killLeftovers } from "./ending.ts";
+import { isAnnounced } from "./evidence/exposure.ts";
 import type { Observed } from "./observed.ts";
 import { isForced, type ReplicaPlan, type Step } from "./step.ts";
 import type { Timings } from "./timings.ts";

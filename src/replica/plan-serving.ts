@@ -101,6 +101,12 @@ function announce(frame: Frame): ReplicaPlan {
       [],
     );
   }
+  // An engine that was ready before this agent, or before the machine slept, may hang by now.
+  const { lastProbeAt, failuresInARow } = observed.health;
+  if (lastProbeAt === undefined || failuresInARow > 0) {
+    const message = "the engine is announced as soon as it answers a health probe";
+    return publishing(frame, "PublishingEndpoint", message, []);
+  }
   const set: Step = { do: "setEndpoint", port: record.port, because: "the engine answered a real request" };
   const error = observed.slice.lastError;
   return error === undefined

@@ -1,7 +1,9 @@
 /** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
-import { isAnnounced, killLeftovers, killSilentKeeper, planForcedStop, planSignals } from "./ending.ts";
+import { killLeftovers, killSilentKeeper, planForcedStop, planSignals } from "./ending.ts";
+import { drainEndsAt } from "./evidence/drain-time.ts";
+import { isAnnounced } from "./evidence/exposure.ts";
 import { beginForcedStop, findHang } from "./evidence/trouble.ts";
-import type { Observed, ProbeSettings } from "./observed.ts";
+import type { Observed, ProbeSettings, Stop } from "./observed.ts";
 import { liveProbe } from "./probe-step.ts";
 import { type GracefulStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
@@ -68,34 +70,57 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
 function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
   const stop = observed.record?.stop;
   if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
-  const startedAt = stop?.startedAt ?? now;
-  const wanted = earliest(stop?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
-  const deadlineAt = Math.max(startedAt, wanted);
-  const plan = drain(goal, { startedAt, deadlineAt }, observed, now, timings);
-  const isForcedNow = plan.steps.some((step) => step.do === "beginStop");
-  if (isForcedNow || (stop !== undefined && stop.deadlineAt <= deadlineAt)) return plan;
-  const begin: Step = { do: "beginStop", why: goal.why, deadlineAt, because: BECAUSE[goal.why] };
-  return { ...plan, steps: [begin, ...plan.steps] };
+  const next = shortened(stop, goal, observed, now);
+  const plan = drain(goal, next, observed, now, timings);
+  // A forced end has its own beginning.
+  if (plan.steps.some((step) => step.do === "beginStop")) return plan;
+  const note = noteStop(stop, next, goal, plan);
+  return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
 }
 
 /** A second request to stop may shorten the time that is left, never lengthen it. */
+function shortened(before: Stop | undefined, goal: StopGoal, { slice }: Observed, now: number): Stop {
+  const { startedAt = now, why = goal.why } = before ?? {};
+  const asked = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
+  const deadlineAt = Math.max(startedAt, asked);
+  const latestAt = earliest(before?.latestAt, goal.why === "evicted" ? deadlineAt : goal.deadlineAt);
+  const withdrawnAt = before?.withdrawnAt ?? slice.withdrawnAt;
+  return {
+    why,
+    startedAt,
+    deadlineAt,
+    ...(latestAt === Number.POSITIVE_INFINITY ? {} : { latestAt }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+  };
+}
+
 function earliest(...times: readonly (number | undefined)[]): number {
   return Math.min(...times.filter((time) => time !== undefined));
 }
 
-function drain(
-  goal: StopGoal,
-  time: { readonly startedAt: number; readonly deadlineAt: number },
-  observed: Observed,
-  now: number,
-  timings: Timings,
-): ReplicaPlan {
+/** What a fresh agent has to know of the stop. */
+function noteStop(
+  before: Stop | undefined,
+  { deadlineAt, latestAt, withdrawnAt }: Stop,
+  { why }: StopGoal,
+  { reason }: ReplicaPlan,
+): Step | undefined {
+  if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
+    const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
+    return { do: "beginStop", why, ...until, because: BECAUSE[why] };
+  }
+  if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
+    return undefined;
+  return { do: "noteWithdrawn", withdrawnAt, because: "its time to drain counts from here" };
+}
+
+function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {
   if (observed.signals.termAt !== undefined) return planSignals(observed, now, timings);
   // Requests that an engine will never answer are not waited for.
   const hang = findHang(observed, goal.probes, timings);
   if (hang !== undefined) return beginForcedStop(hang, observed, now, timings);
   const wait =
-    awaitOut(goal, time.startedAt, observed, now, timings) ?? awaitQuiet(goal, time, observed, now, timings);
+    awaitOut(goal, stop.startedAt, observed, now, timings) ?? awaitQuiet(goal, stop, observed, now, timings);
   if (wait === undefined) {
     const plan = planSignals(observed, now, timings);
     return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
@@ -138,21 +163,22 @@ function isImpatient({ why }: StopGoal): boolean {
 /** Until nothing is in flight or the time is over; undefined then. */
 function awaitQuiet(
   goal: StopGoal,
-  { startedAt, deadlineAt }: { readonly startedAt: number; readonly deadlineAt: number },
+  stop: Stop,
   { slice, quiet: { since, lastPollAt } }: Observed,
   now: number,
   timings: Timings,
 ): ReplicaPlan | undefined {
-  if (!slice.wasExposed || goal.isCutOff === true || now >= deadlineAt) return undefined;
+  const endsAt = drainEndsAt({ ...stop, why: goal.why }, timings);
+  if (!slice.wasExposed || goal.isCutOff === true || now >= endsAt) return undefined;
   // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
   const outAt = isAnnounced(slice)
-    ? startedAt + timings.goodbyeMs
+    ? stop.startedAt + timings.goodbyeMs
     : (slice.withdrawnAt ?? now) + timings.propagationMs;
   const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, outAt);
   if (lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs) return undefined;
   const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
   const poll: Step = { do: "pollQuiet", because: "requests may still be in flight" };
-  const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, deadlineAt - now));
+  const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, endsAt - now));
   const message = `waiting for requests in flight: ${BECAUSE[goal.why]}`;
   return draining("AwaitingQuiet", message, pollIn <= 0 ? [poll] : [], recheck);
 }

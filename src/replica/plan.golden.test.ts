@@ -52,6 +52,7 @@ const STEPS: Record<Step["do"], true> = {
   markReady: true,
   withdraw: true,
   beginStop: true,
+  noteWithdrawn: true,
   cancelStop: true,
   pollQuiet: true,
   signal: true,

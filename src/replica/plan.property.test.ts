@@ -1,158 +1,9 @@
 /** No sequence of observations may break the promises of the state machine; the world itself throws when one is broken. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { actions, isServe } from "./testing/actions.ts";
 import { SERVE } from "./testing/facts.ts";
 import { World } from "./testing/world.ts";
-
-type Action = (world: World) => void;
-
-const actions: Record<string, Action> = {
-  crash: (world) => world.crash(),
-  crashWithChildren: (world) => {
-    if (world.engine !== undefined) world.engine.leavesChildren = true;
-    world.crash();
-  },
-  hang: (world) => {
-    if (world.engine !== undefined) world.engine.isHung = true;
-  },
-  unhang: (world) => {
-    if (world.engine !== undefined) world.engine.isHung = false;
-  },
-  stick: (world) => {
-    if (world.engine !== undefined) world.engine.isStuck = true;
-  },
-  unstick: (world) => {
-    if (world.engine !== undefined) world.engine.isStuck = false;
-  },
-  mute: (world) => {
-    if (world.engine !== undefined) world.engine.isMute = !world.engine.isMute;
-  },
-  degrade: (world) => {
-    if (world.engine !== undefined) world.engine.isDegraded = true;
-  },
-  restartAgent: (world) => world.restartAgent(),
-  agentEnds: (world) => {
-    world.agentEnds ??= "in order";
-  },
-  agentEndsAtOnce: (world) => {
-    if (world.agentEnds !== undefined) world.agentEnds = "at once";
-  },
-  apiDown: (world) => {
-    world.isApiUp = false;
-  },
-  apiUp: (world) => {
-    world.isApiUp = true;
-    world.isSliceRead = true;
-  },
-  list: (world) => {
-    if (world.isApiUp) world.isListed = true;
-  },
-  sliceGone: (world) => {
-    world.slice = "missing";
-  },
-  sliceMade: (world) => {
-    if (world.slice === "missing") world.slice = "unwritten";
-  },
-  withdrawnByController: (world) => {
-    if (world.slice === "ready") world.slice = "withdrawn";
-  },
-  addressLost: (world) => {
-    world.hasAddress = false;
-  },
-  addressBack: (world) => {
-    world.hasAddress = true;
-  },
-  movedBeside: (world) => {
-    world.moved = "beside";
-  },
-  cutOff: (world) => {
-    world.moved = "cut off";
-  },
-  movedBack: (world) => {
-    world.moved = "no";
-  },
-  memoryGone: (world) => {
-    world.budget = 10;
-  },
-  memoryUnknown: (world) => {
-    world.budget = "unknown";
-  },
-  evicted: (world) => {
-    world.pressure = { at: "evicted", how: "evict", because: "memory is critical" };
-  },
-  unloaded: (world) => {
-    world.pressure = { at: "evicted", how: "unload", because: "memory is short and it is idle" };
-  },
-  held: (world) => {
-    world.pressure = { at: "held", because: "memory is short" };
-  },
-  letIn: (world) => {
-    world.pressure = { at: "none" };
-  },
-  memoryBack: (world) => {
-    world.budget = 1_000;
-  },
-  modelMissing: (world) => {
-    world.model = "missing";
-  },
-  modelBroken: (world) => {
-    world.model = "broken";
-  },
-  modelBack: (world) => {
-    world.model = "there";
-  },
-  runtimeMissing: (world) => {
-    world.runtime = "missing";
-  },
-  runtimeBack: (world) => {
-    world.runtime = "present";
-  },
-  busy: (world) => {
-    world.isBusy = true;
-  },
-  idle: (world) => {
-    world.isBusy = false;
-  },
-  shortRequest: (world) => {
-    world.tokensTotal += 1;
-  },
-  stubborn: (world) => {
-    world.nextEngine = { ignoresTerm: true };
-  },
-  neverHealthy: (world) => {
-    world.nextEngine = { loadsUntil: Number.POSITIVE_INFINITY };
-  },
-  leavesChildren: (world) => {
-    world.nextEngine = { leavesChildren: true };
-  },
-  ordinary: (world) => {
-    world.nextEngine = {};
-  },
-  drain: (world) => {
-    if (isServe(world)) world.wanted = { ...SERVE, drain: { reason: "Rollout" } };
-  },
-  drainWithDeadline: (world) => {
-    if (isServe(world))
-      world.wanted = { ...SERVE, drain: { reason: "Rollout", deadlineAt: world.now + 3_000 } };
-  },
-  drainWithPastDeadline: (world) => {
-    if (isServe(world))
-      world.wanted = { ...SERVE, drain: { reason: "Rollout", deadlineAt: world.now - 9_000 } };
-  },
-  longerDrain: (world) => {
-    if (typeof world.wanted !== "string") world.wanted = { ...world.wanted, drainSeconds: 3_600 };
-  },
-  undrain: (world) => {
-    if (typeof world.wanted !== "string" && !world.wanted.isDeleting) world.wanted = SERVE;
-  },
-  delete: (world) => {
-    if (typeof world.wanted !== "string") world.wanted = { ...world.wanted, isDeleting: true };
-  },
-};
-
-function isServe(world: World): boolean {
-  return typeof world.wanted !== "string" && !world.wanted.isDeleting;
-}
 
 const step = fc.tuple(
   fc.constantFrom(...Object.keys(actions)),
@@ -280,6 +131,61 @@ describe("the state machine of a replica", () => {
     Object.assign(world.engine ?? {}, { isDegraded: true });
     pass(world, 10_000);
     expect(world).toMatchObject({ starts: 2, slice: "ready" });
+  });
+
+  it("announces no engine again that was withdrawn and has not answered since", () => {
+    for (const name of ["restartAgent", "wake"]) {
+      const world = ready();
+      actions[name]?.(world);
+      Object.assign(world, { slice: "withdrawn", isListed: true });
+      world.settle();
+      expect(world.slice).toBe("ready");
+      actions[name]?.(world);
+      Object.assign(world, { slice: "withdrawn", isListed: true });
+      Object.assign(world.engine ?? {}, { isHung: true });
+      pass(world, 1_900);
+      expect(world.slice).toBe("withdrawn");
+      pass(world, 60_000);
+      expect(world).toMatchObject({ starts: 2, slice: "ready" });
+    }
+  });
+
+  it("gives requests that came while the API server was away their whole time, and no more", () => {
+    const world = ready();
+    Object.assign(world, { isBusy: true, isApiUp: false, wanted: { ...SERVE, isDeleting: true } });
+    pass(world, 100_000);
+    world.isApiUp = true;
+    pass(world, 31_000);
+    expect(world.engine?.hasEnded).toBe(false);
+    pass(world, 3_000);
+    expect(world.engine).toBeUndefined();
+  });
+
+  it("counts their time on in a fresh agent", () => {
+    const world = ready();
+    Object.assign(world, { isBusy: true, isApiUp: false, wanted: { ...SERVE, isDeleting: true } });
+    pass(world, 100_000);
+    world.isApiUp = true;
+    for (let restarts = 0; restarts < 6; restarts += 1) {
+      pass(world, 5_000);
+      expect(world.engine?.hasEnded).toBe(false);
+      world.restartAgent();
+      world.isListed = true;
+    }
+    pass(world, 5_000);
+    expect(world.engine).toBeUndefined();
+  });
+
+  it("gives them no time beyond a deadline that was named, nor where memory is critical", () => {
+    for (const name of ["drainWithDeadline", "evicted"]) {
+      const world = ready();
+      Object.assign(world, { isBusy: true, isApiUp: false });
+      actions[name]?.(world);
+      pass(world, 2_500);
+      world.isApiUp = true;
+      pass(world, 3_500);
+      expect(world.engine).toBeUndefined();
+    }
   });
 
   it("ends an engine that nobody wants once a list says so, and not before", () => {

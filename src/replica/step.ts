@@ -54,7 +54,13 @@ export type Step = { readonly because: string } & (
   | { readonly do: "setEndpoint"; readonly port: number }
   | { readonly do: "markReady" }
   | { readonly do: "withdraw" }
-  | { readonly do: "beginStop"; readonly why: StopReason; readonly deadlineAt: number }
+  | {
+      readonly do: "beginStop";
+      readonly why: StopReason;
+      readonly deadlineAt: number;
+      readonly latestAt?: number;
+    }
+  | { readonly do: "noteWithdrawn"; readonly withdrawnAt: number }
   | { readonly do: "cancelStop" }
   | { readonly do: "pollQuiet" }
   | { readonly do: "signal"; readonly signal: "TERM" | "KILL" }

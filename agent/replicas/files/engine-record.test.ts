@@ -9,6 +9,7 @@ import {
   readEngineFile,
   recordOf,
   removeEngineFile,
+  stopOnDisk,
   writeEngineFile,
 } from "./engine-record.ts";
 import { readHistory } from "./history.ts";
@@ -89,4 +90,26 @@ test("why an engine is ended by force outlives the agent", () => {
     why: "degraded",
     because: "a real request failed",
   });
+});
+
+test("the times of a stop outlive the agent, each as far from its beginning as it was", () => {
+  const stop = {
+    why: "drained",
+    startedAt: 500,
+    deadlineAt: 30_500,
+    latestAt: 20_500,
+    withdrawnAt: 700,
+  } as const;
+  writeEngineFile(folder, { ...file, stop: stopOnDisk(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }) });
+  const found = readEngineFile(folder);
+  if (found === undefined || found === "unreadable") throw new Error("not read");
+  expect(recordOf(found, { wallMs: 1_010_000, monotonicMs: 0 }).stop).toEqual({
+    why: "drained",
+    startedAt: -10_500,
+    deadlineAt: 19_500,
+    latestAt: 9_500,
+    withdrawnAt: -10_300,
+  });
+  const clockWentBack = { wallMs: 900_000, monotonicMs: 50 };
+  expect(recordOf(found, clockWentBack).stop).toMatchObject({ startedAt: 50, withdrawnAt: 50 });
 });

@@ -3,7 +3,7 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Moment } from "../../../src/replica/desired.ts";
-import type { RunRecord } from "../../../src/replica/observed.ts";
+import type { RunRecord, Stop } from "../../../src/replica/observed.ts";
 import { clearRunFiles, readEngineRecord, writeEngineRecord } from "../../process/run-directory.ts";
 
 const stopSchema = z.object({
@@ -23,6 +23,8 @@ const stopSchema = z.object({
   ]),
   startedAtMs: z.number(),
   deadlineMs: z.number(),
+  latestMs: z.number().optional(),
+  withdrawnAtMs: z.number().optional(),
   because: z.string().optional(),
 });
 
@@ -87,16 +89,38 @@ export function recordOf(file: EngineFile, moment: Moment): RunRecord {
     startedAt: past(file.startedAtMs),
     drainSeconds: file.drainSeconds,
     ...(file.readyAtMs === undefined ? {} : { readyAt: past(file.readyAtMs) }),
-    ...(stop === undefined
-      ? {}
-      : {
-          stop: {
-            why: stop.why,
-            startedAt: past(stop.startedAtMs),
-            deadlineAt: past(stop.startedAtMs) + Math.max(0, stop.deadlineMs - stop.startedAtMs),
-            ...(stop.because === undefined ? {} : { because: stop.because }),
-          },
-        }),
+    ...(stop === undefined ? {} : { stop: stopOf(stop, past(stop.startedAtMs), moment) }),
+  };
+}
+
+/** All at one distance from its start, wherever that has to be on this clock. */
+function stopOf(
+  { why, startedAtMs, deadlineMs, latestMs, withdrawnAtMs, because }: z.output<typeof stopSchema>,
+  startedAt: number,
+  { monotonicMs }: Moment,
+): Stop {
+  const from = (wallMs: number): number => startedAt + wallMs - startedAtMs;
+  return {
+    why,
+    startedAt,
+    deadlineAt: Math.max(startedAt, from(deadlineMs)),
+    ...(latestMs === undefined ? {} : { latestAt: from(latestMs) }),
+    ...(withdrawnAtMs === undefined ? {} : { withdrawnAt: Math.min(monotonicMs, from(withdrawnAtMs)) }),
+    ...(because === undefined ? {} : { because }),
+  };
+}
+
+/** The way back: wall times, which survive the agent. */
+export function stopOnDisk(stop: Stop, moment: Moment): NonNullable<EngineFile["stop"]> {
+  const toWall = (at: number): number => moment.wallMs + at - moment.monotonicMs;
+  const { why, latestAt, withdrawnAt, because } = stop;
+  return {
+    why,
+    startedAtMs: toWall(stop.startedAt),
+    deadlineMs: toWall(stop.deadlineAt),
+    ...(latestAt === undefined ? {} : { latestMs: toWall(latestAt) }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAtMs: toWall(withdrawnAt) }),
+    ...(because === undefined ? {} : { because }),
   };
 }
 

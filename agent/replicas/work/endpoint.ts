@@ -10,7 +10,7 @@ export function announce(state: ReplicaState, context: RunnerContext, port: numb
   const address = state.file?.address;
   if (ref === undefined || address === undefined) return;
   state.jobs.run("announce", async () => {
-    state.run.slice = { ...state.run.slice, wasExposed: true };
+    state.run.slice = { ...state.run.slice, wasExposed: true, mayArrive: true };
     const result = await context.ports.endpoints.announce(ref, { address, port });
     return state.jobs.isRunning("withdraw") || note(state, result);
   });
@@ -23,9 +23,6 @@ export function withdraw(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("withdraw", async () => {
     const result = await context.ports.endpoints.withdraw(ref);
     if (state.jobs.isRunning("announce")) return true;
-    // Acknowledged as empty: what was attempted has not arrived and cannot any more.
-    if (result.ok && result.state === "unwritten")
-      state.run.slice = { ...state.run.slice, wasExposed: false };
     return note(state, result);
   });
 }
@@ -34,7 +31,8 @@ function note(state: ReplicaState, result: EndpointResult): boolean {
   const { lastError: _, ...slice } = state.run.slice;
   if (result.ok) {
     state.sayings.over("endpoint");
-    state.run.slice = slice;
+    // Writes go one after the other: what was attempted before this answer has arrived or never will.
+    state.run.slice = { ...slice, mayArrive: false };
     return true;
   }
   state.sayings.found("endpoint", result.message, { message: result.message });

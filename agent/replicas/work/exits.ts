@@ -1,6 +1,7 @@
 /** The end of a run: classified, written down, and given back. */
 import { rmSync } from "node:fs";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/errors.ts";
+import { drainEndsAt } from "../../../src/replica/evidence/drain-time.ts";
 import { isForced } from "../../../src/replica/step.ts";
 import { backoffMs } from "../../../src/replica/timings.ts";
 import { isHopeless } from "../../../src/replica/verdicts.ts";
@@ -9,6 +10,7 @@ import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { type HistoryExit, writeHistory } from "../files/history.ts";
 import { countDrain } from "../metrics/counts.ts";
+import { noteExit } from "../pressure.ts";
 import { freshRun, type ReplicaState, setFile } from "../state.ts";
 
 const TAIL_BYTES = 4_000;
@@ -37,6 +39,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const runtime = context.runtimes.state(file.runtime);
   const hopelessWith = isHopeless(lastExit.reason) && runtime.at === "present" ? runtime.version : undefined;
   const { port, hopelessWith: _, ...kept } = state.history;
+  noteExit(state, lastExit, clock.monotonicMs());
   state.backoffUntil = clock.monotonicMs() + delayMs;
   state.history = {
     ...kept,
@@ -101,7 +104,8 @@ function noteDrain({ record, run }: ReplicaState, context: RunnerContext): void 
   const stop = record?.stop;
   if (stop === undefined || isForced(stop.why)) return;
   const { termAt } = run.signals;
-  const outcome = termAt === undefined ? "ended" : termAt >= stop.deadlineAt ? "deadline" : "quiet";
+  const outcome =
+    termAt === undefined ? "ended" : termAt >= drainEndsAt(stop, context.timings) ? "deadline" : "quiet";
   countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
 }
 

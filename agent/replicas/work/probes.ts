@@ -47,8 +47,9 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. */
+/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
 function isCalm({ health, work, suspicion }: ReplicaState["run"]): boolean {
+  if (health.lastProbeAt === undefined) return false;
   const isIdle = (work.last?.inFlight ?? 0) === 0;
   const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;

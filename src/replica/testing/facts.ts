@@ -25,7 +25,7 @@ export function nothingKnown(): Observed {
     hasAddress: true,
     isBoundElsewhere: false,
     isCutOff: false,
-    slice: { state: "unknown", wasExposed: false },
+    slice: { state: "unknown", wasExposed: false, mayArrive: true },
     ...newRun(),
     crashes: { restarts: 0, inARow: 0 },
     wasListed: false,

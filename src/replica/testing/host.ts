@@ -1,6 +1,7 @@
 /** What the simulated host shows of itself. */
 import type { DrainReading } from "../evidence/quiet.ts";
-import type { Observed, RuntimeState } from "../observed.ts";
+import type { Crashes, Observed, Run, RuntimeState } from "../observed.ts";
+import { backoffMs, defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
 
 interface Host {
@@ -11,6 +12,7 @@ interface Host {
   readonly isBusy: boolean;
   readonly tokensTotal: number;
   readonly runtime: "present" | "missing";
+  readonly model: "there" | "missing" | "broken";
 }
 
 /** Where the engine listens, seen from the host's addresses. */
@@ -37,4 +39,32 @@ export function runtimeOf({ runtime, now }: Host): RuntimeState {
   return runtime === "present"
     ? { at: "present", version: "1", checkedAt: now }
     : { at: "missing", code: "RuntimeNotInstalled", message: "not installed", checkedAt: now };
+}
+
+/** What is left of its process. */
+export function runOf({ engine }: Host): Run {
+  if (engine === undefined) return { at: "none" };
+  if (!engine.hasEnded) return { at: "running", pid: 42 };
+  return engine.leavesChildren ? { at: "ended", exit: { code: 1 } } : { at: "gone", exit: { code: 1 } };
+}
+
+/** Its weights, in the state that was known before. */
+export function modelOf(host: Host, before: Observed["model"]): Observed["model"] {
+  if (host.model === "there") return { at: "stored", sizeBytes: 50 };
+  if (host.model === "broken") {
+    return { at: "failed", code: "ChecksumMismatch", message: "wrong", transient: false, retryAt: 0 };
+  }
+  return before.at === "stored" || (before.at === "failed" && !before.transient) ? { at: "absent" } : before;
+}
+
+/** One more end that nobody asked for. */
+export function crashed(before: Crashes, runId: string, now: number): Crashes {
+  const inARow = before.inARow + 1;
+  return {
+    restarts: before.restarts + 1,
+    inARow,
+    recordedRunId: runId,
+    backoffUntil: now + backoffMs(defaultTimings, inARow, 0),
+    lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it ended", at: "", logTail: "" },
+  };
 }

@@ -1,8 +1,10 @@
 /** What no plan may ever do; each check throws with the promise that was broken. */
-import type { Observed, SliceState, Stop } from "../observed.ts";
+import type { Observed, SliceState, Stop, Wanted } from "../observed.ts";
 import { type ForcedStop, isForced, type ReplicaPlan } from "../step.ts";
 import { defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
+
+const { propagationMs, goodbyeMs } = defaultTimings;
 
 /** Every plan says why, and when to look again. */
 export function checkPlan(plan: ReplicaPlan): void {
@@ -15,6 +17,8 @@ export function checkPlan(plan: ReplicaPlan): void {
 
 interface Circumstances {
   readonly now: number;
+  /** Since when its slice really lets nobody in. */
+  readonly outAt: number | undefined;
   readonly isBusy: boolean;
   readonly wasWithdrawAsked: boolean;
 }
@@ -45,14 +49,23 @@ export function checkSignal(
 }
 
 /** Of an engine that nobody reaches, and none of whose answers arrives, nothing is waited for. */
-function checkFirstTerm({ slice, isCutOff }: Observed, stop: Stop, world: Circumstances): void {
+function checkFirstTerm({ slice, isCutOff, agentEnds }: Observed, stop: Stop, world: Circumstances): void {
   if (!slice.wasExposed || isCutOff) return;
   const { withdrawnAt } = slice;
-  if (withdrawnAt === undefined || world.now - withdrawnAt < defaultTimings.propagationMs) {
+  if (withdrawnAt === undefined || world.now - withdrawnAt < propagationMs) {
     throw new Error("told to end before every node could see the withdrawal");
   }
-  if (world.isBusy && world.now < stop.deadlineAt)
+  const settledAt = (world.outAt ?? Number.POSITIVE_INFINITY) + propagationMs;
+  const goodbyeAt = stop.startedAt + goodbyeMs + propagationMs;
+  const outAt = agentEnds === undefined ? settledAt : Math.min(settledAt, goodbyeAt);
+  if (world.isBusy && world.now < timeIsOverAt(stop, outAt))
     throw new Error("told to end with requests in flight and time left");
+}
+
+/** Requests have the whole time that was asked for, from when the last can have come; a time that was named holds as it is. */
+function timeIsOverAt({ startedAt, deadlineAt, latestAt }: Stop, outAt: number): number {
+  const fullTime = Math.max(startedAt, outAt) + deadlineAt - startedAt;
+  return Math.min(fullTime, latestAt ?? Number.POSITIVE_INFINITY);
 }
 
 /** Engines that end with their agent, or for memory, wait only so long for an API server that does not answer. */
@@ -60,7 +73,7 @@ function isGoodbye({ record, slice, agentEnds, pressure }: Observed, world: Circ
   const startedAt = record?.stop?.startedAt;
   const isUrgent = agentEnds !== undefined || (pressure.at === "evicted" && pressure.how === "evict");
   if (!isUrgent || slice.withdrawnAt !== undefined || startedAt === undefined) return false;
-  return world.wasWithdrawAsked && world.now - startedAt >= defaultTimings.goodbyeMs;
+  return world.wasWithdrawAsked && world.now - startedAt >= goodbyeMs;
 }
 
 function checkGoodbye(
@@ -69,18 +82,25 @@ function checkGoodbye(
   world: Circumstances,
 ): void {
   const isFirst = name === "TERM" && signals.termAt === undefined;
-  const deadlineAt = record?.stop?.deadlineAt ?? Number.NEGATIVE_INFINITY;
-  if (isFirst && slice.wasExposed && world.isBusy && world.now < deadlineAt)
+  const stop = record?.stop;
+  if (stop === undefined || !isFirst || !slice.wasExposed || !world.isBusy) return;
+  if (world.now < timeIsOverAt(stop, stop.startedAt + goodbyeMs))
     throw new Error("ended with its agent with requests in flight and time left");
 }
 
 /** A drain ends when its time is over, whatever the engine is doing. */
-export function checkDeadline({ record, slice, signals, run }: Observed, now: number): void {
+export function checkDeadline(
+  { record, slice, signals, run }: Observed,
+  /** When an agent first saw this stop's engine out; a fresh one starts no new drain. */
+  seenOutAt: number | undefined,
+  now: number,
+): void {
   const stop = record?.stop;
   if (stop === undefined || isForced(stop.why) || run.at !== "running" || signals.termAt !== undefined)
     return;
-  const settledAt = (slice.withdrawnAt ?? Number.POSITIVE_INFINITY) + defaultTimings.propagationMs;
-  if (now > Math.max(stop.deadlineAt, settledAt) + 1_000) throw new Error("drained past its deadline");
+  const settledAt = (slice.withdrawnAt ?? Number.POSITIVE_INFINITY) + propagationMs;
+  const endsAt = timeIsOverAt(stop, (seenOutAt ?? now) + propagationMs);
+  if (now > Math.max(endsAt, settledAt) + 1_000) throw new Error("drained past its deadline");
 }
 
 /** An engine that works is not killed on a suspicion. */
@@ -91,4 +111,21 @@ export function checkForced(why: ForcedStop, engine: Engine | undefined): void {
   if (why === "degraded" && engine?.isDegraded !== true) {
     throw new Error("an engine that answers was taken for a degraded one");
   }
+}
+
+/** No request to stop takes back an earlier one, and only a time that somebody named, or needed memory, cuts a drain short. */
+export function checkBegin(
+  before: Stop | undefined,
+  asked: Pick<Stop, "deadlineAt" | "latestAt">,
+  wanted: Wanted,
+  { pressure }: Observed,
+): void {
+  const { deadlineAt = Number.POSITIVE_INFINITY, latestAt = Number.POSITIVE_INFINITY } = before ?? {};
+  if (asked.deadlineAt > deadlineAt || (asked.latestAt ?? Number.POSITIVE_INFINITY) > latestAt) {
+    throw new Error("a second request to stop lengthened the drain");
+  }
+  const isNamed = typeof wanted !== "string" && wanted.drain?.deadlineAt !== undefined;
+  const isNew = asked.latestAt !== undefined && asked.latestAt < latestAt;
+  if (isNew && !isNamed && pressure.at !== "evicted")
+    throw new Error("a drain got a deadline that nobody named");
 }

@@ -1,13 +1,13 @@
 /** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
+import { seeSlice } from "../evidence/exposure.ts";
 import { seeQuiet } from "../evidence/quiet.ts";
-import type { Observed, Run, SliceState, Stop, Wanted } from "../observed.ts";
+import type { Observed, SliceState, Stop, Wanted } from "../observed.ts";
 import { planReplica } from "../plan.ts";
-import { isForced, type ReplicaPlan, type Step, type StopReason } from "../step.ts";
-import { backoffMs, defaultTimings } from "../timings.ts";
+import { isForced, type ReplicaPlan, type Step } from "../step.ts";
 import { askEngine, askEngineAgain, type Engine, newEngine, probeEngine, watchEngine } from "./engine.ts";
 import { newRun, nothingKnown, SERVE } from "./facts.ts";
-import { runtimeOf, whereItListens, workOf } from "./host.ts";
-import { checkDeadline, checkForced, checkPlan, checkSignal } from "./promises.ts";
+import { crashed, modelOf, runOf, runtimeOf, whereItListens, workOf } from "./host.ts";
+import { checkBegin, checkDeadline, checkForced, checkPlan, checkSignal } from "./promises.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -36,6 +36,11 @@ export class World {
   #notBefore = 0;
   #facts: Mutable<Observed>;
   #wasWithdrawAsked = false;
+  /** The last health probe since the agent's start or the machine's sleep. */
+  #hasAnswered = false;
+  /** Since when the slice really lets nobody in, and when the present stop first saw that. */
+  #outAt: number | undefined;
+  #seenOutAt: number | undefined;
 
   constructor() {
     this.#facts = nothingKnown();
@@ -49,6 +54,16 @@ export class World {
     this.agentEnds = undefined;
     this.isSliceRead = this.isApiUp;
     this.#wasWithdrawAsked = false;
+    this.#hasAnswered = false;
+  }
+
+  /** The machine slept: old answers are no evidence. */
+  wake(): void {
+    const { lastProbeAt: _, ...health } = this.#facts.health;
+    this.#facts.health = { ...health, failuresInARow: 0 };
+    this.#facts.quiet = {};
+    this.isListed = false;
+    this.#hasAnswered = false;
   }
 
   /** Plans and acts until nothing changes at this moment; the answer is when to look again. */
@@ -61,7 +76,7 @@ export class World {
       let isChanged = false;
       for (const step of plan.steps) if (this.#apply(step)) isChanged = true;
       if (!isChanged) {
-        checkDeadline(this.#facts, this.now);
+        checkDeadline(this.#facts, this.#seenOutAt, this.now);
         return plan;
       }
     }
@@ -75,13 +90,11 @@ export class World {
   #observe(): Observed {
     const { slice, record } = this.#facts;
     const state: SliceState = this.isSliceRead ? this.slice : "unknown";
-    const wasExposed = slice.wasExposed || state === "ready" || record?.readyAt !== undefined;
-    const isOut = state === "withdrawn" || state === "missing";
-    const { withdrawnAt: before, ...rest } = slice;
-    const withdrawnAt = isOut && wasExposed ? (before ?? this.now) : undefined;
-    this.#facts.slice = { ...rest, state, wasExposed, ...(withdrawnAt === undefined ? {} : { withdrawnAt }) };
-    this.#facts.run = this.#run();
-    this.#facts.model = this.#model();
+    this.#facts.slice = seeSlice(slice, state, record?.readyAt !== undefined, this.now);
+    this.#outAt = this.slice === "ready" ? undefined : (this.#outAt ?? this.now);
+    this.#seenOutAt = record?.stop && (this.#seenOutAt ?? this.#facts.slice.withdrawnAt);
+    this.#facts.run = runOf(this);
+    this.#facts.model = modelOf(this, this.#facts.model);
     this.#facts.memory = { budgetBytes: this.budget, othersBytes: 0 };
     this.#facts.pressure = this.pressure;
     this.#facts.runtime = runtimeOf(this);
@@ -90,22 +103,6 @@ export class World {
     if (this.agentEnds === undefined) delete this.#facts.agentEnds;
     else this.#facts.agentEnds = this.agentEnds;
     return this.#facts;
-  }
-
-  #run(): Run {
-    const { engine } = this;
-    if (engine === undefined) return { at: "none" };
-    if (!engine.hasEnded) return { at: "running", pid: 42 };
-    return engine.leavesChildren ? { at: "ended", exit: { code: 1 } } : { at: "gone", exit: { code: 1 } };
-  }
-
-  #model(): Observed["model"] {
-    const { model } = this.#facts;
-    if (this.model === "there") return { at: "stored", sizeBytes: 50 };
-    if (this.model === "broken") {
-      return { at: "failed", code: "ChecksumMismatch", message: "wrong", transient: false, retryAt: 0 };
-    }
-    return model.at === "stored" || (model.at === "failed" && !model.transient) ? { at: "absent" } : model;
   }
 
   #apply(step: Step): boolean {
@@ -156,7 +153,9 @@ export class World {
         if (record !== undefined) facts.record = { ...record, readyAt: this.now };
         return true;
       case "beginStop":
-        return this.#beginStop(step.why, step.deadlineAt);
+        return this.#beginStop(step);
+      case "noteWithdrawn":
+        return this.#noteWithdrawn(step.withdrawnAt);
       case "cancelStop":
         return this.#cancelStop();
       case "adjustClaim":
@@ -173,15 +172,21 @@ export class World {
     }
   }
 
-  #beginStop(why: StopReason, deadlineAt: number): boolean {
+  #beginStop({ do: _, because: __, ...asked }: Extract<Step, { do: "beginStop" }>): boolean {
     const { record } = this.#facts;
     if (record === undefined) return false;
-    if (isForced(why)) checkForced(why, this.engine);
-    const stop: Stop = { why, startedAt: record.stop?.startedAt ?? this.now, deadlineAt };
-    if (record.stop !== undefined && deadlineAt > record.stop.deadlineAt && !isForced(why)) {
-      throw new Error("a second request to stop lengthened the drain");
-    }
+    if (isForced(asked.why)) checkForced(asked.why, this.engine);
+    else checkBegin(record.stop, asked, this.wanted, this.#facts);
+    const { startedAt = this.now, withdrawnAt } = record.stop ?? {};
+    const stop: Stop = { ...asked, startedAt, ...(withdrawnAt === undefined ? {} : { withdrawnAt }) };
     this.#facts.record = { ...record, stop };
+    return true;
+  }
+
+  #noteWithdrawn(withdrawnAt: number): boolean {
+    const { record } = this.#facts;
+    if (record?.stop === undefined) return false;
+    this.#facts.record = { ...record, stop: { ...record.stop, withdrawnAt } };
     return true;
   }
 
@@ -214,6 +219,7 @@ export class World {
     if (this.engine !== undefined) throw new Error("two engines for one replica");
     if (this.now < this.#notBefore) throw new Error("restarted before its backoff was over");
     this.starts += 1;
+    this.#hasAnswered = false;
     this.moved = "no";
     this.engine = { ...newEngine(this.now), ...this.nextEngine };
     this.#resetRun();
@@ -232,18 +238,20 @@ export class World {
     const facts = this.#facts;
     const wasReady = facts.record?.readyAt !== undefined;
     facts.health = probeEngine(this.engine, facts.health, wasReady, this.now);
+    this.#hasAnswered = facts.health.failuresInARow === 0 && this.engine?.isHealthy === true;
     if (!wasReady) return true;
     Object.assign(facts, watchEngine(this.engine, facts, this.isBusy, this.now));
     return true;
   }
 
   #announce(): boolean {
-    const before = this.#facts.slice;
-    this.#facts.slice = { ...before, wasExposed: true };
+    this.#facts.slice = { ...this.#facts.slice, wasExposed: true, mayArrive: true };
     if (!this.isListed) throw new Error("announced before the first list");
+    if (!this.#hasAnswered) throw new Error("announced before it has answered this agent");
     if (this.engine?.isHealthy !== true) throw new Error("announced an engine that was never healthy");
     if (!this.isApiUp || this.slice === "missing") return false;
     this.slice = "ready";
+    this.#facts.slice = { ...this.#facts.slice, mayArrive: false };
     this.#wasWithdrawAsked = false;
     return true;
   }
@@ -251,7 +259,9 @@ export class World {
   #withdraw(): boolean {
     this.#wasWithdrawAsked = true;
     if (!this.isApiUp || this.slice === "missing" || this.slice === "withdrawn") return false;
-    this.slice = "withdrawn";
+    // An empty slice stays as it is: there is nothing in it to withdraw.
+    if (this.slice !== "unwritten") this.slice = "withdrawn";
+    this.#facts.slice = { ...this.#facts.slice, mayArrive: false };
     return true;
   }
 
@@ -260,6 +270,7 @@ export class World {
     const { signals } = this.#facts;
     checkSignal(name, this.#facts, this.slice, {
       now: this.now,
+      outAt: this.#outAt,
       isBusy: this.isBusy,
       wasWithdrawAsked: this.#wasWithdrawAsked,
     });
@@ -275,21 +286,13 @@ export class World {
   #recordExit(): boolean {
     const { record, crashes } = this.#facts;
     if (record === undefined || crashes.recordedRunId === record.runId) return false;
-    const inARow = crashes.inARow + 1;
-    const backoffUntil = this.now + backoffMs(defaultTimings, inARow, 0);
-    this.#notBefore = this.now + Math.min(300_000, 1_000 * 2 ** (inARow - 1));
-    this.#facts.crashes = {
-      restarts: crashes.restarts + 1,
-      inARow,
-      recordedRunId: record.runId,
-      backoffUntil,
-      lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it ended", at: "", logTail: "" },
-    };
+    this.#facts.crashes = crashed(crashes, record.runId, this.now);
+    this.#notBefore = this.#facts.crashes.backoffUntil ?? 0;
     return true;
   }
 
   #resetRun(): void {
     const { record: _, ...rest } = this.#facts;
-    this.#facts = { ...rest, ...newRun(), slice: { state: this.slice, wasExposed: false } };
+    this.#facts = { ...rest, ...newRun(), slice: { state: this.slice, wasExposed: false, mayArrive: false } };
   }
 }

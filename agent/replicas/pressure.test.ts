@@ -1,0 +1,115 @@
+/** Evictions and kills as the pressure governor counts them: on the monotonic clock, whatever the wall clock is set to. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { defaultTimings } from "../../src/replica/timings.ts";
+import { silentLog } from "../store/fixtures/store.ts";
+import { createAdmission } from "./admission.ts";
+import { openState } from "./adopt.ts";
+import type { RunnerContext } from "./context.ts";
+import { type HistoryExit, writeHistory } from "./files/history.ts";
+import { evict, governed, readmit } from "./pressure.ts";
+
+const HOUR = 3_600_000;
+const UID = "u1";
+let stateDir = "";
+let wallMs = 0;
+let monotonicMs = 0;
+
+beforeEach(() => {
+  stateDir = mkdtempSync(join(tmpdir(), "metalbridge-pressure-"));
+  wallMs = Date.parse("2026-05-01T12:00:00Z");
+  monotonicMs = 50_000;
+});
+
+afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
+
+/** A fresh agent's view: one replica that wants to run and has no process. */
+function openAgent() {
+  const clock = { ...systemClock, nowMs: () => wallMs, monotonicMs: () => monotonicMs };
+  const address = (): string => "192.0.2.1";
+  const context = {
+    ports: { stateDir, clock },
+    log: silentLog,
+    timings: defaultTimings,
+    admission: createAdmission({
+      budget: () => 1,
+      available: () => undefined,
+      address,
+      portRange: [21_000, 21_001],
+      onFreed: () => {},
+    }),
+    states: new Map(),
+    signal: new AbortController().signal,
+    enqueue: () => {},
+    moment: () => ({ wallMs, monotonicMs }),
+  } as unknown as RunnerContext;
+  const state = openState(UID, context);
+  state.desired = {
+    metadata: { name: "chat-0", uid: UID },
+    spec: { memory: { claimBytes: 1 } },
+  } as InferenceReplica;
+  return { state, context };
+}
+
+function pass(ms: number): void {
+  wallMs += ms;
+  monotonicMs += ms;
+}
+
+test("an evicted engine has been away for as long as it was, whatever the wall clock is set to", () => {
+  const { state, context } = openAgent();
+  evict(state, context, "evict", "memory is critical");
+  pass(60_000);
+  for (const stepMs of [-24 * HOUR, 48 * HOUR]) {
+    wallMs += stepMs;
+    const [engine] = governed(context).engines;
+    expect(engine).toMatchObject({ standing: { at: "evicted", since: monotonicMs - 60_000 }, evictions: 1 });
+  }
+  readmit(state);
+  expect(governed(context).engines).toEqual([]);
+});
+
+test("a fresh agent counts on, and from its own start where the wall clock was set back", () => {
+  const first = openAgent();
+  evict(first.state, first.context, "evict", "memory is critical");
+  pass(60_000);
+  monotonicMs = 1_000;
+  const second = openAgent();
+  expect(governed(second.context).engines).toMatchObject([
+    { standing: { at: "evicted", since: 1_000 - 60_000 }, evictions: 1 },
+  ]);
+  wallMs -= 24 * HOUR;
+  const third = openAgent();
+  pass(60_000);
+  expect(governed(third.context).engines).toMatchObject([{ standing: { since: 1_000 }, evictions: 1 }]);
+});
+
+test("evictions are forgotten after six hours of the engine's own time", () => {
+  const { state, context } = openAgent();
+  evict(state, context, "evict", "memory is critical");
+  wallMs += 7 * HOUR;
+  expect(governed(context).engines[0]?.evictions).toBe(1);
+  wallMs -= 24 * HOUR;
+  pass(6 * HOUR);
+  expect(governed(context).engines[0]?.evictions).toBe(0);
+});
+
+test("a kill by the system was as long ago as it was, whatever the wall clock is set to", () => {
+  const at = new Date(wallMs - 30_000).toISOString();
+  const lastExit = {
+    ...{ signal: "SIGKILL", killedByUs: false, reason: "EngineKilled", at },
+    ...{ message: "killed", logTail: "" },
+  } satisfies HistoryExit;
+  const { state } = openAgent();
+  writeHistory(state.dir, { ...state.history, lastExit });
+  const { context } = openAgent();
+  pass(10_000);
+  for (const stepMs of [-24 * HOUR, 48 * HOUR]) {
+    wallMs += stepMs;
+    expect(governed(context).killedAt).toBe(monotonicMs - 40_000);
+  }
+});
