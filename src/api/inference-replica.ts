@@ -139,7 +139,7 @@ export const inferenceReplicaSpecSchema = z.object({
     .object({
       reason: z.string().min(1).max(63).describe("Why it is to end, as a code."),
       deadline: timestamp(
-        "When draining ends at the latest. Absent: drainSeconds after it began.",
+        "When draining ends at the latest. Absent: drainSeconds after every node has seen the withdrawal.",
       ).optional(),
     })
     .describe("Set by the controller: withdraw this replica, drain it and keep it stopped.")
