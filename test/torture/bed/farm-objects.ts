@@ -46,8 +46,10 @@ export function farmObjects(client: KubeClient, models: ModelServer): FarmObject
       const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model));
       if (!made.ok && made.error.kind === "alreadyExists") {
         const there = await client.get(INFERENCE_SERVICES, at(name));
-        const isOurs = there.ok && there.value.spec.modelRef === model;
-        if (!isOurs) throw new Error(`${name} is still being deleted`);
+        const isThere = there.ok && there.value.metadata.deletionTimestamp === undefined;
+        if (!isThere) throw new Error(`${name} is still being deleted`);
+        // It was deleted twice, and the other one makes it again.
+        if (there.value.spec.modelRef !== model) return;
       } else done(made);
       const modelMade = await client.create(MODELS, modelOf(model, models.urlOf(model)));
       if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") done(modelMade);
