@@ -3,31 +3,11 @@ import { killLeftovers, killSilentKeeper, planForcedStop, planSignals } from "./
 import { drainEndsAt } from "./evidence/drain-time.ts";
 import { isAnnounced } from "./evidence/exposure.ts";
 import { beginForcedStop, findHang } from "./evidence/trouble.ts";
-import type { Observed, ProbeSettings, Stop } from "./observed.ts";
+import type { Observed, Stop } from "./observed.ts";
 import { liveProbe } from "./probe-step.ts";
-import { type GracefulStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { BECAUSE, noteStop, type StopGoal, shortened } from "./stop-goal.ts";
 import type { Timings } from "./timings.ts";
-
-export interface StopGoal {
-  readonly why: GracefulStop;
-  readonly drainSeconds: number;
-  readonly deadlineAt?: number;
-  readonly hasFinalizer: boolean;
-  readonly probes?: ProbeSettings;
-  /** No client reaches it any more: nobody has to see the withdrawal, and no answer arrives. */
-  readonly isCutOff?: boolean;
-}
-
-const BECAUSE: Record<GracefulStop, string> = {
-  deleted: "the replica is being deleted",
-  drained: "spec.drain asks for it",
-  unwanted: "the API server has no such replica any more",
-  revision: "the running engine is of another revision",
-  moved: "the host's address has changed and the engine listens on the old one",
-  evicted: "the host's memory is critical",
-  unloaded: "the host's memory is short and the engine was idle",
-  agentStopped: "the agent was told to end its engines with itself",
-};
 
 const WITHDRAW: Step = { do: "withdraw", because: "no new connection may reach an engine that ends" };
 
@@ -76,42 +56,6 @@ function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Ti
   if (plan.steps.some((step) => step.do === "beginStop")) return plan;
   const note = noteStop(stop, next, goal, plan);
   return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
-}
-
-/** A second request to stop may shorten the time that is left, never lengthen it. */
-function shortened(before: Stop | undefined, goal: StopGoal, { slice }: Observed, now: number): Stop {
-  const { startedAt = now, why = goal.why } = before ?? {};
-  const asked = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
-  const deadlineAt = Math.max(startedAt, asked);
-  const latestAt = earliest(before?.latestAt, goal.why === "evicted" ? deadlineAt : goal.deadlineAt);
-  const withdrawnAt = before?.withdrawnAt ?? slice.withdrawnAt;
-  return {
-    why,
-    startedAt,
-    deadlineAt,
-    ...(latestAt === Number.POSITIVE_INFINITY ? {} : { latestAt }),
-    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
-  };
-}
-
-function earliest(...times: readonly (number | undefined)[]): number {
-  return Math.min(...times.filter((time) => time !== undefined));
-}
-
-/** What a fresh agent has to know of the stop. */
-function noteStop(
-  before: Stop | undefined,
-  { deadlineAt, latestAt, withdrawnAt }: Stop,
-  { why }: StopGoal,
-  { reason }: ReplicaPlan,
-): Step | undefined {
-  if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
-    const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
-    return { do: "beginStop", why, ...until, because: BECAUSE[why] };
-  }
-  if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
-    return undefined;
-  return { do: "noteWithdrawn", withdrawnAt, because: "its time to drain counts from here" };
 }
 
 function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {

@@ -5,8 +5,9 @@ import type { Desired, Observed, Wanted } from "./observed.ts";
 import { planEnded } from "./plan-ended.ts";
 import { planPrepare } from "./plan-prepare.ts";
 import { planServing } from "./plan-serving.ts";
-import { planStop, type StopGoal } from "./plan-stop.ts";
+import { planStop } from "./plan-stop.ts";
 import type { ReplicaPlan } from "./step.ts";
+import type { StopGoal } from "./stop-goal.ts";
 import { defaultTimings, type Timings } from "./timings.ts";
 
 const DEFAULT_DRAIN_SECONDS = 30;
