@@ -103,7 +103,7 @@ test("each host says whether it fits, what would make it fit, and who would make
     leftBytes: 14 * GIB,
     evicts: [{ service: `${desk.namespace}/low`, bytes: 50 * GIB }],
   });
-  expect(third).toMatchObject({ host: cordoned, code: "HostCordoned", message: "cordoned" });
+  expect(third).toMatchObject({ host: cordoned, code: "HostCordoned", message: "it is cordoned" });
   const [slots] = second.helps.filter(({ change }: { change: object }) => "parallelSlots" in change);
   expect(slots.change.contextSize / slots.change.parallelSlots).toBe(32_768);
 

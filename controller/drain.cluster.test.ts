@@ -124,7 +124,7 @@ test("where nothing else fits they stay and serve, and the host says which and w
     return text;
   }, WAIT);
   expect(message).toMatch(
-    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: being drained; mac-2: not in spec\.placement\.hosts$/,
+    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: it is being drained; mac-2: not in spec\.placement\.hosts$/,
   );
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1", "mac-2"] } }));
@@ -143,7 +143,7 @@ test("a cordoned host keeps what it runs and gets nothing new", async () => {
   const waiting = await bench.serviceUntil(ns, "chat", ({ status }) =>
     expect(status).toMatchObject({ phase: "WaitingForCapacity", ready: "1/2" }),
   );
-  expect(waiting.status?.message).toContain("mac-1: cordoned");
+  expect(waiting.status?.message).toContain("mac-1: it is cordoned");
   expect(await hostsOf(ns)).toEqual(["mac-1"]);
   await patchHost("mac-1", { unschedulable: false });
   await ready(ns, "2/2");

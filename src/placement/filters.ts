@@ -46,7 +46,7 @@ export const filters: readonly Filter[] = [
         ? undefined
         : "its labels do not match spec.placement.hostSelector",
   },
-  { code: "HostLost", scope: "host", refuse: (_, host) => (host.isLost ? "lost" : undefined) },
+  { code: "HostLost", scope: "host", refuse: (_, host) => (host.isLost ? "it was given up as lost" : undefined) },
   {
     code: "HostUnreachable",
     scope: "host",
@@ -56,26 +56,26 @@ export const filters: readonly Filter[] = [
   {
     code: "HostNotReady",
     scope: "host",
-    refuse: (_, { ready }) => (ready.status === "True" ? undefined : told("not ready", ready.message)),
+    refuse: (_, { ready }) => (ready.status === "True" ? undefined : told("it is not ready", ready.message)),
   },
   {
     code: "HostCordoned",
     scope: "host",
     refuse: (_, { cordon }) => {
       if (cordon === undefined) return undefined;
-      return cordon === "drain" ? "being drained" : "cordoned";
+      return cordon === "drain" ? "it is being drained" : "it is cordoned";
     },
   },
   {
     code: "HostFlapping",
     scope: "host",
-    refuse: (_, { flapping }) => (flapping === undefined ? undefined : told("comes and goes", flapping)),
+    refuse: (_, { flapping }) => (flapping === undefined ? undefined : told("it comes and goes", flapping)),
   },
   { code: "HostRuntimeMissing", scope: "choice", refuse: lacksRuntime },
   {
     code: "HostUnderPressure",
     scope: "host",
-    refuse: (_, { pressures }) => (pressures.length > 0 ? `under ${pressures.join(", ")}` : undefined),
+    refuse: (_, { pressures }) => (pressures.length > 0 ? `it is under ${pressures.join(", ")}` : undefined),
   },
   {
     code: "HostTakenBySibling",

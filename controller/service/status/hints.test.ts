@@ -32,7 +32,7 @@ test("the nearest hosts that are short of memory are told what would fit there, 
     message: "",
     shortBytes: gib * GIB,
   });
-  const cordoned = { host: "e", code: "HostCordoned" as const, message: "cordoned" };
+  const cordoned = { host: "e", code: "HostCordoned" as const, message: "it is cordoned" };
   const hints = hintsFor(draft, [short("a", 1), short("b", 20), short("c", 2), short("d", 3), cordoned]);
   expect([...hints.keys()]).toEqual(["a", "c"]);
   expect(hints.get("a")).toMatch(
