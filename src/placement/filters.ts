@@ -46,7 +46,11 @@ export const filters: readonly Filter[] = [
         ? undefined
         : "its labels do not match spec.placement.hostSelector",
   },
-  { code: "HostLost", scope: "host", refuse: (_, host) => (host.isLost ? "it was given up as lost" : undefined) },
+  {
+    code: "HostLost",
+    scope: "host",
+    refuse: (_, host) => (host.isLost ? "it was given up as lost" : undefined),
+  },
   {
     code: "HostUnreachable",
     scope: "host",
