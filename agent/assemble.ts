@@ -69,6 +69,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     diskReserveBytes: config.disk.reserve,
     claimedBytes: () => runner.claimedBytes(),
     isWorking: () => state.session?.isSynced() === true,
+    mayCollect: () => state.session?.isSynced() === true && runner.hasLookedAtAll(),
   });
   const memoryBudget = (): number | undefined => budgetOf(state.host, observer.latest());
   const reporting = { reportingController: "metalbridge.dev/agent", reportingInstance: config.hostName };

@@ -11,7 +11,7 @@ import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeTrouble 
 
 export interface HostObserverOptions {
   readonly reader: HostReader;
-  readonly store: Pick<ModelStore, "list" | "disk">;
+  readonly store: Pick<ModelStore, "list" | "disk" | "collect">;
   readonly drivers: readonly EngineDriver[];
   readonly clock: Clock;
   readonly log: Log;
@@ -24,6 +24,8 @@ export interface HostObserverOptions {
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number;
   readonly isWorking: () => boolean;
+  /** Whether it is known which models are in use, so that the others may make room. */
+  readonly mayCollect: () => boolean;
 }
 
 export interface HostObserver {
@@ -39,6 +41,8 @@ export interface HostObserver {
 }
 
 const STORE_MS = 30_000;
+/** While nothing may be collected, the first moment when it may is not to be missed by much. */
+const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const ENGINES_MS = 600_000;
 /** Somebody is about to install or upgrade it. */
@@ -63,8 +67,8 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   );
   const disk = remembered(
     clock,
-    () => STORE_MS,
-    async () => store.disk().catch(() => undefined),
+    () => (options.mayCollect() ? STORE_MS : UNTIDY_MS),
+    () => readTidyDisk(options),
   );
   const models = remembered(
     clock,
@@ -102,6 +106,18 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       };
     },
   };
+}
+
+/** A full disk gets no new replica, hence no download that would make room: unused models go without one. */
+async function readTidyDisk({
+  store,
+  log,
+  mayCollect,
+}: HostObserverOptions): Promise<DiskReading | undefined> {
+  if (mayCollect()) {
+    await store.collect().catch((err: unknown) => log.warn({ err }, "unused models could not be removed"));
+  }
+  return store.disk().catch(() => undefined);
 }
 
 /** The largest device that an engine sees; engines without one say nothing. */

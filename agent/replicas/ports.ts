@@ -103,6 +103,8 @@ export interface ReplicaRunner {
   /** After a sleep: every engine is asked at once, and nothing is announced before the next list. */
   readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
+  /** Every replica was looked at once, so the weights on disk that any of them may need are held. */
+  readonly hasLookedAtAll: () => boolean;
   /** What was counted since the agent's start. */
   readonly counts: () => HostCounts;
   /** Asks the engines that serve for their gauges; each is given up after `timeoutMs`. */

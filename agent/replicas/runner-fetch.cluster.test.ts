@@ -3,9 +3,12 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
+import { silentLog, testClock } from "../store/fixtures/store.ts";
+import { openStore } from "../store/store.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 10_000 };
@@ -98,5 +101,34 @@ it(
     });
     await vi.waitFor(() => expect(closed).toHaveBeenCalled(), PATIENT);
     await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);
+  }),
+);
+
+it(
+  "holds the weights of a replica that only waits, also after a restart beside a source that does not answer",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    let isDeaf = false;
+    const server = await startServer((_request, response) => {
+      if (!isDeaf) response.writeHead(200, { "content-length": weights.length, etag: '"1"' }).end(weights);
+    });
+    const first = await bench.startAgent({ timings: quick, memoryBudget: () => 1 });
+    await bench.createReplica("chat-0-v", (spec) =>
+      Object.assign(spec.template.model, { source: server.url, refreshPolicy: "OnChange" }),
+    );
+    const waiting = await bench.untilPhase("chat-0-v", "Waiting");
+    expect(waiting.status?.reason).toBe("InsufficientMemory");
+    await first.end();
+    isDeaf = true;
+    const store = await openStore({
+      ...{ dir: join(bench.place.root, "store"), clock: testClock, log: silentLog, allowedRoots: [] },
+      ...{ hfEndpoint: "http://127.0.0.1:9", reserveBytes: 0, quotaBytes: 1, allowLoopback: true },
+      limits: { attempts: 1, firstBackoffMs: 10 },
+    });
+    const second = await bench.startAgent({ store, timings: quick });
+    await vi.waitFor(() => expect(second.runner.hasLookedAtAll()).toBe(true), PATIENT);
+    expect(await store.collect()).toEqual([]);
+    await server[Symbol.asyncDispose]();
+    await bench.untilPhase("chat-0-v", "Ready");
   }),
 );

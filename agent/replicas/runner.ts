@@ -128,6 +128,10 @@ class Runner implements ReplicaRunner {
     return [...this.#context.states.values()].map(snapshotOf);
   }
 
+  hasLookedAtAll(): boolean {
+    return [...this.#context.states.values()].every(({ plan }) => plan !== undefined);
+  }
+
   counts(): ReturnType<ReplicaRunner["counts"]> {
     return this.#context.counts;
   }

@@ -107,6 +107,51 @@ test("the quota removes what was used longest ago, never what is in use, and ref
   expect(readdirSync(join(at.dir, "views"))).toEqual([]);
 });
 
+test.skipIf(!canMount)(
+  "the reserve is given back without a download: unused models go, longest unused first (needs root on Linux)",
+  async () => {
+    await using origin = await startOrigin();
+    await using outer = await startStore();
+    const disk = join(outer.dir, "disk");
+    mkdirSync(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m", "tmpfs", disk]);
+    try {
+      const store = await outer.reopen({ dir: disk, reserveBytes: 8 * MIB });
+      const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+      for (const seed of [1, 2, 3]) {
+        origin.serve(`/m${seed}.gguf`, ggufBytes(4 * MIB, seed));
+        const model = await store.fetch({ source: source(seed) }, fetchOptions());
+        if (seed === 1) store.hold("replica", contentsOf(model));
+      }
+      expect(await store.collect()).toEqual([]);
+      writeFileSync(join(disk, "strangers.log"), Buffer.alloc(6 * MIB));
+      expect((await store.collect()).map((model) => model.source)).toEqual([source(2)]);
+      expect((await store.disk()).freeBytes).toBeGreaterThanOrEqual(8 * MIB);
+      writeFileSync(join(disk, "strangers.log"), Buffer.alloc(14 * MIB));
+      expect((await store.collect()).map((model) => model.source)).toEqual([source(3)]);
+      expect((await store.list()).map((model) => model.source)).toEqual([source(1)]);
+      expect(await store.collect()).toEqual([]);
+    } finally {
+      execFileSync("umount", [disk]);
+    }
+  },
+);
+
+test("what is taken up while others are removed stays", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+  for (const seed of [1, 2]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
+  await at.store.fetch({ source: source(1) }, fetchOptions());
+  const second = await at.store.fetch({ source: source(2) }, fetchOptions());
+  at.store.setQuota(0);
+  const collecting = at.store.collect();
+  await vi.waitFor(() => expect(readdirSync(join(at.dir, "views"))).toHaveLength(1), { interval: 1 });
+  at.store.hold("replica", contentsOf(second));
+  await collecting;
+  expect((await at.store.list()).map((model) => model.source)).toEqual([source(2)]);
+});
+
 test("old parts and half-made folders are removed at the start, young parts stay, a broken index is no obstacle", async () => {
   await using at = await startStore();
   const old = new Date(Date.now() - 8 * 24 * 3_600_000);

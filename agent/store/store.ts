@@ -67,7 +67,9 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return true;
     },
     collect: async () => {
-      const excess = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
+      const { freeBytes } = await readDiskSpace(options.dir);
+      const overQuota = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
+      const excess = Math.max(options.reserveBytes - freeBytes, overQuota);
       return excess > 0 ? usage.makeRoom(excess) : [];
     },
     setQuota: (bytes) => {

@@ -94,7 +94,7 @@ export interface ModelStore {
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
   /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
   readonly remove: (source: string) => Promise<boolean>;
-  /** Removes least recently used, unused models until the quota is kept. */
+  /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */
   readonly collect: () => Promise<readonly StoredModelInfo[]>;
   readonly setQuota: (quotaBytes: number | undefined) => void;
   readonly disk: () => Promise<DiskReading>;

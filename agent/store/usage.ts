@@ -54,6 +54,8 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
         .sort((a, b) => a.lastUsedMs - b.lastUsedMs);
       for (const ref of oldestFirst) {
         if (before - (await usedBytes()) >= bytes) break;
+        // Somebody may have taken it up while the others went.
+        if (isInUse(ref)) continue;
         await removeRef(ref);
         log.info(
           { source: ref.source, sha256: ref.files[0]?.sha256 },

@@ -109,7 +109,7 @@ export const sourceErrors = {
   },
   DiskFull: {
     what: "The model does not fit on the host's disk.",
-    do: "free space on the volume outside the model store, raise spec.disk.quota of the Host if the message names it, or place the model elsewhere; models in the store that nobody uses are removed by the download that needs their room",
+    do: "free space on the volume outside the model store, raise spec.disk.quota of the Host if the message names it, or place the model elsewhere; models in the store that no replica uses are removed by themselves, longest unused first",
     command: "kubectl get hosts",
   },
   FileUnreadable: {

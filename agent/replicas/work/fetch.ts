@@ -7,7 +7,7 @@ import { isHopeless } from "../../../src/replica/verdicts.ts";
 import type { FetchProgress, ModelRequest, StoredModel } from "../../store/types.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ReplicaState } from "../state.ts";
-import { keepModel } from "./found.ts";
+import { holdContents, keepModel } from "./found.ts";
 import { readSourceSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
@@ -17,12 +17,10 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
   const template = state.desired?.spec.template;
   if (isUnsized(state, context)) return lookOnDisk(state, context);
   if (template === undefined || state.model.at !== "unknown") return;
-  // A source that may have changed is looked at again before each start; the store answers quickly if it has not.
-  if (template.model.refreshPolicy === "OnChange") {
-    state.model = { at: "absent" };
-    return;
-  }
   await lookOnDisk(state, context);
+  // A source that may have changed is looked at again before each start; the store answers quickly if it has not.
+  // What is there is held meanwhile: it serves on where the source cannot be asked.
+  if (template.model.refreshPolicy === "OnChange") state.model = { at: "absent" };
 }
 
 /** A file whose header told nothing may have been replaced by a better one. */
@@ -48,6 +46,7 @@ export async function lookOnDisk(state: ReplicaState, context: RunnerContext): P
       context.ports.store.resolve(onDisk(template.model)),
       template.draft === undefined ? undefined : context.ports.store.resolve(onDisk(template.draft)),
     ]);
+    holdContents(state, context, model, draft);
     if (model === undefined || (template.draft !== undefined && draft === undefined))
       state.model = { at: "absent" };
     else await keepModel(state, context, model, draft);
@@ -84,6 +83,8 @@ async function fetchAll(state: ReplicaState, context: RunnerContext, signal: Abo
     return context.ports.store.fetch({ ...requestFor(wanted), ...secret }, { signal, onProgress });
   };
   const stored = await fetchOne(model);
+  // The draft's download may need room, and must not take it from the model.
+  holdContents(state, context, stored);
   await keepModel(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
 }
 

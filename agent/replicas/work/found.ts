@@ -10,6 +10,15 @@ import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ReplicaState } from "../state.ts";
 
+/** These, and what a running engine has open: that may be older contents than its source has by now. */
+export function holdContents(
+  state: ReplicaState,
+  { ports }: RunnerContext,
+  ...models: readonly (StoredModel | undefined)[]
+): void {
+  ports.store.hold(state.uid, [...contentsOf(...models), ...(state.file?.contents ?? [])]);
+}
+
 /** Sets `state.stored` and `state.model`. A header that cannot be read is a finding and no failure. */
 export async function keepModel(
   state: ReplicaState,
@@ -18,8 +27,7 @@ export async function keepModel(
   draft: StoredModel | undefined,
 ): Promise<void> {
   const { store, clock } = context.ports;
-  // A running engine may have older contents open than its source has by now.
-  store.hold(state.uid, [...contentsOf(model, draft), ...(state.file?.contents ?? [])]);
+  holdContents(state, context, model, draft);
   const [found, draftFound] = await Promise.all([
     store.inspect(model),
     draft === undefined ? undefined : store.inspect(draft),

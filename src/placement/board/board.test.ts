@@ -274,3 +274,18 @@ test("a replica that its own host has no room for gets the place of a lower one 
   board.pass(3);
   expect(board.reservations()).toEqual([]);
 });
+
+test("a replica that its own host refuses because of other programs is told to wait for memory, not for anybody's end", () => {
+  const board = createBoard();
+  board.setHost(host("a", 48));
+  board.setClaim({ replica: "n/urgent-0", service: "n/urgent", host: "a", bytes: 40 * GIB });
+  const waits = demand("n/urgent", 40, {
+    refusals: [{ host: "a", atMs: 0, message: "InsufficientMemory" }],
+    predecessors: [{ replica: "n/urgent-0", host: "a", sharesWeights: true }],
+  });
+  board.setDemands("n/urgent", [waits], 0);
+  expect(board.pass(0)).toMatchObject({ placed: [], preempted: [] });
+  expect(board.answers("n/urgent", 0).waiting).toMatchObject([
+    { code: "NoHostWithMemory", message: expect.stringContaining("its agent lets the replica in") },
+  ]);
+});

@@ -88,10 +88,10 @@ function wordOf(
 ): Pick<Unplaced, "code" | "message" | "waitingFor"> {
   if (decision.at === "nominated") {
     const from = leavingOn(floor, decision.host);
-    const whose = from.length === 0 ? "what ends there" : from.join(", ");
+    if (from.length === 0) return untilLetIn(decision.host);
     return {
       code: "MakingRoom",
-      message: `it takes the place of ${whose} on ${decision.host} as soon as that has ended`,
+      message: `it takes the place of ${from.join(", ")} on ${decision.host} as soon as that has ended`,
       waitingFor: `room on ${decision.host}`,
     };
   }
@@ -100,6 +100,15 @@ function wordOf(
   const { by, host } = demand.preempted;
   const message = `${by} has a higher priority and took its place on ${host}; ${listed}`;
   return { code: "Preempted", message, waitingFor };
+}
+
+/** Its own host has room by what is claimed there; other programs, or what has just ended, have not left it yet. */
+function untilLetIn(host: string): Pick<Unplaced, "code" | "message" | "waitingFor"> {
+  return {
+    code: "NoHostWithMemory",
+    message: `${host} has room beside what is claimed there; its agent lets the replica in as soon as that much memory is free`,
+    waitingFor: `memory on ${host}`,
+  };
 }
 
 function leavingOn(floor: Floor, host: string): string[] {
