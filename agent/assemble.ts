@@ -8,7 +8,8 @@ import { computeTableOf } from "./config/compute-table.ts";
 import { storeOptions } from "./config/store-options.ts";
 import { createLateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
-import { chooseAddress, watchAddressesUp } from "./host/addresses.ts";
+import { type AddressAnswer, chooseAddress, watchAddressesUp } from "./host/addresses.ts";
+import { type NotedProcesses, noteAddresses } from "./host/addresses-in-use.ts";
 import { createRunCommand } from "./host/command.ts";
 import { createHostReader } from "./host/reader.ts";
 import type { Counted, Parts, Wiring } from "./parts.ts";
@@ -39,6 +40,8 @@ export interface Assembled {
   readonly look: (connection: KubeConnection) => Promise<void>;
   /** Begins the life with the cluster. */
   readonly attach: (connection: KubeConnection) => Promise<void>;
+  /** What was written down about the Host is on disk. */
+  readonly settled: () => Promise<void>;
 }
 
 export async function assemble(wiring: Wiring): Promise<Assembled> {
@@ -54,10 +57,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const lateEndpoints = createLateEndpoints();
   const { client } = lateClient;
   const up = watchAddressesUp(clock);
-  const address = () => {
-    const question = { configured: config.addresses, routed: state.routed };
-    return chooseAddress({ ...question, allowed: state.host?.spec.addresses }, up.now());
-  };
+  const address = () => addressNow(wiring, state, processes.addressesInUse(), up.now());
   const reader = createHostReader(config.platform, createRunCommand(environment.toolPath));
   const observer = createHostObserver({
     ...{ store, clock, log, address },
@@ -75,7 +75,7 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
   const reporting = { reportingController: "metalbridge.dev/agent", reportingInstance: config.hostName };
   const runner = createReplicaRunner({
     ...{ clock, log, store, drivers, processes, memoryBudget, client, computeTable: computeTableOf(config) },
-    footprintBytes: reader.footprintBytes,
+    ...{ footprintBytes: reader.footprintBytes, memoryLevel: () => pressure.judgement()?.level },
     memoryAvailable: () => observer.latest()?.memory.availableBytes,
     recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
     stateDir: config.stateDir,
@@ -108,7 +108,18 @@ export async function assemble(wiring: Wiring): Promise<Assembled> {
     facts: () => factsOf(wiring, parts, memoryBudget()),
     look: (connection) => look(wiring, parts, connection),
     attach: (connection) => attach(wiring, parts, connection),
+    settled: keptHost.settled,
   };
+}
+
+/** Where engines are served, from what is known at this moment. */
+function addressNow(
+  { config }: Wiring,
+  { host, routed }: Parts["state"],
+  inUse: readonly string[],
+  up: ReadonlySet<string>,
+): AddressAnswer {
+  return chooseAddress({ configured: config.addresses, allowed: host?.spec.addresses, routed, inUse }, up);
 }
 
 /** The Host as it was last seen counts until it is seen again. */
@@ -117,10 +128,12 @@ function recall({ config, log }: Wiring): Pick<Parts, "state" | "keptHost"> {
   return { keptHost, state: { host: keptHost.read() } };
 }
 
-function openProcesses({ config, clock, log }: Wiring): EngineProcesses {
+function openProcesses({ config, clock, log }: Wiring): NotedProcesses {
   const { maxSize, keep } = config.engineLogs;
   const identity = createIdentity(process.platform);
-  return createEngineProcesses({ clock, log, identity, logLimits: { maxBytes: maxSize, keep } });
+  return noteAddresses(
+    createEngineProcesses({ clock, log, identity, logLimits: { maxBytes: maxSize, keep } }),
+  );
 }
 
 function openCountedStore(

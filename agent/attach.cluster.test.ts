@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 import { startAgent } from "./fixtures/agent.ts";
-import { routedAddress } from "./host/addresses.ts";
+import { routedAddress } from "./host/routed-address.ts";
 
 const patiently = { timeout: 40_000, interval: 50 };
 /** Longer than a label may be: no machine can look it up. */

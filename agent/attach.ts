@@ -2,9 +2,9 @@
 import { HOSTS } from "../src/api/kinds.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { routedAddress } from "./host/addresses.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch, type Pause } from "./host/pause.ts";
+import { routedAddress } from "./host/routed-address.ts";
 import type { Parts, Wiring } from "./parts.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
 import { startSession } from "./session.ts";
@@ -58,17 +58,18 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
     },
     address: () => addressOf(parts.address()),
     onChange: () => {
-      // Connections from the old address lead nowhere, the watches' too.
+      // Connections from an old address, or over an old route, lead nowhere, the watches' too.
       state.session?.wake();
       runner.enqueueAll();
     },
   });
 }
 
-/** DHCP or a VPN may come up after the agent. */
-function addressesNow({ config }: Wiring, { state }: Parts): readonly string[] {
+/** DHCP or a VPN may come up after the agent. A Host that is made anew allows what the engines of the last one listen on. */
+function addressesNow({ config }: Wiring, { state, address }: Parts): readonly string[] {
   if (config.addresses.length > 0) return config.addresses;
-  return state.routed === undefined ? [] : [state.routed];
+  const now = addressOf(address()) ?? state.routed;
+  return now === undefined ? [] : [now];
 }
 
 /** Engines are asked and the cluster is told at once: in sleep nobody could be. */

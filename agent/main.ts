@@ -78,6 +78,7 @@ async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): P
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
   await agent.runner.stop();
+  await agent.settled();
   if (config.stopEngines) await stopEngines(config.stateDir, { ...agent, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, LEAVES_ENGINES);
   connection?.close();

@@ -121,10 +121,10 @@ test("it ends with 1 after its time, when the service goes, and with 130 on Ctrl
   await using desk = await openDesk();
   await desk.service("chat");
   const args = ["rollout", "status", "chat", "-n", desk.namespace];
-  const late = await runProgram([...args, "--timeout", "1s"], desk);
+  const late = await runProgram([...args, "--timeout", "5s"], desk);
   expect(late).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^RolloutNotFinished: .*after 1s; .*not seen/),
+    stderr: expect.stringMatching(/^RolloutNotFinished: .*after 5s; .*not seen/),
   });
   {
     await using rollout = startProgram(args, desk);

@@ -39,7 +39,7 @@ export function configureRollout(command: Command): void {
     .argument(...SERVICE, parseServiceName)
     .option(
       "--to-revision <number>",
-      "revision to go back to; 0: the one before the newest",
+      "revision to go back to; 0: the one that serves while another is brought in, else the one before the newest",
       parseCount(0),
       0,
     )

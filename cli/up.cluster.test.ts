@@ -119,7 +119,7 @@ test("Ctrl-C while it is still starting leaves nothing either", async () => {
   await using folder = await temporaryFolder();
   await using up = startUp(folder.path);
   await vi.waitFor(async () => expect((await processesOf(folder.path)).length).toBeGreaterThan(1), {
-    timeout: 10_000,
+    timeout: 30_000,
   });
   up.child.kill("SIGINT");
   await once(up.child, "exit");
@@ -169,7 +169,7 @@ test("the parts that crash come back, and the terminal says so", async () => {
     });
     expect(pids).toHaveLength(1);
     process.kill(pids[0] ?? 0, "SIGKILL");
-    await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 10_000 });
+    await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 30_000 });
     await vi.waitFor(async () => expect(await kubectl(["get", "--raw", "/readyz"])).toBe("ok"), {
       timeout: 30_000,
       interval: 200,

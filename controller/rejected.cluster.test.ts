@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { CONTROLLER_REVISIONS, SERVICES } from "../src/kube/kinds.ts";
@@ -15,6 +15,7 @@ beforeAll(async () => {
   bench = await startBench({ clock });
   agent = await bench.agent("mac-1");
 });
+beforeEach(() => agent.renew());
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
 /** In steps so small that the host stays reachable. */

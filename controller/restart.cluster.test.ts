@@ -26,6 +26,8 @@ beforeAll(async () => {
     await registerHost({ client, connection, host, address: addressOf(host) });
     await renewLease(client, host);
   }
+  // This takes real time, in which hosts renew as well.
+  await renewAll();
   await bench.cluster.kubectl(["create", "namespace", NS]);
   await bench.model(NS, "tiny");
   const spec = { replicas: HOST_COUNT, placement: { spread: "Required" }, hostLostSeconds: 60 };
@@ -34,7 +36,9 @@ beforeAll(async () => {
     expect(await bench.replicas(NS)).toHaveLength(HOST_COUNT);
     expect(await slices()).toHaveLength(HOST_COUNT);
   }, WAIT);
+  await renewAll();
   for (const replica of await bench.replicas(NS)) await serve(replica);
+  await renewAll();
   await bench.serviceUntil(NS, "chat", ({ status }) =>
     expect(status?.ready).toBe(`${HOST_COUNT}/${HOST_COUNT}`),
   );

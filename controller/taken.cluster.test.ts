@@ -1,14 +1,17 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { SERVICES } from "../src/kube/kinds.ts";
+import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
 const clock = createSteppedClock();
 let bench: Bench;
+let agent: AgentSide;
 beforeAll(async () => {
   bench = await startBench({ clock });
-  await bench.agent("mac-1");
+  agent = await bench.agent("mac-1");
 });
+beforeEach(() => agent.renew());
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
 async function namespaceWithForeignService(name: string): Promise<string> {
@@ -41,6 +44,7 @@ test("the end of the Service that has the name is acted on each time", async () 
   const ns = await namespaceWithForeignService("freed");
   await bench.apply(inferenceService(ns, "chat"));
   for (let round = 0; round < 3; round += 1) {
+    await agent.renew();
     await untilTaken(ns);
     await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
     await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
@@ -67,7 +71,11 @@ test("while the name is taken nobody asks again", async () => {
   const before = await refusedCreates();
   expect(before).toBeGreaterThan(0);
   // Whatever was to happen within half a minute happens now, and before the pass over another service.
-  clock.advance(30_000);
+  await agent.renew();
+  for (let step = 0; step < 5; step += 1) {
+    clock.advance(6_000);
+    await agent.renew();
+  }
   await bench.apply(inferenceService(ns, "other"));
   await bench.serviceUntil(ns, "other", ({ status }) => expect(status?.phase).toBe("Ready"));
   expect(await refusedCreates()).toBe(before);

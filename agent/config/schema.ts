@@ -43,14 +43,19 @@ const settingsSchema = z.strictObject({
     .array(address)
     .max(16)
     .describe(
-      "Addresses that engines serve on, in order of preference. Empty: that of the route to the API server.",
+      "Addresses that engines serve on, in order of preference; engines that run on one of them stay there. Empty: that of the route to the API server, or another one that the Host allows (add-a-host.md).",
     )
     .default([]),
   stateDir: path.describe(
     "Where models, engines and desired state live. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
   ),
   platform: z.enum(["darwin", "linux"]).describe("How this machine is read. Absent: what it is."),
-  register: z.boolean().describe("Create the Host object if it is not there.").default(false),
+  register: z
+    .boolean()
+    .describe(
+      "Create the Host object if it is not there, with the address of that moment. A later one has to be allowed in its spec.addresses, as a CIDR best before it comes.",
+    )
+    .default(false),
   stopEngines: z
     .boolean()
     .describe(

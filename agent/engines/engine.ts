@@ -2,6 +2,7 @@
 import type { Mode, Runtime } from "../../src/api/engine-settings.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
+import type { RunAtEnd } from "../../src/engines/run-at-end.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ErrorCode } from "../../src/errors.ts";
 import type { DrainReading } from "../../src/replica/evidence/quiet.ts";
@@ -79,7 +80,7 @@ export interface EngineDriver {
   ) => Promise<EngineGauges | "unknown">;
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
-  readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string) => ExitReason;
+  readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string, run?: RunAtEnd) => ExitReason;
   /** The first line in the log that is known to mean that the engine no longer works. */
   readonly findDegraded: (logTail: string) => string | undefined;
 }

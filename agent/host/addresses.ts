@@ -1,49 +1,129 @@
-/** The address this host serves on: configured or that of the route to the API server, allowed by the Host, and up. */
-import { createSocket } from "node:dgram";
-import { lookup } from "node:dns/promises";
+/** The address this host serves on: that of its engines for as long as it may be, else configured, the route's, or the only one left. */
 import { networkInterfaces } from "node:os";
 import type { Clock } from "../../src/ports.ts";
 import { isAddressWithin, unusableBecause } from "../config/address.ts";
 import { canonicalAddress } from "./canonical-address.ts";
 
 export interface AddressQuestion {
-  /** In order of preference; empty means: the route's. */
+  /** In order of preference; empty means: whichever the Host allows. */
   readonly configured: readonly string[];
   /** `Host.spec.addresses`; undefined while the Host is not known, which forbids nothing yet. */
   readonly allowed: readonly string[] | undefined;
+  /** The local address of the route to the API server; undefined where none is known. */
   readonly routed: string | undefined;
+  /** What the engines of this host listen on, once for each engine. */
+  readonly inUse: readonly string[];
 }
 
 export type AddressAnswer =
   | { readonly at: "up"; readonly address: string }
-  | { readonly at: "none"; readonly code: "AddressUnknown" | "AddressNotRegistered"; readonly why: string };
-
-/** Decides from what is up, in the system's spelling, which is that of the answer too: engines are bound to it. */
-export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
-  const candidates =
-    question.configured.length > 0
-      ? question.configured
-      : question.routed === undefined
-        ? []
-        : [question.routed];
-  if (candidates.length === 0) {
-    return {
-      at: "none",
-      code: "AddressUnknown",
-      why: "no address is configured and none leads to the API server",
+  | { readonly at: "none"; readonly code: "AddressUnknown"; readonly why: string }
+  | {
+      readonly at: "none";
+      readonly code: "AddressNotRegistered";
+      readonly why: string;
+      /** What this machine would serve on if the Host allowed it. */
+      readonly register: string;
     };
+
+/**
+ * Decides from what is up, in the system's spelling, which is that of the answer too: engines are bound to it. An engine
+ * cannot change its address, it can only end: so the one in use comes first, whatever route a VPN or a cable has brought.
+ */
+export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
+  const { configured, allowed } = question;
+  const isAllowed = (address: string): boolean => allowed === undefined || isAddressWithin(address, allowed);
+  const address = candidatesOf(question, up)
+    .map(canonicalAddress)
+    .find((candidate) => up.has(candidate) && isAllowed(candidate));
+  if (address !== undefined) return { at: "up", address };
+  return configured.length > 0 ? configuredIsNone(question, up, isAllowed) : foundIsNone(question, up);
+}
+
+function candidatesOf(
+  { configured, allowed, routed, inUse }: AddressQuestion,
+  up: ReadonlySet<string>,
+): readonly string[] {
+  const engines = mostEnginesFirst(inUse, routed);
+  if (configured.length > 0) {
+    const own = new Set(configured.map(canonicalAddress));
+    return [...engines.filter((address) => own.has(canonicalAddress(address))), ...configured];
   }
-  const permitted = candidates.filter(
-    (address) => question.allowed === undefined || isAddressWithin(address, question.allowed),
-  );
-  if (permitted.length === 0) {
-    const why = `${candidates.join(", ")} is not among spec.addresses of the Host (${question.allowed?.join(", ") || "there is none"})`;
-    return { at: "none", code: "AddressNotRegistered", why };
+  return [...engines, ...(routed === undefined ? [] : [routed]), ...withoutChoice(allowed ?? [], up)];
+}
+
+/** They differ only where an address went and came back while engines moved: the fewest have to move once more. */
+function mostEnginesFirst(inUse: readonly string[], routed: string | undefined): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const address of inUse) counts.set(address, (counts.get(address) ?? 0) + 1);
+  const weight = (address: string): number => (counts.get(address) ?? 0) + (address === routed ? 0.5 : 0);
+  return [...counts.keys()].sort((one, other) => weight(other) - weight(one));
+}
+
+/** Named one by one, or the only one of the networks that is up: which of several the nodes reach is not ours to guess. */
+function withoutChoice(allowed: readonly string[], up: ReadonlySet<string>): readonly string[] {
+  const within = allowedUp(allowed, up);
+  return [...allowed.map((entry) => entry.trim()), ...(within.length === 1 ? within : [])];
+}
+
+function allowedUp(allowed: readonly string[], up: ReadonlySet<string>): readonly string[] {
+  return usableOf(up).filter((address) => isAddressWithin(address, allowed));
+}
+
+function usableOf(up: ReadonlySet<string>): readonly string[] {
+  return [...up].filter((address) => unusableBecause(address) === undefined);
+}
+
+function configuredIsNone(
+  { configured, allowed }: AddressQuestion,
+  up: ReadonlySet<string>,
+  isAllowed: (address: string) => boolean,
+): AddressAnswer {
+  const permitted = configured.filter(isAllowed);
+  const [first] = permitted.length > 0 ? [] : [...configured.filter((each) => up.has(each)), ...configured];
+  if (first === undefined) return unknown(`${permitted.join(", ")} is not up on this machine`);
+  const why = `${configured.join(", ")} is not among spec.addresses of the Host (${listed(allowed ?? [])})`;
+  return { at: "none", code: "AddressNotRegistered", why, register: first };
+}
+
+function foundIsNone({ allowed, routed }: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
+  const isRouteUp = routed !== undefined && up.has(routed);
+  if (allowed === undefined) {
+    return unknown(
+      routed === undefined
+        ? "no address is configured and none leads to the API server"
+        : `${routed} is not up on this machine`,
+    );
   }
-  const address = permitted.map(canonicalAddress).find((candidate) => up.has(candidate));
-  if (address === undefined)
-    return { at: "none", code: "AddressUnknown", why: `${permitted.join(", ")} is not up on this machine` };
-  return { at: "up", address };
+  const several = allowedUp(allowed, up);
+  if (several.length > 1) {
+    return unknown(
+      `${listed(several)} are all allowed by spec.addresses of the Host, and none of them leads to the API server`,
+    );
+  }
+  // Without a route it may be the network that is missing, and what is left, a bridge for containers.
+  const has = [...new Set([...(isRouteUp ? [routed] : []), ...usableOf(up)])];
+  const [register] = isRouteUp || allowed.length === 0 ? has : [];
+  if (register === undefined) {
+    return unknown(
+      `none of spec.addresses of the Host (${listed(allowed)}) is up on this machine, which has ${listed(has)}`,
+    );
+  }
+  const why = `this machine has ${listed(has)} now, which is not among spec.addresses of the Host (${listed(allowed)})`;
+  return { at: "none", code: "AddressNotRegistered", why, register };
+}
+
+function unknown(why: string): AddressAnswer {
+  return { at: "none", code: "AddressUnknown", why };
+}
+
+const LISTED = 8;
+
+/** A machine with containers can have dozens. */
+function listed(addresses: readonly string[]): string {
+  if (addresses.length === 0) return "there is none";
+  const more = addresses.length > LISTED ? ", …" : "";
+  return addresses.slice(0, LISTED).join(", ") + more;
 }
 
 /** A little more than the time between two looks: what everybody asks for is then read once for all. */
@@ -71,49 +151,4 @@ export function watchAddressesUp(clock: Clock): AddressesUp {
       return up;
     },
   };
-}
-
-/** For documentation, so that nobody has them: only a default route leads there. */
-const ELSEWHERE = ["192.0.2.1", "2001:db8::1"];
-
-/**
- * The local address of the route to a server, or of the default route where the server is this machine. Undefined where
- * the server cannot be asked about: the default route of a host with several networks may be another one.
- */
-export async function routedAddress(server: string): Promise<string | undefined> {
-  const host = new URL(server).hostname.replace(/^\[|\]$/g, "");
-  const address = await firstLocalAddress(await addressesOf(host));
-  if (address === undefined || unusableBecause(address) === undefined) return address;
-  const other = await firstLocalAddress(ELSEWHERE);
-  return other === undefined || unusableBecause(other) !== undefined ? undefined : other;
-}
-
-/** IPv4 first, so that a host keeps its family whatever order the answers come in; empty where the lookup fails. */
-async function addressesOf(host: string): Promise<readonly string[]> {
-  const found = await lookup(host, { all: true, order: "ipv4first" }).catch(() => []);
-  return found.map(({ address }) => address);
-}
-
-/** To the first target that a route leads to. */
-async function firstLocalAddress(targets: readonly string[]): Promise<string | undefined> {
-  for (const target of targets) {
-    const address = await localAddressTo(target);
-    if (address !== undefined) return address;
-  }
-  return undefined;
-}
-
-/** Connecting a datagram socket sends nothing; it only asks the routing table. */
-function localAddressTo(target: string): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = createSocket(target.includes(":") ? "udp6" : "udp4");
-    const finish = (address: string | undefined): void => {
-      socket.close();
-      resolve(address);
-    };
-    // Not a callback of connect: that is called for a failure too, and the socket then tells 0.0.0.0.
-    socket.once("connect", () => finish(socket.address().address));
-    socket.once("error", () => finish(undefined));
-    socket.connect(443, target);
-  });
 }

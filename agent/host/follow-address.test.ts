@@ -1,6 +1,7 @@
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import type { Log } from "../../src/ports.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import { until } from "../fixtures/until.ts";
 import { followAddress } from "./follow-address.ts";
 import { createPauseWatch, type Pause } from "./pause.ts";
 
@@ -30,11 +31,11 @@ test("an address that DHCP has changed is followed within seconds", async () => 
   const { clock, farm } = following("192.0.2.10");
   farm.route = "192.0.2.110";
   clock.advance(2_000);
-  await vi.waitFor(() => expect(farm).toMatchObject({ served: "192.0.2.110", changes: 1 }));
+  await until(() => expect(farm).toMatchObject({ served: "192.0.2.110", changes: 1 }));
   clock.advance(2_000);
   farm.route = "192.0.2.10";
   clock.advance(2_000);
-  await vi.waitFor(() => expect(farm).toMatchObject({ served: "192.0.2.10", changes: 2 }));
+  await until(() => expect(farm).toMatchObject({ served: "192.0.2.10", changes: 2 }));
 });
 
 test("without any route the address stays what it was", async () => {
@@ -43,6 +44,34 @@ test("without any route the address stays what it was", async () => {
   clock.advance(2_000);
   await new Promise(setImmediate);
   expect(farm).toMatchObject({ served: "192.0.2.10", changes: 0 });
+});
+
+test("a route that leaves from another address is told while the address that is served on stays", async () => {
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const clock = createSteppedClock();
+  const farm = { route: "192.0.2.10" as string | undefined, changes: 0 };
+  followAddress({
+    ...{ clock, log: quiet, signal: end.signal, onRouted: () => {} },
+    askRoute: async () => farm.route,
+    address: () => "192.0.2.10",
+    onChange: () => {
+      farm.changes += 1;
+    },
+  });
+  const look = async (route: string | undefined): Promise<number> => {
+    farm.route = route;
+    clock.advance(1_000);
+    // What was due when the clock moved has fired before this does.
+    await new Promise<void>((done) => void clock.after(0, done));
+    await new Promise(setImmediate);
+    return farm.changes;
+  };
+  expect(await look("192.0.2.10")).toBe(0);
+  expect(await look("10.8.0.2")).toBe(1);
+  expect(await look(undefined)).toBe(1);
+  expect(await look("10.8.0.2")).toBe(1);
+  expect(await look("192.0.2.10")).toBe(2);
 });
 
 test("it ends with its signal", async () => {
@@ -105,7 +134,7 @@ test("a sleep is still seen while a question is open", async () => {
   const { clock, pauses, pass } = followingSlowly();
   await pass(2);
   clock.advance(60_000);
-  await vi.waitFor(() => expect(pauses).toHaveLength(1));
+  await until(() => expect(pauses).toHaveLength(1));
 });
 
 test("a late answer counts, and an address that is gone is told of without one", async () => {

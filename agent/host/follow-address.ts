@@ -11,7 +11,7 @@ export interface FollowAddressOptions {
   readonly onRouted: (address: string) => void;
   /** What engines are served on now; undefined while there is none. */
   readonly address: () => string | undefined;
-  /** It is another one, or gone, or back. */
+  /** It is another one, or gone, or back; or the route is another one, and what was connected over the old one is dead. */
   readonly onChange: () => void;
   /** At each look, with the time that should have passed since the last one. */
   readonly onLook?: (everyMs: number) => void;
@@ -27,13 +27,21 @@ const LOOK_MS = 1_000;
 export function followAddress(options: FollowAddressOptions): void {
   const { clock, log, signal, askRoute, onRouted, address, onChange } = options;
   let known = address();
+  let route: string | undefined;
   let isAsking = false;
-  const tellChange = (): void => {
+  const isMoved = (): boolean => {
     const now = address();
-    if (now === known) return;
+    if (now === known) return false;
     log.warn({ before: known, now }, "the address that engines are served on changed");
     known = now;
-    onChange();
+    return true;
+  };
+  const isRerouted = (routed: string | undefined): boolean => {
+    const before = route;
+    route = routed ?? before;
+    if (before === undefined || before === route) return false;
+    log.info({ before, now: route }, "the route to the API server leaves this machine from another address");
+    return true;
   };
   const ask = async (): Promise<void> => {
     isAsking = true;
@@ -41,14 +49,15 @@ export function followAddress(options: FollowAddressOptions): void {
     isAsking = false;
     if (signal.aborted) return;
     if (routed !== undefined) onRouted(routed);
-    tellChange();
+    const isNewRoute = isRerouted(routed);
+    if (isMoved() || isNewRoute) onChange();
   };
   const look = (): void => {
     cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), look);
     options.onLook?.(LOOK_MS);
     // The answer comes first where it is quick: an address that gives way to another is then one change and not two.
-    if (isAsking) tellChange();
-    else void ask();
+    if (!isAsking) void ask();
+    else if (isMoved()) onChange();
   };
   let cancel = clock.after(LOOK_MS, look);
   signal.addEventListener("abort", () => cancel(), { once: true });

@@ -1,13 +1,14 @@
 import { hostname } from "node:os";
 import { expect, test } from "vitest";
 import { M4_MAX, startReplay } from "../../test/macos/replay.ts";
-import { chooseAddress, routedAddress } from "./addresses.ts";
+import { chooseAddress } from "./addresses.ts";
 import { createRunCommand } from "./command.ts";
 import { gpuBudgetFor } from "./darwin/gpu-budget.ts";
 import { parseSwVers, parseVmStat } from "./darwin/parse.ts";
 import { groupFolders } from "./linux/cgroup.ts";
 import { pressureFromPsi, pressureFromShare, withinGroup, worst } from "./linux/parse.ts";
 import { createHostReader } from "./reader.ts";
+import { routedAddress } from "./routed-address.ts";
 
 const GIB = 2 ** 30;
 
@@ -158,7 +159,7 @@ test.skipIf(process.platform !== "linux")("a Linux machine is read from /proc (n
 test("the address is the first configured one that is allowed and up, else the route's, else a reason", () => {
   const up = new Set(["192.0.2.1", "198.51.100.1"]);
   const ask = (configured: string[], allowed: string[] | undefined, routed?: string) =>
-    chooseAddress({ configured, allowed, routed }, up);
+    chooseAddress({ configured, allowed, routed, inUse: [] }, up);
   expect(ask(["192.0.2.9", "198.51.100.1"], undefined)).toEqual({ at: "up", address: "198.51.100.1" });
   expect(ask(["192.0.2.1", "198.51.100.1"], ["198.51.100.0/24"])).toEqual({
     at: "up",

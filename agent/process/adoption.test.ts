@@ -4,6 +4,7 @@ import { chmodSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
+import { until } from "../fixtures/until.ts";
 import type { EngineProcess } from "./engine-process.ts";
 import {
   isLiving,
@@ -59,8 +60,8 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       let engine: EngineProcess | undefined = await adoptEngine(dir, states.onChange);
       expect(engine === undefined ? 0 : 1).toBe(engines);
       engine ??= await startEngine(dir, shell("exec sleep 100"), states.onChange);
-      await vi.waitFor(() => expect(engine.state().at).toBe("running"));
-      await vi.waitFor(async () => expect(await engineCount(dir)).toBe(1));
+      await until(() => expect(engine.state().at).toBe("running"));
+      await until(async () => expect(await engineCount(dir)).toBe(1));
       engine.signal("KILL");
       expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
     },
@@ -80,13 +81,13 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       const adopted = await adoptEngine(dir, () => {});
       found.push(adopted?.state().at ?? "never started");
       const engine = adopted ?? (await startEngine(dir, shell("exec sleep 100"), () => {}));
-      await vi.waitFor(() => expect(engine.state().at).toBe("running"));
-      await vi.waitFor(async () => expect(await engineCount(dir)).toBe(1));
+      await until(() => expect(engine.state().at).toBe("running"));
+      await until(async () => expect(await engineCount(dir)).toBe(1));
       engine.signal("KILL");
-      await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
+      await until(() => expect(engine.state().at).toBe("gone"));
     }
     process.stdout.write(`found by the next agent: ${found.join(", ")}\n`);
-  });
+  }, 60_000);
 });
 
 describe("an adopted engine", () => {
@@ -94,7 +95,7 @@ describe("an adopted engine", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const first = agent(dir, "", "while :; do echo line; sleep 0.02; done");
-    await vi.waitFor(() => expect(pidIn(dir)).toBeGreaterThan(1), { timeout: 10_000 });
+    await until(() => expect(pidIn(dir)).toBeGreaterThan(1));
     const pid = pidIn(dir);
     first.kill("SIGKILL");
     await once(first, "exit");
@@ -102,7 +103,7 @@ describe("an adopted engine", () => {
     const engine = await open().adoptEngine(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
     const length = readFileSync(join(dir, "log")).length;
-    await vi.waitFor(() => expect(readFileSync(join(dir, "log")).length).toBeGreaterThan(length));
+    await until(() => expect(readFileSync(join(dir, "log")).length).toBeGreaterThan(length));
     expect(readEngineRecord(dir)).toEqual({ by: "fixture" });
     process.kill(pid, "SIGKILL");
     expect(await states.until("ended")).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
@@ -114,39 +115,39 @@ describe("an adopted engine", () => {
     const dir = folder.dir();
     const states = stateLog();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), states.onChange);
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     process.kill(Number.parseInt(readFileSync(join(dir, "session"), "utf8"), 10), "SIGKILL");
     const second = await open().adoptEngine(dir, states.onChange);
     expect(second?.state()).toEqual(engine.state());
     expect(engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
-    await vi.waitFor(() => expect(second?.state()).toEqual({ at: "gone", exit: "unknown" }));
+    await until(() => expect(second?.state()).toEqual({ at: "gone", exit: "unknown" }));
   });
 
   it("is found gone when it ended while no agent lived", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     engine.close();
     process.kill(pidIn(dir), "SIGSEGV");
-    await vi.waitFor(() => expect(readFileSync(join(dir, "exit"), "utf8")).toBe("139\n"));
+    await until(() => expect(readFileSync(join(dir, "exit"), "utf8")).toBe("139\n"));
     const adopted = await open().adoptEngine(dir, () => {});
-    await vi.waitFor(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGSEGV" } }));
+    await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGSEGV" } }));
   });
 
   it("is noticed by the slow check when its FIFOs were deleted", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     engine.close();
     rmSync(join(dir, "main"));
     rmSync(join(dir, "alive"));
     const adopted = await createEngineProcesses(processPorts({ sweepMs: 20 })).adoptEngine(dir, () => {});
     expect(adopted?.state().at).toBe("running");
     process.kill(pidIn(dir), "SIGKILL");
-    await vi.waitFor(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
+    await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
   });
 });
 
@@ -234,7 +235,7 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
       chmodSync(folder.root, 0o755);
       const dir = folder.dir();
       const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
-      await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+      await until(() => expect(engine.state().at).toBe("running"));
       chmodSync(dir, 0o700);
       expect(openAs(NOBODY, dir)).toMatch(/^1 [\s\S]*EACCES/);
       expect(isLiving(pidIn(dir))).toBe(true);
@@ -248,38 +249,40 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
 );
 
 describe("many engines", () => {
-  it.each([20, 50])("%i are adopted by the next agent", async (count) => {
-    await using folder = runFolder();
-    const dirs = Array.from({ length: count }, (_, index) => folder.dir(`engine-${index}`));
-    const first = open();
-    const startedAt = performance.now();
-    const engines = await Promise.all(
-      dirs.map((dir) => first.startEngine(dir, shell("exec sleep 100"), () => {})),
-    );
-    await vi.waitFor(() => expect(engines.every((engine) => engine.state().at === "running")).toBe(true), {
-      timeout: 10_000,
-    });
-    const startMs = performance.now() - startedAt;
-    for (const engine of engines) engine.close();
-    const second = open();
-    const logs = dirs.map(() => stateLog());
-    const adoptedAt = performance.now();
-    const adopted = await Promise.all(
-      dirs.map((dir, index) => second.adoptEngine(dir, logs[index]?.onChange ?? (() => {}))),
-    );
-    const adoptMs = performance.now() - adoptedAt;
-    expect(adopted.every((engine) => engine?.state().at === "running")).toBe(true);
-    expect(adoptMs).toBeLessThan(5_000);
-    const pids = dirs.map(pidIn);
-    const killedAt = performance.now();
-    for (const engine of adopted) engine?.signal("KILL");
-    await Promise.all(logs.map((log) => log.until("gone")));
-    const ends = logs.map((log) => (log.seen[0]?.atMs ?? 0) - killedAt).sort((a, b) => a - b);
-    expect(pids.some(isLiving)).toBe(false);
-    process.stdout.write(
-      `${count} engines: started in ${startMs.toFixed(0)} ms, adopted in ${adoptMs.toFixed(1)} ms, ends seen p50 ${ends[count >> 1]?.toFixed(0)} ms, last ${ends.at(-1)?.toFixed(0)} ms\n`,
-    );
-  });
+  it.each([20, 50])(
+    "%i are adopted by the next agent",
+    async (count) => {
+      await using folder = runFolder();
+      const dirs = Array.from({ length: count }, (_, index) => folder.dir(`engine-${index}`));
+      const first = open();
+      const startedAt = performance.now();
+      const engines = await Promise.all(
+        dirs.map((dir) => first.startEngine(dir, shell("exec sleep 100"), () => {})),
+      );
+      await until(() => expect(engines.every((engine) => engine.state().at === "running")).toBe(true));
+      const startMs = performance.now() - startedAt;
+      for (const engine of engines) engine.close();
+      const second = open();
+      const logs = dirs.map(() => stateLog());
+      const adoptedAt = performance.now();
+      const adopted = await Promise.all(
+        dirs.map((dir, index) => second.adoptEngine(dir, logs[index]?.onChange ?? (() => {}))),
+      );
+      const adoptMs = performance.now() - adoptedAt;
+      expect(adopted.every((engine) => engine?.state().at === "running")).toBe(true);
+      expect(adoptMs).toBeLessThan(5_000);
+      const pids = dirs.map(pidIn);
+      const killedAt = performance.now();
+      for (const engine of adopted) engine?.signal("KILL");
+      await Promise.all(logs.map((log) => log.until("gone")));
+      const ends = logs.map((log) => (log.seen[0]?.atMs ?? 0) - killedAt).sort((a, b) => a - b);
+      expect(pids.some(isLiving)).toBe(false);
+      process.stdout.write(
+        `${count} engines: started in ${startMs.toFixed(0)} ms, adopted in ${adoptMs.toFixed(1)} ms, ends seen p50 ${ends[count >> 1]?.toFixed(0)} ms, last ${ends.at(-1)?.toFixed(0)} ms\n`,
+      );
+    },
+    60_000,
+  );
 });
 
 function write(dir: string, files: Record<string, string>): void {

@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { until } from "../fixtures/until.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
 import { makeFolder, runFolder } from "./fixtures/run.ts";
 import { createDarwinIdentity } from "./identity/darwin.ts";
@@ -37,7 +38,7 @@ describe.each(shells)("the keeper under %s", (...shell) => {
     await using folder = runFolder();
     const dir = folder.dir();
     const { keeper, ended } = await keep(dir, shell, KEEPER_SCRIPT, ["/bin/sleep", "100"]);
-    await vi.waitFor(() => expect(readRunFiles(dir).main).toBeDefined(), { interval: 5 });
+    await until(() => expect(readRunFiles(dir).main).toBeDefined());
     const { session, main } = readRunFiles(dir);
     expect(session?.pid).toBe(keeper.pid);
     const identity = process.platform === "linux" ? createLinuxIdentity() : createDarwinIdentity();
@@ -71,7 +72,7 @@ describe.each(shells)("the keeper under %s", (...shell) => {
     await using folder = runFolder();
     const dir = folder.dir();
     const { ended } = await keep(dir, shell, KEEPER_SCRIPT, ["/bin/sleep", "100"]);
-    await vi.waitFor(() => expect(readRunFiles(dir).main).toBeDefined(), { interval: 5 });
+    await until(() => expect(readRunFiles(dir).main).toBeDefined());
     process.kill(readRunFiles(dir).main?.pid ?? 0, "SIGTERM");
     await ended;
     expect(readRunFiles(dir).exit).toEqual({ signal: "SIGTERM" });
@@ -82,7 +83,7 @@ describe.each(shells)("the keeper under %s", (...shell) => {
     const dir = folder.dir();
     const script = KEEPER_SCRIPT.replaceAll("/proc/", "/no-proc/");
     const { ended } = await keep(dir, shell, script, ["/bin/sleep", "100"]);
-    await vi.waitFor(() => expect(readRunFiles(dir).main).toBeDefined(), { interval: 5 });
+    await until(() => expect(readRunFiles(dir).main).toBeDefined());
     const { session, main } = readRunFiles(dir);
     const identity = createDarwinIdentity();
     const pid = main?.pid ?? 0;
@@ -109,7 +110,7 @@ describe("the mark", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     await keep(dir, ["/bin/sh"], KEEPER_SCRIPT, ["/bin/sleep", "100"]);
-    await vi.waitFor(() => expect(readRunFiles(dir).main).toBeDefined(), { interval: 5 });
+    await until(() => expect(readRunFiles(dir).main).toBeDefined());
     const found = await createLinuxIdentity().marked(engineMark(dir));
     expect(found === "unknown" ? [] : found.map((one) => one.pid)).toEqual([
       readRunFiles(dir).session?.pid,

@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { until } from "../fixtures/until.ts";
 import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
@@ -50,10 +51,10 @@ describe("rotation", () => {
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 100, keep: 1 } });
     const script = "while :; do echo a line of the log; sleep 0.01; done";
     const engine = await createEngineProcesses(ports).startEngine(folder.dir(), shell(script), () => {});
-    await vi.waitFor(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
-    await vi.waitFor(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));
+    await until(() => expect(existsSync(join(engine.dir, "log.1"))).toBe(true));
+    await until(async () => expect(await engine.logTail(40)).toContain("a line of the log\n"));
     engine.signal("KILL");
-    await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
+    await until(() => expect(engine.state().at).toBe("gone"));
   });
 
   it("leaves a small log alone and rotates a large one, keeping so many", async () => {

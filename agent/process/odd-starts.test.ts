@@ -1,7 +1,8 @@
 /** Starts from odd places and with odd arguments. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { until } from "../fixtures/until.ts";
 import { mkfifo, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
 import { engineMark, readEngineRecord } from "./run-directory.ts";
@@ -23,7 +24,7 @@ describe("a state folder with spaces, quotes and letters of other languages", ()
     const states = stateLog();
     const command = shell(`setsid sleep 100 9>&- </dev/null >/dev/null 2>&1 & exec sleep 100`);
     const first = await open().startEngine(dir, command, () => {});
-    await vi.waitFor(() => expect(first.state().at).toBe("running"));
+    await until(() => expect(first.state().at).toBe("running"));
     first.close();
     const engine = await open().adoptEngine(dir, states.onChange);
     engine?.signal("KILL");
@@ -31,7 +32,7 @@ describe("a state folder with spaces, quotes and letters of other languages", ()
     await states.until("gone");
     const mark = engineMark(dir);
     const { marked } = processPorts().identity;
-    await vi.waitFor(async () => expect(await marked(mark)).toEqual([]));
+    await until(async () => expect(await marked(mark)).toEqual([]));
   });
 });
 
@@ -60,7 +61,7 @@ it("an engine starts although the FIFOs of an agent killed a moment ago appear l
   };
   const watch = { ...ports, sweep: createSweep({ ...ports, everyMs: 10_000 }) };
   const engine = await startEngine(dir, shell("exec sleep 100"), watch, () => {}, late);
-  await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+  await until(() => expect(engine.state().at).toBe("running"));
   engine.close();
 });
 

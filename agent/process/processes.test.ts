@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { START_LINE } from "../../src/engines/start-line.ts";
+import { until } from "../fixtures/until.ts";
 import { isLiving, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
 import { readEngineRecord } from "./run-directory.ts";
@@ -13,7 +14,7 @@ describe("an engine of this agent", () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(folder.dir(), shell("echo hello; exit 3"), states.onChange);
-    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 3 } }));
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 3 } }));
     expect(await engine.logTail(1000)).toContain("hello\n");
     expect(readEngineRecord(engine.dir)).toEqual({ test: true });
   });
@@ -22,12 +23,13 @@ describe("an engine of this agent", () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(folder.dir(), shell("exec sleep 100"), states.onChange);
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     const before = performance.now();
     expect(engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
+    // Far less than the slow sweep, which would see it too.
     const ended = states.seen.find((one) => one.state.at === "ended" || one.state.at === "gone");
-    expect((ended?.atMs ?? Number.POSITIVE_INFINITY) - before).toBeLessThan(1_000);
+    expect((ended?.atMs ?? Number.POSITIVE_INFINITY) - before).toBeLessThan(8_000);
     expect(engine.signal("TERM")).toBe("not running");
   });
 
@@ -36,7 +38,7 @@ describe("an engine of this agent", () => {
     const states = stateLog();
     const command = { ...shell(""), argv: ["/nowhere/llama-server"] };
     const engine = await open().startEngine(folder.dir(), command, states.onChange);
-    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 127 } }));
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 127 } }));
     expect(await engine.logTail(1000)).toContain("/nowhere/llama-server");
   });
 
@@ -57,10 +59,10 @@ describe("an engine of this agent", () => {
     for (let index = 0; index < 3; index += 1)
       await startEngine(folder.dir(`other-${index}`), shell("exec sleep 100"), () => {});
     const engine = await startEngine(dir, shell("exec sleep 100"), () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     const state = engine.state();
     const fds = `/proc/${state.at === "running" ? state.pid : 0}/fd`;
-    await vi.waitFor(() => {
+    await until(() => {
       const links = readdirSync(fds).map((fd) => [fd, readlinkSync(join(fds, fd))]);
       expect(Object.fromEntries(links.filter(([fd, link]) => !isInherited(fd, link)))).toEqual({
         0: "/dev/null",
@@ -80,11 +82,11 @@ describe("an engine of this agent", () => {
     await expect(startEngine(dir, shell("echo second"), () => {})).rejects.toMatchObject({
       code: "EngineStillRunning",
     });
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     engine.signal("KILL");
     await states.until("gone");
     const second = await startEngine(dir, shell("echo second"), () => {});
-    await vi.waitFor(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 0 } }));
+    await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 0 } }));
     const lines = readFileSync(join(dir, "log"), "utf8")
       .split("\n")
       .filter((line) => /^(first|second|-)/.test(line));
@@ -102,7 +104,7 @@ describe("an engine of this agent", () => {
     const words = ["a b", "$HOME", "'\"`id`", "", "*", "new\nline"];
     const command = { ...shell(""), argv: ["/usr/bin/printf", "%s|", ...words] };
     const engine = await open().startEngine(dir, command, () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
+    await until(() => expect(engine.state().at).toBe("gone"));
     expect(await engine.logTail(1000)).toContain(words.map((word) => `${word}|`).join(""));
   });
 });
@@ -113,7 +115,7 @@ describe("what outlives the main process", () => {
     const states = stateLog();
     const script = "sleep 100 & echo $! >child; read line <&0; exit 5";
     const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
-    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "ended", exit: { code: 5 } }));
+    await until(() => expect(engine.state()).toEqual({ at: "ended", exit: { code: 5 } }));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(engine.state().at).toBe("ended");
     process.kill(child, "SIGKILL");
@@ -125,7 +127,7 @@ describe("what outlives the main process", () => {
     const states = stateLog();
     const script = "sleep 100 9>&- & echo $! >child; exit 0";
     const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
-    await vi.waitFor(() => expect(engine.state().at).toBe("ended"));
+    await until(() => expect(engine.state().at).toBe("ended"));
     const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
     expect(isLiving(child)).toBe(true);
     engine.killGroup();
@@ -142,7 +144,7 @@ describe("what outlives the main process", () => {
       shell("setsid sleep 100 & exit 0"),
       states.onChange,
     );
-    await vi.waitFor(() => expect(engine.state().at).toBe("ended"));
+    await until(() => expect(engine.state().at).toBe("ended"));
     engine.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
   });
@@ -155,8 +157,8 @@ describe("what outlives the main process", () => {
       shell("trap '' TERM; echo deaf; while :; do sleep 1; done"),
       states.onChange,
     );
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
-    await vi.waitFor(async () => expect(await engine.logTail(100)).toContain("deaf\n"));
+    await until(() => expect(engine.state().at).toBe("running"));
+    await until(async () => expect(await engine.logTail(100)).toContain("deaf\n"));
     engine.signal("TERM");
     engine.killGroup();
     await states.until("gone");
@@ -174,8 +176,8 @@ describe("strangers", () => {
     const { startEngine, adoptEngine } = open();
     const stranger = await startEngine(folder.dir("stranger"), shell("exec sleep 100"), () => {});
     const old = await startEngine(dir, shell("exec true"), () => {});
-    await vi.waitFor(() => expect(stranger.state().at).toBe("running"));
-    await vi.waitFor(() => expect(old.state().at).toBe("gone"));
+    await until(() => expect(stranger.state().at).toBe("running"));
+    await until(() => expect(old.state().at).toBe("gone"));
     const state = stranger.state();
     const pid = state.at === "running" ? state.pid : 0;
     writeFileSync(join(dir, "pid"), `${pid} some-other-start-time\n`);

@@ -1,6 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
+import { until } from "../fixtures/until.ts";
 import { isLiving, pidIn, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
 
@@ -11,7 +12,7 @@ describe("a run directory that was removed while its engine ran", () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const first = await open().startEngine(dir, shell("exec sleep 100"), () => {});
-    await vi.waitFor(() => expect(first.state().at).toBe("running"));
+    await until(() => expect(first.state().at).toBe("running"));
     const pid = pidIn(dir);
     first.close();
     rmSync(dir, { recursive: true });
@@ -26,7 +27,7 @@ describe("a run directory that was removed while its engine ran", () => {
     found?.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
     // Killed it is; whoever inherited it may take a moment to bury it.
-    await vi.waitFor(() => expect(isLiving(pid)).toBe(false));
+    await until(() => expect(isLiving(pid)).toBe(false));
   });
 
   it("is made again while the agent lives: the next agent knows the engine, its log and its end", async () => {
@@ -35,21 +36,21 @@ describe("a run directory that was removed while its engine ran", () => {
     const { startEngine } = createEngineProcesses(processPorts({ sweepMs: 20 }));
     const script = "echo before; trap 'echo after; exit 7' USR1; while :; do sleep 0.05; done";
     const engine = await startEngine(dir, shell(script), () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
-    await vi.waitFor(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
+    await until(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
     expect(engine.restoreFiles()).toBe(false);
     const pid = pidIn(dir);
     rmSync(dir, { recursive: true });
     expect(engine.restoreFiles()).toBe(true);
     expect(engine.restoreFiles()).toBe(false);
-    await vi.waitFor(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
+    await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
 
     const states = stateLog();
     const next = await open().adoptEngine(dir, states.onChange);
     expect(next?.state()).toMatchObject({ at: "running", pid });
     process.kill(pid, "SIGUSR1");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 7 } });
-    await vi.waitFor(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 7 } }));
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 7 } }));
     expect(await engine.logTail(1_000)).toMatch(/before\n(?:.*\n)*after\n/);
     next?.close();
   });
@@ -60,7 +61,7 @@ describe("a run directory that was removed while its engine ran", () => {
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 1_000, keep: 1 } });
     const script = "while :; do echo 0123456789012345678901234567890123456789; done";
     const engine = await createEngineProcesses(ports).startEngine(dir, shell(script), () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     const log = openSync(join(dir, "log"), "r");
     try {
       rmSync(dir, { recursive: true });
@@ -79,7 +80,7 @@ describe("a run directory that was removed while its engine ran", () => {
     } finally {
       closeSync(log);
       engine.killGroup();
-      await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 5_000 });
+      await until(() => expect(engine.state().at).toBe("gone"));
     }
   });
 
@@ -88,7 +89,7 @@ describe("a run directory that was removed while its engine ran", () => {
     const dir = folder.dir();
     const states = stateLog();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), states.onChange);
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     const pid = pidIn(dir);
     rmSync(dir, { recursive: true });
     process.kill(pid, "SIGKILL");

@@ -112,6 +112,21 @@ test("failed readings are absent or Unknown, a missing address is a reason with 
   expect(body.status?.addresses).toEqual([]);
 });
 
+test("an address that is not registered is told with the command that registers it", () => {
+  const why =
+    "this machine has 192.168.1.30 now, which is not among spec.addresses of the Host (192.168.1.20)";
+  const address = { at: "none", code: "AddressNotRegistered", why, register: "192.168.1.30" } as const;
+  const body = hostStatusBody(host(), { ...seen, address }, "2026-01-01T00:00:00.000Z");
+  const ready = condition(body, "Ready");
+  expect(ready).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
+  const { name } = host().metadata;
+  expect(ready?.message).toContain(why);
+  expect(ready?.message).toContain(`kubectl edit host ${name}`);
+  expect(ready?.message).toContain(
+    `kubectl patch host ${name} --type=json --patch '[{"op":"add","path":"/spec/addresses/-","value":"192.168.1.30"}]'`,
+  );
+});
+
 test("an engine that cannot be used is named with what to do, and so is its absence", () => {
   const message = "/bin/llama-server is version 1, which lacks --metrics; upgrade the engine on the host";
   const old = { found: [], troubles: [{ runtime: "llamacpp", code: "RuntimeTooOld", message }] } as const;

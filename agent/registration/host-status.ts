@@ -8,7 +8,7 @@ import {
 import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
-import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/errors.ts";
 import { hostBudget } from "../../src/memory/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
@@ -53,7 +53,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   const before = host.status;
   const own = (before?.conditions ?? []).filter((condition) => OWN_CONDITIONS.includes(condition.type));
   const { generation } = host.metadata;
-  const updates = [readiness(seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)];
+  const updates = [readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)];
   const conditions = updates.reduce<Condition[]>(
     (list, update) =>
       setCondition(list, { ...update, observedGeneration: generation }, keptSince(own, update, nowIso)),
@@ -82,14 +82,12 @@ function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: s
   return known?.status === update.status ? known.lastTransitionTime : nowIso;
 }
 
-function readiness({ address, isWorking }: ObservedHost): ConditionUpdate {
+function readiness(host: Host, { address, isWorking }: ObservedHost): ConditionUpdate {
   if (address.at === "none") {
-    return {
-      type: "Ready",
-      status: "False",
-      reason: address.code,
-      message: explain(address.code, address.why),
-    };
+    const { code, why } = address;
+    const remedy = code === "AddressNotRegistered" ? registering(host, address.register) : undefined;
+    const message = describeError(new MetalbridgeError(code, why, remedy));
+    return { type: "Ready", status: "False", reason: code, message };
   }
   if (!isWorking) {
     return {
@@ -104,6 +102,15 @@ function readiness({ address, isWorking }: ObservedHost): ConditionUpdate {
     status: "True",
     reason: "AgentReady",
     message: `engines can be served on ${address.address}`,
+  };
+}
+
+/** spec.addresses is the operator's alone: the agent says what to do and does not do it. */
+function registering({ metadata: { name } }: Host, address: string): Remedy {
+  const patch = JSON.stringify([{ op: "add", path: "/spec/addresses/-", value: address }]);
+  return {
+    summary: `if nodes reach it, add ${address} to spec.addresses (kubectl edit host ${name}), or its network as a CIDR, so that the next new address needs nobody`,
+    command: `kubectl patch host ${name} --type=json --patch '${patch}'`,
   };
 }
 

@@ -1,9 +1,10 @@
 import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { keepLines, type LogLine } from "../fixtures/agent.ts";
+import { until } from "../fixtures/until.ts";
 import { openKeptHost } from "./kept-host.ts";
 
 function host(name: string, gpuBudget: string): Host {
@@ -25,17 +26,25 @@ test("the last word is there for the next agent, and gone with the Host", async 
   expect(kept.read()).toBeUndefined();
   kept.save(host("mac-1", "8Gi"));
   kept.save(host("mac-1", "4Gi"));
-  await vi.waitFor(() => expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("4Gi"));
+  await until(() => expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("4Gi"));
   expect(readdirSync(stateDir)).toEqual(["host.json"]);
   kept.save(undefined);
-  await vi.waitFor(() => expect(readdirSync(stateDir)).toEqual([]));
+  await until(() => expect(readdirSync(stateDir)).toEqual([]));
   expect(lines).toEqual([]);
+});
+
+test("what was saved last is on disk once it has settled, so that no write lands in the next agent's folder", async () => {
+  const { stateDir, kept } = open();
+  for (const budget of ["8Gi", "4Gi", "2Gi"]) kept.save(host("mac-1", budget));
+  await kept.settled();
+  expect(readdirSync(stateDir)).toEqual(["host.json"]);
+  expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("2Gi");
 });
 
 test("what another host left, or a crash cut, is not believed", async () => {
   const { stateDir, kept } = open();
   kept.save(host("mac-2", "8Gi"));
-  await vi.waitFor(() => expect(readdirSync(stateDir)).toEqual(["host.json"]));
+  await until(() => expect(readdirSync(stateDir)).toEqual(["host.json"]));
   expect(kept.read()).toBeUndefined();
   writeFileSync(join(stateDir, "host.json"), '{"metadata":');
   const next = open(stateDir);

@@ -10,6 +10,8 @@ export interface KeptHost {
   readonly read: () => Host | undefined;
   /** Writes when it says something new; undefined: the Host was deleted. Never throws. */
   readonly save: (host: Host | undefined) => void;
+  /** Everything saved so far is on disk: the folder may pass to the next agent. */
+  readonly settled: () => Promise<void>;
 }
 
 export function openKeptHost(stateDir: string, hostName: string, log: Log): KeptHost {
@@ -41,6 +43,7 @@ export function openKeptHost(stateDir: string, hostName: string, log: Log): Kept
       };
       writing = writing.then(write).catch(failed);
     },
+    settled: async () => void (await writing),
   };
 }
 

@@ -1,6 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import { until } from "../fixtures/until.ts";
 import { createJobs } from "./jobs.ts";
 
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
@@ -30,7 +31,7 @@ test("a job of one name runs once at a time, and its end is told", async () => {
   jobs.run("probe", work);
   expect(jobs.isRunning("probe")).toBe(true);
   waiting[0]?.();
-  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  await until(() => expect(onDone).toHaveBeenCalledTimes(1));
   expect(work).toHaveBeenCalledTimes(1);
   expect(jobs.isRunning("probe")).toBe(false);
 });
@@ -41,12 +42,12 @@ test("after a failure it is not run again too soon, and each time later", async 
     throw new Error("no");
   });
   jobs.run("write", work);
-  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  await until(() => expect(onDone).toHaveBeenCalledTimes(1));
   jobs.run("write", work);
   expect(work).toHaveBeenCalledTimes(1);
   pass(500);
   jobs.run("write", work);
-  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(2));
+  await until(() => expect(onDone).toHaveBeenCalledTimes(2));
   expect(onRetry.mock.calls).toEqual([[500], [1_000]]);
 });
 
@@ -55,7 +56,7 @@ test("what failed while the API server was away need not sit out its wait once t
   const work = vi.fn(async () => false);
   jobs.run("write", work);
   jobs.run("fetch", work);
-  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(2));
+  await until(() => expect(onDone).toHaveBeenCalledTimes(2));
   jobs.forgive(["write"]);
   jobs.run("fetch", work);
   expect(work).toHaveBeenCalledTimes(2);
@@ -68,7 +69,7 @@ test("jobs that failed together on many hosts do not come back in step", async (
   for (const random of [0, 0.5, 1]) {
     const { jobs, onRetry } = setup(random);
     jobs.run("write", async () => false);
-    await vi.waitFor(() => expect(onRetry).toHaveBeenCalledTimes(1));
+    await until(() => expect(onRetry).toHaveBeenCalledTimes(1));
     delays.push(...onRetry.mock.calls.flat());
   }
   expect(delays).toEqual([500, 550, 600]);
@@ -88,7 +89,7 @@ test("a cancelled job sees it on its signal", async () => {
       }),
   );
   jobs.cancel("fetch");
-  await vi.waitFor(() => expect(onDone).toHaveBeenCalledTimes(1));
+  await until(() => expect(onDone).toHaveBeenCalledTimes(1));
   expect(seen).toHaveBeenCalledTimes(1);
 });
 
@@ -96,7 +97,7 @@ test("a job that found nothing new wakes nobody, and may run again", async () =>
   const { jobs, onDone } = setup();
   const work = vi.fn(async () => "unchanged" as const);
   jobs.run("probe", work);
-  await vi.waitFor(() => expect(jobs.isRunning("probe")).toBe(false));
+  await until(() => expect(jobs.isRunning("probe")).toBe(false));
   expect(onDone).not.toHaveBeenCalled();
   jobs.run("probe", work);
   expect(work).toHaveBeenCalledTimes(2);

@@ -4,6 +4,7 @@ import { seeSlice } from "../../src/replica/evidence/exposure.ts";
 import type { Crashes, Desired, Observed, Run, Slice, Wanted } from "../../src/replica/observed.ts";
 import { adoptAgain } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
+import { watchWeights } from "./files/weights.ts";
 import { availableFor, pressureOn } from "./pressure.ts";
 import { type ReplicaState, refOf } from "./state.ts";
 import { resolveModel } from "./work/fetch.ts";
@@ -117,15 +118,34 @@ function isSuperseded(state: ReplicaState, context: RunnerContext): boolean {
   return false;
 }
 
-function crashesOf({ history, backoffUntil }: ReplicaState): Crashes {
-  const { recordedRunId, hopelessWith, lastExit } = history;
+function crashesOf(state: ReplicaState): Crashes {
+  // An engine that serves is proof against the verdict on an earlier one.
+  if (state.history.hopelessWith !== undefined && state.file?.readyAtMs !== undefined) {
+    const { hopelessWith: _, hopelessWeights: __, ...kept } = state.history;
+    state.history = kept;
+  }
+  watchWeights(state);
+  const { history, backoffUntil } = state;
+  const { recordedRunId, lastExit } = history;
+  const hopeless = hopelessOf(state);
   return {
     restarts: history.restarts,
     inARow: history.crashesInARow,
     ...(recordedRunId === undefined ? {} : { recordedRunId }),
     ...(backoffUntil === undefined ? {} : { backoffUntil }),
     ...(lastExit === undefined ? {} : { lastExit: exitOf(lastExit) }),
-    ...(hopelessWith === undefined ? {} : { hopeless: { runtimeVersion: hopelessWith } }),
+    ...(hopeless === undefined ? {} : { hopeless }),
+  };
+}
+
+function hopelessOf({ history, desired, lookedAt }: ReplicaState): Crashes["hopeless"] {
+  const { hopelessWith: runtimeVersion, hopelessWeights: weights } = history;
+  if (runtimeVersion === undefined) return undefined;
+  const mayChange = desired?.spec.template.model.refreshPolicy === "OnChange";
+  return {
+    runtimeVersion,
+    ...(weights === undefined ? {} : { weights }),
+    ...(mayChange && lookedAt !== undefined ? { askedAt: lookedAt } : {}),
   };
 }
 

@@ -3,7 +3,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
 import type { ComputeTable } from "../../src/memory/compute/table.ts";
-import type { Engine } from "../../src/memory/governor/types.ts";
+import type { Engine, Level } from "../../src/memory/governor/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { SliceState } from "../../src/replica/observed.ts";
 import type { Timings } from "../../src/replica/timings.ts";
@@ -49,6 +49,8 @@ export interface ReplicaRunnerPorts {
   readonly memoryBudget: () => number | undefined;
   /** Bytes that the machine could give to programs now; undefined while the reading fails. */
   readonly memoryAvailable?: () => number | undefined;
+  /** The governor's judgement of the machine's memory; undefined before its first reading. */
+  readonly memoryLevel?: () => Level | undefined;
   /** How compute buffers of this host's engines differ from the estimate. */
   readonly computeTable?: ComputeTable;
   /** Whether the governor lets this replica start now. */

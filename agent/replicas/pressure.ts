@@ -1,4 +1,5 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
+import type { RunAtEnd } from "../../src/engines/run-at-end.ts";
 import type { Engine, Standing } from "../../src/memory/governor/types.ts";
 import type { Moment } from "../../src/replica/desired.ts";
 import type { PressureState } from "../../src/replica/observed.ts";
@@ -33,6 +34,18 @@ export function availableFor(uid: string, context: RunnerContext): number | unde
     if (other !== uid && !isSeen) loadingBytes += admission.of(other)?.claimBytes ?? 0;
   }
   return availableBytes - loadingBytes;
+}
+
+/** How short the machine's memory is now, if it is; absent also where nobody knows. For the end of an engine. */
+export function memoryTrouble({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
+  switch (ports.memoryLevel?.()) {
+    case "Critical":
+      return { memory: "critical" };
+    case "Warning":
+      return { memory: "short" };
+    default:
+      return {};
+  }
 }
 
 export function evict(

@@ -61,13 +61,13 @@ it(
   "a wall clock that is set back holds no crashed engine back",
   withBench(async (bench) => {
     const { clock, setWall } = movableClock();
-    await bench.startAgent({ clock });
+    await bench.startAgent({ clock, timings: { backoffFirstMs: 5_000 } });
     await bench.createReplica("chat-0-cb");
     const before = await bench.untilPhase("chat-0-cb", "Ready");
     process.kill(before.status?.pid ?? 0, "SIGKILL");
     await bench.untilPhase("chat-0-cb", "Backoff");
     setWall(-24 * HOUR);
-    const after = await bench.untilPhase("chat-0-cb", "Ready", 10_000);
+    const after = await bench.untilPhase("chat-0-cb", "Ready", 20_000);
     expect(after.status).toMatchObject({ restarts: 1 });
   }),
 );
@@ -94,16 +94,18 @@ it(
   withBench(async (bench) => {
     const { clock, sleep } = movableClock();
     let asked = 0;
-    const agent = await bench.startAgent({ clock, drivers: counting(() => (asked += 1)) });
+    const agent = await bench.startAgent({
+      clock,
+      drivers: counting(() => (asked += 1)),
+      // So that nothing but the wake is a reason to ask.
+      timings: { liveProbeMs: 600_000 },
+    });
     await bench.createReplica("chat-0-cd");
     const before = await bench.untilPhase("chat-0-cd", "Ready");
-    await vi.waitFor(() => expect(asked).toBeGreaterThan(0), { timeout: 10_000, interval: 5 });
     const askedBefore = asked;
-    const from = performance.now();
     sleep(HOUR);
     agent.runner.wake({ countedMs: HOUR });
-    await vi.waitFor(() => expect(asked).toBeGreaterThan(askedBefore), { timeout: 2_000, interval: 5 });
-    expect(performance.now() - from).toBeLessThan(1_000);
+    await vi.waitFor(() => expect(asked).toBeGreaterThan(askedBefore), { timeout: 20_000, interval: 5 });
     agent.relist();
     expect((await bench.untilPhase("chat-0-cd", "Ready")).status).toMatchObject({
       pid: before.status?.pid,

@@ -9,7 +9,8 @@ import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const ENGINE = fileURLToPath(new URL("../../test/fixtures/answering-engine.ts", import.meta.url));
-const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 1_500, proveAgainMs: 200 };
+/** The backoff is long enough to be looked at. */
+const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 6_000, proveAgainMs: 200 };
 
 /** The first start has the fault, later ones are the real engine; each notes its pid, and whether an earlier one lives. */
 function faultyOnce(bench: Bench, fault: AnsweringFault): string {

@@ -1,5 +1,6 @@
 /** Engines that end with their agent: drained like any other, told of, and not for ever. */
 import { expect, test, vi } from "vitest";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { sharedCluster, startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
@@ -13,6 +14,12 @@ function isAlive(pid: number | undefined): boolean {
   } catch {
     return false;
   }
+}
+
+/** Room for a stream, and more time for it than a slow machine needs: it ends by itself, never by its deadline. */
+function withLongDrain(spec: InferenceReplica["spec"]): void {
+  Object.assign(spec.template.engine, { contextSize: 8_192 });
+  Object.assign(spec, { drainSeconds: 600 });
 }
 
 /** A stream that has begun and ends by itself after so many tokens; `end` tells whether all of it came. */
@@ -34,11 +41,7 @@ it("lets every stream finish, withdraws all, ends all, and says so", async () =>
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
   const agent = await bench.startAgent({ timings: { propagationMs: 300 } });
   const names = ["chat-0-ga", "chat-0-gb", "chat-0-gc"];
-  await Promise.all(
-    names.map((name) =>
-      bench.createReplica(name, ({ template }) => Object.assign(template.engine, { contextSize: 8_192 })),
-    ),
-  );
+  await Promise.all(names.map((name) => bench.createReplica(name, withLongDrain)));
   const ready = await Promise.all(names.map((name) => bench.untilPhase(name, "Ready")));
   const streams = await Promise.all(
     ready.slice(0, 2).map(({ status }) => askForStream(bench, status?.port, 2_000)),
@@ -63,7 +66,7 @@ it("lets every stream finish, withdraws all, ends all, and says so", async () =>
   const next = await bench.startAgent();
   await Promise.all(names.map((name) => bench.untilPhase(name, "Ready")));
   expect(next.runner.snapshot().map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
-}, 90_000);
+}, 300_000);
 
 it("waits no longer for requests once it is asked again", async () => {
   const cluster = sharedCluster();
@@ -83,7 +86,7 @@ it("waits no longer for requests once it is asked again", async () => {
   const askedAt = performance.now();
   atOnce.abort();
   await ended;
-  expect(performance.now() - askedAt).toBeLessThan(5_000);
+  expect(performance.now() - askedAt).toBeLessThan(20_000);
   expect(isAlive(status?.pid)).toBe(false);
   expect(await stream.end).toBe("cut");
 }, 60_000);
@@ -93,17 +96,17 @@ it("waits for an API server that does not answer only for moments, and for reque
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
   const agent = await bench.startAgent({ timings: { propagationMs: 0, goodbyeMs: 500 } });
-  await bench.createReplica("chat-0-ge", ({ template }) =>
-    Object.assign(template.engine, { contextSize: 8_192 }),
-  );
+  await bench.createReplica("chat-0-ge", withLongDrain);
   const { status } = await bench.untilPhase("chat-0-ge", "Ready");
   const stream = await askForStream(bench, status?.port, 2_000);
+  const quietAt = stream.end.then(() => performance.now());
   await cluster.stopApiServer();
-  const startedAt = performance.now();
+  const askedAt = performance.now();
   await agent.runner.endEngines(never);
+  const endedAt = performance.now();
   expect(await stream.end).toBe("whole");
   expect(isAlive(status?.pid)).toBe(false);
-  expect(performance.now() - startedAt).toBeLessThan(25_000);
+  expect(endedAt - Math.max(askedAt, await quietAt)).toBeLessThan(15_000);
   await agent.end();
   await cluster.startApiServer();
   await bench.startAgent();
@@ -115,7 +118,7 @@ it("waits for an API server that does not answer only for moments, and for reque
     },
   );
   await bench.untilPhase("chat-0-ge", "Ready", 30_000);
-}, 120_000);
+}, 300_000);
 
 it("starts nothing any more, whatever arrives meanwhile", async () => {
   const cluster = sharedCluster();

@@ -74,7 +74,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 15_000 });
     await next.end();
   }
-}, 120_000);
+}, 240_000);
 
 it("replaces an engine whose record was lost, in good order and never beside it", async () => {
   const cluster = sharedCluster();
@@ -123,6 +123,7 @@ it("keeps and restarts engines without the API server, also after its own restar
   );
   const [running] = second.runner.snapshot();
   await cluster.startApiServer();
+  second.relist();
   await vi.waitFor(
     async () => {
       const found = await bench.replica("chat-0-o");

@@ -61,6 +61,8 @@ it(
     const agent = await bench.startAgent({
       address: () => current,
       isAddressUp: (address) => up.has(address),
+      // A moment for the engine, however slow the test's own looks are.
+      timings: { movedMs: 60_000, cutOffMs: 60_000 },
     });
     await bench.createReplica("chat-0-mb");
     const before = await bench.untilPhase("chat-0-mb", "Ready");

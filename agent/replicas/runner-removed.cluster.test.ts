@@ -5,6 +5,7 @@ import { expect, test, vi } from "vitest";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
+import { until } from "../fixtures/until.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 
@@ -15,7 +16,7 @@ it("makes the run directory of a serving engine again, with its record, and the 
   const { metadata } = await bench.createReplica("chat-0-rm");
   const { status } = await bench.untilPhase("chat-0-rm", "Ready");
   const dir = join(bench.stateDir, "engines", metadata.uid ?? "");
-  await vi.waitFor(() => expect(recordIn(dir)).toMatchObject({ contextPerSlot: expect.any(Number) }));
+  await until(() => expect(recordIn(dir)).toMatchObject({ contextPerSlot: expect.any(Number) }));
   const record = recordIn(dir);
 
   rmSync(dir, { recursive: true });

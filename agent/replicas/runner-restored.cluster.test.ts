@@ -25,6 +25,7 @@ it("an engine that was drained after the backup serves again once the list says 
     cpSync(data, copy, { recursive: true });
 
     cluster = await begin();
+    agent.relist();
     await bench.patchSpec("chat-0-ra", { drain: { reason: "HostDrain" } });
     const { metadata } = await bench.untilPhase("chat-0-ra", "Stopped");
     await cluster[Symbol.asyncDispose]();

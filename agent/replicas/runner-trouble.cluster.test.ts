@@ -1,5 +1,5 @@
 /** What goes wrong on a host, with real processes: each gives a reason that says what to do, and none ends the agent. */
-import { mkdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { expect, test, vi } from "vitest";
 import { EVENTS } from "../../src/kube/kinds.ts";
@@ -70,7 +70,7 @@ it(
   "holds back an engine that crashes at once, twice as long each time, with its last words in status",
   withBench(async (bench) => {
     const llamaServer = bench.program(
-      `date +%s%N >>${bench.place.root}/starts; echo "these are my last words" >&2; exit 3`,
+      `date +%s%N >>${bench.place.root}/starts; echo "these are my last words, says pid $$" >&2; exit 3`,
     );
     await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 300 }, random: () => 0 });
     await bench.createReplica("chat-0-c");
@@ -97,11 +97,73 @@ it(
         const listed = await bench.client.list(EVENTS, { namespace: held.metadata.namespace ?? "" });
         const ends = listed.ok ? listed.value.items.filter(({ reason }) => reason === "EngineCrashed") : [];
         expect(ends).toHaveLength(1);
-        expect(ends[0]?.note).toContain("these are my last words");
+        expect(ends[0]?.note).toMatch(
+          /\(exit code 3; its log ends: .*these are my last words, says pid \d+\)$/,
+        );
         expect(ends[0]?.series?.count).toBeGreaterThan(1);
       },
       { timeout: 20_000, interval: 100 },
     );
+  }),
+);
+
+for (const [reason, end, how] of [
+  ["EngineKilled", "kill -KILL $$", "signal SIGKILL"],
+  ["EngineOutOfMemory", 'echo "failed to allocate a buffer at $(date +%s%N)" >&2; exit 1', "exit code 1"],
+] as const) {
+  it(
+    `tells of the ends of one loop in one Event, with how it ended and its last words: ${reason}`,
+    withBench(async (bench) => {
+      const llamaServer = bench.program(`echo "pid $$ is here at $(date +%s%N)" >&2; ${end}`);
+      await bench.startAgent({ llamaServer, timings: { backoffFirstMs: 200, backoffMaxMs: 200 } });
+      await bench.createReplica("chat-0-n");
+      const { status, metadata } = await bench.untilExit("chat-0-n", reason);
+      expect(status?.lastExit?.logTail).toMatch(/pid \d+ is here at/);
+      await vi.waitFor(
+        async () => {
+          const listed = await bench.client.list(EVENTS, { namespace: metadata.namespace ?? "" });
+          const ends = listed.ok ? listed.value.items.filter((event) => event.reason === reason) : [];
+          expect(ends).toHaveLength(1);
+          expect(ends[0]?.note).toContain(`(${how}; its log ends: `);
+          expect(ends[0]?.note).toMatch(/pid \d+ is here at \d+/);
+          expect(ends[0]?.series?.count).toBeGreaterThan(12);
+        },
+        { timeout: 25_000, interval: 100 },
+      );
+    }),
+    60_000,
+  );
+}
+
+it(
+  "says of an engine that is killed while memory is critical that it was that, and starts it again",
+  withBench(async (bench) => {
+    await bench.startAgent({ memoryLevel: () => "Critical" });
+    await bench.createReplica("chat-0-p");
+    const before = await bench.untilPhase("chat-0-p", "Ready");
+    process.kill(before.status?.pid ?? 0, "SIGKILL");
+    const held = await bench.untilExit("chat-0-p", "EngineOutOfMemory");
+    expect(held.status?.lastExit).toMatchObject({ signal: "SIGKILL", killedByUs: false });
+    expect((await bench.untilPhase("chat-0-p", "Ready")).status?.restarts).toBe(1);
+  }),
+);
+
+it(
+  "starts an engine again that crashed after a client made it log what a bad model would",
+  withBench(async (bench) => {
+    await bench.startAgent({ timings: { backoffFirstMs: 6_000 } });
+    const { metadata } = await bench.createReplica("chat-0-o");
+    const before = await bench.untilPhase("chat-0-o", "Ready");
+    const { port, pid = 0 } = before.status ?? {};
+    const body = '{"model": "failed to read';
+    await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", body });
+    const log = `${bench.stateDir}/engines/${metadata.uid}/log`;
+    await vi.waitFor(() => expect(readFileSync(log, "utf8")).toContain("failed to read"), PATIENT);
+    process.kill(pid, "SIGSEGV");
+    const held = await bench.untilExit("chat-0-o", "EngineCrashed");
+    expect(held.status).toMatchObject({ phase: "Backoff", lastExit: { signal: "SIGSEGV" } });
+    expect(held.status?.lastExit?.logTail).toContain("failed to read");
+    expect((await bench.untilPhase("chat-0-o", "Ready")).status?.pid).not.toBe(pid);
   }),
 );
 
@@ -217,14 +279,16 @@ it(
   "withdraws an engine at once whose host has another address, and keeps it when the old one comes back",
   withBench(async (bench) => {
     let address = bench.place.address;
-    const agent = await bench.startAgent({ address: () => address });
+    const timings = { movedMs: 60_000, cutOffMs: 60_000 };
+    const agent = await bench.startAgent({ address: () => address, timings });
     await bench.createReplica("chat-0-k");
     const before = await bench.untilPhase("chat-0-k", "Ready");
     address = "192.0.2.7";
     agent.runner.enqueueAll();
     const waiting = await bench.untilPhase("chat-0-k", "Waiting");
     expect(waiting.status).toMatchObject({ reason: "HostAddressMissing" });
-    expect((await bench.slice("chat-0-k"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });
+    const isReady = async () => (await bench.slice("chat-0-k"))?.endpoints?.[0]?.conditions?.ready;
+    await vi.waitFor(async () => expect(await isReady()).toBe(false), PATIENT);
     address = bench.place.address;
     agent.runner.enqueueAll();
     const after = await bench.untilPhase("chat-0-k", "Ready");

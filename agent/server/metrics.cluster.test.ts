@@ -15,6 +15,15 @@ async function scrape(agent: TestAgent): Promise<ReadonlyMap<string, ParsedFamil
   return parseExposition(answer.replace(/^200 /, ""));
 }
 
+/** What is shown once the engine's own numbers are in it: a busy machine's engine may miss the moment it has for them. */
+function scrapeWithEngine(agent: TestAgent, replica: object): Promise<ReadonlyMap<string, ParsedFamily>> {
+  return vi.waitFor(async () => {
+    const shown = await scrape(agent);
+    expect(numberIn(shown, "metalbridge_engine_up", replica)).toBe(1);
+    return shown;
+  }, patiently);
+}
+
 /** The value of the one series that has these labels; NaN where there is none. */
 function numberIn(shown: ReadonlyMap<string, ParsedFamily>, name: string, labels: object = {}): number {
   const family = [...shown.values()].find((each) => name.startsWith(each.name));
@@ -39,13 +48,12 @@ test.skipIf(llamaServer === undefined)(
     await bench.createReplica("chat-0");
     const ready = await bench.untilPhase("chat-0", "Ready");
 
-    const before = await scrape(first);
-    expect([...before.values()].flatMap(problemsOf)).toEqual([]);
     const replica = { host: hostName, namespace: namespace.name, service: "chat", replica: "chat-0" };
+    const before = await scrapeWithEngine(first, replica);
+    expect([...before.values()].flatMap(problemsOf)).toEqual([]);
     expect(numberIn(before, "metalbridge_replica_phase", { ...replica, phase: "Ready" })).toBe(1);
     const claim = numberIn(before, "metalbridge_replica_memory_claim_bytes", replica);
     expect(claim).toBeGreaterThanOrEqual(64 * 2 ** 20);
-    expect(numberIn(before, "metalbridge_engine_up", replica)).toBe(1);
     expect(numberIn(before, "metalbridge_engine_requests_running", replica)).toBe(0);
     expect(numberIn(before, "metalbridge_host_memory_claimed_bytes")).toBe(claim);
     expect(
@@ -67,7 +75,7 @@ test.skipIf(llamaServer === undefined)(
       }),
     });
     const { usage } = (await answer.json()) as { usage: { completion_tokens: number } };
-    const after = await scrape(first);
+    const after = await scrapeWithEngine(first, replica);
     const moved = (name: string) => numberIn(after, name, replica) - numberIn(before, name, replica);
     expect(usage.completion_tokens).toBeGreaterThan(0);
     expect(moved("metalbridge_engine_generated_tokens_total")).toBe(usage.completion_tokens);
@@ -83,15 +91,14 @@ test.skipIf(llamaServer === undefined)(
     // What counts the past outlives the agent.
     const second = await startAgent({ ...settings, ...engine, stateDir: first.stateDir });
     await vi.waitFor(async () => expect(await second.ask("/readyz")).toBe("200 ok\n"), patiently);
-    const adopted = await scrape(second);
+    const adopted = await scrapeWithEngine(second, replica);
     expect(numberIn(adopted, "metalbridge_replica_restarts_total", replica)).toBe(1);
     expect(numberIn(adopted, "metalbridge_replica_exits_total", exits)).toBe(1);
-    expect(numberIn(adopted, "metalbridge_engine_up", replica)).toBe(1);
 
     process.kill(again.status?.pid ?? 0, "SIGSTOP");
     const askedAt = performance.now();
     const frozen = await scrape(second);
-    expect(performance.now() - askedAt).toBeLessThan(1_500);
+    expect(performance.now() - askedAt).toBeLessThan(4_000);
     process.kill(again.status?.pid ?? 0, "SIGCONT");
     expect(numberIn(frozen, "metalbridge_engine_up", replica)).toBe(0);
     expect(numberIn(frozen, "metalbridge_engine_generated_tokens_total", replica)).toBeNaN();
@@ -108,4 +115,5 @@ test.skipIf(llamaServer === undefined)(
     await kubectl(["delete", "host", hostName]);
     await rm(first.stateDir, { recursive: true, force: true });
   },
+  120_000,
 );

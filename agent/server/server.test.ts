@@ -3,9 +3,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine, testAddress } from "../fixtures/agent.ts";
+import { until } from "../fixtures/until.ts";
 import { someFacts } from "./fixtures/facts.ts";
 import { startServer } from "./listen.ts";
 
@@ -69,7 +70,7 @@ test("loopback needs no token and has all three pages", async () => {
 test("from outside there are metrics for the token and nothing else", async () => {
   await using server = await serve(await freePort());
   const listening = () => server.ask("/metrics", `Bearer ${TOKEN}`);
-  await vi.waitFor(async () => expect(await listening()).toContain("metalbridge_agent_info{"));
+  await until(async () => expect(await listening()).toContain("metalbridge_agent_info{"));
   expect(await server.ask("/metrics", `bearer ${TOKEN}`)).toMatch(/^200 /);
   for (const wrong of [undefined, "Bearer", `Bearer ${TOKEN}x`, `Basic ${TOKEN}`, TOKEN, "Bearer a b"])
     expect(await server.ask("/metrics", wrong), wrong).toMatch(/^401 /);
@@ -79,7 +80,7 @@ test("from outside there are metrics for the token and nothing else", async () =
 
 test("another token in the file counts at once; a file without one lets nobody in", async () => {
   await using server = await serve(await freePort());
-  await vi.waitFor(async () => expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^200 /));
+  await until(async () => expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^200 /));
   await writeFile(tokenFile, "another");
   expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^401 /);
   expect(await server.ask("/metrics", "Bearer another")).toMatch(/^200 /);
@@ -97,12 +98,12 @@ test("an address that cannot be listened on yet is tried again, and said once", 
   const lines: LogLine[] = [];
   await using server = await serve(port, lines);
   const complaints = () => lines.filter(({ level }) => level === "warn");
-  await vi.waitFor(() => expect(complaints()).toHaveLength(1));
+  await until(() => expect(complaints()).toHaveLength(1));
   server.clock.advance(10_000);
   await expect(fetch(`http://127.0.0.1:${server.inside}/healthz`)).resolves.toMatchObject({ status: 200 });
   squatter.close();
   await once(squatter, "close");
-  await vi.waitFor(async () => {
+  await until(async () => {
     server.clock.advance(10_000);
     expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^200 /);
   });

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cutAfter, ggufBytes, type Origin, sha256, startOrigin } from "./fixtures/origin.ts";
-import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(2_500_000);
 
@@ -15,6 +15,8 @@ interface Case {
   readonly sha256?: string;
   /** Requests the origin must have seen: bounded, and only as many as can help. */
   readonly requests: number;
+  /** Where the case is a source that does not go on: how long that is waited for. */
+  readonly limits?: { readonly stallMs: number; readonly connectMs: number };
 }
 
 const status = (code: number) => (origin: Origin) =>
@@ -97,6 +99,7 @@ const cases: readonly Case[] = [
       });
     },
     requests: 3,
+    limits: { stallMs: 300, connectMs: 2_000 },
   },
   {
     name: "the wrong checksum",
@@ -148,7 +151,7 @@ const cases: readonly Case[] = [
 
 test.each(cases)("$name ends in $code and leaves nothing that counts as a model", async (each) => {
   await using origin = await startOrigin();
-  await using at = await startStore();
+  await using at = await startStore({ limits: { ...patientLimits, ...each.limits } });
   each.prepare(origin);
   const request = { source: `${origin.url}/m.gguf`, sha256: each.sha256 };
   const failure = await at.store.fetch(request, fetchOptions()).catch((error: unknown) => error);

@@ -2,7 +2,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
-import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 import type { FetchProgress } from "./types.ts";
 
 const content = ggufBytes(3_000_000);
@@ -86,9 +86,7 @@ test("a download that breaks goes on where it stopped", async () => {
 
 test("after a restart in the middle the part is used; a source that changed since is fetched whole", async () => {
   await using origin = await startOrigin();
-  await using at = await startStore({
-    limits: { attempts: 1, firstBackoffMs: 1, stallMs: 300, connectMs: 2000 },
-  });
+  await using at = await startStore({ limits: { ...patientLimits, attempts: 1 } });
   const source = `${origin.url}/m.gguf`;
   origin.on("/m.gguf", (_, response) => cutAfter(response, content, 1_500_000, '"v1"'));
   await expect(at.store.fetch({ source }, fetchOptions())).rejects.toThrow(code("SourceTruncated"));

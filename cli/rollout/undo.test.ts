@@ -7,11 +7,11 @@ import { chooseRevision, planUndo } from "./undo.ts";
 
 const SOURCE = "hf://org/repo/a.gguf";
 
-function service(spec: object, observedGeneration = 5) {
+function service(spec: object, observedGeneration = 5, currentRevision?: string) {
   return inferenceServiceSchema.parse({
     metadata: { name: "chat", namespace: "team", uid: "s1", generation: 5 },
     spec: { modelRef: "a", ...spec },
-    status: { observedGeneration },
+    status: { observedGeneration, ...(currentRevision === undefined ? {} : { currentRevision }) },
   });
 }
 
@@ -38,7 +38,19 @@ describe("the revision that is gone back to", () => {
     expect(chooseRevision(service({}), history, 0).revision).toBe(3);
   });
 
-  it("is the one that is named", () => {
+  it.each([
+    ["what serves, while its second correction is broken too", "hash1", 1],
+    ["what serves, while its first change is rolled out", "hash3", 3],
+    ["the last but one, once the newest serves", "hash4", 3],
+    ["the last but one, where what serves is not kept", "hash0", 3],
+  ])("is %s", (_, currentRevision, expected) => {
+    const current = service({}, 5, currentRevision);
+    expect(chooseRevision(current, historyOf(current, three), 0).revision).toBe(expected);
+  });
+
+  it("is the one that is named, whatever serves", () => {
+    const current = service({}, 5, "hash1");
+    expect(chooseRevision(current, historyOf(current, three), 3).revision).toBe(3);
     expect(chooseRevision(service({}), history, 1).revision).toBe(1);
   });
 

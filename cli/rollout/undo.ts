@@ -16,7 +16,10 @@ export interface UndoPlan {
   readonly notes: readonly string[];
 }
 
-/** As kubectl chooses: 0 is the last but one. Throws RevisionNotFound. */
+/**
+ * 0 is the one that serves while another is brought in, and otherwise, as with kubectl, the last but one. Throws
+ * RevisionNotFound.
+ */
 export function chooseRevision(
   { metadata, status }: InferenceService,
   history: readonly HistoryEntry[],
@@ -44,7 +47,8 @@ export function chooseRevision(
       { summary: `try again in a moment, or name a revision (${numbers || "none yet"}) with --to-revision` },
     );
   }
-  const before = history.at(-2);
+  // What lies between was never rolled out: the last but one may be what the newest was to correct.
+  const before = history.find(({ isServing, isNewest }) => isServing && !isNewest) ?? history.at(-2);
   if (before !== undefined) return before;
   throw new MetalbridgeError("RevisionNotFound", `service ${metadata.name} has no earlier revision`);
 }

@@ -36,7 +36,7 @@ beforeAll(async () => {
   });
   const hosts = startReflector({ ...common, kind: HOSTS, onChange: () => undefined });
   await Promise.all([models.whenSynced(), hosts.whenSynced()]);
-  const look = createLook(remoteConfig({ allowLoopback: true, stallMs: 500 }));
+  const look = createLook(remoteConfig({ allowLoopback: true, stallMs: 10_000 }));
   const record = (_: unknown, event: { reason: string }) => void events.push(event.reason);
   const reconcile = createModelReconciler({
     client,

@@ -29,7 +29,7 @@ export function draftNow(
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", seen.own.replicas, moment.monotonicMs);
   const observed = observeService(caches, service, { ...seen.own, replicas });
-  const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment.monotonicMs);
+  const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment);
   noteClaims(ports, service, seen, moment);
   const bare = draftService(observed, findings);
   const slots = preemptedSlots(observed.replicas, service.status, ordinalOf);
@@ -45,11 +45,11 @@ function findingsOn(
   { ledger, memory }: ServicePorts,
   key: string,
   replicas: readonly InferenceReplica[],
-  nowMs: number,
+  moment: Moment,
 ): { readonly findings: Findings; readonly recheckAfterMs: number | undefined } {
-  const refusals = readRefusals(ledger.book(key), replicas, nowMs);
+  const refusals = readRefusals(ledger.book(key), replicas, moment.monotonicMs);
   ledger.setBook(key, refusals.book);
-  const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, nowMs);
+  const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
   memory.setHealth(key, book);
   return {
     findings: { displaced: refusals.displaced, refusals: refusals.book.refusals, failing, unsettled },

@@ -76,10 +76,7 @@ async function serve(
     draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal)),
   );
   const { created, obstacle, rejections } = outcome;
-  const status = planStatus(
-    { draft, placed, unplaced, created, obstacle, rejections, preempted },
-    now(ports),
-  );
+  const status = planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, now(ports));
   await writeStatus(ports, service, status);
   return soonest([
     outcome.isBehind ? BEHIND_MS : undefined,

@@ -21,6 +21,10 @@ export const ANNOTATION_LOST = "metalbridge.dev/lost";
 /** On an InferenceReplica that makes way: the slot, `namespace/service/ordinal`, that takes its place. */
 export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
 
+/** On an InferenceReplica: why placement chose its host, in words and as the score that won. */
+export const ANNOTATION_PLACEMENT_REASON = "metalbridge.dev/placement-reason";
+export const ANNOTATION_PLACEMENT_SCORE = "metalbridge.dev/placement-score";
+
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 

@@ -76,6 +76,43 @@ test("of probes, a Mac takes periods, timeouts and thresholds, and says what it 
   expect(unhonoredFields(asked, "linux", "llamacpp")).toEqual([]);
 });
 
+test.each([
+  [
+    { startup: { failureThreshold: 0 } },
+    "startup.failureThreshold (0 is not a whole number above 0; the time that the weights allow is used)",
+  ],
+  [
+    { startup: { periodSeconds: "60", failureThreshold: 20 } },
+    'startup.periodSeconds ("60" is not a whole number above 0; 10 is used)',
+  ],
+  [
+    { startup: { periodSeconds: 5, failureThreshold: -1 } },
+    "startup.failureThreshold (-1 is not a whole number above 0; 3 is used)",
+  ],
+  [
+    { startup: { periodSeconds: 3_600, failureThreshold: 48 } },
+    "startup (periodSeconds × failureThreshold is more than 86400, which is used)",
+  ],
+  [
+    { liveness: { timeoutSeconds: 1.5 } },
+    "liveness.timeoutSeconds (1.5 is not a whole number above 0; 5 is used)",
+  ],
+  [{ liveness: { timeoutSeconds: 900 } }, "liveness.timeoutSeconds (900 is more than 600, which is used)"],
+  [
+    { liveness: { failureThreshold: 200 } },
+    "liveness.failureThreshold (200 is more than 100, which is used)",
+  ],
+])("a probe setting that cannot be used as it is written is named with what is used: %j", (asked, named) => {
+  const probes = spec({ probeOverrides: asked });
+  expect(unhonoredFields(probes, "metal", "llamacpp")).toEqual([`spec.probeOverrides.${named}`]);
+  expect(unhonoredFields(probes, "linux", "llamacpp")).toEqual([]);
+});
+
+test("usable probe settings, and those that are null, are not named", () => {
+  const startup = { periodSeconds: 60, failureThreshold: null };
+  expect(unhonoredFields(spec({ probeOverrides: { startup } }), "metal", "llamacpp")).toEqual([]);
+});
+
 test("on Linux the choice of hosts is named", () => {
   expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "linux", "vllm")).toEqual([
     "spec.placement",

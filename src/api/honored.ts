@@ -2,6 +2,7 @@
 import { engineFields, type Runtime } from "./engine-settings.ts";
 import type { InferenceServiceSpec } from "./inference-service/index.ts";
 import { linuxFields } from "./inference-service/linux.ts";
+import { readProbes } from "./probes.ts";
 
 export type ServicePath = "metal" | "linux";
 
@@ -21,7 +22,7 @@ const METAL_ENGINE_FIELDS: Readonly<Partial<Record<Runtime, readonly string[]>>>
   generic: [],
 };
 
-/** What toReplicaProbes reads. */
+/** What readProbes reads. */
 const METAL_PROBE_SETTINGS = [
   "startup.periodSeconds",
   "startup.failureThreshold",
@@ -31,7 +32,10 @@ const METAL_PROBE_SETTINGS = [
 
 const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOverrides");
 
-/** Paths of the fields that are set and not honoured, sorted. Defaults that the API server filled in do not count. */
+/**
+ * Paths of the fields that are set and not honoured, sorted; one whose value cannot be used is followed by what is used
+ * instead. Defaults that the API server filled in do not count.
+ */
 export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, runtime: Runtime): string[] {
   const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec);
   return found.sort();
@@ -47,6 +51,7 @@ function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...foreignProbes(spec.probeOverrides),
+    ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
   ].map((field) => `spec.${field}`);
 }
 

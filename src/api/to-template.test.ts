@@ -123,6 +123,17 @@ test("probes are read from what a kubelet would do", () => {
   expect(toReplicaProbes(spec)).toEqual({ startSeconds: 1800, timeoutSeconds: 9, failureThreshold: 3 });
 });
 
+test("one setting of a startup probe goes with a kubelet's default of the other", () => {
+  const startSeconds = (startup: object) =>
+    toReplicaProbes(service({ probeOverrides: { startup } }).spec).startSeconds;
+  expect(startSeconds({ periodSeconds: 60 })).toBe(180);
+  expect(startSeconds({ failureThreshold: 60 })).toBe(600);
+  expect(startSeconds({ periodSeconds: 60, failureThreshold: 0 })).toBe(180);
+  expect(startSeconds({ periodSeconds: 86_400, failureThreshold: 2 })).toBe(86_400);
+  for (const none of [{}, { httpGet: {} }, { failureThreshold: 0 }, { periodSeconds: "60" }])
+    expect(startSeconds(none)).toBeUndefined();
+});
+
 test("the history limit has two places and a default", () => {
   expect(revisionHistoryLimit(service().spec)).toBe(10);
   expect(revisionHistoryLimit(service({ revisionHistoryLimit: 0 }).spec)).toBe(0);

@@ -4,6 +4,7 @@ import type { GgufFacts } from "./fields/gguf.ts";
 import type { ReplicaModel, ReplicaProbes, ReplicaTemplate } from "./inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "./inference-service/index.ts";
 import type { Model } from "./model.ts";
+import { readProbes } from "./probes.ts";
 import { revisionOf } from "./revision.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
@@ -109,24 +110,12 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
 
 /** Health probes of a replica, from the parts of probeOverrides that mean something without a kubelet. */
 export function toReplicaProbes(spec: InferenceServiceSpec): ReplicaProbes {
-  const { startup, liveness } = spec.probeOverrides ?? {};
-  const attempts = positive(startup?.failureThreshold);
-  const startSeconds =
-    attempts === undefined ? undefined : attempts * (positive(startup?.periodSeconds) ?? 10);
-  return defined<ReplicaProbes>({
-    startSeconds: startSeconds === undefined ? undefined : Math.min(startSeconds, 86400),
-    timeoutSeconds: Math.min(positive(liveness?.timeoutSeconds) ?? 5, 600),
-    failureThreshold: Math.min(positive(liveness?.failureThreshold) ?? 3, 100),
-  });
+  return readProbes(spec.probeOverrides).value;
 }
 
 /** How many old revisions are kept; the field has two places, of which one may be set. */
 export function revisionHistoryLimit(spec: InferenceServiceSpec): number {
   return spec.rollout.revisionHistoryLimit ?? spec.revisionHistoryLimit ?? DEFAULT_REVISION_HISTORY;
-}
-
-function positive(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isInteger(value) && value > 0 ? value : undefined;
 }
 
 /** The object without undefined fields, as the API server would give it back. */

@@ -46,7 +46,7 @@ export const engineErrors = {
     do: "nothing: the agent ends them first; if it cannot, end them by hand",
   },
   EngineOutOfMemory: {
-    what: "The engine ran out of memory.",
+    what: "The engine ran out of memory, or the system killed it while the host's memory was short.",
     do: "lower contextSize or parallelSlots, use a smaller quantization, or place the service on a larger host",
   },
   EnginePortTaken: {
@@ -59,7 +59,7 @@ export const engineErrors = {
   },
   EngineBadModel: {
     what: "The engine could not load the model file.",
-    do: "check that the file is a complete model of a supported architecture, and upgrade the engine for newer ones",
+    do: "check that the file is a complete model of a supported architecture, or upgrade the engine for newer ones; another engine, a file corrected in its place on the host, and a changed source with refreshPolicy OnChange are tried by themselves; else set spec.sha256 of the Model to the corrected file's",
   },
   EngineModelMissing: {
     what: "The engine did not find a file it needs.",

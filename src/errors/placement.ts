@@ -169,7 +169,7 @@ export const placementErrors = {
   },
   Suspended: { what: "spec.suspend is true, so everything is stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {
-    what: "Fields of the spec have no effect on Metal hosts; the message names them.",
+    what: "Fields of the spec have no effect on Metal hosts, or not the one that they name; the message says which and what is used.",
     do: "remove them, or leave them for a Linux accelerator",
   },
   ContextBeyondTraining: {

@@ -23,7 +23,7 @@ export const replicaErrors = {
     command: "kubectl describe host",
   },
   HostAddressMissing: {
-    what: "No address that this host is registered for is up, so nobody could reach the engine.",
+    what: "The host has no address that is up and that its spec.addresses allow, so nobody could reach the engine.",
     do: "bring the network up, or correct the registered addresses",
     command: "kubectl edit host",
   },

@@ -13,7 +13,7 @@ export const rolloutErrors = {
   },
   RolloutStopped: {
     what: "Replicas of the new revision do not become Ready, so no further one is replaced; those of the old revision go on serving.",
-    do: "correct the spec, or go back to the revision before; either goes on by itself",
+    do: "correct the spec, or go back to the revision that serves; either goes on by itself",
     command: "metalbridge rollout undo NAME",
   },
   DrainInProgress: {

@@ -80,6 +80,10 @@ export type ModelState =
       readonly sizeBytes: number;
       readonly sha256?: string;
       readonly gguf?: GgufFacts;
+      /** Tells these files from others of the same name, as they were when they were looked at; absent until that is known. */
+      readonly weights?: string;
+      /** By now there are other files in their place, at which nobody has looked. */
+      readonly isReplaced?: boolean;
       /** The agent's own estimate, from the header on disk and the replica's settings. */
       readonly claim?: OwnClaim;
     }
@@ -186,8 +190,17 @@ export interface Crashes {
   readonly inARow: number;
   readonly backoffUntil?: number;
   readonly lastExit?: LastExit;
-  /** Set while the last end was one that a restart cannot cure, with the runtime version it was seen with. */
-  readonly hopeless?: { readonly runtimeVersion: string };
+  /** Set while the last end was one that a restart cannot cure. */
+  readonly hopeless?: Hopeless;
+}
+
+/** What a start was tried with that cannot work. With anything else it is tried again. */
+export interface Hopeless {
+  readonly runtimeVersion: string;
+  /** As `weights` of the model; absent where nobody noted it: an earlier version of the agent, or one that died meanwhile. */
+  readonly weights?: string;
+  /** When a source whose file may change was last asked for it; absent for other sources. */
+  readonly askedAt?: number;
 }
 
 export interface Observed {

@@ -2,9 +2,10 @@
 import { formatBytes } from "../bytes.ts";
 import type { ErrorCode } from "../errors.ts";
 import { needOf } from "./need.ts";
-import type { Desired, ModelState, Observed } from "./observed.ts";
+import type { Desired, Hopeless, ModelState, Observed } from "./observed.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
+import { isStillHopeless } from "./verdicts.ts";
 
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
@@ -26,21 +27,17 @@ export function planPrepare(
 }
 
 function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
-  const { crashes, runtime } = observed;
+  const { crashes, runtime, model } = observed;
   const exit = crashes.lastExit;
-  if (crashes.hopeless !== undefined && exit !== undefined) {
-    const isSame = runtime.at !== "present" || runtime.version === crashes.hopeless.runtimeVersion;
-    const isDue =
-      runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
-    if (isSame) {
-      return {
-        phase: "Failed",
-        reason: exit.reason,
-        message: exit.message,
-        steps: isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [],
-        recheckAfterMs: timings.outsideMs,
-      };
-    }
+  const { hopeless } = crashes;
+  if (hopeless !== undefined && exit !== undefined && isStillHopeless(hopeless, runtime, model)) {
+    return {
+      phase: "Failed",
+      reason: exit.reason,
+      message: exit.message,
+      steps: looksForAnother(hopeless, observed, now, timings),
+      recheckAfterMs: timings.outsideMs,
+    };
   }
   if (crashes.backoffUntil === undefined || now >= crashes.backoffUntil) return undefined;
   return {
@@ -51,6 +48,25 @@ function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPla
     recheckAfterMs: crashes.backoffUntil - now,
     nextTryAt: crashes.backoffUntil,
   };
+}
+
+/** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
+function looksForAnother(
+  { askedAt }: Hopeless,
+  { runtime, model }: Observed,
+  now: number,
+  timings: Timings,
+): Step[] {
+  const isRuntimeDue =
+    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
+  const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
+  // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
+  const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
+  const isFetchDue =
+    model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
+  const detect: Step = { do: "detectRuntime", because: "another version of the engine may accept it" };
+  const fetch: Step = { do: "fetch", because: "the weights may have been corrected" };
+  return [...(isRuntimeDue ? [detect] : []), ...(isFetchDue ? [fetch] : [])];
 }
 
 function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
@@ -149,8 +165,7 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
   return {
     phase: "Waiting",
     reason: "HostAddressMissing",
-    message:
-      "none of the addresses this host is registered for is up; bring the network up or correct Host.spec.addresses",
+    message: "the host has no address to serve on; its condition Ready says why and what to do",
     steps: [],
     recheckAfterMs: timings.outsideMs,
   };

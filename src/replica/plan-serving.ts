@@ -174,14 +174,14 @@ function unreachable(frame: Frame): ReplicaPlan {
   const isAnnounced = slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
   const because =
     movesInMs === undefined
-      ? "no registered address is up"
+      ? "the host has no address to serve on"
       : "it listens on an address that is not the host's";
   return {
     phase: "Waiting",
     reason: "HostAddressMissing",
     message:
       movesInMs === undefined
-        ? "the engine runs, but none of the addresses this host is registered for is up"
+        ? "the engine runs, but its host has no address to serve on; the Host's condition Ready says why"
         : "the engine runs, but the host has another address now; it moves there if that stays",
     steps: [...(isAnnounced ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
     recheckAfterMs: Math.min(probe.dueInMs, movesInMs ?? probe.dueInMs),

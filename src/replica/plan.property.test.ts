@@ -40,6 +40,7 @@ function heal(world: World): void {
     nextEngine: {},
   });
   if (world.slice === "missing") world.slice = "unwritten";
+  if (world.weights % 2 === 0) world.weights += 1;
   if (world.engine !== undefined) {
     Object.assign(world.engine, { isHung: false, isStuck: false, isDegraded: false });
   }
@@ -131,6 +132,23 @@ describe("the state machine of a replica", () => {
     Object.assign(world.engine ?? {}, { isDegraded: true });
     pass(world, 10_000);
     expect(world).toMatchObject({ starts: 2, slice: "ready" });
+  });
+
+  it("tries weights that no engine can load once, and others in their place within half a minute", () => {
+    const world = new World();
+    world.weights = 2;
+    pass(world, 1_000_000);
+    expect(world.settle().phase).toBe("Failed");
+    world.restartAgent();
+    world.isListed = true;
+    pass(world, 1_000_000);
+    expect(world.starts).toBe(1);
+    world.weights = 4;
+    pass(world, 40_000);
+    expect(world.starts).toBe(2);
+    world.weights = 5;
+    pass(world, 40_000);
+    expect(world).toMatchObject({ starts: 3, slice: "ready" });
   });
 
   it("announces no engine again that was withdrawn and has not answered since", () => {

@@ -1,4 +1,5 @@
 /** Real clusters for tests: the shared one, and private ones that a test may break. */
+import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -7,8 +8,10 @@ import { installBasics } from "../../cli/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
+import { layoutOf } from "../../cli/control-plane/state/layout.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { compactEtcd } from "./etcd-compaction.ts";
+import { freePort } from "./free-port.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
 import { createNamespace, type TestNamespace } from "./namespace.ts";
 import { quietLog } from "./quiet-log.ts";
@@ -55,8 +58,11 @@ export function sharedCluster(): TestCluster {
 /** A control plane of one's own, about three seconds to start: `await using cluster = await startCluster()`. */
 export async function startCluster(options: PrivateClusterOptions = {}): Promise<PrivateCluster> {
   const dir = options.dir ?? (await mkdtemp(path.join(tmpdir(), "metalbridge-private-")));
+  const isReturning = existsSync(layoutOf(dir).settings);
   const controlPlane = await startControlPlane({
     dir,
+    // One that comes back has a port already, and waits for it.
+    port: isReturning ? undefined : await freePort(options.bindAddress),
     parts: findClusterParts(readPartsConfig()),
     fsync: false,
     log: quietLog,

@@ -8,6 +8,7 @@ import { readPartsConfig } from "../../cli/control-plane/config.ts";
 import { findClusterParts } from "../../cli/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
+import { freePort } from "./free-port.ts";
 import { quietLog } from "./quiet-log.ts";
 
 declare module "vitest" {
@@ -23,7 +24,7 @@ let dir: string | undefined;
 export async function setup(project: TestProject): Promise<void> {
   dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
   const parts = findClusterParts(readPartsConfig());
-  controlPlane = await startControlPlane({ dir, parts, fsync: false, log: quietLog });
+  controlPlane = await startControlPlane({ dir, parts, port: await freePort(), fsync: false, log: quietLog });
   await installBasics(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
 }

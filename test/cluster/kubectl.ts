@@ -6,6 +6,7 @@ import { findClusterParts } from "../../cli/control-plane/parts.ts";
 export interface KubectlOptions {
   /** Sent to stdin, for `apply -f -`. */
   readonly input?: string;
+  /** By default half a minute, or ten seconds more than the `--timeout` that kubectl itself is given. */
   readonly timeoutMs?: number;
 }
 
@@ -34,7 +35,7 @@ export function kubectlFor(kubeconfig: string): Kubectl {
         [...args],
         {
           env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: kubeconfig },
-          timeout: options.timeoutMs ?? 30_000,
+          timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 30_000,
           maxBuffer: 64 * 1024 * 1024,
         },
         (error, stdout, stderr) => {
@@ -45,4 +46,10 @@ export function kubectlFor(kubeconfig: string): Kubectl {
       child.stdin?.on("error", () => {});
       child.stdin?.end(options.input ?? "");
     });
+}
+
+/** A wait that kubectl gives up by itself says why. */
+function ownTimeoutMs(args: readonly string[]): number | undefined {
+  const seconds = args.map((arg) => /^--timeout=(\d+)s$/.exec(arg)?.[1]).find((found) => found !== undefined);
+  return seconds === undefined ? undefined : Number(seconds) * 1_000 + 10_000;
 }

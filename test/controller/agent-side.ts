@@ -30,6 +30,8 @@ export interface AgentSideOptions {
   readonly runtimes?: readonly string[];
   /** What becomes of a replica here; Ready where it answers nothing. */
   readonly statusOf?: (replica: InferenceReplica) => InferenceReplica["status"];
+  /** Absent where the test's own clock decides: then the Lease is renewed once, and by `renew`. */
+  readonly renewEveryMs?: number;
 }
 
 export interface AgentSide extends AsyncDisposable {
@@ -70,11 +72,19 @@ export async function startAgentSide(options: AgentSideOptions): Promise<AgentSi
   });
   await Promise.all([replicas.whenSynced(), slices.whenSynced()]);
   await renewLease(client, host);
+  renewUntil(stop.signal, options);
   return {
     renew: () => renewLease(client, host),
     fallSilent: () => stop.abort(),
     [Symbol.asyncDispose]: async () => stop.abort(),
   };
+}
+
+/** Fast enough that a slow test is not a silent host; one that fails is made up for by the next. */
+function renewUntil(signal: AbortSignal, { client, host, renewEveryMs }: AgentSideOptions): void {
+  if (renewEveryMs === undefined) return;
+  const timer = setInterval(() => void renewLease(client, host).catch(() => {}), renewEveryMs);
+  signal.addEventListener("abort", () => clearInterval(timer), { once: true });
 }
 
 export async function renewLease(client: KubeClient, host: string): Promise<void> {

@@ -81,7 +81,9 @@ export async function startBench({
     apply,
     service,
     agent: async (host, options = {}) => {
-      const agent = await startAgentSide({ connection, client, host, ...options });
+      // Where the clock is stepped only the test knows when time passes.
+      const renewing = clock === systemClock ? { renewEveryMs: 5_000 } : {};
+      const agent = await startAgentSide({ connection, client, host, ...renewing, ...options });
       agents.push(agent);
       return agent;
     },

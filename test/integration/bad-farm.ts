@@ -97,7 +97,7 @@ function watchService(services: Services, stack: AsyncDisposableStack) {
     // kube-proxy follows within its sync period; only an answer says that it has.
     await services.chat("good", { max_tokens: 1 });
     while (!isOver) {
-      const failure = await services.ask("good", { max_tokens: 1 });
+      const failure = await services.ask("good", { max_tokens: 1 }).catch(String);
       if (failure === undefined) answers += 1;
       else if (!isOver) failures.push(failure);
       await new Promise((resolve) => setTimeout(resolve, 500));

@@ -27,7 +27,7 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
 
   const claim = (name: string, priority: string) => [
     model(name, on.source),
-    service(name, on.farm.hostName, { contextSize: 4096, priority, rollout: { drainSeconds: 60 } }),
+    service(name, on.farm.hostName, { contextSize: 4096, priority, rollout: { drainSeconds: 240 } }),
   ];
 
   it(
@@ -42,10 +42,10 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
 
       const url = `http://${await services.clusterIp("low")}:8080/v1/chat/completions`;
       let applied: Promise<void> | undefined;
-      const body = question({ max_tokens: 1500, stream: true });
+      const body = question({ max_tokens: 3_800, stream: true });
       const stream = network
-        .curlInside(["-N", "-m", "90", url, "-d", body], {
-          timeoutMs: 100_000,
+        .curlInside(["-N", "-m", "240", url, "-d", body], {
+          timeoutMs: 250_000,
           onStdout: () => {
             applied ??= on.apply(...claim("urgent", "high"));
           },
@@ -93,6 +93,6 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
       expect(back).not.toHaveProperty("queuePosition");
       expect((await services.replicaOf("low")).metadata.uid).not.toBe(before.metadata.uid);
     },
-    4 * MINUTE,
+    8 * MINUTE,
   );
 });

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { FIXED_SEEDS } from "../torture/plan/fixed-seeds.ts";
 import { explain } from "../torture/report/explain.ts";
 import { loadRecording } from "../torture/report/load-recording.ts";
 import { torture } from "../torture/torture.ts";
@@ -13,12 +14,12 @@ const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
 describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
-  it.each([11, 12])(
-    "holds every invariant: seed %i, 2.5 minutes",
-    async (seed) => {
+  it.each(FIXED_SEEDS)(
+    "holds every invariant: seed $seed, $minutes minutes",
+    async ({ seed, minutes }) => {
       const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
       const lines: string[] = [];
-      const report = await torture({ seed, minutes: 2.5, outDir, print: (line) => lines.push(line) });
+      const report = await torture({ seed, minutes, outDir, print: (line) => lines.push(line) });
       const recording = loadRecording(path.join(outDir, "events.jsonl"));
       const told = report.violations.map((violation) => explain(violation, recording));
       expect(
@@ -29,6 +30,6 @@ describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
       expect(Object.keys(report.faults).length).toBeGreaterThan(5);
       rmSync(outDir, { recursive: true, force: true });
     },
-    12 * MINUTE,
+    20 * MINUTE,
   );
 });

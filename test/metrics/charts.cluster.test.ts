@@ -132,5 +132,5 @@ test.skipIf(llamaServer === undefined)(
     }
     await rm(folder, { recursive: true, force: true });
   },
-  120_000,
+  300_000,
 );

@@ -156,16 +156,20 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
         { timeout: 20_000, interval: 20 },
       ),
     [Symbol.asyncDispose]: async () => {
-      await removeAll(client, namespace);
-      if (agents.size === 0) await startAgent();
-      await vi.waitFor(
-        () => {
-          for (const { runner } of agents) expect(runner.snapshot()).toEqual([]);
-        },
-        { timeout: 20_000, interval: 50 },
-      );
-      for (const agent of [...agents]) await agent.end();
-      rmSync(root, { recursive: true, force: true });
+      try {
+        await removeAll(client, namespace);
+        if (agents.size === 0) await startAgent();
+        await vi.waitFor(
+          () => {
+            for (const { runner } of agents) expect(runner.snapshot()).toEqual([]);
+          },
+          { timeout: 60_000, interval: 50 },
+        );
+      } finally {
+        // Also after a failure: an agent left behind would go on beside the tests that follow.
+        for (const agent of [...agents]) await agent.end().catch(() => undefined);
+        rmSync(root, { recursive: true, force: true });
+      }
     },
   };
 }

@@ -31,6 +31,7 @@ export async function startGoverned(
   const ending = new AbortController();
   const watches: PressureWatch[] = [];
   const agent = await start({
+    memoryLevel: () => watches[0]?.judgement()?.level,
     mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
   });
   const watch = createPressureWatch({

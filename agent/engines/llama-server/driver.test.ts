@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
 import { env, healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
+import { until } from "../../fixtures/until.ts";
 import { pidIn, processPorts, runFolder, stateLog } from "../../process/fixtures/run.ts";
 import { createEngineProcesses } from "../../process/processes.ts";
 import { choosePort } from "../ports.ts";
@@ -108,7 +109,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeRequest(target)).toBe("ok");
     engine?.signal("KILL");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
-  });
+  }, 60_000);
 
   it("counts a running stream as work in flight, and its counters move", async () => {
     await using folder = runFolder();
@@ -125,22 +126,15 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       body: JSON.stringify({ prompt: "Hi", stream: true, n_predict: -1 }),
     });
     await answer.body?.getReader().read();
-    await vi.waitFor(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 }));
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 }));
     const { progress: before } = await driver.probeLive(target);
-    await vi.waitFor(
-      async () => {
-        const { progress: after } = await driver.probeLive(target);
-        if (before === "unknown" || after === "unknown") throw new Error("no gauges");
-        expect(after.decodeTotal + after.tokensTotal).toBeGreaterThan(
-          before.decodeTotal + before.tokensTotal,
-        );
-      },
-      { timeout: 5_000 },
-    );
-    abort.abort();
-    await vi.waitFor(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }), {
-      timeout: 5_000,
+    await until(async () => {
+      const { progress: after } = await driver.probeLive(target);
+      if (before === "unknown" || after === "unknown") throw new Error("no gauges");
+      expect(after.decodeTotal + after.tokensTotal).toBeGreaterThan(before.decodeTotal + before.tokensTotal);
     });
+    abort.abort();
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
   });
 
   it("in the middle of a stream ends at the second TERM", async () => {
@@ -167,7 +161,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
         engine.signal("TERM");
         expect(engine.state().at).toBe("gone");
       },
-      { interval: 200, timeout: 5_000 },
+      { interval: 200, timeout: 15_000 },
     );
     const state = await states.until("gone");
     expect([{ code: 0 }, { code: 1 }]).toContainEqual(state.at === "gone" ? state.exit : undefined);

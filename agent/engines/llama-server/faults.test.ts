@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type EngineFault, writeFaultyEngine } from "../../../test/fixtures/faulty-engines.ts";
 import { healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
+import { until } from "../../fixtures/until.ts";
 import { processPorts, runFolder, stateLog } from "../../process/fixtures/run.ts";
 import { createEngineProcesses } from "../../process/processes.ts";
 import type { PreparedEngine } from "../engine.ts";
@@ -19,7 +20,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const { driver, dir, prepared, target } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, "never-ready");
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
-    await vi.waitFor(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(engine.state().at).toBe("running"));
     expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
     engine.signal("TERM");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
@@ -41,7 +42,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     engine.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
     // The kernel lets go of an ended process's files one after the other, its socket not always before its FIFO.
-    await vi.waitFor(async () =>
+    await until(async () =>
       expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" }),
     );
   });
@@ -54,11 +55,11 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const { driver, dir, prepared } = await prepareTiny(folder);
     const command = faulty(prepared, folder.root, fault);
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
-    await vi.waitFor(() => expect(engine.state()).toMatchObject({ exit: { signal } }), { timeout: 10_000 });
+    await until(() => expect(engine.state()).toMatchObject({ exit: { signal } }));
     const reason = driver.classifyExit({ signal }, await engine.logTail(4096));
     expect(reason).toEqual({ code: "EngineCrashed", message: expect.stringContaining(signal) });
     engine.killGroup();
-    await vi.waitFor(() => expect(engine.state().at).toBe("gone"));
+    await until(() => expect(engine.state().at).toBe("gone"));
   });
 
   it("leaves a child behind is ended, not gone, until the child is", async () => {

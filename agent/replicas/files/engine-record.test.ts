@@ -64,6 +64,13 @@ test("a history of the first version is read, and one that cannot be read counts
   }
 });
 
+test("a verdict of an agent that noted no weights is read", () => {
+  const lastExit = { killedByUs: false, reason: "EngineBadModel", message: "cut off", at: "", logTail: "" };
+  const earlier = { version: 1, restarts: 1, crashesInARow: 1, hopelessWith: "11669", lastExit };
+  writeFileSync(join(folder, "history.json"), JSON.stringify(earlier));
+  expect(readHistory(folder)).toMatchObject(earlier);
+});
+
 test("times are placed on the clock of this process, and never into its future", () => {
   const later = { wallMs: 1_060_000, monotonicMs: 500 };
   expect(recordOf(file, later).startedAt).toBe(-59_500);

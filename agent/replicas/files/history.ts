@@ -22,7 +22,9 @@ const historySchema = z.object({
   crashesInARow: z.number().int().min(0).default(0),
   backoffUntilMs: z.number().optional(),
   recordedRunId: z.string().optional(),
+  /** The runtime's version and the weights that a start cannot work with; absent while it is not known to be so. */
   hopelessWith: z.string().optional(),
+  hopelessWeights: z.string().optional(),
   lastExit: exitSchema.optional(),
   /** How often it ended unasked, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),

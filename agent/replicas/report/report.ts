@@ -12,6 +12,7 @@ import type { ReplicaPlan } from "../../../src/replica/step.ts";
 import { isTransition } from "../../../src/replica/transitions.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ReplicaState } from "../state.ts";
+import { exitNote } from "./exit-note.ts";
 import { isoSeconds } from "./iso-seconds.ts";
 import { newerOf } from "./newest.ts";
 import { noteTransition } from "./note-transition.ts";
@@ -104,7 +105,15 @@ function tell(state: ReplicaState, plan: ReplicaPlan, context: RunnerContext): v
       type: TROUBLE.has(plan.phase) ? "Warning" : "Normal",
       reason: plan.reason,
       action: plan.phase,
-      note: plan.message,
+      ...noteOf(state, plan),
     },
   );
+}
+
+/** Where the plan repeats how the engine last ended, with what is known of that. */
+function noteOf({ history }: ReplicaState, { reason, message }: ReplicaPlan) {
+  const { lastExit } = history;
+  return lastExit !== undefined && lastExit.reason === reason && lastExit.message === message
+    ? exitNote(message, lastExit)
+    : { note: message };
 }

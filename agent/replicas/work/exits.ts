@@ -9,8 +9,9 @@ import type { ExitRecord } from "../../process/engine-process.ts";
 import type { RunnerContext } from "../context.ts";
 import { type EngineFile, removeEngineFile } from "../files/engine-record.ts";
 import { type HistoryExit, writeHistory } from "../files/history.ts";
+import { weightsTried } from "../files/weights.ts";
 import { countDrain } from "../metrics/counts.ts";
-import { noteExit } from "../pressure.ts";
+import { memoryTrouble, noteExit } from "../pressure.ts";
 import { freshRun, type ReplicaState, setFile } from "../state.ts";
 
 const TAIL_BYTES = 4_000;
@@ -37,15 +38,17 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const crashesInARow = wasSteady ? 1 : state.history.crashesInARow + 1;
   const delayMs = backoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
-  const hopelessWith = isHopeless(lastExit.reason) && runtime.at === "present" ? runtime.version : undefined;
-  const { port, hopelessWith: _, ...kept } = state.history;
+  // What has served can serve again, whatever its log says: clients' own text is in it.
+  const isForGood = file.readyAtMs === undefined && isHopeless(lastExit.reason);
+  const hopelessWith = isForGood && runtime.at === "present" ? runtime.version : undefined;
+  const { port, hopelessWith: _, hopelessWeights: __, ...kept } = state.history;
   noteExit(state, lastExit, clock.monotonicMs());
   state.backoffUntil = clock.monotonicMs() + delayMs;
   state.history = {
     ...kept,
     // A port that a stranger took is not asked for again.
     ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
-    ...(hopelessWith === undefined ? {} : { hopelessWith }),
+    ...(hopelessWith === undefined ? {} : { hopelessWith, hopelessWeights: weightsTried(state) }),
     restarts: kept.restarts + 1,
     crashesInARow,
     exits: { ...kept.exits, [lastExit.reason]: (kept.exits[lastExit.reason] ?? 0) + 1 },
@@ -65,9 +68,10 @@ function exitOf(
 ): HistoryExit {
   const why = file.stop?.why;
   const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
+  const run = { wasReady: file.readyAtMs !== undefined, ...memoryTrouble(context) };
   const found =
     forced === undefined
-      ? (context.runtimes.driver(file.runtime)?.classifyExit(exit, logTail) ?? {
+      ? (context.runtimes.driver(file.runtime)?.classifyExit(exit, logTail, run) ?? {
           code: "EngineEndUnknown" as const,
           message: "the engine ended",
         })

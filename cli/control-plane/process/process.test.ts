@@ -35,12 +35,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
+const WAIT = { timeout: 15_000, interval: 20 };
+
 async function pidIn(file: string): Promise<number> {
   return await vi.waitFor(async () => {
     const pid = Number(await readFile(file, "utf8"));
     expect(pid).toBeGreaterThan(1);
     return pid;
-  });
+  }, WAIT);
 }
 
 const ignoresTerm = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
@@ -61,7 +63,7 @@ test("a program that does not exist is a program that ended", async () => {
 test("stop asks first, and kills what does not listen", async () => {
   await using folder = await temporaryFolder();
   const polite = startWatched(
-    component(folder.path, "trap 'exit 3' TERM; echo $$ > pid; while :; do sleep 0.05; done"),
+    component(folder.path, "trap 'exit 3' TERM; echo $$ > pid; while :; do sleep 0.05; done", 10_000),
   );
   await pidIn(path.join(folder.path, "pid"));
   expect((await polite.stop()).code).toBe(3);
@@ -109,9 +111,9 @@ test("a crash is reported and answered with a restart, until it is stopped", asy
   await vi.waitFor(
     async () =>
       expect((await readFile(path.join(folder.path, "runs"), "utf8")).length).toBeGreaterThanOrEqual(8),
-    { timeout: 5_000, interval: 20 },
+    WAIT,
   );
-  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThanOrEqual(2)); // now in its pause
+  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThanOrEqual(2), WAIT); // now in its pause
   await part.stop();
   expect(warnings[0]).toMatchObject({ part: "part", code: 9 });
   expect(part.lastEnd()?.code).toBe(9);
@@ -128,11 +130,12 @@ test("a part that cannot even be started, for want of its log, is tried again un
     { ...component(folder.path, "echo run >> runs; sleep 100"), logFile: path.join(missing, "log") },
     log,
   );
-  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThan(0));
+  await vi.waitFor(() => expect(part.crashes()).toBeGreaterThan(0), WAIT);
   await mkdir(missing);
-  await vi.waitFor(async () => expect(await readFile(path.join(folder.path, "runs"), "utf8")).toBe("run\n"), {
-    timeout: 5_000,
-  });
+  await vi.waitFor(
+    async () => expect(await readFile(path.join(folder.path, "runs"), "utf8")).toBe("run\n"),
+    WAIT,
+  );
   await part.stop();
 });
 
@@ -144,6 +147,6 @@ test("a log that grew too large is cut while the program goes on writing to it",
   const log = path.join(folder.path, "log");
   await vi.waitFor(() => expect(cutWhenLarge(log, 40)).toBe(true), { timeout: 5_000, interval: 10 });
   expect((await readFile(`${log}.1`, "utf8")).startsWith("line\n")).toBe(true);
-  await vi.waitFor(async () => expect(await readFile(log, "utf8")).toMatch(/^(line\n)+$/));
+  await vi.waitFor(async () => expect(await readFile(log, "utf8")).toMatch(/^(line\n)+$/), WAIT);
   await part.stop();
 });

@@ -1,17 +1,18 @@
-/** Looks at loopback sources with short limits, for tests. */
+/** Looks at loopback sources, for tests. */
 import { parseSource } from "../../../src/source/source.ts";
 import { remoteConfig } from "../config.ts";
 import { LookFailure } from "./failure.ts";
 import { createLook, type Found, type LookRequest } from "./look.ts";
 
-const quick = { allowLoopback: true, stallMs: 300, lookMs: 3000 };
+/** Shorter than a test may take, and longer than a busy machine needs for a look. */
+const limits = { allowLoopback: true, stallMs: 10_000, lookMs: 15_000 };
 
-/** One look; `config` replaces the short limits. */
+/** One look; `config` replaces the limits. */
 export function lookNow(source: string, more: Partial<LookRequest> = {}, config = {}): Promise<Found> {
   const parsed = parseSource(source);
   if (parsed.kind !== "http" && parsed.kind !== "hf") throw new Error("not a remote source");
   const signal = new AbortController().signal;
-  return createLook(remoteConfig({ ...quick, ...config }))({
+  return createLook(remoteConfig({ ...limits, ...config }))({
     source: parsed,
     spec: {},
     secretHeaders: {},

@@ -1,6 +1,8 @@
 /** The objects that a service wants, as they are created. Pure. */
 import {
   ANNOTATION_ADDRESSES,
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
   FINALIZER_ENGINE,
   LABEL_HOST,
   LABEL_REPLICA,
@@ -20,6 +22,7 @@ import type { RevisionData } from "../../../src/api/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../src/api/to-template.ts";
 import { toReplicaProbes } from "../../../src/api/to-template.ts";
 import type { ControllerRevision, EndpointSlice, Service } from "../../../src/kube/objects.ts";
+import type { Placed } from "../../../src/placement/types.ts";
 
 const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 
@@ -62,7 +65,8 @@ export interface ReplicaParts {
   readonly template: TemplateWithoutHost;
   readonly memory: InferenceReplica["spec"]["memory"];
   readonly ordinal: number;
-  readonly host: string;
+  /** Where placement puts it, and why. */
+  readonly placed: Pick<Placed, "host" | "score" | "why">;
   /** Names that exist already: an attempt that is taken is not used again. */
   readonly taken: ReadonlySet<string>;
 }
@@ -73,7 +77,7 @@ export function desiredReplica({
   template,
   memory,
   ordinal,
-  host,
+  placed,
   taken,
 }: ReplicaParts): InferenceReplica {
   const { name: serviceName, uid = "" } = service.metadata;
@@ -85,10 +89,19 @@ export function desiredReplica({
   return {
     metadata: {
       ...place(service, nameOf(attempt)),
-      labels: { ...ownerLabels(service), [LABEL_HOST]: host, [LABEL_REVISION]: revision, ...MANAGED_BY },
+      labels: {
+        ...ownerLabels(service),
+        [LABEL_HOST]: placed.host,
+        [LABEL_REVISION]: revision,
+        ...MANAGED_BY,
+      },
+      annotations: {
+        [ANNOTATION_PLACEMENT_REASON]: placed.why,
+        [ANNOTATION_PLACEMENT_SCORE]: String(placed.score),
+      },
       finalizers: [FINALIZER_ENGINE],
     },
-    spec: { template: { hostName: host, ...template }, memory, ...mutableSpec(service) },
+    spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service) },
   };
 }
 

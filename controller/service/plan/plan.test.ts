@@ -92,7 +92,7 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
       service: serviceOf(made),
       template: templateOf(made),
       memory,
-      host,
+      placed: { host, score: 1, why: "it was free" },
       taken: new Set<string>(),
     };
     const replica = stored(desiredReplica({ ...parts, ordinal: Number(ordinal) }), `uid-of-${word}`);

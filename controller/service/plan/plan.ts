@@ -112,13 +112,14 @@ function replicasFor(
   placed: readonly Placed[],
 ): InferenceReplica[] {
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
-  return placed.flatMap(({ ordinal, host }) => {
+  return placed.flatMap((one) => {
+    const { ordinal } = one;
     const revision = rollout.wanted.find((wanted) => wanted.ordinal === ordinal)?.revision;
     const runnable = runnables.get(revision ?? "");
     if (runnable === undefined) return [];
     const { template, claim } = runnable;
     const memory = claim.at === "estimated" ? claim.memory : UNKNOWN_MEMORY;
-    return [desiredReplica({ service: observed.service, template, memory, ordinal, host, taken })];
+    return [desiredReplica({ service: observed.service, template, memory, ordinal, placed: one, taken })];
   });
 }
 

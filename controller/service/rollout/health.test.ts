@@ -19,12 +19,15 @@ function replica(status: object, isReachable = true): InferenceReplica {
   } as unknown as InferenceReplica;
 }
 
+/** Times of agents are no times here, so that the wall clock decides nothing. */
+const momentAt = (monotonicMs: number) => ({ monotonicMs, wallMs: 0 });
+
 /** What is said of a replica whose status was so at these times. */
 function told(...seen: readonly (readonly [number, object])[]) {
   let book = EMPTY;
-  let reading = readHealth(book, [], 0);
+  let reading = readHealth(book, [], momentAt(0));
   for (const [now, status] of seen) {
-    reading = readHealth(book, [replica(status)], now);
+    reading = readHealth(book, [replica(status)], momentAt(now));
     book = reading.book;
   }
   const { failing, unsettled, recheckAfterMs } = reading;
@@ -80,8 +83,12 @@ describe("a replica fails", () => {
   );
 
   test("not because its host is silent", () => {
-    const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], 0);
-    const later = readHealth(silent.book, [replica({ phase: "Ready" }, false)], 10 * LOADING_DEADLINE_MS);
+    const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], momentAt(0));
+    const later = readHealth(
+      silent.book,
+      [replica({ phase: "Ready" }, false)],
+      momentAt(10 * LOADING_DEADLINE_MS),
+    );
     expect([...later.failing]).toEqual([]);
     expect(later.recheckAfterMs).toBeUndefined();
   });
@@ -96,8 +103,8 @@ test("one that crashed twice is trusted after a minute of Ready", () => {
 });
 
 test("what is gone is forgotten", () => {
-  const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], 0);
-  expect(readHealth(book, [], 1).book.size).toBe(0);
+  const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], momentAt(0));
+  expect(readHealth(book, [], momentAt(1)).book.size).toBe(0);
 });
 
 test("what fails and is moved to another host fails there until it is Ready; in another slot it begins anew", () => {
@@ -106,13 +113,13 @@ test("what fails and is moved to another host fails there until it is Ready; in 
     return { ...one, metadata: { ...one.metadata, name, uid: name } };
   };
   const failed = named("chat-0-aa", { phase: "Failed", reason: "EngineBadModel" });
-  const { book } = readHealth(EMPTY, [failed], 0);
+  const { book } = readHealth(EMPTY, [failed], momentAt(0));
   const moved = named("chat-0-bb", { phase: "Fetching" });
   const other = named("chat-1-cc", { phase: "Fetching" });
-  const both = readHealth(book, [failed, moved, other], 1);
+  const both = readHealth(book, [failed, moved, other], momentAt(1));
   expect([...both.failing.keys()]).toEqual(["chat-0-aa", "chat-0-bb"]);
-  const alone = readHealth(both.book, [moved, other], 2);
+  const alone = readHealth(both.book, [moved, other], momentAt(2));
   expect([...alone.failing.keys()]).toEqual(["chat-0-bb"]);
-  const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], 3);
+  const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], momentAt(3));
   expect(up.failing.size).toBe(0);
 });

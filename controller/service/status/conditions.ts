@@ -113,7 +113,7 @@ function honored({ draft }: StatusFacts): ConditionUpdate {
   }
   const { unhonored } = draft.resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
-  const message = `these fields have no effect on Metal hosts: ${unhonored.join(", ")}`;
+  const message = `these fields have no effect on Metal hosts, or not the one that they name: ${unhonored.join(", ")}`;
   return { type, status: "False", reason: "FieldsNotHonored", message };
 }
 

@@ -1,6 +1,6 @@
 /** What the status of a service is made from. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { Placed, Unplaced } from "../../../src/placement/types.ts";
+import type { Unplaced } from "../../../src/placement/types.ts";
 import { isPreempted, type PreemptedSlot } from "../../placement/preempted.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
@@ -14,7 +14,6 @@ export type Obstacle =
 
 export interface StatusInput {
   readonly draft: ServiceDraft;
-  readonly placed: readonly Placed[];
   readonly unplaced: readonly Unplaced[];
   /** Replicas that this pass has made and the cache may not show yet. */
   readonly created: readonly InferenceReplica[];

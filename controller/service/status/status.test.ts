@@ -23,6 +23,8 @@ interface Case {
   readonly obstacle?: Obstacle;
   readonly unplaced?: readonly Unplaced[];
   readonly model?: Model | undefined;
+  /** Of every replica. */
+  readonly annotations?: Record<string, string>;
 }
 
 function statusOf({
@@ -48,13 +50,13 @@ function statusOf({
       { type: "HostReachable", status: reachable, reason: "HostUnreachable", message: "the agent is silent" },
     ];
     return {
-      metadata: { name: `chat-${ordinal}-aa`, namespace: "default" },
+      metadata: { name: `chat-${ordinal}-aa`, namespace: "default", annotations: rest.annotations },
       spec: { template: { hostName: "mac-1", revision, model: { source: "" } } },
       status: { phase, reason, message, conditions },
     } as unknown as InferenceReplica;
   });
   const draft = draftService({ ...observed, replicas });
-  return planStatus({ draft, placed: [], unplaced: rest.unplaced ?? [], created: [], obstacle }, NOW);
+  return planStatus({ draft, unplaced: rest.unplaced ?? [], created: [], obstacle }, NOW);
 }
 
 const unplaced: Unplaced = {
@@ -157,7 +159,7 @@ function rolling(words: readonly string[], given: { before?: string; failing?: s
   });
   const findings = { ...NO_FINDINGS, failing: new Map(failing === undefined ? [] : [[failing, "it fails"]]) };
   const draft = draftService({ ...(observed as object), replicas } as never, findings);
-  const status = planStatus({ draft, placed: [], unplaced: [], created: [], obstacle: { at: "none" } }, NOW);
+  const status = planStatus({ draft, unplaced: [], created: [], obstacle: { at: "none" } }, NOW);
   const { status: state, reason, message } = getCondition(status.conditions, "Progressing") ?? {};
   const { phase, ready, updatedReplicas, currentRevision } = status;
   const current = currentRevision === newest ? "new" : currentRevision;
@@ -264,4 +266,14 @@ test("what waits no longer is absent, which clears it", () => {
   expect(status).not.toHaveProperty("queuePosition");
   expect(status).not.toHaveProperty("waitingFor");
   expect(status.placement).toEqual({ chosen: [{ replica: "chat-0-aa", host: "mac-1" }] });
+});
+
+test("why a host was chosen is read from its replica, whatever became of the status of the pass that chose", () => {
+  const annotations = {
+    "metalbridge.dev/placement-reason": "weights on disk 1.00",
+    "metalbridge.dev/placement-score": "2.5",
+  };
+  expect(statusOf({ phases: ["Ready"], annotations }).placement?.chosen).toEqual([
+    { replica: "chat-0-aa", host: "mac-1", score: 2.5, reason: "weights on disk 1.00" },
+  ]);
 });

@@ -1,5 +1,9 @@
 /** The whole status of a service, from facts alone: what is absent here is cleared there. Pure. */
-import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import {
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  LABEL_SERVICE,
+} from "../../../src/api/group.ts";
 import type {
   InferenceService,
   InferenceServiceStatus,
@@ -73,21 +77,13 @@ function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" |
   return { model: withoutAbsent(about), runtime };
 }
 
-/** Scores and reasons are known only in the pass that places; later passes keep what it wrote. */
 function placementOf(facts: StatusFacts): ServicePlacement {
-  const { live, placed, created, unplaced, draft } = facts;
-  const kept = new Map(
-    (draft.observed.service.status?.placement?.chosen ?? []).map((one) => [one.replica, one]),
-  );
+  const { live, unplaced, draft } = facts;
   const chosen = live.map(({ metadata, spec }) => {
-    const host = spec.template.hostName;
-    const before = kept.get(metadata.name);
-    if (before?.host === host) return before;
-    const index = created.findIndex((one) => one.metadata.name === metadata.name);
-    const decision = index === -1 ? undefined : placed.find((one) => one.host === host);
-    return decision === undefined
-      ? { replica: metadata.name, host }
-      : { replica: metadata.name, host, score: decision.score, reason: decision.why };
+    const { [ANNOTATION_PLACEMENT_REASON]: reason, [ANNOTATION_PLACEMENT_SCORE]: score } =
+      metadata.annotations ?? {};
+    const why = { score: score === undefined ? undefined : Number(score), reason };
+    return withoutAbsent({ replica: metadata.name, host: spec.template.hostName, ...why });
   });
   const preempted = preemptedNow(facts);
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };

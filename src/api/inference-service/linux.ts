@@ -16,10 +16,10 @@ const argumentList = (description: string) =>
 
 const probeOverridesSchema = z.object({
   startup: passThrough(
-    "Startup probe (a Kubernetes Probe). On Macs periodSeconds × failureThreshold bounds the start.",
+    "Startup probe (a Kubernetes Probe). On Macs periodSeconds × failureThreshold bounds the start, up to 86400 s; where one of them is set, the other is 10 or 3, as for a kubelet. Absent: the time that the weights allow.",
   ).optional(),
   liveness: passThrough(
-    "Liveness probe. On Macs timeoutSeconds and failureThreshold apply to health probes.",
+    "Liveness probe. On Macs timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes.",
   ).optional(),
   readiness: passThrough("Readiness probe.").optional(),
 });

@@ -1,5 +1,6 @@
 /** Why llama-server ended: every failed start has exit code 1, so the end of its log decides. */
 import type { ErrorCode } from "../../errors.ts";
+import type { RunAtEnd } from "../run-at-end.ts";
 import { lastRun } from "../start-line.ts";
 
 /** An exit code, or the signal that ended it; "unknown" where nobody took the status. */
@@ -10,12 +11,21 @@ export interface ExitReason {
   readonly message: string;
 }
 
+interface Cause {
+  readonly pattern: RegExp;
+  readonly code: ErrorCode;
+  readonly what: string;
+  /** It ends an engine before it serves. Afterwards the same words can only be a client's, whose text the log repeats. */
+  readonly isAtStart?: true;
+}
+
 /**
  * First match wins: the cause stands before its consequences. A pattern names the telling words only and never begins
  * with anything of any length: that takes the square of a line's length, and one long line would stop the agent.
  */
-const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [
+const CAUSES: readonly Cause[] = [
   {
+    isAtStart: true,
     pattern:
       /error: invalid argument: |error while handling argument "|error: the argument has been removed\.|expected value for argument/,
     code: "EngineFlagRefused",
@@ -29,27 +39,32 @@ const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; rea
     what: "the engine ran out of memory",
   },
   {
+    isAtStart: true,
     pattern: /does not divide n_embd_head|requires flash_attn|requires flash attention/,
     code: "EngineSettingsRefused",
     what: "the engine refused the settings for this model",
   },
   {
+    isAtStart: true,
     pattern: /failed to open (?:GGUF )?file|No such file or directory/,
     code: "EngineModelMissing",
     what: "a file is missing",
   },
   {
+    isAtStart: true,
     pattern:
       /invalid magic characters|unknown model architecture|not within the file bounds|data is not within|missing tensor|wrong shape|failed to read|unsupported GGUF|invalid gguf|tensor '[^'\n]{0,200}' has invalid/i,
     code: "EngineBadModel",
     what: "the engine could not load the model",
   },
   {
+    isAtStart: true,
     pattern: /exiting due to model loading error|error loading model/i,
     code: "EngineBadModel",
     what: "the engine could not load the model",
   },
   {
+    isAtStart: true,
     pattern: /error while loading shared libraries|Library not loaded|dyld.{0,200}not found/,
     code: "RuntimeBroken",
     what: "the engine's program is not installed completely",
@@ -60,10 +75,10 @@ const LONGEST_LINE = 300;
 /** Of the end of a log, where its last line is wanted. */
 const ENOUGH = 4_000;
 
-export function classifyExit(exit: Exit, logTail: string): ExitReason {
+export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
   const log = lastRun(logTail);
   if (exit === "unknown")
-    return fromLog(log) ?? { code: "EngineEndUnknown", message: "the engine ended; how is not known" };
+    return fromLog(log, run) ?? { code: "EngineEndUnknown", message: "the engine ended; how is not known" };
   if (exit.code === 126)
     return { code: "RuntimeNotExecutable", message: `the engine cannot be executed: ${lastLine(log)}` };
   if (exit.code === 127)
@@ -80,13 +95,10 @@ export function classifyExit(exit: Exit, logTail: string): ExitReason {
     case "SIGHUP":
       return { code: "EngineKilled", message: `${exit.signal} ended the engine` };
     case "SIGKILL":
-      return {
-        code: "EngineKilled",
-        message: "SIGKILL ended the engine: somebody killed it, or the system for want of memory",
-      };
+      return killed(run);
     default:
       return (
-        fromLog(log) ?? {
+        fromLog(log, run) ?? {
           code: "EngineCrashed",
           message: `the engine ended with ${describe(exit)}: ${lastLine(log)}`,
         }
@@ -94,11 +106,29 @@ export function classifyExit(exit: Exit, logTail: string): ExitReason {
   }
 }
 
-/** Lines after which a running llama-server answers its health probe and fails every request. */
+/** The system leaves no word of it in the engine's log; the host's memory tells. */
+function killed({ memory }: RunAtEnd): ExitReason {
+  if (memory === undefined) {
+    return {
+      code: "EngineKilled",
+      message: "SIGKILL ended the engine: somebody killed it, or the system for want of memory",
+    };
+  }
+  return {
+    code: "EngineOutOfMemory",
+    message: `SIGKILL ended the engine while the host's memory was ${memory}: the system took its memory back`,
+  };
+}
+
+/**
+ * Lines after which a running llama-server may answer its health probe and fail every request. -2 is an allocation that
+ * failed, -3 a computation; -1 is a request that was wrong, and 1 one that found no room and is tried in smaller parts.
+ */
 const DEGRADED = [
   /kIOGPUCommandBufferCallbackErrorOutOfMemory/,
   /command buffer \d{1,20} failed with status/,
-  /llama_decode: failed to decode, ret = -3/,
+  /failed to decode, ret = -[2-9]/,
+  /Compute error/,
 ];
 
 /** The first such line of the last run. */
@@ -111,8 +141,9 @@ export function findDegraded(logTail: string): string | undefined {
   return undefined;
 }
 
-function fromLog(log: string): ExitReason | undefined {
-  for (const { pattern, code, what } of CAUSES) {
+function fromLog(log: string, { wasReady }: RunAtEnd): ExitReason | undefined {
+  for (const { pattern, code, what, isAtStart } of CAUSES) {
+    if (wasReady && isAtStart) continue;
     const match = pattern.exec(log);
     if (match !== null) return { code, message: `${what}: ${lineOf(match)}` };
   }

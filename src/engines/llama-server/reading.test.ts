@@ -60,6 +60,36 @@ describe("why an engine ended", () => {
     expect(classifyExit(exit, log).code).toBe(code);
   });
 
+  it.each([
+    "error: invalid argument: --mlock",
+    "K cache type q8_0 with block size 32 does not divide n_embd_head_k=16",
+    "last read: 'failed to read'",
+    "missing tensor",
+    "wrong shape",
+    "exiting due to model loading error",
+    "No such file or directory",
+  ])("is never what keeps an engine from starting where it had served: %s", (line) => {
+    const log = `srv log_server_r: ${line}\n`;
+    expect(classifyExit({ signal: "SIGSEGV" }, log, { wasReady: true }).code).toBe("EngineCrashed");
+    expect(classifyExit("unknown", log, { wasReady: true }).code).toBe("EngineEndUnknown");
+    expect(classifyExit({ code: 1 }, log, { wasReady: false }).code).not.toBe("EngineCrashed");
+  });
+
+  it.each([
+    ["failed to allocate Metal buffer of size 12", "EngineOutOfMemory"],
+    ["couldn't bind HTTP server socket", "EnginePortTaken"],
+  ])("may be another cause where it had served: %s", (line, code) => {
+    expect(classifyExit({ code: 1 }, line, { wasReady: true }).code).toBe(code);
+  });
+
+  it("is memory where the system killed it while memory was short", () => {
+    const { code, message } = classifyExit({ signal: "SIGKILL" }, "", { wasReady: true, memory: "critical" });
+    expect(code).toBe("EngineOutOfMemory");
+    expect(message).toContain("while the host's memory was critical");
+    const ofOurs = classifyExit({ signal: "SIGTERM" }, "", { wasReady: true, memory: "critical" });
+    expect(ofOurs.code).toBe("EngineKilled");
+  });
+
   it("names what the log says, without time stamps", () => {
     expect(classifyExit({ code: 1 }, "error: invalid argument: --mlock\n").message).toBe(
       "the engine refused an argument: error: invalid argument: --mlock",
@@ -105,6 +135,23 @@ llamacpp:requests_deferred 2
     const line = "0.12.3.4 E ggml_metal_synchronize: error: command buffer 0 failed with status 5\n";
     expect(findDegraded(line)).toBe("ggml_metal_synchronize: error: command buffer 0 failed with status 5");
     expect(findDegraded("I all is well")).toBeUndefined();
+  });
+
+  it.each([
+    "llama_decode: failed to decode, ret = -2",
+    "llama_decode: failed to decode, ret = -3",
+    "srv update_slots: Compute error. i = 0, n_batch = 2048, ret = -2",
+  ])("include a decode that failed for the engine's sake: %s", (line) => {
+    expect(findDegraded(`0.12.3.4 E ${line}\n`)).toBe(line);
+  });
+
+  it.each([
+    "llama_decode: failed to decode, ret = -1",
+    "srv update_slots: Invalid input batch. i = 0, n_batch = 2048, ret = -1",
+    "srv update_slots: failed to find free space in the KV cache, retrying with smaller batch size, off = 0, n_batch = 1024, ret = 1",
+    "srv update_slots: Context size has been exceeded. i = 0, n_batch = 1, ret = 1",
+  ])("do not include one that failed for its request's: %s", (line) => {
+    expect(findDegraded(`0.12.3.4 E ${line}\n`)).toBeUndefined();
   });
 
   it("are found at once in a log that is one line of 256 KiB, which names their surroundings only", () => {

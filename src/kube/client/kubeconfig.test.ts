@@ -157,12 +157,15 @@ describe("credentials", () => {
     const runs = path.join(dir, "runs");
     await writePlugin("hangs", `echo $$ >>'${runs}'; exec sleep 600`);
     const user = { exec: { command: path.join(dir, "hangs") } };
-    const credentials = openCredentials({ kubeconfigPath: await kubeconfig({ user }), pluginTimeoutMs: 500 });
+    const credentials = openCredentials({
+      kubeconfigPath: await kubeconfig({ user }),
+      pluginTimeoutMs: 5_000,
+    });
     const both = await Promise.allSettled([credentials.current(), credentials.current()]);
     expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     const [pid, ...more] = (await readFile(runs, "utf8")).trim().split("\n").map(Number);
     expect(more).toEqual([]);
-    await vi.waitFor(() => expect(() => process.kill(pid ?? 0, 0)).toThrow(/ESRCH/));
+    await vi.waitFor(() => expect(() => process.kill(pid ?? 0, 0)).toThrow(/ESRCH/), { timeout: 10_000 });
   });
 });
 

@@ -31,6 +31,20 @@ describe("series", () => {
     expect(series.count).toBe(21);
   });
 
+  it("join what is said to be the same, however the notes differ, and only within their group", () => {
+    const memory = createSeriesMemory();
+    const ended = (pid: number, sameAs: string) => ({ ...event(`pid ${pid} ended`), sameAs });
+    const { series } = memory.note(regarding, ended(1, "exit code 3"), 0);
+    for (let pid = 2; pid <= 50; pid += 1) {
+      expect(memory.note(regarding, ended(pid, "exit code 3"), pid).isNew).toBe(false);
+    }
+    expect(series).toMatchObject({ count: 50, event: { note: "pid 1 ended" } });
+    expect(memory.note(regarding, ended(51, "exit code 4"), 51).isNew).toBe(true);
+    expect(memory.note(regarding, { ...ended(52, "exit code 3"), reason: "EngineHung" }, 52).isNew).toBe(
+      true,
+    );
+  });
+
   it("do not become an object for each of ever different notes", () => {
     const memory = createSeriesMemory();
     let fresh = 0;

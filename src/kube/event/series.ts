@@ -9,6 +9,8 @@ export interface EventInput {
   readonly action: string;
   /** A sentence for people. */
   readonly note: string;
+  /** What makes it the same thing said again, where the note holds what differs each time; else the note does. */
+  readonly sameAs?: string;
 }
 
 /** One Event object of ours at the server, or on its way there. */
@@ -56,7 +58,7 @@ export function createSeriesMemory(): SeriesMemory {
 
   const note = (regarding: ObjectReference, event: EventInput, nowMs: number) => {
     const groupKey = groupKeyOf(regarding, event);
-    const exactKey = `${groupKey}\n${event.note}`;
+    const exactKey = `${groupKey}\n${event.sameAs ?? event.note}`;
     let group = groups.get(groupKey);
     if (group === undefined || nowMs - group.sinceMs > WINDOW_MS)
       group = { notes: 0, sinceMs: nowMs, newestKey: exactKey };

@@ -17,6 +17,7 @@ import { keepLease } from "../lease.ts";
 import type { ConfigMap } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";
+import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
 const within = { timeout: 60_000, interval: 20 };
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -51,9 +52,15 @@ it("fifty watchers whose place in history is gone list once each, and not in one
   const connections = await Promise.all(
     Array.from({ length: WATCHERS }, () => connectNoted(proxy.kubeconfig)),
   );
-  const watched = connections.map((connection) => watchMaps(connection, ending.signal));
+  const watched = connections.map((connection) => {
+    const clock = createNotingClock();
+    return { ...watchMaps(connection, ending.signal, { clock }), clock };
+  });
   await Promise.all(watched.map(({ reflector }) => reflector.whenSynced()));
-  for (const { requests } of connections) requests.length = 0;
+  for (const { connection, clock } of watched) {
+    connection.requests.length = 0;
+    clock.waits.length = 0;
+  }
   proxy.refuse(true);
   proxy.cut();
   for (let round = 0; round < 20; round += 1) await put(direct, "a", `2-${round}`);
@@ -66,7 +73,7 @@ it("fifty watchers whose place in history is gone list once each, and not in one
   }, within);
   const lists = connections.map(({ requests }) => requests.filter(({ isList }) => isList));
   expect(lists.map(({ length }) => length)).toEqual(lists.map(() => 1));
-  const moments = lists.flatMap((all) => all.map(({ atMs }) => atMs));
+  const moments = watched.map(({ clock }, index) => pausedBefore(clock, lists[index]?.[0]?.atMs ?? 0));
   expect(mostWithin(moments, 100)).toBeLessThan(WATCHERS / 3);
   ending.abort();
   for (const connection of connections) connection.close();

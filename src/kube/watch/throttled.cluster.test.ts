@@ -18,6 +18,7 @@ import { keepLease } from "../lease.ts";
 import { systemClock } from "../system-clock.ts";
 import type { ApiFailure } from "../types.ts";
 import { startReflector } from "./reflector.ts";
+import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
@@ -55,12 +56,13 @@ function shutOut(user: string): string {
 
 function watchMaps(connection: NotedConnection, signal: AbortSignal) {
   const troubles: ApiFailure[] = [];
+  const clock = createNotingClock();
   const reflector = startReflector({
-    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    ...{ connection, signal, clock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
     onChange: () => {},
     onTrouble: (failure) => troubles.push(failure),
   });
-  return { connection, reflector, troubles };
+  return { connection, reflector, troubles, clock };
 }
 
 const LARGE_MAPS = 24;
@@ -144,7 +146,10 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
   }, within);
   expect(refused).toMatchObject({ error: { retryAfterMs: 1_000 } });
 
-  for (const { requests } of connections) requests.length = 0;
+  for (const { connection, clock } of watched) {
+    connection.requests.length = 0;
+    clock.waits.length = 0;
+  }
   const leased = keepNoted(kubeconfig, ending.signal);
   proxy.cut();
   await vi.waitFor(
@@ -158,7 +163,9 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
     expect(troubles.at(-1)).toMatchObject({ kind: "throttled" });
     expect(Math.min(...gapsOf(connection.requests))).toBeGreaterThanOrEqual(999);
   }
-  const thirds = watched.slice(1).map(({ connection }) => connection.requests[2]?.atMs ?? 0);
+  const thirds = watched
+    .slice(1)
+    .map(({ connection, clock }) => pausedBefore(clock, connection.requests[2]?.atMs ?? 0));
   expect(mostWithin(thirds, 100)).toBeLessThan(WATCHERS / 2);
   const renewals = gapsOf((await leased).requests);
   expect(renewals.length).toBeGreaterThan(1);

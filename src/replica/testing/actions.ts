@@ -104,6 +104,9 @@ export const actions: Record<string, Action> = {
   modelBack: (world) => {
     world.model = "there";
   },
+  otherWeights: (world) => {
+    world.weights += 1;
+  },
   runtimeMissing: (world) => {
     world.runtime = "missing";
   },

@@ -18,9 +18,13 @@ export interface Engine {
   loadsUntil: number;
   hasEnded: boolean;
   leavesChildren: boolean;
+  /** It ended because it cannot load its weights. */
+  isRefusing: boolean;
 }
 
-export function newEngine(now: number): Engine {
+/** No engine can load weights of an even number. */
+export function newEngine(now: number, weights: number): Engine {
+  const isRefusing = weights % 2 === 0;
   return {
     isHealthy: false,
     isHung: false,
@@ -29,8 +33,9 @@ export function newEngine(now: number): Engine {
     isMute: false,
     ignoresTerm: false,
     loadsUntil: now + 700,
-    hasEnded: false,
+    hasEnded: isRefusing,
     leavesChildren: false,
+    isRefusing,
   };
 }
 

@@ -13,6 +13,7 @@ interface Host {
   readonly tokensTotal: number;
   readonly runtime: "present" | "missing";
   readonly model: "there" | "missing" | "broken";
+  readonly weights: number;
 }
 
 /** Where the engine listens, seen from the host's addresses. */
@@ -50,7 +51,11 @@ export function runOf({ engine }: Host): Run {
 
 /** Its weights, in the state that was known before. */
 export function modelOf(host: Host, before: Observed["model"]): Observed["model"] {
-  if (host.model === "there") return { at: "stored", sizeBytes: 50 };
+  if (host.model === "there") {
+    const now = `weights ${host.weights}`;
+    const weights = before.at === "stored" ? (before.weights ?? now) : now;
+    return { at: "stored", sizeBytes: 50, weights, isReplaced: weights !== now };
+  }
   if (host.model === "broken") {
     return { at: "failed", code: "ChecksumMismatch", message: "wrong", transient: false, retryAt: 0 };
   }
@@ -58,10 +63,13 @@ export function modelOf(host: Host, before: Observed["model"]): Observed["model"
 }
 
 /** One more end that nobody asked for. */
-export function crashed(before: Crashes, runId: string, now: number): Crashes {
-  const inARow = before.inARow + 1;
+export function crashed({ crashes, model }: Observed, runId: string, { engine, now }: Host): Crashes {
+  const inARow = crashes.inARow + 1;
+  const weights = model.at === "stored" ? model.weights : undefined;
+  const tried = { runtimeVersion: "1", ...(weights === undefined ? {} : { weights }) };
   return {
-    restarts: before.restarts + 1,
+    ...(engine?.isRefusing === true ? { hopeless: tried } : {}),
+    restarts: crashes.restarts + 1,
     inARow,
     recordedRunId: runId,
     backoffUntil: now + backoffMs(defaultTimings, inARow, 0),

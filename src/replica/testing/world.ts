@@ -26,6 +26,8 @@ export class World {
   budget: number | "unknown" = 1_000;
   pressure: Observed["pressure"] = { at: "none" };
   model: "there" | "missing" | "broken" = "there";
+  /** Which file it is: no engine can load an even one. */
+  weights = 1;
   runtime: "present" | "missing" = "present";
   isBusy = false;
   /** Grows with requests too short for any look. */
@@ -221,7 +223,7 @@ export class World {
     this.starts += 1;
     this.#hasAnswered = false;
     this.moved = "no";
-    this.engine = { ...newEngine(this.now), ...this.nextEngine };
+    this.engine = { ...newEngine(this.now, this.weights), ...this.nextEngine };
     this.#resetRun();
     this.#facts.record = {
       runId: `run-${this.starts}`,
@@ -286,7 +288,7 @@ export class World {
   #recordExit(): boolean {
     const { record, crashes } = this.#facts;
     if (record === undefined || crashes.recordedRunId === record.runId) return false;
-    this.#facts.crashes = crashed(crashes, record.runId, this.now);
+    this.#facts.crashes = crashed(this.#facts, record.runId, this);
     this.#notBefore = this.#facts.crashes.backoffUntil ?? 0;
     return true;
   }

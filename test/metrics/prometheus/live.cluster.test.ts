@@ -95,12 +95,14 @@ test.skipIf(!canRun)(
       expect(values, where).not.toEqual([]);
     }
 
-    const { activeTargets } = (await prometheus.ask("targets", { state: "active" })) as {
-      activeTargets: readonly Target[];
-    };
-    expect(
-      activeTargets.map(({ scrapePool, health, lastError }) => [scrapePool, health, lastError]).sort(),
-    ).toEqual(busy.jobs.map(({ job_name }) => [job_name, "up", ""]).sort());
+    await vi.waitFor(async () => {
+      const { activeTargets } = (await prometheus.ask("targets", { state: "active" })) as {
+        activeTargets: readonly Target[];
+      };
+      expect(
+        activeTargets.map(({ scrapePool, health, lastError }) => [scrapePool, health, lastError]).sort(),
+      ).toEqual(busy.jobs.map(({ job_name }) => [job_name, "up", ""]).sort());
+    }, patiently);
 
     await vi.waitFor(async () => {
       const rules = await rulesOf(prometheus);
@@ -123,5 +125,5 @@ test.skipIf(!canRun)(
     }, patiently);
     expect(prometheus.complaints()).toEqual([]);
   },
-  180_000,
+  600_000,
 );

@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CATALOGUE, HOSTS, SERVICES } from "./catalogue.ts";
+import { FIXED_SEEDS } from "./fixed-seeds.ts";
 import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
 
+const LEASE_MS = 40_000;
 const seeds = fc.integer({ min: 0, max: 2 ** 31 });
 
 test("a seed gives the same schedule each time, another seed another one", () => {
@@ -48,4 +50,14 @@ test("an hour draws every kind, and long rounds go past a Lease", () => {
   const faults = rounds.flatMap((round) => round.faults);
   expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));
   expect(Math.max(...faults.map(({ forMs }) => forMs))).toBeGreaterThan(60_000);
+});
+
+test("the fixed seeds draw every kind together, and some that outlast a Lease", () => {
+  const faults = FIXED_SEEDS.flatMap(({ seed, minutes }) =>
+    planFaults(seed, minutes).rounds.flatMap((round) => round.faults),
+  );
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));
+  const outlasting = faults.filter(({ forMs }) => forMs > LEASE_MS).map(({ kind }) => kind);
+  expect(outlasting).toContain("lease-expiry");
+  expect(outlasting).toContain("engine-pause");
 });

@@ -1,0 +1,119 @@
+/** Weights that no engine can load, with a real one: they are tried once, and what takes their place is tried by itself. */
+import { once } from "node:events";
+import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import type { Bench } from "../../test/replicas/bench.ts";
+import { withBench } from "../../test/replicas/with-bench.ts";
+
+const it = findLlamaServer() === undefined ? test.skip : test;
+const quick = { outsideMs: 300, backoffFirstMs: 50 };
+
+/** Counts its starts, and refuses a file that ends in an x; without a path the one that it is to load. */
+function picky(bench: Bench, path = '"$2"'): string {
+  const refuse = `tail -c1 ${path} | grep -q x && { echo "error loading model" >&2; exit 1; }`;
+  return bench.program(`echo 1 >>${bench.place.root}/starts; ${refuse}; exec "$REAL" "$@"`);
+}
+
+async function create(bench: Bench, name: string, source: string): Promise<void> {
+  await bench.createReplica(name, (spec) => Object.assign(spec.template.model, { source }));
+}
+
+it(
+  "takes up a file that was half copied at its start once the copy is complete, also after a restart",
+  withBench(async (bench) => {
+    const path = join(bench.place.root, "copied.gguf");
+    copyFileSync(bench.modelPath, path);
+    truncateSync(path, statSync(path).size - 4_096);
+    const first = await bench.startAgent({ timings: quick });
+    await create(bench, "chat-0-a", path);
+    const failed = await bench.untilPhase("chat-0-a", "Failed");
+    expect(failed.status).toMatchObject({ reason: "EngineBadModel", restarts: 1 });
+    expect(failed.status?.message).toContain("tried by themselves");
+    await first.end();
+    copyFileSync(bench.modelPath, path);
+    await bench.startAgent({ timings: quick });
+    const ready = await bench.untilPhase("chat-0-a", "Ready");
+    expect(ready.status).toMatchObject({ restarts: 1, model: { sizeBytes: statSync(bench.modelPath).size } });
+  }),
+);
+
+it(
+  "tries a file again that was replaced while its replica is Failed, and no other",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    const path = join(bench.place.root, "replaced.gguf");
+    writeFileSync(path, Buffer.concat([weights, Buffer.from("x")]));
+    await bench.startAgent({ llamaServer: picky(bench, path), timings: quick });
+    await create(bench, "chat-0-b", path);
+    const failed = await bench.untilPhase("chat-0-b", "Failed");
+    // Long enough for several looks.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(await bench.lines("starts", 1)).toHaveLength(1);
+    const { resourceVersion } = (await bench.replica("chat-0-b"))?.metadata ?? {};
+    expect(resourceVersion).toBe(failed.metadata.resourceVersion);
+    writeFileSync(path, weights);
+    const ready = await bench.untilPhase("chat-0-b", "Ready");
+    expect(ready.status).toMatchObject({ restarts: 1, model: { sizeBytes: weights.length } });
+    expect(await bench.lines("starts", 2)).toHaveLength(2);
+  }),
+);
+
+it(
+  "tries weights once more of which an earlier agent noted only that they failed",
+  withBench(async (bench) => {
+    const path = join(bench.place.root, "unnoted.gguf");
+    writeFileSync(path, Buffer.concat([readFileSync(bench.modelPath), Buffer.from("x")]));
+    const llamaServer = picky(bench, path);
+    const first = await bench.startAgent({ llamaServer, timings: quick });
+    await create(bench, "chat-0-c", path);
+    const { metadata } = await bench.untilPhase("chat-0-c", "Failed");
+    await first.end();
+    const history = join(bench.stateDir, "engines", metadata.uid ?? "", "history.json");
+    const { hopelessWeights, ...earlier } = JSON.parse(readFileSync(history, "utf8"));
+    expect(hopelessWeights).toContain(path);
+    writeFileSync(history, JSON.stringify(earlier));
+    await bench.startAgent({ llamaServer, timings: quick });
+    expect(await bench.lines("starts", 2)).toHaveLength(2);
+    await vi.waitFor(async () => {
+      const { status } = (await bench.replica("chat-0-c")) ?? {};
+      expect(status).toMatchObject({ phase: "Failed", restarts: 2 });
+    }, 10_000);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect(await bench.lines("starts", 2)).toHaveLength(2);
+  }),
+);
+
+it(
+  "asks a source whose file may change for another one while its replica is Failed",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    let served = Buffer.concat([weights, Buffer.from("x")]);
+    const server = createServer((request, response) => {
+      const etag = `"${served.length}"`;
+      if (request.headers["if-none-match"] === etag) response.writeHead(304).end();
+      else response.writeHead(200, { "content-length": served.length, etag }).end(served);
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const timings = { ...quick, fetchRetryMaxMs: 500 };
+    await bench.startAgent({ llamaServer: picky(bench), timings });
+    await bench.createReplica("chat-0-d", ({ template }) =>
+      Object.assign(template.model, {
+        source: `http://127.0.0.1:${port}/tiny.gguf`,
+        refreshPolicy: "OnChange",
+      }),
+    );
+    await bench.untilPhase("chat-0-d", "Failed");
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(await bench.lines("starts", 1)).toHaveLength(1);
+    served = weights;
+    const ready = await bench.untilPhase("chat-0-d", "Ready");
+    expect(ready.status?.model).toMatchObject({ sizeBytes: weights.length });
+    server.closeAllConnections();
+    server.close();
+  }),
+);
