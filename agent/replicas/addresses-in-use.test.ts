@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import { processPorts, runFolder, shell } from "../process/fixtures/run.ts";
 import { createEngineProcesses } from "../process/processes.ts";
-import type { EngineFile } from "../replicas/files/engine-record.ts";
 import { noteAddresses } from "./addresses-in-use.ts";
+import type { EngineFile } from "./files/engine-record.ts";
 
 const record: EngineFile = {
   ...{ version: 1, runId: "a", uid: "u", namespace: "team", name: "chat", service: "chat" },

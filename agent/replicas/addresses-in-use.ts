@@ -1,6 +1,6 @@
 /** What this host's engines listen on: from the record each was started with, known after a restart of the agent too. */
 import type { EngineProcess, EngineProcesses } from "../process/engine-process.ts";
-import { readEngineFile } from "../replicas/files/engine-record.ts";
+import { readEngineFile } from "./files/engine-record.ts";
 
 export interface NotedProcesses extends EngineProcesses {
   /** Once for each engine that lives. No I/O: every pass asks. */
