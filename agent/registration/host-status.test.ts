@@ -116,15 +116,21 @@ test("an address that is not registered is told with the command that registers 
   const why =
     "this machine has 192.168.1.30 now, which is not among spec.addresses of the Host (192.168.1.20)";
   const address = { at: "none", code: "AddressNotRegistered", why, register: "192.168.1.30" } as const;
-  const body = hostStatusBody(host(), { ...seen, address }, "2026-01-01T00:00:00.000Z");
-  const ready = condition(body, "Ready");
-  expect(ready).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
   const { name } = host().metadata;
-  expect(ready?.message).toContain(why);
-  expect(ready?.message).toContain(`kubectl edit host ${name}`);
-  expect(ready?.message).toContain(
-    `kubectl patch host ${name} --type=json --patch '[{"op":"add","path":"/spec/addresses/-","value":"192.168.1.30"}]'`,
-  );
+  const messageWith = (addresses?: string[]) => {
+    const known = { ...host(), spec: { ...host().spec, addresses } } as Host;
+    const ready = condition(hostStatusBody(known, { ...seen, address }, "2026-01-01T00:00:00.000Z"), "Ready");
+    expect(ready).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
+    return ready?.message;
+  };
+  const command = (addresses: string) =>
+    `kubectl patch host ${name} --type=merge --patch '{"spec":{"addresses":[${addresses}]}}'`;
+  const message = messageWith(["192.168.1.20"]);
+  expect(message).toContain(why);
+  expect(message).toContain(`kubectl edit host ${name}`);
+  expect(message).toContain(command('"192.168.1.20","192.168.1.30"'));
+  // A list that is not there takes the command too.
+  expect(messageWith()).toContain(command('"192.168.1.30"'));
 });
 
 test("an engine that cannot be used is named with what to do, and so is its absence", () => {

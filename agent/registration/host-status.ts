@@ -106,11 +106,12 @@ function readiness(host: Host, { address, isWorking }: ObservedHost): ConditionU
 }
 
 /** spec.addresses is the operator's alone: the agent says what to do and does not do it. */
-function registering({ metadata: { name } }: Host, address: string): Remedy {
-  const patch = JSON.stringify([{ op: "add", path: "/spec/addresses/-", value: address }]);
+function registering({ metadata: { name }, spec }: Host, address: string): Remedy {
+  // A merge patch: a JSON patch cannot append to a list that is not there.
+  const patch = JSON.stringify({ spec: { addresses: [...(spec.addresses ?? []), address] } });
   return {
     summary: `if nodes reach it, add ${address} to spec.addresses (kubectl edit host ${name}), or its network as a CIDR, so that the next new address needs nobody`,
-    command: `kubectl patch host ${name} --type=json --patch '${patch}'`,
+    command: `kubectl patch host ${name} --type=merge --patch '${patch}'`,
   };
 }
 
