@@ -18,6 +18,14 @@ function mountsWork(): boolean {
   }
 }
 
+/** A disk of its own, so small that it fills up. */
+function mountDisk(folder: string, size: string): { readonly path: string } & Disposable {
+  const path = join(folder, "disk");
+  mkdirSync(path);
+  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", path]);
+  return { path, [Symbol.dispose]: () => void execFileSync("umount", [path]) };
+}
+
 test("what does not fit beside the reserve is refused with the numbers before a byte is written", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ reserveBytes: 2 ** 50 });
@@ -41,36 +49,30 @@ test.skipIf(!canMount)(
   async () => {
     await using origin = await startOrigin();
     await using outer = await startStore();
-    const disk = join(outer.dir, "disk");
-    mkdirSync(disk);
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=12m", "tmpfs", disk]);
-    try {
-      const store = await outer.reopen({ dir: disk });
-      const small = ggufBytes(3 * MIB, 1);
-      origin.serve("/small.gguf", small);
-      const model = await store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
-      store.hold("replica", contentsOf(model));
-      // No length is told, so only the disk itself can say that it is full.
-      const large = ggufBytes(20 * MIB, 2);
-      origin.on("/large.gguf", (_, response) => {
-        response.writeHead(200);
-        response.end(large);
-      });
-      const failure = await store
-        .fetch({ source: `${origin.url}/large.gguf` }, fetchOptions())
-        .catch((error: unknown) => error);
-      expect(failure).toMatchObject({
-        code: "DiskFull",
-        message: expect.stringMatching(/large\.gguf needs more room, the disk has .* free/),
-      });
-      expect(readFileSync(model.path).equals(small)).toBe(true);
-      expect((await store.disk()).freeBytes).toBeGreaterThan(5 * MIB);
-      origin.serve("/next.gguf", ggufBytes(4 * MIB, 3));
-      await store.fetch({ source: `${origin.url}/next.gguf` }, fetchOptions());
-      expect(await store.resolve({ source: `${origin.url}/small.gguf` })).toEqual(model);
-    } finally {
-      execFileSync("umount", [disk]);
-    }
+    using disk = mountDisk(outer.dir, "12m");
+    const store = await outer.reopen({ dir: disk.path });
+    const small = ggufBytes(3 * MIB, 1);
+    origin.serve("/small.gguf", small);
+    const model = await store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
+    store.hold("replica", contentsOf(model));
+    // No length is told, so only the disk itself can say that it is full.
+    const large = ggufBytes(20 * MIB, 2);
+    origin.on("/large.gguf", (_, response) => {
+      response.writeHead(200);
+      response.end(large);
+    });
+    const failure = await store
+      .fetch({ source: `${origin.url}/large.gguf` }, fetchOptions())
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: "DiskFull",
+      message: expect.stringMatching(/large\.gguf needs more room, the disk has .* free/),
+    });
+    expect(readFileSync(model.path).equals(small)).toBe(true);
+    expect((await store.disk()).freeBytes).toBeGreaterThan(5 * MIB);
+    origin.serve("/next.gguf", ggufBytes(4 * MIB, 3));
+    await store.fetch({ source: `${origin.url}/next.gguf` }, fetchOptions());
+    expect(await store.resolve({ source: `${origin.url}/small.gguf` })).toEqual(model);
   },
 );
 
@@ -112,28 +114,22 @@ test.skipIf(!canMount)(
   async () => {
     await using origin = await startOrigin();
     await using outer = await startStore();
-    const disk = join(outer.dir, "disk");
-    mkdirSync(disk);
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=24m", "tmpfs", disk]);
-    try {
-      const store = await outer.reopen({ dir: disk, reserveBytes: 8 * MIB });
-      const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
-      for (const seed of [1, 2, 3]) {
-        origin.serve(`/m${seed}.gguf`, ggufBytes(4 * MIB, seed));
-        const model = await store.fetch({ source: source(seed) }, fetchOptions());
-        if (seed === 1) store.hold("replica", contentsOf(model));
-      }
-      expect(await store.collect()).toEqual([]);
-      writeFileSync(join(disk, "strangers.log"), Buffer.alloc(6 * MIB));
-      expect((await store.collect()).map((model) => model.source)).toEqual([source(2)]);
-      expect((await store.disk()).freeBytes).toBeGreaterThanOrEqual(8 * MIB);
-      writeFileSync(join(disk, "strangers.log"), Buffer.alloc(14 * MIB));
-      expect((await store.collect()).map((model) => model.source)).toEqual([source(3)]);
-      expect((await store.list()).map((model) => model.source)).toEqual([source(1)]);
-      expect(await store.collect()).toEqual([]);
-    } finally {
-      execFileSync("umount", [disk]);
+    using disk = mountDisk(outer.dir, "24m");
+    const store = await outer.reopen({ dir: disk.path, reserveBytes: 8 * MIB });
+    const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
+    for (const seed of [1, 2, 3]) {
+      origin.serve(`/m${seed}.gguf`, ggufBytes(4 * MIB, seed));
+      const model = await store.fetch({ source: source(seed) }, fetchOptions());
+      if (seed === 1) store.hold("replica", contentsOf(model));
     }
+    expect(await store.collect()).toEqual([]);
+    writeFileSync(join(disk.path, "strangers.log"), Buffer.alloc(6 * MIB));
+    expect((await store.collect()).map((model) => model.source)).toEqual([source(2)]);
+    expect((await store.disk()).freeBytes).toBeGreaterThanOrEqual(8 * MIB);
+    writeFileSync(join(disk.path, "strangers.log"), Buffer.alloc(14 * MIB));
+    expect((await store.collect()).map((model) => model.source)).toEqual([source(3)]);
+    expect((await store.list()).map((model) => model.source)).toEqual([source(1)]);
+    expect(await store.collect()).toEqual([]);
   },
 );
 
