@@ -77,6 +77,27 @@ test("refused although another endpoint was there is lost; refused because all w
   expect(without([withdrawn])).toBeUndefined();
 });
 
+test("refused because the only host fell silent for longer than its Lease is not lost, before that it is", () => {
+  const refused = { failure: "ECONNREFUSED" };
+  const after = (second: number, ...silence: readonly RecordedEvent[]) => {
+    const at52 = at(52, "request", { startedAt: 52_000, outcome: "failed", ...refused });
+    const left = at(second, "slice", { isServing: false });
+    return judgeFailures(recordingOf(...serving, ...silence, left, at52), 200_000)[0]?.excuse;
+  };
+  const cut = (from: number, to: number) => [
+    at(from, "link", { state: "apiCut" }),
+    at(to, "link", { state: "whole" }),
+  ];
+  const dead = (from: number, to: number) => [at(from, "part", { change: "ended" }), at(to, "part")];
+  expect(after(45, ...cut(10, 80))).toBe("no endpoint was left: mac-a was silent for longer than its Lease");
+  expect(after(45, ...dead(10, 51))).toContain("silent");
+  expect(after(45, ...cut(10, 30), ...dead(34, 60))).toContain("silent");
+  expect(after(45, ...cut(20, 80))).toBeUndefined();
+  expect(after(35, ...cut(10, 80))).toBeUndefined();
+  expect(after(45, ...cut(10, 20), ...dead(34, 50))).toBeUndefined();
+  expect(after(45)).toBeUndefined();
+});
+
 test("on an address that the host no longer has, until its endpoint has followed", () => {
   const moved = at(10, "address");
   const followed = at(14, "slice", { endpoint: "10.0.0.2:21000" });

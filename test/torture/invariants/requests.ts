@@ -2,8 +2,8 @@
 import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "../observe/recording.ts";
 import { placeOf, uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
-import { proxyBlind } from "./derive/outages.ts";
-import { overlaps } from "./derive/spans.ts";
+import { leaseOver, proxyBlind } from "./derive/outages.ts";
+import { overlaps, type Span } from "./derive/spans.ts";
 import type { Invariant } from "./invariant.ts";
 
 export interface Judged {
@@ -55,7 +55,10 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
       if (request.endpoint === undefined)
         return {
           request,
-          excuse: excuseWithout(request, slices, harmsFor, knownToProxy(recording, request, now)),
+          excuse: excuseWithout(request, slices, harmsFor, {
+            isKnown: knownToProxy(recording, request, now),
+            leaseOver: ({ host }) => leaseOver(recording, host, now),
+          }),
         };
       const slice = sliceOf(request, slices);
       if (slice === undefined) return { request, excuse: undefined };
@@ -108,12 +111,17 @@ function knownToProxy(recording: Recording, { startedAt: from, at: to }: Request
 const MISSED_MS = 90_000;
 const PROPAGATION_MS = 3_000;
 
-/** Refused by kube-proxy: rightly so while every endpoint of the service was harmed. */
+interface Seen {
+  readonly isKnown: (slice: SliceEvent) => boolean;
+  readonly leaseOver: (slice: SliceEvent) => readonly Span[];
+}
+
+/** Refused by kube-proxy: rightly so while every endpoint of the service was harmed, or its host silent for too long. */
 function excuseWithout(
   request: RequestEvent,
   slices: readonly SliceEvent[],
   harmsFor: (slice: SliceEvent) => readonly Harm[],
-  isKnownToProxy: (slice: SliceEvent) => boolean,
+  { isKnown, leaseOver }: Seen,
 ): string | undefined {
   const known = slices.filter(({ service, at }) => service === request.service && at <= request.at);
   const newest = new Map(known.map((slice) => [slice.replica, slice]));
@@ -122,17 +130,29 @@ function excuseWithout(
     (slice) =>
       slice.isServing &&
       slice.at <= at - PROPAGATION_MS &&
-      isKnownToProxy(slice) &&
+      isKnown(slice) &&
       !harmsFor(slice).some(({ span }) => overlaps({ from: at, to: request.at }, [span])),
   );
   if (whole) return undefined;
-  if ([...newest.values()].some((slice) => slice.isServing && !isKnownToProxy(slice))) {
+  if ([...newest.values()].some((slice) => slice.isServing && !isKnown(slice))) {
     return "kube-proxy had not heard of the endpoint: the API server was away";
   }
   const lately = { from: at - MISSED_MS, to: request.at };
   for (const slice of newest.values()) {
     const harm = harmsFor(slice).find(({ span }) => overlaps(lately, [span]));
     if (harm !== undefined) return `no endpoint was left: ${harm.why}`;
+    const silences = leaseOver(slice).filter((span) => overlaps(lately, [span]));
+    const left = withdrawnAt(slice, known);
+    if (left !== undefined && overlaps({ from: left, to: left }, silences)) {
+      return `no endpoint was left: ${slice.host} was silent for longer than its Lease`;
+    }
   }
   return undefined;
+}
+
+/** When it last stopped serving; undefined while it serves, or where it never did. */
+function withdrawnAt({ replica }: SliceEvent, known: readonly SliceEvent[]): number | undefined {
+  const own = known.filter((slice) => slice.replica === replica);
+  const served = own.findLastIndex(({ isServing }) => isServing);
+  return served === -1 ? undefined : own[served + 1]?.at;
 }

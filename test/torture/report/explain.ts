@@ -1,17 +1,31 @@
-/** A violation for people: what was broken, and the last things that happened to whom it concerns. */
+/** A violation for people: what was broken, the faults in force then, and the last things that happened to whom it concerns. */
 import type { Violation } from "../invariants/invariant.ts";
-import type { RecordedEvent, Recording } from "../observe/recording.ts";
+import { type EventOf, eventsOf, type RecordedEvent, type Recording } from "../observe/recording.ts";
+import { CATALOGUE } from "../plan/catalogue.ts";
 import { describeEvent, timeOf } from "./timeline.ts";
 
 const LAST = 15;
+const LASTING = new Set<string>(CATALOGUE.filter((fault) => "lasts" in fault).map(({ kind }) => kind));
 
 export function explain(violation: Violation, recording: Recording): string {
   const { invariant, at, message, about } = violation;
-  const events = recording.filter((event) => event.at <= at && concerns(event, about)).slice(-LAST);
-  const lines = events.map(describeEvent).filter((line) => line !== undefined);
+  const past = recording.filter((event) => event.at <= at);
+  const last = past.filter((event) => concerns(event, about)).slice(-LAST);
+  const longAgo = inForce(past).filter((fault) => !last.includes(fault));
+  const lines = [...longAgo, ...last].map(describeEvent).filter((line) => line !== undefined);
   return [`VIOLATED ${invariant} at ${timeOf(at)}: ${message}`, ...lines.map((line) => `    ${line}`)].join(
     "\n",
   );
+}
+
+/** Injected and to be healed yet: what explains most may have begun long before. */
+function inForce(past: Recording): readonly EventOf<"fault">[] {
+  const faults = new Map<number, EventOf<"fault">>();
+  for (const fault of eventsOf(past, "fault")) {
+    if (fault.phase === "injected" && LASTING.has(fault.kind)) faults.set(fault.id, fault);
+    if (fault.phase === "healed") faults.delete(fault.id);
+  }
+  return [...faults.values()];
 }
 
 /** Faults and outages concern everybody. */

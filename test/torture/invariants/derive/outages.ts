@@ -1,6 +1,6 @@
 /** When which part of the chain from an engine to the cluster's eyes was broken on purpose. Pure. */
 import { eventsOf, type LinkNow, type Recording } from "../../observe/recording.ts";
-import { extend, type Span, spansOf, union } from "./spans.ts";
+import { extend, lengthOf, type Span, spansOf, union } from "./spans.ts";
 
 /** Retries wait longer the longer something was away; after it is back they need this much at most. */
 const RECOVERY_MS = 20_000;
@@ -45,6 +45,17 @@ function moved(recording: Recording, host: string): readonly Span[] {
 /** Nobody renews the host's Lease. */
 export function silent(recording: Recording, host: string, now: number): readonly Span[] {
   return union([...agentAway(recording, host, now), ...linkAway(recording, host, now)]);
+}
+
+/** An agent renews every 10 s, and at once when it starts. */
+const RENEWS_MS = 10_000;
+const LEASE_MS = 40_000;
+
+/** The host's Lease may rightly be over: nobody has renewed it for so long, or could only just again. */
+export function leaseOver(recording: Recording, host: string, now: number): readonly Span[] {
+  return union(extend(silent(recording, host, now), RENEWS_MS))
+    .map(({ from, to }) => ({ from: from + LEASE_MS - RENEWS_MS, to }))
+    .filter((span) => lengthOf(span) > 0);
 }
 
 /** The host's agent cannot tell the cluster in time, or has only just been able to again. */
