@@ -64,7 +64,7 @@ export interface EngineDriver {
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (
     target: EngineTarget,
-    options?: { readonly timeoutMs?: number },
+    options?: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
   ) => Promise<RequestResult>;
   /** Requests being worked on or queued, and counters that tell of those in between; a failed reading is "unknown", which means busy. */
   readonly readWork: (target: EngineTarget) => Promise<DrainReading | "unknown">;
@@ -73,6 +73,11 @@ export interface EngineDriver {
     target: EngineTarget,
     options?: { readonly timeoutMs?: number },
   ) => Promise<LiveAnswer>;
+  /** Progress alone, however long the engine takes to answer; "unknown" where it does not, or does not tell. */
+  readonly readProgress: (
+    target: EngineTarget,
+    options: { readonly timeoutMs: number; readonly signal: AbortSignal },
+  ) => Promise<EngineProgress | "unknown">;
   /** What the engine tells of its work, for metrics; one short request. Absent where it tells nothing. */
   readonly gauges?: (
     target: EngineTarget,
@@ -87,7 +92,8 @@ export interface EngineDriver {
 
 export interface LiveAnswer {
   readonly health: Health;
-  readonly progress: EngineProgress | "unknown";
+  /** "late": it was asked for and did not come in time. */
+  readonly progress: EngineProgress | "unknown" | "late";
   /** Absent where it was not asked for, or the engine does not tell. */
   readonly generated?: Generated;
 }

@@ -12,6 +12,7 @@ export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly fai
     let text = "";
     const finish = (answer: Answer | { readonly failed: string }): void => {
       clearTimeout(late);
+      what.signal?.removeEventListener("abort", cancel);
       socket.destroy();
       resolve(answer);
     };
@@ -26,6 +27,8 @@ export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly fai
       () => finish({ failed: `no answer within ${what.timeoutMs} ms` }),
       what.timeoutMs,
     );
+    const cancel = (): void => finish({ failed: "nobody waits for the answer any more" });
+    what.signal?.addEventListener("abort", cancel, { once: true });
     socket.on("error", (error) => finish({ failed: sentence(error, what.timeoutMs) }));
     socket.on("end", () => finish(parse(text)));
     socket.write(requestFor(what));

@@ -14,6 +14,8 @@ export interface Ask {
   readonly path: string;
   readonly timeoutMs: number;
   readonly apiKey?: string | undefined;
+  /** Ends the question before its time: an agent that ends must not stay for an answer. */
+  readonly signal?: AbortSignal | undefined;
   /** Sent as JSON by POST; absent for GET. */
   readonly body?: object;
 }
@@ -29,6 +31,7 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
         path: what.path,
         method: body === undefined ? "GET" : "POST",
         agent: false,
+        signal: what.signal,
         headers: {
           connection: "close",
           ...(what.apiKey === undefined ? {} : { authorization: `Bearer ${what.apiKey}` }),

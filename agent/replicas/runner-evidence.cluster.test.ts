@@ -49,6 +49,15 @@ it(
 );
 
 it(
+  "replaces an engine that answers /health and leaves the question for its gauges open",
+  withBench(async (bench) => {
+    await bench.startAgent({ llamaServer: faultyOnce(bench, "answers-between-steps"), timings });
+    const message = await replaced(bench, "chat-0-o", "EngineHung");
+    expect(message).toMatch(/it answers \/health, and has not answered for its gauges for \d s/);
+  }),
+);
+
+it(
   "replaces an engine that logs errors and fails a real request",
   withBench(async (bench) => {
     await bench.startAgent({ llamaServer: faultyOnce(bench, "out-of-memory"), timings });

@@ -123,7 +123,7 @@ export function freshRun(): RunFacts {
 export function forgetPause(state: ReplicaState, countedMs: number): void {
   const { run, record } = state;
   const { lastProbeAt: _probe, ...health } = run.health;
-  const { lastAt: _work, ...work } = run.work;
+  const { lastAt: _read, openAt: _open, ...work } = run.work;
   const { gaugesAt: _gauges, ...kept } = run;
   state.run = { ...kept, health: { ...health, failuresInARow: 0 }, work, quiet: {} };
   if (record !== undefined && record.readyAt === undefined)

@@ -104,7 +104,20 @@ describe("the state machine of a replica", () => {
     expect(world.starts).toBe(2);
   });
 
-  it("leaves a busy engine alone whose gauges it cannot read", () => {
+  it("replaces an engine that answers its probes and leaves the question for its gauges open", () => {
+    const world = ready();
+    Object.assign(world.engine ?? {}, { isStuck: true, isTellingBetweenSteps: true });
+    pass(world, 100_000);
+    Object.assign(world.engine ?? {}, { isStuck: false });
+    pass(world, 10_000);
+    Object.assign(world.engine ?? {}, { isStuck: true });
+    pass(world, 380_000);
+    expect(world.starts).toBe(1);
+    pass(world, 60_000);
+    expect(world.starts).toBe(2);
+  });
+
+  it("leaves a busy engine alone that refuses to tell its gauges", () => {
     const world = ready();
     Object.assign(world.engine ?? {}, { isStuck: true, isMute: true });
     world.isBusy = true;

@@ -12,6 +12,7 @@ import {
   probeRequest,
   readContextPerSlot,
   readEngineGauges,
+  readProgress,
   readWork,
 } from "./probe.ts";
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
@@ -35,6 +36,7 @@ export function createLlamaServerDriver(options: ProgramOptions): EngineDriver {
     probeRequest,
     readWork,
     probeLive,
+    readProgress,
     gauges: readEngineGauges,
     facts: async (target) => {
       const contextPerSlot = await readContextPerSlot(target);

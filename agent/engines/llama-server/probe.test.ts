@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import type { EngineTarget } from "../engine.ts";
-import { probeHealth, probeLive, probeRequest } from "./probe.ts";
+import { probeHealth, probeLive, probeRequest, readProgress } from "./probe.ts";
 
 /** A server that answers as an engine does which is slow, busy or another one. */
 async function answering(listener: RequestListener) {
@@ -73,8 +73,6 @@ test.each<[string, (response: ServerResponse) => unknown, number]>([
   ["are refused", (response) => response.writeHead(401).end("{}"), 10_000],
   ["are not there", (response) => response.writeHead(501).end("{}"), 10_000],
   ["are half an answer", (response) => response.end("llamacpp:requests_processing 1\n"), 10_000],
-  // Half of it goes by before /health is asked.
-  ["do not come", () => undefined, 4_000],
 ])(
   "a live probe asks /health where the gauges %s, and claims to know no progress",
   async (_name, answer, timeoutMs) => {
@@ -89,10 +87,45 @@ test.each<[string, (response: ServerResponse) => unknown, number]>([
   },
 );
 
+test("a live probe asks /health where the gauges do not come, and says that they are late", async () => {
+  await using engine = await answering((request, response) => {
+    if (request.url === "/health") response.end('{"status":"ok"}');
+  });
+  // Half of it goes by before /health is asked.
+  expect(await probeLive(engine.target, { timeoutMs: 4_000 })).toEqual({
+    health: "healthy",
+    progress: "late",
+  });
+});
+
+test("one question for progress waits as long as it is told, or until nobody wants the answer", async () => {
+  const { signal } = new AbortController();
+  await using slow = await answering((_request, response) => {
+    setTimeout(() => response.end(GAUGES), 2_300);
+  });
+  const progress = { inFlight: 3, decodeTotal: 7, tokensTotal: 0 };
+  expect(await readProgress(slow.target, { timeoutMs: 60_000, signal })).toEqual(progress);
+  expect(await readProgress(slow.target, { timeoutMs: 50, signal })).toBe("unknown");
+
+  const ending = new AbortController();
+  await using silent = await answering(() => ending.abort());
+  expect(await readProgress(silent.target, { timeoutMs: 600_000, signal: ending.signal })).toBe("unknown");
+});
+
+test("a real request ends when nobody wants the answer any more", async () => {
+  const ending = new AbortController();
+  await using silent = await answering((request, response) => {
+    if (request.url === "/v1/models") response.end(JSON.stringify({ data: [{ id: "chat" }] }));
+    else ending.abort();
+  });
+  const answer = probeRequest(silent.target, { timeoutMs: 600_000, signal: ending.signal });
+  expect(await answer).toMatchObject({ failed: expect.any(String) });
+});
+
 test("a live probe of an engine that answers nothing is over when its time is", async () => {
   await using engine = await answering(() => undefined);
   const startedAt = performance.now();
-  expect(await probeLive(engine.target, { timeoutMs: 400 })).toMatchObject({ progress: "unknown" });
+  expect(await probeLive(engine.target, { timeoutMs: 400 })).toMatchObject({ progress: "late" });
   expect(performance.now() - startedAt).toBeLessThan(5_000);
 });
 

@@ -1,9 +1,9 @@
 /** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
 import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
-import { parseEngineGauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
+import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llama-server/gauges.ts";
 import type { DrainReading } from "../../../src/replica/evidence/quiet.ts";
-import type { EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
+import type { EngineProgress, EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
 import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
 
@@ -35,31 +35,47 @@ export async function probeLive(
   const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
   const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
   const reply = await glance({ ...address(target), path: "/metrics", timeoutMs: forGauges });
-  const gauges = "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
+  const gauges = gaugesIn(reply);
   if (gauges === undefined) {
     const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
-    return { health, progress: "unknown" };
+    return { health, progress: "failed" in reply ? "late" : "unknown" };
   }
-  const { running, deferred, decodeTotal, tokensTotal, generated } = gauges;
-  const speed = generated === undefined ? {} : { generated };
-  // Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang.
-  if (decodeTotal === undefined) return { health: "healthy", progress: "unknown", ...speed };
+  const { generated } = gauges;
   return {
     health: "healthy",
-    progress: { inFlight: running + deferred, decodeTotal, tokensTotal },
-    ...speed,
+    progress: progressIn(gauges),
+    ...(generated === undefined ? {} : { generated }),
   };
+}
+
+export async function readProgress(
+  target: EngineTarget,
+  options: { readonly timeoutMs: number; readonly signal: AbortSignal },
+): Promise<EngineProgress | "unknown"> {
+  const gauges = gaugesIn(await glance({ ...address(target), path: "/metrics", ...options }));
+  return gauges === undefined ? "unknown" : progressIn(gauges);
+}
+
+/** Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang. */
+function progressIn({ running, deferred, decodeTotal, tokensTotal }: Gauges): EngineProgress | "unknown" {
+  if (decodeTotal === undefined) return "unknown";
+  return { inFlight: running + deferred, decodeTotal, tokensTotal };
+}
+
+function gaugesIn(reply: Reply): Gauges | undefined {
+  return "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
 }
 
 /** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */
 export async function probeRequest(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number } = {},
+  options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
 ): Promise<RequestResult> {
   const stranger = await findStranger(target);
   if (stranger !== undefined) return { failed: stranger };
   const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
-  const post = (path: string, body: object) => ask({ ...address(target), path, body, timeoutMs });
+  const { signal } = options;
+  const post = (path: string, body: object) => ask({ ...address(target), path, body, timeoutMs, signal });
   const model = target.modelAlias ?? "default";
   switch (target.mode) {
     case "chat": {
@@ -83,7 +99,7 @@ export async function probeRequest(
 /** For a drain: half an answer is no answer. */
 export async function readWork(target: EngineTarget): Promise<DrainReading | "unknown"> {
   const reply = await get(target, "/metrics");
-  const gauges = "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
+  const gauges = gaugesIn(reply);
   if (gauges === undefined) return "unknown";
   const { running, deferred, tokensTotal, decodeTotal } = gauges;
   const work = { inFlight: running + deferred, tokensTotal };

@@ -1,12 +1,11 @@
 /** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
-import { nextBeat } from "../../../src/beats.ts";
 import { seeQuiet } from "../../../src/replica/evidence/quiet.ts";
-import { hasMovedOn, seeWork } from "../../../src/replica/evidence/work.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { writeEngineFile } from "../files/engine-record.ts";
 import { countProbe } from "../metrics/counts.ts";
 import { type ReplicaState, setFile } from "../state.ts";
+import { isGaugeLookDue, isServing, noteGauges, seeOpenQuestion } from "./gauges.ts";
 import { logBytes, lookAtLog } from "./log-look.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 import { restoreRunFolder } from "./run-folder.ts";
@@ -40,7 +39,8 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
       countProbe(state.counts, "health", tookMs, health !== "healthy");
     }
     noteHealth(state, context, health);
-    if (asksGauges) noteProgress(state, context, progress);
+    if (asksGauges) noteGauges(state, context, probe, progress);
+    else seeOpenQuestion(state, context);
     if (generated !== undefined) noteSpeed(state, context, generated);
     if (isServing(state)) await lookAtLog(state, context, probe.driver);
     return wasCalm && state.run === before && isCalm(before) && isServing(state) ? "unchanged" : true;
@@ -50,33 +50,9 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
 function isCalm({ health, work, suspicion }: ReplicaState["run"]): boolean {
   if (health.lastProbeAt === undefined) return false;
-  const isIdle = (work.last?.inFlight ?? 0) === 0;
+  const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
   const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
-}
-
-/** From here on its gauges are read and its log is looked through; before that its requests are our own. */
-function isServing(state: ReplicaState): boolean {
-  return state.file?.readyAtMs !== undefined;
-}
-
-/** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
-function isGaugeLookDue(state: ReplicaState, context: RunnerContext): boolean {
-  if (!isServing(state)) return false;
-  const now = context.ports.clock.monotonicMs();
-  const { work, gaugesAt } = state.run;
-  const isBusy = (work.last?.inFlight ?? 0) > 0;
-  if (!isBusy && gaugesAt !== undefined && now < nextBeat(gaugesAt, context.timings.gaugesMs)) return false;
-  state.run.gaugesAt = now;
-  return true;
-}
-
-function noteProgress(state: ReplicaState, context: RunnerContext, progress: LiveAnswer["progress"]): void {
-  const now = context.ports.clock.monotonicMs();
-  const { work, idleSince } = state.run;
-  const isIdle = progress !== "unknown" && progress.inFlight === 0 && !hasMovedOn(work.last, progress);
-  state.run.idleSince = isIdle ? (idleSince ?? now) : undefined;
-  state.run.work = seeWork(work, progress, now, context.timings.stallGapMs);
 }
 
 function noteHealth(state: ReplicaState, context: RunnerContext, answer: Health): void {
@@ -111,11 +87,11 @@ function seeProgress(state: ReplicaState): boolean {
 export function probeRequest(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
-  state.jobs.run("request", async () => {
+  state.jobs.run("request", async (signal) => {
     const logSeenTo = logBytes(state.dir);
     const askedAt = context.ports.clock.monotonicMs();
-    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
-    if (!isSameRun(state, probe)) return true;
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
     countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
     const before = state.run.request;
     if (answer === "ok") {

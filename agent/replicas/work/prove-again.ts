@@ -11,12 +11,12 @@ import { isSameRun, probeOf } from "./question.ts";
 export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
-  state.jobs.run("prove", async () => {
+  state.jobs.run("prove", async (signal) => {
     const { clock } = context.ports;
     const at = clock.monotonicMs();
     const before = state.run.work;
-    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs });
-    if (!isSameRun(state, probe)) return true;
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
     const now = clock.monotonicMs();
     countProbe(state.counts, "request", now - at, answer !== "ok");
     const verdict = weigh(answer, { at, isLate: now - at >= timeoutMs, before, after: state.run.work });

@@ -1,6 +1,6 @@
 /** What counts as standing still, and what does not. */
 import { expect, it } from "vitest";
-import { findStall, NO_WORK_SEEN, seeWork, type Work, type WorkReading } from "./work.ts";
+import { findStall, NO_WORK_SEEN, seeWork, type Work, type WorkReading, type WorkSeen } from "./work.ts";
 
 const GAP = 30_000;
 const limits = { stallMs: 120_000, stallSteps: 4 };
@@ -10,7 +10,7 @@ const at = (inFlight: number, tokensTotal: number): WorkReading => ({
   tokensTotal,
 });
 
-function read(...readings: readonly (readonly [number, WorkReading | "unknown"])[]): Work {
+function read(...readings: readonly (readonly [number, WorkSeen])[]): Work {
   return readings.reduce((work, [now, reading]) => seeWork(work, reading, now, GAP), NO_WORK_SEEN);
 }
 
@@ -41,6 +41,24 @@ it("counts nothing across a reading that failed, and keeps what it had", () => {
   expect(read(...before, [45_000, at(1, 6)])).toMatchObject({ stalledMs: 0, longestStepMs: 20_000 });
 });
 
+it("counts how long one question has been open, from the first look at it, and not across a gap or a night", () => {
+  expect(read([0, "open"], [20_000, "open"], [25_000, "open"]).openMs).toBe(25_000);
+  expect(read([0, at(1, 5)], [20_000, "open"]).openMs).toBe(0);
+  expect(read([0, "open"], [8 * 3_600_000, "open"], [8 * 3_600_000 + 5_000, "open"]).openMs).toBe(5_000);
+  expect(read([0, "open"], [20_000, "unknown"], [25_000, "open"]).openMs).toBe(0);
+});
+
+it("takes an open question's end for the end of a step", () => {
+  expect(read([0, "open"], [20_000, "open"], [21_000, at(1, 5)])).toMatchObject({
+    openMs: 0,
+    longestStepMs: 20_000,
+  });
+  expect(read([0, "open"], [20_000, "open"], [21_000, "unknown"])).toMatchObject({
+    openMs: 0,
+    longestStepMs: 20_000,
+  });
+});
+
 it("counts nothing of a night in which the host slept", () => {
   const work = read([0, at(1, 5)], [8 * 3_600_000, at(1, 5)], [8 * 3_600_000 + 5_000, at(1, 6)]);
   expect(work).toMatchObject({ stalledMs: 0, longestStepMs: 5_000 });
@@ -48,9 +66,14 @@ it("counts nothing of a night in which the host slept", () => {
 
 it("calls it a stall after the limit or four of the longest steps, and says so", () => {
   const last = at(1, 5);
-  expect(findStall({ last, stalledMs: 119_999, longestStepMs: 0 }, limits)).toBeUndefined();
-  expect(findStall({ last, stalledMs: 120_000, longestStepMs: 30_001 }, limits)).toBeUndefined();
-  expect(findStall({ last, stalledMs: 120_000, longestStepMs: 30_000 }, limits)).toBe(
+  const stall = (stalledMs: number, openMs: number, longestStepMs: number) =>
+    findStall({ last, stalledMs, openMs, longestStepMs }, limits);
+  expect(stall(119_999, 119_999, 0)).toBeUndefined();
+  expect(stall(120_000, 120_000, 30_001)).toBeUndefined();
+  expect(stall(120_000, 0, 30_000)).toBe(
     "with 1 request in work, no token was read or written for 120 s (limit 120 s)",
+  );
+  expect(stall(0, 120_000, 30_000)).toBe(
+    "it answers /health, and has not answered for its gauges for 120 s (limit 120 s)",
   );
 });

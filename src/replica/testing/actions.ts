@@ -26,6 +26,9 @@ export const actions: Record<string, Action> = {
   mute: (world) => {
     if (world.engine !== undefined) world.engine.isMute = !world.engine.isMute;
   },
+  tellBetweenSteps: (world) => {
+    if (world.engine !== undefined) world.engine.isTellingBetweenSteps = true;
+  },
   degrade: (world) => {
     if (world.engine !== undefined) world.engine.isDegraded = true;
   },

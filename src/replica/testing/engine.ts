@@ -14,6 +14,8 @@ export interface Engine {
   isDegraded: boolean;
   /** Its gauges cannot be read. */
   isMute: boolean;
+  /** Its gauges come from where it decodes: between two steps. */
+  isTellingBetweenSteps: boolean;
   ignoresTerm: boolean;
   loadsUntil: number;
   hasEnded: boolean;
@@ -31,6 +33,7 @@ export function newEngine(now: number, weights: number): Engine {
     isStuck: false,
     isDegraded: false,
     isMute: false,
+    isTellingBetweenSteps: false,
     ignoresTerm: false,
     loadsUntil: now + 700,
     hasEnded: isRefusing,
@@ -69,7 +72,9 @@ export function watchEngine(
 ): { readonly work: Work; readonly suspicion: Suspicion } {
   const isRead = engine?.isHealthy === true && !engine.isHung && !engine.isMute;
   const at = engine?.isStuck === true ? (before.work.last?.decodeTotal ?? 0) : now;
-  const reading = isRead ? { inFlight: isBusy ? 1 : 0, decodeTotal: at, tokensTotal: 0 } : "unknown";
+  const gauges = { inFlight: isBusy ? 1 : 0, decodeTotal: at, tokensTotal: 0 };
+  const isOpen = engine?.isStuck === true && engine.isTellingBetweenSteps;
+  const reading = isRead ? (isOpen ? "open" : gauges) : "unknown";
   const line = engine?.isDegraded === true ? "failed to decode, ret = -3" : undefined;
   return {
     work: seeWork(before.work, reading, now, defaultTimings.stallGapMs),
