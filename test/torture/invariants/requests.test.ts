@@ -92,6 +92,7 @@ test("refused because the only host fell silent for longer than its Lease is not
   expect(after(45, ...cut(10, 80))).toBe("no endpoint was left: mac-a was silent for longer than its Lease");
   expect(after(45, ...dead(10, 51))).toContain("silent");
   expect(after(45, ...cut(10, 30), ...dead(34, 60))).toContain("silent");
+  expect(after(45, at(10, "link", { state: "slow" }), ...cut(30, 50))).toContain("silent");
   expect(after(45, ...cut(20, 80))).toBeUndefined();
   expect(after(35, ...cut(10, 80))).toBeUndefined();
   expect(after(45, ...cut(10, 20), ...dead(34, 50))).toBeUndefined();

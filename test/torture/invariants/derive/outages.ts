@@ -51,9 +51,10 @@ export function silent(recording: Recording, host: string, now: number): readonl
 const RENEWS_MS = 10_000;
 const LEASE_MS = 40_000;
 
-/** The host's Lease may rightly be over: nobody has renewed it for so long, or could only just again. */
+/** The host's Lease may rightly be over: a renewal that came through is not sure for so long. */
 export function leaseOver(recording: Recording, host: string, now: number): readonly Span[] {
-  return union(extend(silent(recording, host, now), RENEWS_MS))
+  const unsure = [...silent(recording, host, now), ...linkIn(recording, host, ["slow", "lossy"], now)];
+  return union(extend(unsure, RENEWS_MS))
     .map(({ from, to }) => ({ from: from + LEASE_MS - RENEWS_MS, to }))
     .filter((span) => lengthOf(span) > 0);
 }
