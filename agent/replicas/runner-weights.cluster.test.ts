@@ -1,4 +1,5 @@
 /** Weights that no engine can load, with a real one: they are tried once, and what takes their place is tried by itself. */
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -59,6 +60,36 @@ it(
     const ready = await bench.untilPhase("chat-0-b", "Ready");
     expect(ready.status).toMatchObject({ restarts: 1, model: { sizeBytes: weights.length } });
     expect(await bench.lines("starts", 2)).toHaveLength(2);
+  }),
+);
+
+it(
+  "takes up a file in place that was no model, or another one than its checksum says, once it is corrected",
+  withBench(async (bench) => {
+    const weights = readFileSync(bench.modelPath);
+    const sha256 = createHash("sha256").update(weights).digest("hex");
+    await bench.startAgent({ timings: { ...quick, fetchRetryFirstMs: 200 } });
+    const cases = [
+      { name: "chat-0-e", wrong: "version https://git-lfs.github.com/spec/v1", reason: "SourceIsNotAModel" },
+      { name: "chat-0-f", wrong: Buffer.concat([weights, Buffer.from("x")]), reason: "ChecksumMismatch" },
+    ];
+    for (const { name, wrong, reason } of cases) {
+      const path = join(bench.place.root, `${name}.gguf`);
+      writeFileSync(path, wrong);
+      await bench.createReplica(name, ({ template }) =>
+        Object.assign(template.model, { source: path, ...(reason === "ChecksumMismatch" ? { sha256 } : {}) }),
+      );
+      const failed = await bench.untilPhase(name, "Failed");
+      expect(failed.status?.reason).toBe(reason);
+      if (reason === "SourceIsNotAModel") expect(failed.status?.message).toContain("git lfs pull");
+      // Long enough for several looks, none of which is worth a word.
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      const { resourceVersion } = (await bench.replica(name))?.metadata ?? {};
+      expect(resourceVersion).toBe(failed.metadata.resourceVersion);
+      writeFileSync(path, weights);
+      const ready = await bench.untilPhase(name, "Ready");
+      expect(ready.status).toMatchObject({ restarts: 0, model: { sizeBytes: weights.length } });
+    }
   }),
 );
 

@@ -47,4 +47,7 @@ test("files on the host are used in place, inside the allowed roots only", async
   await expect(store.fetch({ ...pinned, sha256: "0".repeat(64) }, fetchOptions())).rejects.toThrow(
     code("ChecksumMismatch"),
   );
+  await expect(store.resolve({ ...pinned, sha256: "0".repeat(64) })).rejects.toThrow(
+    code("ChecksumMismatch"),
+  );
 });

@@ -52,13 +52,17 @@ export async function verifyInPlace(
   const known = await knownChecksum(first.path, memory);
   const sha256 = known ?? (await hashFile(first, options));
   memory.set(await identity(first.path), sha256);
-  if (sha256 !== expected.toLowerCase()) {
-    throw new MetalbridgeError(
-      "ChecksumMismatch",
-      `${first.path} has sha256 ${sha256}, expected ${expected.toLowerCase()}`,
-    );
-  }
+  checkChecksum(first.path, sha256, expected);
   return { ...model, sha256, files: [{ ...first, sha256 }, ...model.files.slice(1)] };
+}
+
+/** Throws MetalbridgeError with ChecksumMismatch. */
+export function checkChecksum(path: string, sha256: string, expected: string): void {
+  if (sha256 === expected.toLowerCase()) return;
+  throw new MetalbridgeError(
+    "ChecksumMismatch",
+    `${path} has sha256 ${sha256}, expected ${expected.toLowerCase()}`,
+  );
 }
 
 /** The checksum of a file as it is now, if it was computed before. */

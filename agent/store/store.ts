@@ -11,7 +11,7 @@ import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { readDiskSpace } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
-import { type ChecksumMemory, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
+import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type {
@@ -185,7 +185,7 @@ async function use(layout: Layout, refs: Refs, ref: Ref, nowMs: number): Promise
   };
 }
 
-/** In place, a stated checksum that was not computed for the file as it is now means: not verified yet. */
+/** In place, a stated checksum that was not computed for the file as it is now means: not verified yet. Throws for a wrong one. */
 async function withKnownChecksum(
   model: StoredModel,
   request: ModelRequest,
@@ -193,7 +193,9 @@ async function withKnownChecksum(
 ): Promise<StoredModel | undefined> {
   if (request.sha256 === undefined) return model;
   const sha256 = await knownChecksum(model.path, checksums);
-  return sha256 === request.sha256.toLowerCase() ? { ...model, sha256 } : undefined;
+  if (sha256 === undefined) return undefined;
+  checkChecksum(model.path, sha256, request.sha256);
+  return { ...model, sha256 };
 }
 
 /** Tells one boot of the machine from another; after a boot, bytes that were not synced may be holes. */

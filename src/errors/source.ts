@@ -89,7 +89,7 @@ export const sourceErrors = {
   },
   SourceIsNotAModel: {
     what: "What the source delivers is not a model file, for example a web page.",
-    do: "use the direct download address of the file; log-in and preview pages answer with HTML",
+    do: "use the direct download address of the file: log-in and preview pages answer with HTML; in a clone with pointers of Git LFS run git lfs pull",
   },
   SourceAmbiguous: {
     what: "The repository holds several models and nothing says which one is meant.",

@@ -150,10 +150,12 @@ function fetchFailed(
   timings: Timings,
 ): ReplicaPlan {
   const { code, message } = model;
-  if (!model.transient) {
-    return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs: timings.fetchRetryMaxMs };
-  }
   const wait = model.retryAt - now;
+  if (!model.transient) {
+    // A file on the host is looked at again then, without a step: it may have been corrected.
+    const recheckAfterMs = wait > 0 ? wait : timings.outsideMs;
+    return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
+  }
   const retry: Step = { do: "fetch", because: "the last attempt failed in a way that may pass" };
   const waiting = { phase: "Waiting", reason: code, message } as const;
   if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };

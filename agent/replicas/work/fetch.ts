@@ -15,7 +15,7 @@ const PROGRESS_MS = 1_000;
 /** Sets `state.model` from the disk, once; without network. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = state.desired?.spec.template;
-  if (isUnsized(state, context)) return lookOnDisk(state, context);
+  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return lookOnDisk(state, context);
   if (template === undefined || state.model.at !== "unknown") return;
   await lookOnDisk(state, context);
   // A source that may have changed is looked at again before each start; the store answers quickly if it has not.
@@ -27,6 +27,18 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
 function isUnsized({ model, lookedAt }: ReplicaState, { ports, timings }: RunnerContext): boolean {
   if (model.at !== "stored" || model.claim?.at !== "unknown") return false;
   return lookedAt === undefined || ports.clock.monotonicMs() - lookedAt >= timings.outsideMs;
+}
+
+/** A file on this host that is no model, or not the one that was meant, may have been corrected: a look costs next to nothing. */
+function isRefusedInPlace({ model, desired }: ReplicaState, { ports }: RunnerContext): boolean {
+  const template = desired?.spec.template;
+  if (template === undefined || model.at !== "failed" || model.transient) return false;
+  const isInPlace = isOnHost(template.model) && (template.draft === undefined || isOnHost(template.draft));
+  return isInPlace && ports.clock.monotonicMs() >= model.retryAt;
+}
+
+function isOnHost({ source }: ReplicaModel): boolean {
+  return source.startsWith("/") || source.startsWith("file://");
 }
 
 /** The weights of an engine that already runs: they are in use, and status names them. */
@@ -120,19 +132,27 @@ async function fallBack(state: ReplicaState, error: unknown, context: RunnerCont
 }
 
 function failed(state: ReplicaState, error: unknown, context: RunnerContext): ModelState {
+  const { clock } = context.ports;
+  const found = findingOf(error);
+  // Another look at the same file, which is as it was.
+  if (state.model.at === "failed" && state.model.message === found.message)
+    return { at: "failed", ...found, retryAt: clock.monotonicMs() + context.timings.outsideMs };
   state.fetchFailures += 1;
-  const retryAt =
-    context.ports.clock.monotonicMs() + fetchRetryMs(context.timings, state.fetchFailures, context.random());
-  if (error instanceof MetalbridgeError) {
-    const { code } = error;
-    context.counts.fetchFailures.add({ reason: code });
-    state.log.warn({ code, message: error.message }, "weights not available");
-    return { at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt };
-  }
-  context.counts.fetchFailures.add({ reason: "ReplicaStepFailed" });
-  state.log.error({ err: error }, "fetching failed unexpectedly");
+  context.counts.fetchFailures.add({ reason: found.code });
+  if (error instanceof MetalbridgeError)
+    state.log.warn({ code: found.code, message: error.message }, "weights not available");
+  else state.log.error({ err: error }, "fetching failed unexpectedly");
+  const delayMs = fetchRetryMs(context.timings, state.fetchFailures, context.random());
+  return { at: "failed", ...found, retryAt: clock.monotonicMs() + delayMs };
+}
+
+type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
+
+function findingOf(error: unknown): Finding {
+  if (error instanceof MetalbridgeError)
+    return { code: error.code, message: describeError(error), transient: !isHopeless(error.code) };
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
-  return { at: "failed", code: "ReplicaStepFailed", message, transient: true, retryAt };
+  return { code: "ReplicaStepFailed", message, transient: true };
 }
 
 function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {

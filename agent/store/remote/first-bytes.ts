@@ -2,6 +2,7 @@
 import { type AttemptFailure, lasting } from "./failure.ts";
 
 const GGUF_MAGIC = "GGUF";
+const LFS_POINTER = "version https://git-lfs.github.com/spec/";
 
 /** A check of the first bytes of a file; it throws AttemptFailure. */
 export function firstBytesCheck(
@@ -15,6 +16,7 @@ export function firstBytesCheck(
     const looksLikeHtml =
       /^\s*<(!doctype|html|\?xml|head|body)/i.test(start) || /^text\/html/i.test(contentType ?? "");
     if (looksLikeHtml && !isHtmlName) throw notAModel(file.name, "a web page");
+    if (start.startsWith(LFS_POINTER)) throw notAModel(file.name, "a pointer of Git LFS to one");
     if (file.isGguf)
       throw notAModel(file.name, `something that starts with ${JSON.stringify(start.slice(0, 8))}`);
   };
