@@ -35,6 +35,17 @@ test("a proxy that could not hear of the withdrawal goes on sending until it can
   expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
 });
 
+test("what the harness saw late is where it was, as far as it can have been", () => {
+  const away = [at(0.5, "api", { isUp: false }), at(1, "api")];
+  const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(30, "proxy")];
+  const seenAt16 = at(16, "slice", { isServing: false });
+  expect(excuse(13, 13.1, [...away, ...rules, seenAt16])).toBeUndefined();
+  expect(excuse(13, 13.1, [...away, ...rules, seenAt16, at(16, "lag", { maxMs: 4_000 })])).toContain(
+    "could not hear",
+  );
+  expect(excuse(11, 11.1, [...away, ...rules, seenAt16, at(16, "lag", { maxMs: 4_000 })])).toBeUndefined();
+});
+
 test("a proxy that heard of a drain in time is no excuse, although there was an outage some time ago", () => {
   const away = [at(3, "api", { isUp: false }), at(5, "api")];
   const heard = (second: number) => [at(6, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(second, "proxy")];

@@ -3,7 +3,7 @@ import { eventsOf, type Recording, type RequestEvent, type SliceEvent } from "..
 import { placeOf, uidsOf } from "./derive/engines.ts";
 import { type Harm, harmsOf } from "./derive/harm.ts";
 import { leaseOver, proxyBlind } from "./derive/outages.ts";
-import { overlaps, type Span } from "./derive/spans.ts";
+import { lagMs, overlaps, type Span } from "./derive/spans.ts";
 import type { Invariant } from "./invariant.ts";
 
 export interface Judged {
@@ -49,22 +49,26 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
     harms.set(key, known);
     return known;
   };
+  const judge = (request: RequestEvent): Omit<Judged, "request"> => {
+    if (request.endpoint === undefined) {
+      const isKnown = knownToProxy(recording, request, now);
+      const over = ({ host }: SliceEvent): readonly Span[] => leaseOver(recording, host, now);
+      return { excuse: excuseWithout(request, slices, harmsFor, { isKnown, leaseOver: over }) };
+    }
+    const slice = sliceOf(request, slices);
+    if (slice === undefined) return { excuse: undefined };
+    return { replica: slice.replica, excuse: excuseAt(request, slice, slices, harmsFor(slice)) };
+  };
   return eventsOf(recording, "request")
     .filter(({ outcome }) => outcome === "failed")
-    .map((request) => {
-      if (request.endpoint === undefined)
-        return {
-          request,
-          excuse: excuseWithout(request, slices, harmsFor, {
-            isKnown: knownToProxy(recording, request, now),
-            leaseOver: ({ host }) => leaseOver(recording, host, now),
-          }),
-        };
-      const slice = sliceOf(request, slices);
-      if (slice === undefined) return { request, excuse: undefined };
-      const { replica } = slice;
-      return { request, replica, excuse: excuseAt(request, slice, slices, harmsFor(slice)) };
-    });
+    .map((request) => ({ request, ...judge(allowingForLag(request, recording)) }));
+}
+
+/** What the harness saw late was so before: the request may be from where it seems to be by as much. */
+function allowingForLag(request: RequestEvent, recording: Recording): RequestEvent {
+  const { startedAt, at } = request;
+  const lateMs = lagMs(recording, { from: startedAt, to: at });
+  return { ...request, startedAt: startedAt - lateMs, at: at + lateMs };
 }
 
 /** The newest that had named the endpoint by the end of the request. */

@@ -190,7 +190,27 @@ export type Recording = readonly RecordedEvent[];
 
 export type EventOf<T extends RecordedEvent["type"]> = Extract<RecordedEvent, { type: T }>;
 
-/** The events of one type, in order. */
-export function eventsOf<T extends RecordedEvent["type"]>(recording: Recording, type: T): EventOf<T>[] {
-  return recording.filter((event): event is EventOf<T> => event.type === type);
+const sorted = new WeakMap<
+  Recording,
+  { readonly length: number; readonly byType: ReadonlyMap<string, unknown> }
+>();
+
+/** The events of one type, in order. Judges ask for them thousands of times while the run goes on: sorted once. */
+export function eventsOf<T extends RecordedEvent["type"]>(
+  recording: Recording,
+  type: T,
+): readonly EventOf<T>[] {
+  let known = sorted.get(recording);
+  // A recording that still grows is sorted again.
+  if (known?.length !== recording.length) {
+    const byType = new Map<string, RecordedEvent[]>();
+    for (const event of recording) {
+      const events = byType.get(event.type) ?? [];
+      byType.set(event.type, events);
+      events.push(event);
+    }
+    known = { length: recording.length, byType };
+    sorted.set(recording, known);
+  }
+  return (known.byType.get(type) ?? []) as readonly EventOf<T>[];
 }
