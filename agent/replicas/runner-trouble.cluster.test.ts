@@ -11,25 +11,6 @@ const PATIENT = { timeout: 10_000 };
 const quick = { startBaseMs: 400, startPerGiBMs: 0, startMaxFactor: 1, outsideMs: 300 };
 
 it(
-  "waits for a runtime that is not installed, and starts once it is",
-  withBench(async (bench) => {
-    const path = `${bench.place.root}/not-there`;
-    const agent = await bench.startAgent({
-      llamaServer: path,
-      timings: { outsideMs: 300 },
-      drivers: bench.drivers(path, ""),
-    });
-    await bench.createReplica("chat-0-a");
-    const waiting = await bench.untilPhase("chat-0-a", "Waiting");
-    expect(waiting.status).toMatchObject({ reason: "RuntimeNotInstalled" });
-    expect(waiting.status?.message).toContain("brew install llama.cpp");
-    bench.program('exec "$REAL" "$@"', path);
-    await bench.untilPhase("chat-0-a", "Ready");
-    expect(agent.runner.snapshot()).toHaveLength(1);
-  }),
-);
-
-it(
   "ends an engine that never becomes healthy, and tries again later each time",
   withBench(async (bench) => {
     const llamaServer = bench.program("exec sleep 1000");

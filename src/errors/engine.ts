@@ -27,7 +27,7 @@ export const engineErrors = {
   },
   SettingNotSupported: {
     what: "A setting of the service cannot be honoured by the engine version on the host.",
-    do: "remove the setting, or upgrade the engine on the host and then delete the replica, which is made anew, or restart the agent",
+    do: "remove the setting, or upgrade the engine on the host: another version is tried by itself",
   },
   ExtraArgRefused: {
     what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or has a typed field.",

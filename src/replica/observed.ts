@@ -130,6 +130,8 @@ export type Launch =
       readonly message: string;
       readonly transient: boolean;
       readonly retryAt: number;
+      /** Of the engine that was tried; absent where it was not known. */
+      readonly runtimeVersion?: string;
     };
 
 /** The replica's EndpointSlice as the API server last acknowledged it. `stale`: ready, but with another port or address. */

@@ -2,7 +2,7 @@
 import { formatBytes } from "../bytes.ts";
 import type { ErrorCode } from "../errors.ts";
 import { needOf } from "./need.ts";
-import type { Desired, Hopeless, ModelState, Observed } from "./observed.ts";
+import type { Desired, Hopeless, ModelState, Observed, RuntimeState } from "./observed.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
 import { isStillHopeless } from "./verdicts.ts";
@@ -57,16 +57,19 @@ function looksForAnother(
   now: number,
   timings: Timings,
 ): Step[] {
-  const isRuntimeDue =
-    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
   const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
   // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
     model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
-  const detect: Step = { do: "detectRuntime", because: "another version of the engine may accept it" };
   const fetch: Step = { do: "fetch", because: "the weights may have been corrected" };
-  return [...(isRuntimeDue ? [detect] : []), ...(isFetchDue ? [fetch] : [])];
+  return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
+}
+
+function detectAgain(runtime: RuntimeState, now: number, timings: Timings): Step[] {
+  const isDue =
+    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
+  return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
 function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
@@ -216,11 +219,15 @@ function heldByPressure({ pressure }: Observed, timings: Timings): ReplicaPlan |
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
 
-function launchFailed({ launch }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
   if (launch.at === "untried") return undefined;
   const { code: reason, message } = launch;
   if (!launch.transient) {
-    return { phase: "Failed", reason, message, steps: [], recheckAfterMs: timings.fetchRetryMaxMs };
+    // What an engine does not know its next version may.
+    if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
+      return undefined;
+    const steps = detectAgain(runtime, now, timings);
+    return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.outsideMs };
   }
   const wait = launch.retryAt - now;
   if (wait <= 0) return undefined;

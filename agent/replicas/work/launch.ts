@@ -135,9 +135,13 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   const now = context.ports.clock.monotonicMs();
   const retryAt = now + fetchRetryMs(context.timings, state.launchFailures, context.random());
   if (error instanceof MetalbridgeError) {
-    state.log.warn({ code: error.code, message: error.message }, "engine not started");
-    const transient = !isHopeless(error.code);
-    state.launch = { at: "failed", code: error.code, message: describeError(error), transient, retryAt };
+    const { code } = error;
+    state.log.warn({ code, message: error.message }, "engine not started");
+    const runtime = context.runtimes.state(state.desired?.spec.template.runtime ?? "");
+    state.launch = {
+      ...{ at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt },
+      ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
+    };
     return;
   }
   state.log.error({ err: error }, "engine not started");
