@@ -1,11 +1,9 @@
 /** No process yet: weights, runtime and memory are made sure of, in this order, before anything is started. */
-import { formatBytes } from "../bytes.ts";
-import type { ErrorCode } from "../errors.ts";
-import { needOf } from "./need.ts";
-import type { Desired, Hopeless, ModelState, Observed, RuntimeState } from "./observed.ts";
+import type { Desired, ModelState, Observed } from "./observed.ts";
+import { admitted } from "./plan-admit.ts";
+import { heldBack } from "./plan-held.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
-import { isStillHopeless } from "./verdicts.ts";
 
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
@@ -24,52 +22,6 @@ export function planPrepare(
   return observed.slice.state === "ready" || observed.slice.state === "stale"
     ? { ...plan, steps: [{ do: "withdraw", because: "no engine runs behind the endpoint" }, ...plan.steps] }
     : plan;
-}
-
-function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
-  const { crashes, runtime, model } = observed;
-  const exit = crashes.lastExit;
-  const { hopeless } = crashes;
-  if (hopeless !== undefined && exit !== undefined && isStillHopeless(hopeless, runtime, model)) {
-    return {
-      phase: "Failed",
-      reason: exit.reason,
-      message: exit.message,
-      steps: looksForAnother(hopeless, observed, now, timings),
-      recheckAfterMs: timings.outsideMs,
-    };
-  }
-  if (crashes.backoffUntil === undefined || now >= crashes.backoffUntil) return undefined;
-  return {
-    phase: "Backoff",
-    reason: exit?.reason ?? "EngineEndUnknown",
-    message: exit?.message ?? "the engine ended",
-    steps: [],
-    recheckAfterMs: crashes.backoffUntil - now,
-    nextTryAt: crashes.backoffUntil,
-  };
-}
-
-/** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
-function looksForAnother(
-  { askedAt }: Hopeless,
-  { runtime, model }: Observed,
-  now: number,
-  timings: Timings,
-): Step[] {
-  const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
-  // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
-  const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
-  const isFetchDue =
-    model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
-  const fetch: Step = { do: "fetch", because: "the weights may have been corrected" };
-  return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
-}
-
-function detectAgain(runtime: RuntimeState, now: number, timings: Timings): Step[] {
-  const isDue =
-    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
-  return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
 function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
@@ -174,86 +126,4 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
     steps: [],
     recheckAfterMs: timings.outsideMs,
   };
-}
-
-/** Fails closed: without a figure for the need or for the budget nothing is started. */
-function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
-  const need = needOf(desired, observed);
-  if (need.at === "unknown") return waiting(need.code, need.message, timings);
-  return (
-    memoryMissing(need.bytes, observed, timings) ??
-    heldByPressure(observed, timings) ??
-    launchFailed(observed, now, timings) ??
-    start(need.bytes, timings)
-  );
-}
-
-function memoryMissing(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
-  const { budgetBytes, othersBytes } = observed.memory;
-  if (budgetBytes === "unknown") {
-    const message =
-      "how much memory engines may use on this host could not be read; nothing is started until it can";
-    return waiting("MemoryUnknown", message, timings);
-  }
-  if (othersBytes + needBytes <= budgetBytes) return memoryTaken(needBytes, observed, timings);
-  const left = Math.max(0, budgetBytes - othersBytes);
-  const message =
-    `the engine needs ${formatBytes(needBytes)}, ` +
-    `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
-    "stop or move another service, or lower contextSize or parallelSlots";
-  return waiting("InsufficientMemory", message, timings);
-}
-
-/** Within the budget, but other programs hold what the engine needs: to start it all the same would push them out. */
-function memoryTaken(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
-  const { availableBytes } = observed.memory;
-  if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
-  const message =
-    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} are available: ` +
-    "other programs on this host hold the rest; end them, or lower contextSize or parallelSlots";
-  return waiting("InsufficientMemory", message, timings);
-}
-
-/** Who fits by the sum of claims may still not start while the machine itself is short. */
-function heldByPressure({ pressure }: Observed, timings: Timings): ReplicaPlan | undefined {
-  return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
-}
-
-function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
-  if (launch.at === "untried") return undefined;
-  const { code: reason, message } = launch;
-  if (!launch.transient) {
-    // What an engine does not know its next version may.
-    if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
-      return undefined;
-    const steps = detectAgain(runtime, now, timings);
-    return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.outsideMs };
-  }
-  const wait = launch.retryAt - now;
-  if (wait <= 0) return undefined;
-  return {
-    phase: "Waiting",
-    reason,
-    message,
-    steps: [],
-    recheckAfterMs: wait,
-    nextTryAt: launch.retryAt,
-  };
-}
-
-function start(claimBytes: number, timings: Timings): ReplicaPlan {
-  return {
-    phase: "Admitting",
-    reason: "AdmittingMemory",
-    message: `reserving ${formatBytes(claimBytes)} and a port`,
-    steps: [
-      { do: "reserve", claimBytes, because: "the claim fits into the host's budget" },
-      { do: "start", because: "weights, memory and port are there" },
-    ],
-    recheckAfterMs: timings.endpointRetryMs,
-  };
-}
-
-function waiting(reason: ErrorCode, message: string, timings: Timings): ReplicaPlan {
-  return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
 }
