@@ -1,7 +1,7 @@
-import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import { keepLines, type LogLine } from "../fixtures/agent.ts";
 import { until } from "../fixtures/until.ts";
@@ -18,7 +18,12 @@ function host(name: string, gpuBudget: string): Host {
 
 function open(stateDir = mkdtempSync(join(tmpdir(), "mb-kept-"))) {
   const lines: LogLine[] = [];
-  return { stateDir, lines, kept: openKeptHost(stateDir, "mac-1", keepLines(lines)) };
+  const kept = openKeptHost(stateDir, "mac-1", keepLines(lines));
+  onTestFinished(async () => {
+    await kept.settled();
+    rmSync(stateDir, { recursive: true, force: true });
+  });
+  return { stateDir, lines, kept };
 }
 
 test("the last word is there for the next agent, and gone with the Host", async () => {

@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, truncate, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ranged, serveModel } from "../../test/fixtures/model-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 
@@ -17,6 +17,7 @@ beforeAll(async () => {
   tiny = join(folder, "tiny.gguf");
   await writeTinyGguf(tiny);
 });
+afterAll(() => rm(folder, { recursive: true }));
 
 async function gguf(...args: string[]): Promise<{ stdout: string; stderr: string; code: number }> {
   return run(process.execPath, [PROGRAM, "gguf", ...args]).then(

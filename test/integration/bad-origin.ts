@@ -56,10 +56,24 @@ function headerThen(content: Uint8Array, spoil: (response: ServerResponse) => vo
   const good = serve(content, content.length);
   return (request, response) => {
     if (isHeaderLook(request)) return good(request, response);
-    if (request.headers.range !== undefined) return spoil(response);
+    if (request.headers.range !== undefined) return refuseMore(request, response, content, spoil);
     response.writeHead(200, { "content-length": content.length, etag: '"v1"' });
     response.write(content.subarray(0, 5_000), () => spoil(response));
   };
+}
+
+/** Who kept some bytes gets the head of an answer and no more: what comes of it is the same as the first time. */
+function refuseMore(
+  { headers: { range } }: IncomingMessage,
+  response: ServerResponse,
+  { length }: Uint8Array,
+  spoil: (response: ServerResponse) => void,
+): void {
+  const from = Number(/^bytes=(\d+)-$/.exec(range ?? "")?.[1] ?? 0);
+  const headers = { "content-length": length - from, etag: '"v1"' };
+  response.writeHead(206, { ...headers, "content-range": `bytes ${from}-${length - 1}/${length}` });
+  response.flushHeaders();
+  setImmediate(() => spoil(response));
 }
 
 /** Tells its length to who reads the header only: a host finds out when its disk is full. */
