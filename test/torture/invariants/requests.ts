@@ -64,11 +64,10 @@ export function judgeFailures(recording: Recording, now: number): readonly Judge
     .map((request) => ({ request, ...judge(allowingForLag(request, recording)) }));
 }
 
-/** What the harness saw late was so before: the request may be from where it seems to be by as much. */
+/** What the harness saw after the request had failed, because it was late itself, may have been so before. */
 function allowingForLag(request: RequestEvent, recording: Recording): RequestEvent {
-  const { startedAt, at } = request;
-  const lateMs = lagMs(recording, { from: startedAt, to: at });
-  return { ...request, startedAt: startedAt - lateMs, at: at + lateMs };
+  const { at } = request;
+  return { ...request, at: at + lagMs(recording, { from: at, to: at }) };
 }
 
 /** The newest that had named the endpoint by the end of the request. */
@@ -155,8 +154,8 @@ function excuseWithout(
 }
 
 /** When it last stopped serving; undefined while it serves, or where it never did. */
-function withdrawnAt({ replica }: SliceEvent, known: readonly SliceEvent[]): number | undefined {
-  const own = known.filter((slice) => slice.replica === replica);
+function withdrawnAt(slice: SliceEvent, known: readonly SliceEvent[]): number | undefined {
+  const own = known.filter((other) => placeOf(other) === placeOf(slice));
   const served = own.findLastIndex(({ isServing }) => isServing);
   return served === -1 ? undefined : own[served + 1]?.at;
 }
