@@ -92,7 +92,7 @@ export interface EngineDriver {
 
 export interface LiveAnswer {
   readonly health: Health;
-  /** "late": it was asked for and did not come in time. */
+  /** "late": it was asked for, and no answer came in time; "unknown": not asked for, refused, or no answer to that. */
   readonly progress: EngineProgress | "unknown" | "late";
   /** Absent where it was not asked for, or the engine does not tell. */
   readonly generated?: Generated;

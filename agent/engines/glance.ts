@@ -29,6 +29,7 @@ export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly fai
     );
     const cancel = (): void => finish({ failed: "nobody waits for the answer any more" });
     what.signal?.addEventListener("abort", cancel, { once: true });
+    if (what.signal?.aborted === true) return cancel();
     socket.on("error", (error) => finish({ failed: sentence(error, what.timeoutMs) }));
     socket.on("end", () => finish(parse(text)));
     socket.write(requestFor(what));

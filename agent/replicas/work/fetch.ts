@@ -4,6 +4,7 @@ import { describeError, MetalbridgeError } from "../../../src/errors.ts";
 import type { ModelState } from "../../../src/replica/observed.ts";
 import { fetchRetryMs } from "../../../src/replica/timings.ts";
 import { isHopeless } from "../../../src/replica/verdicts.ts";
+import { parseSource } from "../../../src/source/source.ts";
 import type { FetchProgress, ModelRequest, StoredModel } from "../../store/types.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ReplicaState } from "../state.ts";
@@ -38,7 +39,11 @@ function isRefusedInPlace({ model, desired }: ReplicaState, { ports }: RunnerCon
 }
 
 function isOnHost({ source }: ReplicaModel): boolean {
-  return source.startsWith("/") || source.startsWith("file://");
+  try {
+    return parseSource(source).kind === "file";
+  } catch {
+    return false;
+  }
 }
 
 /** The weights of an engine that already runs: they are in use, and status names them. */
