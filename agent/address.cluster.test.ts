@@ -1,7 +1,7 @@
 /** A whole agent on a machine with two addresses: which of them its engine is served on, and when it has to leave it. */
 import { expect, test, vi } from "vitest";
+import { openNetwork, whyNoNetwork } from "../test/bed/network.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
-import { createNamespacePair, whyNotHere } from "../test/cluster/network-namespace.ts";
 import { findLlamaServer } from "../test/fixtures/llama-server.ts";
 import type { Bench } from "../test/replicas/bench.ts";
 import { withBench } from "../test/replicas/with-bench.ts";
@@ -10,7 +10,8 @@ import { routedAddress } from "./host/routed-address.ts";
 
 const llamaServer = findLlamaServer();
 const route = await routedAddress("https://127.0.0.1");
-const it = llamaServer === undefined || route === undefined || whyNotHere() !== undefined ? test.skip : test;
+const it =
+  llamaServer === undefined || route === undefined || whyNoNetwork() !== undefined ? test.skip : test;
 const patiently = { timeout: 20_000, interval: 20 };
 /** Longer than an engine on another address than the host's is left alone. */
 const MOVED_MS = 3_500;
@@ -18,8 +19,8 @@ const MOVED_MS = 3_500;
 it(
   "an engine stays on its address while that is up and allowed, whatever the route, and leaves it when it is not (needs a route)",
   withBench(async (bench) => {
-    const pair = await createNamespacePair();
-    const first = pair.hostAddress;
+    const network = await openNetwork(["station"]);
+    const first = network.gateway;
     const { kubectl } = sharedCluster();
     const { hostName } = bench.place;
     const host = async (addresses: readonly string[]): Promise<void> => {
@@ -45,7 +46,7 @@ it(
       expect((await bench.untilPhase("chat-0-ad", "Ready")).status).toMatchObject({
         ...{ pid: status?.pid, restarts: 0 },
       });
-      await pair.remove();
+      await network[Symbol.asyncDispose]();
       await vi.waitFor(async () => expect(await endpointOf(bench)).toEqual([route, true]), patiently);
       expect((await bench.untilPhase("chat-0-ad", "Ready")).status?.pid).not.toBe(status?.pid);
       await host([first]);
@@ -62,7 +63,7 @@ it(
       await bench.deleteReplica("chat-0-ad");
       await vi.waitFor(async () => expect(await bench.replica("chat-0-ad")).toBeUndefined(), patiently);
     } finally {
-      await pair.remove();
+      await network[Symbol.asyncDispose]();
       await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
     }
   }),

@@ -1,42 +1,56 @@
-/** The agent and its cluster: what ties the session to the parts that ran before there was one. */
+/** The agent and its cluster: connects the session to the parts that were running before it. */
+import { hostname } from "node:os";
+import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch, type Pause } from "./host/pause.ts";
-import { routedAddress } from "./host/routed-address.ts";
+import { createRouteReader, routedAddress } from "./host/routed-address.ts";
 import type { Parts, Wiring } from "./parts.ts";
+import type { Seen } from "./preflight.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
 import { startSession } from "./session.ts";
 import { addressOf, quotaOf } from "./state-views.ts";
 
-/** Reads machine and Host once, for a plan that nothing comes of. */
+/** Reads machine and Host once, for a dry run. */
 export async function look(
   { config }: Wiring,
-  { state, observer }: Parts,
+  { state, observer, address }: Parts,
   connection: KubeConnection,
-): Promise<void> {
-  const [host, routed] = await Promise.all([
-    createClient(connection).get(HOSTS, { name: config.hostName }),
+): Promise<Seen> {
+  // The agent may list Hosts, not get one.
+  const [hosts, routed, seen] = await Promise.all([
+    createClient(connection).list<Host>(HOSTS, { fieldSelector: `metadata.name=${config.hostName}` }),
     routedAddress(connection.server),
     observer.observe(),
   ]);
-  if (host.ok) state.host = host.value;
+  const host = hosts.ok ? hosts.value.items[0] : undefined;
+  if (host !== undefined) state.host = host;
   if (routed !== undefined) state.routed = routed;
+  return { host, address: address(), runtimes: seen.runtimes };
 }
 
-/** Begins the life with the cluster, and follows sleep and addresses from then on. */
+/** Starts the session with the cluster, and watches for sleep and address changes from then on. */
 export async function attach(wiring: Wiring, parts: Parts, connection: KubeConnection): Promise<void> {
   const { config, clock, log, signal, endSignal } = wiring;
   const { state, keptHost, store, observer, runner, lateClient, lateEndpoints } = parts;
   delete state.connectTrouble;
-  const askRoute = config.addresses.length > 0 ? undefined : () => routedAddress(connection.server);
-  const routed = await askRoute?.();
+  const askRoute =
+    config.addresses.length > 0 ? undefined : createRouteReader(() => connection.server, clock);
+  const [routed, machineId] = await Promise.all([askRoute?.(), observer.machineId()]);
+  const instance = await readInstanceId(config.stateDir, machineId);
+  if (instance.wasCopied)
+    log.warn(
+      { machineId },
+      "the state folder was copied from another machine; this agent has a new identity",
+    );
   if (routed !== undefined) state.routed = routed;
   state.session = startSession({
     ...{ connection, clock, log, signal, endSignal, lateClient, lateEndpoints, runner },
     hostName: config.hostName,
-    instanceId: await readInstanceId(config.stateDir),
+    instanceId: instance.id,
+    machine: () => `${hostname()} (${addressOf(parts.address()) ?? state.routed ?? "no address"})`,
     create: config.register ? () => addressesNow(wiring, parts) : undefined,
     observe: observer.observe,
     onHost: (host) => {
@@ -58,22 +72,24 @@ export async function attach(wiring: Wiring, parts: Parts, connection: KubeConne
     },
     address: () => addressOf(parts.address()),
     onChange: () => {
-      // Connections from an old address, or over an old route, lead nowhere, the watches' too.
+      // Connections from an old address, or over an old route, lead nowhere: those of watches and downloads too.
       state.session?.wake();
+      store.reconnect();
       runner.enqueueAll();
     },
   });
 }
 
-/** DHCP or a VPN may come up after the agent. A Host that is made anew allows what the engines of the last one listen on. */
+/** DHCP or a VPN may come up after the agent. A re-created Host allows the addresses that running engines listen on. */
 function addressesNow({ config }: Wiring, { state, address }: Parts): readonly string[] {
   if (config.addresses.length > 0) return config.addresses;
   const now = addressOf(address()) ?? state.routed;
   return now === undefined ? [] : [now];
 }
 
-/** Engines are asked and the cluster is told at once: in sleep nobody could be. */
-function wake({ runner, state }: Parts, pause: Pause): void {
+/** Checks engines, and replaces the connections to the cluster and to sources, without waiting for their timeouts. */
+function wake({ runner, state, store }: Parts, pause: Pause): void {
   runner.wake(pause);
   state.session?.wake();
+  store.reconnect();
 }

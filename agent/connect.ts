@@ -1,5 +1,5 @@
-/** Loads the kubeconfig, however long it takes until there is one that can be used: engines run on meanwhile. */
-import { describeError, MetalbridgeError } from "../src/errors.ts";
+/** Loads the kubeconfig, waiting until a usable one exists; engines keep running meanwhile. */
+import { describeError, MetalbridgeError } from "../src/api/errors.ts";
 import { backoffMs } from "../src/kube/backoff.ts";
 import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { waitMs } from "../src/kube/wait.ts";
@@ -9,7 +9,7 @@ export interface ConnectPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Each time with the newest reason. */
+  /** Called after each failure, with its reason. */
   readonly onTrouble: (error: MetalbridgeError) => void;
 }
 

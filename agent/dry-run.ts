@@ -1,40 +1,43 @@
-/** `--dry-run`: reads once, prints what would be done, changes nothing. */
+/** `--dry-run`: checks what a host needs, prints what the agent would do, changes nothing. */
 import { readdir } from "node:fs/promises";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { MetalbridgeError } from "../src/errors.ts";
 import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
+import { preflight, renderChecks, requirePassed, type Seen } from "./preflight.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { systemCode } from "./store/atomic.ts";
 
-/** Throws MetalbridgeError where the cluster cannot be read. */
+/** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRun(
-  options: ConnectOptions & { readonly hostName: string },
+  options: ConnectOptions & { readonly hostName: string; readonly register: boolean },
   {
     runner,
     look,
-  }: { readonly runner: ReplicaRunner; readonly look: (connection: KubeConnection) => Promise<void> },
+  }: { readonly runner: ReplicaRunner; readonly look: (connection: KubeConnection) => Promise<Seen> },
   print: (text: string) => void,
 ): Promise<void> {
   const connection = await connect(options);
   try {
-    const listed = await createClient(connection).list<InferenceReplica>(INFERENCE_REPLICAS, {
+    const client = createClient(connection);
+    const checks = await preflight(client, options, await look(connection));
+    print(renderChecks(checks));
+    const listed = await client.list<InferenceReplica>(INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${options.hostName}`,
     });
     if (!listed.ok) throw explainFailure(listed.error);
-    await look(connection);
-    await runner.adopt();
-    runner.listed(listed.value.items);
+    await runner.inspect(listed.value.items);
     const plans = await runner.describePlans();
-    print(plans === "" ? `nothing to do: no replica names ${options.hostName}` : plans);
+    print(plans === "" ? `nothing to do: no replica is assigned to ${options.hostName}` : plans);
+    requirePassed(checks);
   } finally {
     connection.close();
   }
 }
 
-/** It need not be there. Throws StateDirUnusable where it cannot be read, for example as another user's. */
+/** The folder may be missing. Throws StateDirUnusable if it cannot be read, for example because another user owns it. */
 export async function requireReadable(stateDir: string): Promise<void> {
   try {
     await readdir(stateDir);

@@ -1,10 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { chmod, copyFile, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { MetalbridgeError } from "../src/api/errors.ts";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { grantDocumentedRights } from "../test/docs/agent-rights.ts";
+import { program } from "../test/fixtures/started-llama-server.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { loadAgentConfig } from "./config/load.ts";
+import type { AgentSettings } from "./config/schema.ts";
 import { keepLines, startAgent, testAddress } from "./fixtures/agent.ts";
 import { runAgent } from "./main.ts";
 
@@ -12,6 +17,27 @@ const patiently = { timeout: 20_000, interval: 50 };
 
 function someHost(): string {
   return `mac-${randomBytes(4).toString("hex")}`;
+}
+
+interface HostEvent {
+  readonly type: string;
+  readonly note: string;
+  readonly regarding: object;
+}
+
+/** Events about the Host with this reason, once there are any. */
+async function eventsOn(hostName: string, reason: string): Promise<readonly HostEvent[]> {
+  const { kubectl } = sharedCluster();
+  const selector = `regarding.name=${hostName},reason=${reason}`;
+  return vi.waitFor(async () => {
+    const text = await kubectl([
+      ...["get", "events.events.k8s.io", "-n", "default", "-o", "json"],
+      ...["--field-selector", selector],
+    ]);
+    const { items } = JSON.parse(text);
+    expect(items.length).toBeGreaterThan(0);
+    return items;
+  }, patiently);
 }
 
 test("an agent that may register makes its Host, keeps its Lease and says what the machine is", async () => {
@@ -40,7 +66,7 @@ test("an agent that may register makes its Host, keeps its Lease and says what t
   );
 });
 
-test("without the right to register it waits for the Host, saying so, and begins when it is there", async () => {
+test("an agent without permission to register reports that it waits for the Host, and starts once it exists", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName });
@@ -71,6 +97,32 @@ test("an address that the Host does not allow is a condition that names both", a
     expect(ready.message).toContain("192.0.2.7");
   }, patiently);
   expect(await agent.ask("/healthz")).toBe("200 ok\n");
+  await vi.waitFor(
+    async () => expect(await agent.ask("/readyz")).toMatch(/^503 AddressNotRegistered: .*192\.0\.2\.7/),
+    patiently,
+  );
+  const [event] = await eventsOn(hostName, "AddressNotRegistered");
+  expect(event).toMatchObject({ type: "Warning", note: expect.stringContaining("192.0.2.7") });
+  expect(agent.lines.map(({ data }) => data.code)).toContain("AddressNotRegistered");
+  await kubectl(["delete", "host", hostName]);
+});
+
+test("a host without an engine is not Ready, and says so in its condition, an Event and /readyz", async () => {
+  const { kubeconfig, kubectl } = sharedCluster();
+  const hostName = someHost();
+  const folder = await mkdtemp(join(tmpdir(), "mb-no-engine-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const broken = join(folder, "llama-server");
+  await writeFile(broken, "#!/bin/sh\nexit 1\n", { mode: 0o755 });
+  await using agent = await startAgent({ kubeconfig, hostName, register: true, llamaServer: [broken] });
+  await vi.waitFor(async () => expect(await agent.ask("/readyz")).toMatch(/^503 Runtime\w+: /), patiently);
+  const code = /^503 (\w+)/.exec(await agent.ask("/readyz"))?.[1] ?? "";
+  await vi.waitFor(async () => {
+    const { conditions = [] } = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"])).status;
+    const ready = conditions.find(({ type }: { type: string }) => type === "Ready");
+    expect(ready).toMatchObject({ status: "False", reason: code });
+  }, patiently);
+  expect(await eventsOn(hostName, code)).toMatchObject([{ type: "Warning" }]);
   await kubectl(["delete", "host", hostName]);
 });
 
@@ -86,6 +138,10 @@ test("two agents with one name: the second waits and says who holds it; a restar
   );
   expect(await second.ask("/healthz")).toBe("200 ok\n");
   expect(await first.ask("/readyz")).toBe("200 ok\n");
+  const [event] = await eventsOn(hostName, "HostNameTaken");
+  expect(event).toMatchObject({ type: "Warning", regarding: { kind: "Host", name: hostName } });
+  expect(event?.note).toContain(`on ${hostname()} (${testAddress()})`);
+  expect(event?.note).toContain(`serving on ${testAddress()}`);
   await first.stop();
   await using again = await startAgent({ kubeconfig, hostName, register: true, stateDir: first.stateDir });
   const startedMs = performance.now();
@@ -148,27 +204,66 @@ test("a kubeconfig that is missing, broken or points nowhere is waited for and n
   await rm(folder, { recursive: true });
 });
 
+/** The checks and the plan that `--dry-run` prints, and the code it fails with. */
+async function dryRun(settings: AgentSettings) {
+  const printed: string[] = [];
+  const addresses = [testAddress()];
+  const flags = { addresses, dryRun: true, logLevel: "silent" as const, ...settings };
+  const config = loadAgentConfig({ flags, env: {} });
+  const ports = { signal: new AbortController().signal, log: keepLines([]) };
+  const code = await runAgent(config, { ...ports, print: (text) => printed.push(text) }).then(
+    () => undefined,
+    (error: MetalbridgeError) => error.code,
+  );
+  const [checks = "", ...plan] = printed;
+  return { checks, plan, code };
+}
+
+test("a dry run names what a host lacks before it can serve, and fails", async () => {
+  const { kubeconfig } = sharedCluster();
+  await using folder = await temporaryFolder();
+  const hostName = someHost();
+  const lacking = { kubeconfig, hostName, stateDir: folder.path, addresses: ["192.0.2.77"] };
+  const { checks, code } = await dryRun({ ...lacking, llamaServer: ["/nonexistent/llama-server"] });
+  expect(checks).toMatch(new RegExp(`^FAILED +host +HostNotRegistered: there is no Host ${hostName}`, "m"));
+  expect(checks).toMatch(/^FAILED +address +AddressUnknown: .*192\.0\.2\.77/m);
+  expect(checks).toMatch(/^ok +rights /m);
+  expect(code).toBe("PreflightFailed");
+});
+
+test.skipIf(program === undefined)(
+  "a dry run on a host with everything passes with an agent's rights",
+  async () => {
+    const cluster = sharedCluster();
+    await using folder = await temporaryFolder();
+    const hostName = someHost();
+    const account = { name: hostName, namespace: "metalbridge-hosts" };
+    const kubeconfig = join(folder.path, "kubeconfig");
+    await grantDocumentedRights(cluster, { ...account, file: kubeconfig });
+    const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName } };
+    const input = JSON.stringify({ ...host, spec: { addresses: [testAddress()] } });
+    await cluster.kubectl(["apply", "-f", "-"], { input });
+    const stateDir = join(folder.path, "state");
+    const { checks, code } = await dryRun({ kubeconfig, hostName, stateDir, llamaServer: [program ?? ""] });
+    expect(checks.split("\n").map((line) => line.slice(0, 16).trim())).toEqual([
+      "ok      host",
+      "ok      address",
+      "ok      engine",
+      "ok      rights",
+    ]);
+    expect(code).toBeUndefined();
+    await cluster.kubectl(["delete", "host", hostName]);
+  },
+);
+
 test("a dry run prints the plan and changes nothing, neither in the cluster nor on disk", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   const folder = await mkdtemp(join(tmpdir(), "mb-dry-"));
-  const dryRun = async (stateDir: string) => {
-    const printed: string[] = [];
-    const flags = {
-      kubeconfig,
-      hostName,
-      stateDir,
-      dryRun: true,
-      register: true,
-      logLevel: "silent" as const,
-    };
-    const config = loadAgentConfig({ flags, env: {} });
-    const ports = { signal: new AbortController().signal, log: keepLines([]) };
-    await runAgent(config, { ...ports, print: (text) => printed.push(text) });
-    return printed;
-  };
-  const nothing = [`nothing to do: no replica names ${hostName}`];
-  expect(await dryRun(join(folder, "none"))).toEqual(nothing);
+  const run = (stateDir: string) => dryRun({ kubeconfig, hostName, stateDir, register: true });
+  const { checks, plan } = await run(join(folder, "none"));
+  expect(checks).toContain(`Host ${hostName} does not exist; --register will create it`);
+  expect(plan).toEqual([`nothing to do: no replica is assigned to ${hostName}`]);
   expect(await readdir(folder)).toEqual([]);
   // Beside an agent that is writing: what is half written is that agent's.
   const used = join(folder, "used");
@@ -183,11 +278,9 @@ test("a dry run prints the plan and changes nothing, neither in the cluster nor 
     await writeFile(join(used, name), "{");
   }
   const before = await readdir(used, { recursive: true });
-  expect(await dryRun(used)).toEqual([expect.stringContaining("forgetReplica")]);
+  expect((await run(used)).plan).toEqual([expect.stringContaining("forgetReplica")]);
   expect(await readdir(used, { recursive: true })).toEqual(before);
-  await expect(dryRun(join(used, "engines/e/record.json"))).rejects.toMatchObject({
-    code: "StateDirUnusable",
-  });
+  expect((await run(join(used, "engines/e/record.json"))).code).toBe("StateDirUnusable");
   await expect(kubectl(["get", "host", hostName])).rejects.toThrow(/not found/);
   await rm(folder, { recursive: true });
 });

@@ -1,4 +1,4 @@
-/** Runs the agent until it is told to end. Engines are adopted and supervised before the cluster is asked. */
+/** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type Assembled, assemble } from "./assemble.ts";
@@ -7,19 +7,17 @@ import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
 import { dryRun, requireReadable } from "./dry-run.ts";
 import type { Wiring } from "./parts.ts";
-import { startServer } from "./server/listen.ts";
+import { startServer } from "./server/server.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
 import { stopEngines } from "./stop-engines.ts";
 
 const LEASE_SECONDS = 40;
-const LEAVES_ENGINES =
-  "agent ends; its engines run on and are adopted by the next start, and leave their Services when its Lease is over";
 
 export interface AgentPorts {
-  /** Ends the agent; engines run on, or are drained first where the configuration says so. */
+  /** Stops the agent; engines keep running, or are drained first if so configured. */
   readonly signal: AbortSignal;
-  /** Asked a second time: that drain waits for no request any more. */
+  /** A second request to stop: the drain no longer waits for requests in flight. */
   readonly atOnce?: AbortSignal;
   /** For `--dry-run`. */
   readonly print: (text: string) => void;
@@ -30,7 +28,7 @@ export interface AgentPorts {
   readonly onListening?: (port: number) => void;
 }
 
-/** Resolves after the signal was aborted. Rejects where it cannot begin: state folder, port, dry run without a cluster. */
+/** Resolves after the signal was aborted. Rejects if it cannot start: state folder, port, dry run without a cluster. */
 export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<void> {
   const environment = ports.environment ?? readEnvironment();
   const { log, clock = systemClock } = ports;
@@ -40,8 +38,8 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   if (config.dryRun) {
     await requireReadable(config.stateDir);
     const agent = await assemble(wiring);
-    const { kubeconfig: kubeconfigPath, context, hostName } = config;
-    return dryRun({ kubeconfigPath, context, hostName }, agent, ports.print).finally(() =>
+    const { kubeconfig: kubeconfigPath, context, hostName, register } = config;
+    return dryRun({ kubeconfigPath, context, hostName, register }, agent, ports.print).finally(() =>
       agent.runner.stop(),
     );
   }
@@ -55,18 +53,20 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   }
 }
 
-/** Lease, watch and supervision go on through a drain: what makes `life` ends after it. */
+/** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
 async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): Promise<void> {
   const { config, clock, log, environment } = wiring;
   const { signal } = ports;
   const agent = await assemble(wiring);
+  // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
+  const port = await serve(wiring, agent);
   await agent.runner.adopt();
   const adopted = agent.runner.snapshot();
   log.info(
     { engines: adopted.filter(({ pid }) => pid !== undefined).length, stateDir: config.stateDir },
     "agent started",
   );
-  await listen(wiring, agent, ports);
+  ports.onListening?.(port);
   const { kubeconfig: kubeconfigPath, context } = config;
   const connection = await connectPatiently(
     { kubeconfigPath, context, userAgent: USER_AGENT, onAnswer: agent.countAnswer },
@@ -80,22 +80,23 @@ async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): P
   await agent.runner.stop();
   await agent.settled();
   if (config.stopEngines) await stopEngines(config.stateDir, { ...agent, clock, log });
-  else log.info({ engines, leaseSeconds: LEASE_SECONDS }, LEAVES_ENGINES);
+  else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));
   connection?.close();
   log.info({ version: environment.agentVersion }, "agent ended");
 }
 
-async function listen(
-  { config, clock, signal, log }: Wiring,
-  agent: Assembled,
-  ports: AgentPorts,
-): Promise<void> {
+function serve({ config, clock, signal, log }: Wiring, agent: Assembled): Promise<number> {
   const { troubles, facts } = agent;
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
   const outside = address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile };
   const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);
-  const bound = await startServer({ clock, log, signal, troubles, facts, readEngines, port, outside });
-  ports.onListening?.(bound);
+  return startServer({ clock, log, signal, troubles, facts, readEngines, port, outside });
+}
+
+function enginesKeepRunning(engines: number): string {
+  if (engines === 0) return "agent stopped; no engine was running";
+  const keep = engines === 1 ? "1 engine keeps running" : `${engines} engines keep running`;
+  return `agent stopped; ${keep}; start it within ${LEASE_SECONDS} s or they leave their Services`;
 }
 
 function whenAborted(signal: AbortSignal): Promise<void> {

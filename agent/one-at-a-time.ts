@@ -1,16 +1,16 @@
-/** A lock between processes that the kernel takes back when its holder dies, so that it can never be stale. */
+/** A lock between processes that the kernel releases when its holder dies, so that it can never be stale. */
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
-import { MetalbridgeError } from "../src/errors.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 
 type Release = () => Promise<void>;
 
 const TRY_AGAIN_MS = 20;
 const GIVE_UP_MS = 10_000;
-/** Of macOS; Node has no names for it. The lock belongs to the open file and ends with the process. */
+/** A macOS flag that Node does not name. The lock belongs to the open file and is released when the process exits. */
 const O_EXLOCK = 0x20;
 
 /** Runs `work` while no other process runs under the same name (a path). Throws StateDirInUse when it takes too long. */

@@ -1,5 +1,5 @@
-/** What the agent is given, and the parts that it is made of. */
-import type { Tally } from "../src/metrics/tally.ts";
+/** The agent's inputs and its parts. */
+import type { Tally } from "../src/http/metrics/tally.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
@@ -18,7 +18,7 @@ export interface Wiring {
   readonly log: Log;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Aborted when everything is over, the goodbye to the cluster included. */
+  /** Aborted last, once the agent has also withdrawn from the cluster. */
   readonly endSignal: AbortSignal;
 }
 
@@ -35,7 +35,7 @@ export interface Parts {
   readonly counted: Counted;
 }
 
-/** What nobody else counts. */
+/** Counts that no other part keeps. */
 export interface Counted {
   readonly startedAtMs: number;
   readonly apiRequests: Tally;

@@ -1,7 +1,8 @@
 /** Feeds the replica runner from the watch of this host's replicas, for as long as the host name is ours. */
+
+import type { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { Reflector } from "../src/kube/types.ts";

@@ -1,10 +1,12 @@
-/** The agent's life with the cluster: Lease and Host, then replicas and slices, for as long as the host name is ours. */
+/** The agent's session with the cluster: Lease and Host, then replicas and slices, while it holds the host name. */
+
+import type { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
-import type { MetalbridgeError } from "../src/errors.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import type { Reflector } from "../src/kube/types.ts";
+import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
+import type { KubeClient, Reflector } from "../src/kube/types.ts";
 import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { createEndpoints } from "./endpoints/endpoints.ts";
@@ -20,7 +22,7 @@ export interface SessionOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Aborted when everything is over: withdrawals go on until then. */
+  /** Aborted last: withdrawals continue until then. */
   readonly endSignal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
@@ -30,6 +32,8 @@ export interface SessionOptions {
   readonly runner: ReplicaRunner;
   readonly observe: () => Promise<ObservedHost>;
   readonly onHost: (host: Host | undefined) => void;
+  /** This machine's name in messages. */
+  readonly machine: () => string;
 }
 
 export interface Session {
@@ -37,11 +41,12 @@ export interface Session {
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
   readonly troubles: () => readonly Trouble[];
-  /** After a sleep: what was known may be long out of date, and connections may be dead. */
+  /** After a sleep: cached state may be long out of date, and connections may be dead. */
   readonly wake: () => void;
 }
 
 export const USER_AGENT = "metalbridge-agent";
+export const REPORTER = "metalbridge.dev/agent";
 
 export function startSession(options: SessionOptions): Session {
   const { connection, clock, log, signal, runner, lateClient, lateEndpoints } = options;
@@ -90,6 +95,7 @@ export function startSession(options: SessionOptions): Session {
     ...{ connection, client, clock, log, signal },
     ...options,
     client,
+    record: recordHostEvents(options, client),
     onAnswered: answeredBy(options, watches),
     onNameOurs: begin,
     onNameTaken: end,
@@ -114,7 +120,16 @@ export function startSession(options: SessionOptions): Session {
   };
 }
 
-/** The Lease's loop is the first to know that the API server is back; the watches must not sit out their waits. */
+/** Not by the late client: the agent that does not hold the name is the one with something to report. */
+function recordHostEvents(
+  { clock, log, endSignal, hostName }: SessionOptions,
+  client: KubeClient,
+): RecordEvent {
+  const reporting = { reportingController: REPORTER, reportingInstance: hostName };
+  return createEventRecorder({ client, clock, log, signal: endSignal, ...reporting });
+}
+
+/** The Lease loop is the first to see the API server back; the watches must not wait out their backoff. */
 function answeredBy({ clock, signal, connection }: SessionOptions, watches: () => (Watched | undefined)[]) {
   const reflectors = () => watches().filter((watch) => watch !== undefined);
   return createCatchUp({ clock, signal, reflectors, replaced: connection.replaced }).answered;

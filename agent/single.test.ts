@@ -1,5 +1,15 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -9,7 +19,7 @@ function folder(): string {
   return mkdtempSync(join(tmpdir(), "mb-single-"));
 }
 
-test("a second agent is refused with the pid of the first, and may begin after it has ended", async () => {
+test("a second agent is refused with the pid of the first, and may start after the first has stopped", async () => {
   const dir = folder();
   const first = await lockStateDir(dir, tmpdir());
   await expect(lockStateDir(dir, tmpdir())).rejects.toMatchObject({
@@ -55,7 +65,7 @@ test("of many that find a dead socket at once, one begins and the others are ref
   }
 });
 
-/** What a listener that was killed leaves: a socket nobody answers on. */
+/** What a killed listener leaves behind: a socket without a listener. */
 async function leaveDeadSocket(path: string): Promise<void> {
   const script = `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
   const child = spawn(process.execPath, ["-e", script], { stdio: "ignore" });
@@ -83,3 +93,53 @@ test("a state folder that cannot be made is a code", async () => {
   });
   rmSync(dir, { recursive: true });
 });
+
+test.skipIf(process.platform !== "linux")(
+  "a state folder below one that takes no folders is refused at once",
+  async () => {
+    await expect(lockStateDir("/proc/nope/metalbridge", tmpdir())).rejects.toMatchObject({
+      code: "StateDirUnusable",
+      message: expect.stringContaining("/proc/nope/metalbridge cannot be created"),
+    });
+  },
+);
+
+test("a state folder that others may write to is closed to them", async () => {
+  const dir = folder();
+  chmodSync(dir, 0o777);
+  const lock = await lockStateDir(dir, tmpdir());
+  expect(statSync(dir).mode & 0o777).toBe(0o755);
+  await lock.release();
+  rmSync(dir, { recursive: true });
+});
+
+test("a link in the temporary folder, in the place of the socket's folder, is refused", async () => {
+  const temp = folder();
+  const elsewhere = folder();
+  symlinkSync(elsewhere, join(temp, `metalbridge-${process.getuid?.() ?? 0}`));
+  const dir = join(folder(), "x".repeat(100));
+  await expect(lockStateDir(dir, temp)).rejects.toMatchObject({
+    code: "StateDirUnusable",
+    message: expect.stringContaining("made by another user"),
+  });
+  rmSync(temp, { recursive: true });
+  rmSync(elsewhere, { recursive: true });
+});
+
+test.skipIf(process.getuid?.() !== 0)(
+  "a folder for the socket that another user made is refused, and an open one of ours is closed (needs root)",
+  async () => {
+    const temp = folder();
+    const place = join(temp, "metalbridge-0");
+    mkdirSync(place);
+    chmodSync(place, 0o777);
+    const dir = join(folder(), "x".repeat(100));
+    await (await lockStateDir(dir, temp)).release();
+    expect(statSync(place).mode & 0o777).toBe(0o700);
+    chownSync(place, 12_345, 12_345);
+    await expect(lockStateDir(dir, temp)).rejects.toMatchObject({
+      message: expect.stringContaining("uid 12345"),
+    });
+    rmSync(temp, { recursive: true });
+  },
+);

@@ -1,9 +1,11 @@
 /** One agent per state folder: whoever listens on its socket owns it. */
 import { createHash } from "node:crypto";
-import { chmod, mkdir, rm } from "node:fs/promises";
+import type { Stats } from "node:fs";
+import { chmod, lstat, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
-import { MetalbridgeError } from "../src/errors.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { makeFolder } from "./folder.ts";
 import { oneAtATime } from "./one-at-a-time.ts";
 
 /** sun_path is 104 bytes on macOS and 108 on Linux, its terminating zero included. */
@@ -18,6 +20,7 @@ export interface StateDirLock {
 /** Throws StateDirInUse with the pid of the living agent; takes over the socket of a dead one. */
 export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
   await makePrivate(stateDir);
+  await closeToOthers(stateDir);
   const socketPath = await socketPathFor(stateDir, tempDir);
   // One at a time: a socket found dead must not be removed after another starter has put its own there.
   const server = await oneAtATime(socketPath, async () => {
@@ -27,7 +30,7 @@ export async function lockStateDir(stateDir: string, tempDir: string): Promise<S
     if (pid !== undefined) {
       throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
     }
-    // Nobody answers: the socket is what a killed agent left.
+    // No answer: a killed agent left the socket behind.
     await rm(socketPath, { force: true });
     return listen(socketPath);
   });
@@ -40,13 +43,40 @@ export async function lockStateDir(stateDir: string, tempDir: string): Promise<S
 
 async function makePrivate(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new MetalbridgeError("StateDirUnusable", `${folder} cannot be created: ${why}`, undefined, {
-      cause: error,
-    });
+    throw unusable(`${folder} cannot be created: ${whyOf(error)}`, error);
   }
+}
+
+/** A user who can write here chooses what the agent runs. A folder on a disk without ownership stays as it is. */
+async function closeToOthers(stateDir: string): Promise<void> {
+  const found = await stat(stateDir);
+  if (isStrangers(found) && process.getuid?.() !== 0)
+    throw unusable(`${stateDir} belongs to another user (uid ${found.uid})`);
+  if ((found.mode & 0o022) !== 0) await chmod(stateDir, found.mode & 0o755).catch(() => undefined);
+}
+
+/** Anyone may create names in the temporary folder: what is there must be ours, a folder and no link. */
+async function requireOwn(folder: string): Promise<void> {
+  const found = await lstat(folder);
+  if (!found.isDirectory() || isStrangers(found))
+    throw unusable(
+      `${folder}, where the agent's socket belongs, was made by another user (uid ${found.uid})`,
+    );
+  await chmod(folder, 0o700);
+}
+
+function isStrangers({ uid }: Stats): boolean {
+  return process.getuid !== undefined && uid !== process.getuid();
+}
+
+function unusable(message: string, cause?: unknown): MetalbridgeError {
+  return new MetalbridgeError("StateDirUnusable", message, undefined, { cause });
+}
+
+function whyOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Beside the state where that is short enough, else under the temporary folder by the hash of the state's path. */
@@ -57,12 +87,10 @@ async function socketPathFor(stateDir: string, tempDir: string): Promise<string>
   const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
   const short = join(folder, `${digest}.sock`);
   if (Buffer.byteLength(short) > MOST_PATH_BYTES) {
-    throw new MetalbridgeError(
-      "StateDirUnusable",
-      `${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`,
-    );
+    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
   }
   await makePrivate(folder);
+  await requireOwn(folder);
   return short;
 }
 
@@ -75,11 +103,10 @@ function listen(path: string): Promise<Server | undefined> {
     });
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EADDRINUSE") return resolve(undefined);
-      const message = `cannot listen on ${path}: ${error.message}`;
-      reject(new MetalbridgeError("StateDirUnusable", message, undefined, { cause: error }));
+      reject(unusable(`cannot listen on ${path}: ${error.message}`, error));
     });
     server.listen(path, () => {
-      // A connection that cannot be accepted (too many open files) must not end the agent.
+      // A connection that cannot be accepted (too many open files) must not stop the agent.
       server.on("error", () => undefined);
       server.unref();
       resolve(server);
@@ -87,7 +114,7 @@ function listen(path: string): Promise<Server | undefined> {
   });
 }
 
-/** The pid that the listener tells, "unknown" when it lives but says nothing, undefined when nobody listens. */
+/** The listener's pid; "unknown" when it accepts but sends nothing, undefined when there is no listener. */
 function askPid(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket: Socket = connect(path);

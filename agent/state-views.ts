@@ -1,10 +1,12 @@
 /** Small views of the agent's state. Pure. */
+
+import type { MetalbridgeError } from "../src/api/errors.ts";
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
-import type { MetalbridgeError } from "../src/errors.ts";
-import { hostBudget } from "../src/memory/budget.ts";
+import { hostBudget } from "../src/capacity/budget.ts";
+import type { MemoryReading } from "../src/macos/host-reader.ts";
 import type { AddressAnswer } from "./host/addresses.ts";
-import type { MemoryReading } from "./host/host-reader.ts";
+import { hostTrouble, type ObservedHost } from "./registration/host-status.ts";
 import type { Trouble } from "./registration/registration.ts";
 import type { Session } from "./session.ts";
 
@@ -16,7 +18,7 @@ export interface AgentState {
   connectTrouble?: MetalbridgeError;
 }
 
-/** The same sum that placement does, on this machine's own readings. Undefined while they fail. */
+/** The same calculation as placement's, from this machine's own readings. Undefined while they fail. */
 export function budgetOf(
   host: Host | undefined,
   latest: { readonly memory: MemoryReading; readonly gpuBudgetBytes: number | undefined } | undefined,
@@ -45,11 +47,19 @@ export function addressOf(answer: AddressAnswer): string | undefined {
 }
 
 /** Why the agent is not ready, most basic reason first. */
-export function troublesOf({ session, connectTrouble }: AgentState): readonly Trouble[] {
+export function troublesOf(
+  { session, connectTrouble, host }: AgentState,
+  seen: Partial<Pick<ObservedHost, "runtimes">> & Pick<ObservedHost, "address">,
+): readonly Trouble[] {
   if (connectTrouble !== undefined) return [{ code: connectTrouble.code, message: connectTrouble.message }];
   if (session === undefined)
     return [{ code: "Starting", message: "there is no connection to the API server yet" }];
   const troubles = session.troubles();
-  if (troubles.length > 0 || session.isSynced()) return troubles;
+  if (troubles.length > 0) return troubles;
+  const { address, runtimes } = seen;
+  const trouble =
+    host === undefined || runtimes === undefined ? undefined : hostTrouble(host, { address, runtimes });
+  if (trouble !== undefined) return [trouble];
+  if (session.isSynced()) return [];
   return [{ code: "Starting", message: "replicas were not listed yet" }];
 }

@@ -1,62 +1,54 @@
-/** Ends what is still left of any engine in a state folder, after they were drained: nothing may outlive a demo. */
+/** Stops what is left of any engine in a state folder after a drain: no process may outlive a demo. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { waitMs } from "../src/kube/wait.ts";
 import type { Clock, Log } from "../src/ports.ts";
-import type { EngineProcess, EngineProcesses } from "./process/engine-process.ts";
-import { removeEngineFile } from "./replicas/files/engine-record.ts";
+import type { Instance } from "./instances/instance.ts";
+import { DAEMONS_FOLDER, ENGINES_FOLDER, type Instances } from "./instances/instances.ts";
+import { removeEngineFile } from "./replicas/state/engine-record.ts";
 
-const TERM_AGAIN_MS = 500;
-const KILL_MS = 1_500;
+const STOP_MS = 1_500;
 const GONE_MS = 5_000;
+/** Nothing but its exit is left to be done, and no event says that all have exited. */
 const POLL_MS = 20;
 
-export async function stopEngines(
-  stateDir: string,
-  {
-    processes,
-    clock,
-    log,
-  }: { readonly processes: EngineProcesses; readonly clock: Clock; readonly log: Log },
-): Promise<void> {
-  const folder = join(stateDir, "engines");
-  const names = await readdir(folder).catch(() => []);
-  await Promise.all(
-    names.map(async (name) => {
-      const engine = await processes
-        .adoptEngine(join(folder, name), () => undefined)
-        .catch((err: unknown) => {
-          log.error({ err, engine: name }, "whether an engine runs could not be read; it is left alone");
-        });
-      if (engine === undefined) return;
-      const wasAlive = engine.state().at !== "gone";
-      if (wasAlive) await end(engine, clock);
-      engine.close();
-      // Its end was wanted: the next start must not take it for a crash.
-      if (wasAlive && engine.state().at === "gone") removeEngineFile(engine.dir);
-      log.info({ engine: name, state: engine.state().at }, "engine stopped with the agent");
-    }),
-  );
+interface Ports {
+  readonly instances: Pick<Instances, "processes">;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
-/** TERM, TERM, KILL, then the rest of its group. */
-async function end(engine: EngineProcess, clock: Clock): Promise<void> {
+/** Resolves once they are gone, or could not be stopped in time. */
+export async function stopEngines(stateDir: string, ports: Ports): Promise<void> {
+  const folders = [ENGINES_FOLDER, DAEMONS_FOLDER].map((name) => join(stateDir, name));
+  const found = await Promise.all(
+    folders.map(async (folder) =>
+      (await readdir(folder).catch(() => [])).map((name) => stopOne(join(folder, name), ports)),
+    ),
+  );
+  await Promise.all(found.flat());
+}
+
+async function stopOne(dir: string, { instances, clock, log }: Ports): Promise<void> {
+  const place = { dir, log, onChange: () => undefined };
+  const engine = await instances.processes
+    .adopt(place, { host: "127.0.0.1", port: 0 })
+    .catch((err: unknown) => {
+      log.error({ err, dir }, "cannot read whether an engine runs; it is left alone");
+    });
+  if (engine === undefined) return;
+  const wasAlive = engine.state().at !== "gone";
+  if (wasAlive) await stop(engine, clock);
+  engine.close();
+  // This exit was requested: the next start must not count it as a crash.
+  if (wasAlive && engine.state().at === "gone") removeEngineFile(dir);
+  log.info({ dir, state: engine.state().at }, "engine stopped with the agent");
+}
+
+async function stop(engine: Instance, clock: Clock): Promise<void> {
   const startedMs = clock.monotonicMs();
-  let done = 0;
-  const steps: readonly (readonly [number, () => void])[] = [
-    [0, () => engine.signal("TERM")],
-    [TERM_AGAIN_MS, () => engine.signal("TERM")],
-    [KILL_MS, () => engine.signal("KILL")],
-  ];
+  engine.stopBy(startedMs + STOP_MS);
   const never = new AbortController().signal;
-  while (engine.state().at !== "gone" && clock.monotonicMs() - startedMs < GONE_MS) {
-    const next = steps[done];
-    if (engine.state().at === "ended") engine.killGroup();
-    else if (next !== undefined && clock.monotonicMs() - startedMs >= next[0]) {
-      next[1]();
-      done += 1;
-    }
+  while (engine.state().at !== "gone" && clock.monotonicMs() - startedMs < GONE_MS)
     await waitMs(clock, POLL_MS, never);
-  }
-  if (engine.state().at !== "gone") engine.killGroup();
 }

@@ -1,4 +1,4 @@
-/** A whole agent whose machine sleeps, told by clocks that the test moves. */
+/** A whole agent whose machine sleeps, simulated by clocks that the test moves. */
 import { randomBytes } from "node:crypto";
 import { expect, test, vi } from "vitest";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -10,10 +10,10 @@ const HOUR = 3_600_000;
 const patiently = { timeout: 30_000, interval: 20 };
 
 test.each([
-  ["whose monotonic clock stands still in sleep", 0],
+  ["whose monotonic clock stops in sleep", 0],
   ["whose monotonic clock runs on in sleep", HOUR],
 ])(
-  "a machine %s renews its Lease and lists anew as soon as it wakes",
+  "a machine %s renews its Lease and relists as soon as it wakes",
   async (_, countedMs) => {
     const { kubeconfig, kubectl } = sharedCluster();
     const hostName = `mac-${randomBytes(4).toString("hex")}`;
@@ -71,7 +71,7 @@ test("a wall clock that is set back is no sleep, and changes nothing", async () 
   wallMs -= HOUR;
   const from = performance.now();
   const before = looks;
-  // Two looks at the clocks are 2.5 s apart.
+  // The clocks are read every 2.5 s.
   await vi.waitFor(() => {
     expect(looks).toBeGreaterThan(before);
     expect(performance.now() - from).toBeGreaterThan(6_000);

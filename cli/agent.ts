@@ -1,8 +1,10 @@
 /** `metalbridge agent`: the agent of this machine, in the foreground. launchd, systemd or a terminal keeps it. */
 import { type Command, InvalidArgumentError } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
-import type { AgentSettings } from "../agent/config/schema.ts";
+import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
+import { readPartsConfig } from "../local/control-plane/config.ts";
+import { findLlamaServer } from "../local/control-plane/llama-server.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -33,16 +35,19 @@ export function configureAgent(command: Command): void {
     .option("--config <file>", "configuration, YAML or JSON")
     .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--host-name <name>", "name of this machine's Host object (default: the machine's name)")
+    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
     .option(
       "--address <ip...>",
-      "address that engines serve on (default: that of the route to the API server)",
+      "address that engines listen on (default: the one on the route to the API server)",
     )
-    .option("--state-dir <folder>", "where models, engines and desired state live")
-    .option("--register", "create the Host object if it is not there")
-    .option("--model-root <folder...>", "where file:// sources may lie")
-    .option("--llama-server <path...>", "programs to try before PATH")
-    .option("--hf-endpoint <url>", "the Hugging Face hub or a mirror of it")
+    .option("--state-dir <folder>", "folder for models, engines and desired state")
+    .option("--register", "create the Host object if it does not exist")
+    .option("--model-root <folder...>", "folders that file:// sources may be in")
+    .option(
+      "--llama-server <path...>",
+      "programs to try before PATH (default: PATH, then what npm run setup installed)",
+    )
+    .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
     .option("--port-range <first-last>", "ports for engines", parsePortRange)
     .option(
       "--metrics-port <n>",
@@ -50,18 +55,18 @@ export function configureAgent(command: Command): void {
       parsePort,
     )
     .option("--log-level <level>", "debug, info, warn or error")
-    .option("--platform <name>", "darwin or linux: how this machine is read (default: what it is)")
-    .option("--dry-run", "print what would be done, and stop")
+    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
+    .option("--dry-run", "check host, address, rights and engine, print what the agent would do, and exit")
     .option(
       "--stop-engines",
-      "drain and end the engines when told to end; without it they run on for the next start",
+      "drain and stop the engines when the agent stops (default: they keep running, and the next start adopts them)",
     )
-    .option("--exit-with-stdin", "end when standard input ends")
+    .option("--exit-with-stdin", "exit when standard input closes")
     .action(agent);
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
-  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
+  const config = withFoundEngine(loadAgentConfig({ file: flags.config, flags: settingsOf(flags) }));
   const stop = listenForStop();
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
   await runAgent(config, {
@@ -70,6 +75,13 @@ async function agent(flags: AgentFlags): Promise<void> {
     log: createJsonLog(config.logLevel, { host: config.hostName }),
     print: (text) => process.stdout.write(`${text}\n`),
   });
+}
+
+/** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
+function withFoundEngine(config: AgentConfig): AgentConfig {
+  if (config.llamaServer.length > 0) return config;
+  const found = findLlamaServer(readPartsConfig());
+  return found === undefined ? config : { ...config, llamaServer: [found] };
 }
 
 function settingsOf(flags: AgentFlags): AgentSettings {

@@ -1,12 +1,12 @@
 /** `metalbridge calibrate`: measures on this machine what llama-server's compute buffers really take. */
 import { writeFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
-import { readableSize } from "../controller/model/size.ts";
-import { MetalbridgeError } from "../src/errors.ts";
+import { readPartsConfig } from "../local/control-plane/config.ts";
+import { findLlamaServer } from "../local/control-plane/llama-server.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { formatBytes } from "../src/bytes.ts";
 import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
 import { calibrationCases } from "./calibrate/sizes.ts";
-import { readPartsConfig } from "./control-plane/config.ts";
-import { findLlamaServer } from "./control-plane/llama-server.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface CalibrateOptions {
@@ -50,13 +50,13 @@ const NAME = 28;
 const SIZE = 12;
 
 function rowOf({ name, laidOutBytes, printed }: CalibrationSample): string {
-  const sizes = [laidOutBytes, printed.computeBytes].map((bytes) => readableSize(bytes).padStart(SIZE));
+  const sizes = [laidOutBytes, printed.computeBytes].map((bytes) => formatBytes(bytes).padStart(SIZE));
   return `${name.padEnd(NAME)}${sizes.join("")}`;
 }
 
 function conclusion({ backends, table }: Calibration): string[] {
   if (table === undefined) return ["", "the sizes measured do not tell how the buffers grow"];
-  const extra = readableSize(table.extraBytes);
+  const extra = formatBytes(table.extraBytes);
   return [
     "",
     `compute buffers on ${backends.join(" and ")}: ${table.factor} × the estimate + ${extra}`,

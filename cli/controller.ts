@@ -20,26 +20,28 @@ export function configureController(command: Command): void {
       "how to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's ServiceAccount)",
     )
     .option("--context <name>", "context of the kubeconfig")
-    .option("--identity <name>", "name in the leader election (default: host name and process id)")
-    .option("--health-address <ip>", "where /healthz, /readyz and /metrics listen (default: loopback)")
+    .option("--identity <name>", "identity in leader election (default: host name and process id)")
+    .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
     .option("--health-port <n>", "their port; 0 takes a free one (default: 9464)")
     .option("--lease-duration-seconds <n>", "how long leadership lasts without a renewal (default: 15)")
     .option(
       "--lease-renew-deadline-seconds <n>",
-      "when a leader that cannot renew stops leading (default: 10)",
+      "a leader that cannot renew steps down after this long (default: 10)",
     )
-    .option("--lease-retry-seconds <n>", "how often the Lease is renewed, or tried for (default: 2)")
-    .option("--hf-endpoint <url>", "the Hugging Face hub or a mirror of it")
-    .option("--allow-loopback", "sources may lead to this machine's loopback")
-    .option("--no-allow-private", "sources may not lead to private networks")
     .option(
-      "--stall-ms <n>",
-      "without a byte for so long a source's server counts as stalled (default: 15000)",
+      "--lease-retry-seconds <n>",
+      "interval between attempts to acquire or renew the Lease (default: 2)",
     )
-    .option("--look-ms <n>", "reading the header of a source may take so long in all (default: 60000)")
-    .option("--max-header-bytes <n>", "the header of a source may be so long (default: 134217728)")
-    .addOption(new Option("--log-level <level>", "how much to log").choices([...LOG_LEVELS]).default("info"))
-    .option("--exit-with-stdin", "end when standard input ends")
+    .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
+    .option("--allow-loopback", "allow sources on this machine's loopback")
+    .option("--allow-private", "allow sources in any private network")
+    .addOption(new Option("--no-allow-private").hideHelp())
+    .option("--allow-networks <cidrs>", "allow sources in these private networks, separated by commas")
+    .option("--stall-ms <n>", "abort a request to a source after this many ms without data (default: 15000)")
+    .option("--look-ms <n>", "limit for reading the header of one Model, in ms (default: 60000)")
+    .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")
+    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
+    .option("--exit-with-stdin", "exit when standard input closes")
     .action(controller);
 }
 

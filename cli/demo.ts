@@ -1,29 +1,33 @@
 /** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { type DemoOptions, parseDemoOptions } from "./demo/options.ts";
-import { type DemoResult, type RunningDemo, runDemo } from "./demo/run.ts";
-import { createScreen } from "./demo/screen.ts";
-import { shellWord } from "./program/shell-word.ts";
+import { type DemoOptions, parseDemoOptions } from "../local/demo/options.ts";
+import { type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
+import { createScreen } from "../local/demo/screen.ts";
+import { shellWord } from "../local/shell-word.ts";
+import { failureFields } from "./program/report.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 /** Options and action of the verb. */
 export function configureDemo(command: Command): void {
   command
-    .option("--dir <folder>", "where all state lives; services come back from it", ".metalbridge")
+    .option("--dir <folder>", "state folder; a later start restores its services", ".metalbridge")
     .option(
       "--model <source>",
-      "any GGUF: hf://org/repo/file, https://…, or a path (default: a tiny generated one)",
+      "a GGUF file: hf://org/repo/file, https://…, or a path (default: a tiny generated model)",
     )
-    .option("--prompt <text>", "what to ask the model")
-    .option("--address <ip>", "address of this machine that engines serve on (default: its first)")
+    .option("--prompt <text>", "prompt to send to the model")
+    .option(
+      "--address <ip>",
+      "address of this machine that engines listen on (default: the first usable one)",
+    )
     .option(
       "--timeout-seconds <n>",
-      "how long to wait until the service is ready (default: 900)",
+      "how long to wait for the service to become ready (default: 900)",
       parseSeconds,
     )
-    .option("--once", "stop everything after the answer")
+    .option("--once", "stop everything after the first answer")
     .addOption(
-      new Option("--output <format>", "json: standard output is one line with one JSON object")
+      new Option("--output <format>", "json: print one JSON object to standard output, also on failure")
         .choices(["text", "json"])
         .default("text"),
     )
@@ -39,23 +43,36 @@ async function demo(options: DemoOptions): Promise<void> {
   try {
     running = await runDemo(options, { screen, signal: stop.signal, requestStop: stop.stop });
   } catch (error) {
+    if (options.output === "json") printFailure(error, stop.signal.aborted);
     if (!stop.signal.aborted) throw error;
     process.exitCode = stop.exitCode(); // stopped while starting: nothing is left running, and it is no failure
     return;
   }
   const { result, system } = running;
   screen.line(`\n  ${options.prompt}\n  > ${result.reply.replaceAll("\n", "\n  > ")}\n`);
+  let failure: unknown;
   try {
     if (!options.once) {
       screen.line(nextSteps(result, system.kubeconfig, options.dir));
       await Promise.race([whenAborted(stop.signal), system.partFailed]);
       screen.line("stopping engines, agent, controller and control plane");
     }
-  } finally {
-    await system.stop();
+  } catch (error) {
+    failure = error;
+  }
+  await system.stop();
+  if (failure !== undefined) {
+    if (options.output === "json") printFailure(failure, false);
+    throw failure;
   }
   if (options.output === "json") process.stdout.write(`${JSON.stringify(result)}\n`);
   process.exitCode = stop.exitCode();
+}
+
+/** Whoever reads standard output as JSON gets one object in every case; the text for people is on standard error. */
+function printFailure(error: unknown, isStopped: boolean): void {
+  const result = isStopped ? { ready: false, stopped: true } : { ready: false, error: failureFields(error) };
+  process.stdout.write(`${JSON.stringify(result)}\n`);
 }
 
 function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {

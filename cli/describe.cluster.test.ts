@@ -49,7 +49,7 @@ async function replicaOf(desk: Desk, service: string, name: string, host: string
   return must(await desk.client.create(INFERENCE_REPLICAS, object as never));
 }
 
-test("a replica is told with its memory, its last exit, its events, and no one else's", async () => {
+test("a replica is described with its memory, its last exit and its own events only", async () => {
   await using desk = await openDesk();
   const host = await desk.host();
   await desk.service("chat");
@@ -92,7 +92,7 @@ test("a replica is told with its memory, its last exit, its events, and no one e
   });
 });
 
-test("a service is told with its replicas, its placement, and without its Model where there is none", async () => {
+test("a service is described with its replicas and placement, and without its Model if there is none", async () => {
   await using desk = await openDesk();
   await desk.service("chat", { "spec.replicas": 2 });
   await replicaOf(desk, "chat", "chat-0-abcdefgh12", "mini-1");
@@ -158,7 +158,7 @@ test("the log of a replica on another host: where it is, and the command to run 
   expect((await logs("chat-1-abcdefgh12")).stderr).toMatch(
     /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
   );
-  expect((await logs("nobody")).stderr).toMatch(/^ReplicaNotFound: /);
+  expect((await logs("absent")).stderr).toMatch(/^ReplicaNotFound: /);
 });
 
 test("a replica is here if the agent's configuration names its host, whatever the machine's name is", async () => {

@@ -1,8 +1,8 @@
 /** `metalbridge down`: stops the control plane that runs on a folder. */
 import path from "node:path";
 import type { Command } from "commander";
-import { MetalbridgeError } from "../src/errors.ts";
-import { findSession, stopSession } from "./control-plane/session.ts";
+import { findSession, stopSession } from "../local/control-plane/session.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 
 const STOPPED_WITHIN_MS = 30_000;
 

@@ -53,7 +53,7 @@ test("a word about an earlier drain does not end this one", async () => {
   expect(stderr).toMatch(/^DrainNotFinished: .*after 5s; the controller has not said/);
 });
 
-test("after the timeout it says what is left and why, and the drain goes on", async () => {
+test("after the timeout it says what is left and why, and the drain continues", async () => {
   await using desk = await openDesk();
   const host = await desk.host({ "spec.drain": true });
   await desk.replica("chat-0", host, { phase: "Ready" });
@@ -68,7 +68,7 @@ test("after the timeout it says what is left and why, and the drain goes on", as
 });
 
 test.each([["SIGINT"], ["SIGTERM"]] as const)(
-  "%s leaves the drain set and says how to take it back",
+  "%s leaves the drain set and says how to cancel it",
   async (signal) => {
     await using desk = await openDesk();
     const host = await desk.host();
@@ -78,12 +78,12 @@ test.each([["SIGINT"], ["SIGTERM"]] as const)(
     drain.child.kill(signal);
     const { code, stdout } = await drain.ended;
     expect(code).toBe(130);
-    expect(stdout).toMatch(new RegExp(`to take it back: metalbridge uncordon ${host}\n$`));
+    expect(stdout).toMatch(new RegExp(`to cancel it: metalbridge uncordon ${host}\n$`));
     expect(must(await desk.client.get(HOSTS, { name: host })).spec.drain).toBe(true);
   },
 );
 
-test("somebody takes the drain back, or deletes the host", async () => {
+test("stops following when the host is uncordoned or deleted", async () => {
   await using desk = await openDesk();
   for (const [end, code] of [
     [(host: string) => runProgram(["uncordon", host], desk), "DrainTakenBack"],

@@ -1,8 +1,8 @@
 /** `metalbridge drain`: moves what runs on a host elsewhere, and follows it until nothing is left there. */
 import type { Command } from "commander";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { MetalbridgeError } from "../src/errors.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findHost } from "./cluster/find.ts";
 import {
@@ -32,7 +32,7 @@ export function configureDrain(command: Command): void {
     .argument("<host>", "name of the Host", parseHostName)
     .option(
       "--timeout <time>",
-      "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The drain goes on",
+      "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The drain continues",
       parseDuration,
     )
     .addOption(yesOrNo("--wait", "follow until nothing is left on the host"))
@@ -103,13 +103,13 @@ function late(name: string, timeoutMs: number, view: DrainView | undefined): Met
   const why = view === undefined || view.message === "" ? "" : ` (${view.message})`;
   const message = `host ${name} is not drained after ${formatSpan(timeoutMs)}; ${what}${why}`;
   return new MetalbridgeError("DrainNotFinished", message, {
-    summary: "the drain goes on by itself: make room on another host, or take it back",
+    summary: "the drain continues on the host: make room on another host, or cancel it",
     command: `metalbridge uncordon ${name}`,
   });
 }
 
 function takeBack(name: string): string {
-  return `the drain goes on by itself; to take it back: metalbridge uncordon ${name}`;
+  return `the drain continues; to cancel it: metalbridge uncordon ${name}`;
 }
 
 function say(line: string): void {

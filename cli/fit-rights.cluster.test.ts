@@ -80,7 +80,7 @@ test("who may read and not write gets the answer from the file alone, and why", 
   const reader = await account(desk, folder.path, "reader", []);
   const unchecked = (verb: string) =>
     expect.stringMatching(
-      new RegExp(`^the API server did not check it: .*User ".*:\\w+" cannot ${verb} resource`),
+      new RegExp(`^not checked by the API server: .*User ".*:\\w+" cannot ${verb} resource`),
     );
   const { stdout, stderr } = await ask(file, reader);
   expect(stderr).toBe("");
@@ -136,7 +136,7 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
     { timeout: 20_000, interval: 250 },
   );
   expect(JSON.parse((await ask(file, reader)).stdout).notes).toEqual([
-    expect.stringContaining("did not check it"),
+    expect.stringContaining("not checked by the API server"),
   ]);
 
   await writeManifest(desk, folder.path, "contextSize: 2048");

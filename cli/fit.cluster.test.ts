@@ -5,10 +5,12 @@ import { expect, test, vi } from "vitest";
 import { HOSTS, MODELS } from "../src/api/kinds.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
-import { startCluster } from "../test/cluster/cluster.ts";
+import { oneCluster } from "../test/cluster/cluster.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../test/fixtures/tiny-gguf.ts";
 
+// Hosts and their number are what the tests are about, so no other file may have any here.
+const cluster = oneCluster();
 const GIB = 1024 ** 3;
 const TRUE = {
   status: "True",
@@ -56,9 +58,8 @@ async function model(desk: Desk, name: string): Promise<void> {
   });
 }
 
-test("each host says whether it fits, what would make it fit, and who would make way", async () => {
-  await using cluster = await startCluster();
-  await using desk = await openDesk(cluster);
+test("each host says whether it fits, what would make it fit, and what would be preempted", async () => {
+  await using desk = await openDesk(cluster());
   const large = await host(desk, 64);
   const small = await host(desk, 16);
   const cordoned = await host(desk, 96, { "spec.unschedulable": true });
@@ -103,7 +104,7 @@ test("each host says whether it fits, what would make it fit, and who would make
     leftBytes: 14 * GIB,
     evicts: [{ service: `${desk.namespace}/low`, bytes: 50 * GIB }],
   });
-  expect(third).toMatchObject({ host: cordoned, code: "HostCordoned", message: "it is cordoned" });
+  expect(third).toMatchObject({ host: cordoned, code: "HostCordoned", message: "cordoned" });
   const [slots] = second.helps.filter(({ change }: { change: object }) => "parallelSlots" in change);
   expect(slots.change.contextSize / slots.change.parallelSlots).toBe(32_768);
 
@@ -126,12 +127,11 @@ test("each host says whether it fits, what would make it fit, and who would make
     /^llama, 131072 tokens in 4 slots, priority normal\nclaim: 2.* GiB = weights 8 GiB \+ KV cache 16 GiB/,
   );
   expect(table.stdout).toContain("fits on none of 3 hosts now");
-  expect(table.stdout).toMatch(new RegExp(`takes the place of ${desk.namespace}/low \\(50 GiB\\)`));
+  expect(table.stdout).toMatch(new RegExp(`preempts ${desk.namespace}/low \\(50 GiB\\)`));
 });
 
 test("a file, a manifest, and a manifest that changes by flags", async () => {
-  await using cluster = await startCluster();
-  await using desk = await openDesk(cluster);
+  await using desk = await openDesk(cluster());
   await using folder = await temporaryFolder();
   const name = await host(desk, 64);
   const file = path.join(folder.path, "Tiny Model.gguf");
@@ -169,8 +169,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
 });
 
 test("a manifest is what the API server makes of it: refused by its rules, defaulted by it, changed by admission, and not kept", async () => {
-  await using cluster = await startCluster();
-  await using desk = await openDesk(cluster);
+  await using desk = await openDesk(cluster());
   await using folder = await temporaryFolder();
   await host(desk, 64);
   await model(desk, "llama");
@@ -230,12 +229,11 @@ async function admit(desk: Desk, validations: readonly object[]): Promise<void> 
   await desk.cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
 }
 
-test("what cannot be told says why", async () => {
-  await using cluster = await startCluster();
-  await using desk = await openDesk(cluster);
+test("a claim that cannot be estimated says why", async () => {
+  await using desk = await openDesk(cluster());
   const cases = [
     [["fit"], "ManifestInvalid"],
-    [["fit", "nobody"], "ModelNotFound"],
+    [["fit", "absent"], "ModelNotFound"],
     [["fit", "-f", "/nonexistent.yaml"], "ManifestInvalid"],
     [["fit", "/nonexistent.gguf"], "SourceNotFound"],
   ] as const;

@@ -1,7 +1,7 @@
-/** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and who would have to make way. */
+/** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and what it would preempt. */
 import { type Command, Option } from "commander";
-import { CACHE_TYPES } from "../src/memory/kv-cache.ts";
-import { PRIORITIES } from "../src/placement/priority.ts";
+import { PRIORITIES } from "../src/capacity/placement/priority.ts";
+import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { type ClusterFlags, type Output, outputFlag, parseCount, parseName } from "./cluster/flags.ts";
 import { answerFit } from "./fit/answer.ts";
@@ -34,7 +34,7 @@ export function configureFit(command: Command): void {
     .option("--batch <tokens>", "prompt tokens handed over in one step", parseCount(1))
     .option("--ubatch <tokens>", "prompt tokens computed at once", parseCount(1))
     .addOption(new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]))
-    .addOption(new Option("--priority <name>", "whose place it may take").choices(Object.keys(PRIORITIES)))
+    .addOption(new Option("--priority <name>", "what it may preempt").choices(Object.keys(PRIORITIES)))
     .option("--selector <labels>", "only hosts with these labels: a=b,c=d", parseLabels)
     .addOption(outputFlag())
     .action(fit);
@@ -45,8 +45,8 @@ async function fit(model: string | undefined, flags: Flags): Promise<void> {
     const answer = await answerFit(cluster, model, flags);
     const text = flags.output === "json" ? JSON.stringify(answer, undefined, 2) : renderFit(answer);
     process.stdout.write(`${text}\n`);
-    // For scripts: 1 where it fits nowhere now.
-    if (!answer.hosts.some(({ fits }) => fits)) process.exitCode = exitCodes.failed;
+    // For scripts: 1 where it fits on no host now, or where that is unknown.
+    if (!answer.hosts.some(({ fits }) => fits === true)) process.exitCode = exitCodes.failed;
   });
 }
 

@@ -1,10 +1,10 @@
 /** `metalbridge gguf`: what a GGUF file is, and what an engine with it will take of the memory. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { ggufSchema } from "../src/api/fields/gguf.ts";
-import { estimateClaim } from "../src/memory/claim.ts";
-import { claimNotes } from "../src/memory/claim-notes.ts";
-import type { ClaimSettings } from "../src/memory/claim-settings.ts";
-import { CACHE_TYPES } from "../src/memory/kv-cache.ts";
+import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
+import { claimNotes } from "../src/engines/llamacpp/claim/claim-notes.ts";
+import type { ClaimSettings } from "../src/engines/llamacpp/claim/claim-settings.ts";
+import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { readGguf } from "./gguf/read.ts";
 import { renderGguf } from "./gguf/render.ts";
 
@@ -59,12 +59,13 @@ async function gguf(file: string, options: GgufOptions): Promise<void> {
   };
   const claim = estimateClaim(read.summary, settings);
   const facts = ggufSchema.parse(read.summary);
+  const notes = claimNotes(facts, settings);
   const text =
     options.output === "json"
-      ? JSON.stringify({ gguf: facts, claim }, undefined, 2)
+      ? JSON.stringify({ gguf: facts, claim, notes }, undefined, 2)
       : renderGguf(facts, claim, read.sizeBytes);
   process.stdout.write(`${text}\n`);
-  for (const note of claimNotes(facts, settings)) process.stderr.write(`note: ${note}\n`);
+  for (const note of notes) process.stderr.write(`note: ${note}\n`);
 }
 
 function settingsOf(options: GgufOptions): ClaimSettings {

@@ -3,10 +3,10 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { shellWord } from "../local/shell-word.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { must, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
-import { shellWord } from "./program/shell-word.ts";
 
 test("a host is cordoned and uncordoned, twice without harm, and nothing else of its spec changes", async () => {
   await using desk = await openDesk();
@@ -132,9 +132,9 @@ function startAtTerminal(args: readonly string[], kubeconfig: string) {
 
 test.each(["cordon", "uncordon", "drain", "host lost"])("%s of a host that is not there", async (verb) => {
   await using desk = await openDesk();
-  const { code, stderr } = await runProgram([...verb.split(" "), "nobody-here"], desk);
+  const { code, stderr } = await runProgram([...verb.split(" "), "no-such-host"], desk);
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: "HostNotFound: there is no Host nobody-here\n  correct the name\n    metalbridge host list\n",
+    stderr: "HostNotFound: there is no Host no-such-host\n  fix the name\n    metalbridge host list\n",
   });
 });

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { appendFileSync, chmodSync, mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { rotateLog } from "../agent/process/log-rotation.ts";
+import { rotateLog } from "../agent/instances/process/log-rotation.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
@@ -27,7 +27,7 @@ async function stateFolder() {
   };
 }
 
-/** Root may read everything, so the program is run as somebody else: where it can be. */
+/** Root may read everything, so the program runs as another user where possible. */
 const asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
 const canBeNobody =
@@ -50,7 +50,7 @@ test("a log on this machine is printed without asking any cluster", async () => 
   expect(await show("chat", "--tail=0")).toMatchObject({ code: 0, stdout: "" });
 });
 
-test("following goes on through rotations, loses and repeats nothing, and ends with Ctrl-C", async () => {
+test("following continues through rotations, loses and repeats nothing, and ends with Ctrl-C", async () => {
   await using state = await stateFolder();
   writeFileSync(state.log, numbered(0, 5));
   await using program = startProgram(["logs", "chat-0-abc", "-f", "--tail", "1", "--state-dir", state.state]);
@@ -99,7 +99,7 @@ test("the end of a log of 10 GB is there at once, and its bytes are not touched"
   expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
-test("it ends when nobody reads it any more", async () => {
+test("following stops when the reader closes the pipe", async () => {
   await using state = await stateFolder();
   writeFileSync(state.log, numbered(0, 200_000));
   await using program = startProgram(["logs", "chat", "-f", "--state-dir", state.state]);

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
-import { MetalbridgeError } from "../src/errors.ts";
+import { shellWord } from "../local/shell-word.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseName } from "./cluster/flags.ts";
 import { chooseLocal } from "./logs/choose.ts";
@@ -11,7 +12,6 @@ import { explainElsewhere, type Search, unreadable } from "./logs/elsewhere.ts";
 import { type LocalReplica, readLocalReplicas } from "./logs/local.ts";
 import type { Wanted } from "./logs/place.ts";
 import { printLog } from "./logs/print.ts";
-import { shellWord } from "./program/shell-word.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface LogsFlags extends ClusterFlags {
@@ -28,13 +28,13 @@ export function configureLogs(command: Command): void {
     .argument("<replica>", "name of the InferenceReplica, or of a service that has one replica", (text) =>
       parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
     )
-    .option("-f, --follow", "go on with it while it grows; Ctrl-C ends")
+    .option("-f, --follow", "keep printing new lines until Ctrl-C")
     .option(
       "--tail <lines>",
-      "only the last lines, of rotated parts too (default: the newest part)",
+      "last N lines, across rotated files (default: the whole current file)",
       parseCount(0),
     )
-    .addOption(new Option("--all", "rotated parts first").conflicts("tail"))
+    .addOption(new Option("--all", "include rotated files").conflicts("tail"))
     .option(
       "--state-dir <folder>",
       "the agent's state folder on this machine (default: the agent's own default)",
@@ -59,7 +59,7 @@ async function logs(name: string, flags: LogsFlags): Promise<void> {
 async function print(replica: LocalReplica, stateDir: string, flags: LogsFlags): Promise<void> {
   if (flags.follow !== true && !existsSync(replica.dir)) throw neverStarted(replica);
   const stop = listenForStop();
-  // `metalbridge logs X -f | head`: nobody listens any more.
+  // `metalbridge logs X -f | head`: the reader has closed the pipe.
   process.stdout.once("error", stop.stop);
   process.stdout.once("close", stop.stop);
   await printLog(replica.dir, {

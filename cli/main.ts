@@ -6,7 +6,7 @@ import { verbs } from "./verbs.ts";
 
 /** Runs one verb; resolves with the exit code, unless the verb set one itself. */
 export async function main(args: readonly string[]): Promise<number> {
-  // `metalbridge crds | head`, or a terminal that is gone: nobody listens any more, which is no failure of the verb.
+  // `metalbridge crds | head`, or a closed terminal: a closed reader is no failure of the verb.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   try {
     const program = await buildProgram(args);

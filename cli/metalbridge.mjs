@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The program `metalbridge`: checks Node before anything else is loaded, then runs the bundle, or the sources when they
- * are newer. The agent, which lives for months beside models that need the memory, runs on a Node that was told to be small.
+ * are newer. The agent, which lives for months beside models that need the memory, runs on a Node with memory-saving flags.
  */
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
@@ -27,7 +27,7 @@ async function run() {
   process.setSourceMapsEnabled(true);
   const { main } = await import(pathToFileURL(entry()).href);
   process.exitCode = await main(process.argv.slice(2));
-  // A verb that has returned is over: a timer that it forgot must not keep the terminal waiting.
+  // A verb that has returned is done: a leftover timer must not keep the terminal waiting.
   setTimeout(() => process.exit(), 500).unref();
 }
 
@@ -54,7 +54,7 @@ function smallEnvironment() {
   return { MALLOC_ARENA_MAX: "1", ...process.env, [IS_SMALL]: "1" };
 }
 
-/** The bundle starts in a third of the time; sources win while somebody is changing them. */
+/** The bundle starts in a third of the time; newer sources win during development. */
 function entry() {
   const bundle = join(root, "dist", "metalbridge.mjs");
   const sources = join(root, "cli", "main.ts");
@@ -65,7 +65,7 @@ function entry() {
 
 function newestSourceMs() {
   let newest = 0;
-  for (const folder of ["src", "agent", "controller", "launchd", "cli"]) {
+  for (const folder of ["src", "agent", "controller", "launchd", "local", "cli"]) {
     if (!existsSync(join(root, folder))) continue;
     for (const name of readdirSync(join(root, folder), { recursive: true })) {
       if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;

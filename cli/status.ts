@@ -1,11 +1,13 @@
 /** `metalbridge status`: hosts, services and replicas on one screen. */
 import { type Command, Option } from "commander";
+import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
+import { LEASES } from "../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../src/kube/types.ts";
-import { overviewOf } from "./status/overview.ts";
+import { leadershipNote, overviewOf } from "./status/overview.ts";
 import { renderOverview } from "./status/render.ts";
 
 interface StatusOptions {
@@ -14,8 +16,6 @@ interface StatusOptions {
   readonly namespace?: string;
   readonly output: "text" | "json";
 }
-
-const WIDTH_WITHOUT_TERMINAL = 200;
 
 /** Options and action of the verb. */
 export function configureStatus(command: Command): void {
@@ -44,12 +44,19 @@ async function status(options: StatusOptions): Promise<void> {
       list(INFERENCE_SERVICES),
       list(INFERENCE_REPLICAS),
     ]);
-    const overview = overviewOf(hosts, services, replicas);
+    const lease = await client.get(LEASES, { name: MANAGER_CONTROLLER, namespace: NAMESPACE_SYSTEM });
+    // Who may not read the Lease learns nothing of the controller from it.
+    const isKnown = lease.ok || lease.error.kind === "notFound";
+    const controller = isKnown ? leadershipNote(lease.ok ? lease.value : undefined, Date.now()) : undefined;
+    const overview = {
+      ...(controller === undefined ? {} : { controller }),
+      ...overviewOf(hosts, services, replicas),
+    };
     const colour = process.stdout.isTTY === true;
     const text =
       options.output === "json"
         ? JSON.stringify(overview, undefined, 2)
-        : renderOverview(overview, { colour, width: process.stdout.columns ?? WIDTH_WITHOUT_TERMINAL });
+        : renderOverview(overview, { colour, width: colour ? process.stdout.columns : undefined });
     process.stdout.write(`${text}\n`);
   } finally {
     connection.close();

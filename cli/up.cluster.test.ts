@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { kubectlFor } from "../test/cluster/kubectl.ts";
+import { findSession } from "../local/control-plane/session.ts";
+import { kubectlFor } from "../test/bed/kubectl.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { findSession } from "./control-plane/session.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
 

@@ -1,15 +1,15 @@
-/** `metalbridge up`: a control plane in a folder, until it is told to stop. */
+/** `metalbridge up`: runs a control plane in a folder until it is stopped. */
 import path from "node:path";
 import { type Command, InvalidArgumentError } from "commander";
+import { readPartsConfig } from "../local/control-plane/config.ts";
+import { startDetached } from "../local/control-plane/detach.ts";
+import { openControlPlane } from "../local/control-plane/open.ts";
+import { findClusterParts } from "../local/control-plane/parts.ts";
+import { findSession, type SessionInfo } from "../local/control-plane/session.ts";
+import { shellWord } from "../local/shell-word.ts";
+import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
-import { readPartsConfig } from "./control-plane/config.ts";
-import { startDetached } from "./control-plane/detach.ts";
-import { openControlPlane } from "./control-plane/open.ts";
-import { findClusterParts } from "./control-plane/parts.ts";
-import { findSession, type SessionInfo } from "./control-plane/session.ts";
-import { shellWord } from "./program/shell-word.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
-import { createTerminalLog } from "./program/terminal-log.ts";
 
 interface UpOptions {
   readonly dir: string;
@@ -21,7 +21,11 @@ interface UpOptions {
 export function configureUp(command: Command): void {
   command
     .option("--dir <folder>", "where state, logs and the kubeconfig live", ".metalbridge")
-    .option("--port <number>", "port of the API server (free and then kept, unless given)", parsePort)
+    .option(
+      "--port <number>",
+      "port of the API server (default: a free port, reused on later starts)",
+      parsePort,
+    )
     .option("--detach", "leave it running and return when it is ready")
     .addHelpText("after", "\nThe kubeconfig is <folder>/kubeconfig. `metalbridge down` stops a detached one.")
     .action(up);
@@ -60,7 +64,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
     process.stdout.write("stopping\n");
     await open.close();
   } catch (error) {
-    // Stopped while starting: what was started has been stopped again, and nobody needs an error.
+    // Stopped while starting: all started parts are stopped again, and the user needs no error.
     if (!request.signal.aborted) throw error;
   } finally {
     finish();

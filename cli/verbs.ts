@@ -13,12 +13,12 @@ export interface Verb {
 export const verbs: readonly Verb[] = [
   {
     name: "up",
-    summary: "run a control plane in a folder",
+    summary: "start a control plane (etcd, kube-apiserver) on this machine",
     load: async () => (await import("./up.ts")).configureUp,
   },
   {
     name: "down",
-    summary: "stop the control plane of a folder",
+    summary: "stop a control plane started with up",
     load: async () => (await import("./down.ts")).configureDown,
   },
   {
@@ -33,67 +33,67 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "agent",
-    summary: "run the agent of this machine",
+    summary: "run the agent for this machine",
     load: async () => (await import("./agent.ts")).configureAgent,
   },
   {
     name: "demo",
-    summary: "the whole system on this machine, to an answer from a model",
+    summary: "run everything on this machine and ask a model a question",
     load: async () => (await import("./demo.ts")).configureDemo,
   },
   {
     name: "status",
-    summary: "hosts, services and replicas on one screen",
+    summary: "show hosts, services and replicas",
     load: async () => (await import("./status.ts")).configureStatus,
   },
   {
     name: "describe",
-    summary: "all about a replica or a service: memory, state, what happened lately",
+    summary: "show one replica or service: memory, state, recent events",
     load: async () => (await import("./describe.ts")).configureDescribe,
   },
   {
     name: "logs",
-    summary: "the log of a replica's engine",
+    summary: "print the log of a replica's engine",
     load: async () => (await import("./logs.ts")).configureLogs,
   },
   {
     name: "rollout",
-    summary: "follow a change of a service, list its revisions, go back",
+    summary: "watch a rollout, list revisions, roll back",
     load: async () => (await import("./rollout.ts")).configureRollout,
   },
   {
     name: "host",
-    summary: "list hosts, or give one up",
+    summary: "list hosts, or declare one lost",
     load: async () => (await import("./host.ts")).configureHost,
   },
   {
     name: "cordon",
-    summary: "place nothing new on a host",
+    summary: "mark a host as unschedulable",
     load: async () => (await import("./cordon.ts")).configureCordon,
   },
   {
     name: "drain",
-    summary: "move everything from a host elsewhere",
+    summary: "move all replicas off a host",
     load: async () => (await import("./drain.ts")).configureDrain,
   },
   {
     name: "uncordon",
-    summary: "take a cordon or a drain back",
+    summary: "make a host schedulable again",
     load: async () => (await import("./uncordon.ts")).configureUncordon,
   },
   {
     name: "fit",
-    summary: "on which hosts a model fits, and what would make it fit",
+    summary: "show which hosts a model fits on, and what would make it fit",
     load: async () => (await import("./fit.ts")).configureFit,
   },
   {
     name: "calibrate",
-    summary: "measure what llama-server's buffers take on this machine",
+    summary: "measure llama-server's buffers on this machine",
     load: async () => (await import("./calibrate.ts")).configureCalibrate,
   },
   {
     name: "gguf",
-    summary: "what a GGUF file is, and the memory it needs",
+    summary: "show what a GGUF file contains, and the memory it needs",
     load: async () => (await import("./gguf.ts")).configureGguf,
   },
 ];

@@ -1,7 +1,7 @@
 /** The controller's flags: checked once, at the start, and read-only from then on. */
 import { hostname } from "node:os";
 import { z } from "zod";
-import { MetalbridgeError } from "../src/errors.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { modelConfigSchema } from "./model/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
@@ -13,20 +13,20 @@ export const controllerConfigSchema = z
       .min(1)
       .optional()
       .describe(
-        "File with the cluster and its credential. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+        "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
       ),
-    context: z.string().min(1).optional().describe("Context of that file."),
+    context: z.string().min(1).optional().describe("Context of the kubeconfig."),
     identity: z
       .string()
       .min(1)
       .max(253)
       .optional()
-      .describe("Name in the leader election. Absent: host name and process id."),
+      .describe("Identity in the leader election. Absent: host name and process id."),
     healthAddress: z
       .string()
       .min(1)
       .default("127.0.0.1")
-      .describe("Where /healthz, /readyz and /metrics listen."),
+      .describe("Address of /healthz, /readyz and /metrics."),
     healthPort: z.coerce
       .number()
       .int()
@@ -34,9 +34,9 @@ export const controllerConfigSchema = z
       .max(65535)
       .default(9464)
       .describe("Their port; 0 for any free one."),
-    leaseDurationSeconds: seconds("How long leadership lasts without a renewal.").default(15),
-    leaseRenewDeadlineSeconds: seconds("When a leader that cannot renew stops leading.").default(10),
-    leaseRetrySeconds: seconds("How often the Lease is renewed, or tried for.").default(2),
+    leaseDurationSeconds: seconds("Duration of the leader Lease without renewal.").default(15),
+    leaseRenewDeadlineSeconds: seconds("Time after which a leader that cannot renew steps down.").default(10),
+    leaseRetrySeconds: seconds("Interval at which the Lease is renewed or acquired.").default(2),
     ...modelConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {

@@ -113,7 +113,7 @@ test("what a vanished service left behind is swept, also at a later start", asyn
   const ns = "swept";
   await serveIn(ns);
   await bench.stopController();
-  // Somebody tears the finalizer off while nobody looks.
+  // A user removes the finalizer while no controller runs.
   await bench.cluster.kubectl([
     "patch",
     "isvc",

@@ -77,7 +77,7 @@ test("a drained host's replicas serve until their successors elsewhere do, then 
   expect((await bench.service(ns, "chat")).status?.ready).toBe("1/1");
 
   isSlow = false;
-  // What the agent of mac-2 would do by itself once the engine is up.
+  // Stands in for the agent of mac-2, which would write its status once the engine is up.
   await bench.cluster.kubectl(["label", "irep", "-n", ns, "-l=metalbridge.dev/host=mac-2", "look=again"]);
   expect(await drainUntil("mac-1", "True HostDrained")).toContain("no replica is left on mac-1");
   await vi.waitFor(async () => expect(await hostsOf(ns)).toEqual(["mac-2"]), WAIT);
@@ -85,7 +85,7 @@ test("a drained host's replicas serve until their successors elsewhere do, then 
 
   await patchHost("mac-1", { drain: false });
   await drainUntil("mac-1", "undefined undefined");
-  // Nothing moves back by itself.
+  // Replicas do not move back after the drain.
   expect(await hostsOf(ns)).toEqual(["mac-2"]);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
@@ -124,7 +124,7 @@ test("where nothing else fits they stay and serve, and the host says which and w
     return text;
   }, WAIT);
   expect(message).toMatch(
-    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: it is being drained; mac-2: not in spec\.placement\.hosts$/,
+    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: draining; mac-2: not in spec\.placement\.hosts$/,
   );
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1", "mac-2"] } }));
@@ -143,7 +143,7 @@ test("a cordoned host keeps what it runs and gets nothing new", async () => {
   const waiting = await bench.serviceUntil(ns, "chat", ({ status }) =>
     expect(status).toMatchObject({ phase: "WaitingForCapacity", ready: "1/2" }),
   );
-  expect(waiting.status?.message).toContain("mac-1: it is cordoned");
+  expect(waiting.status?.message).toContain("mac-1: cordoned");
   expect(await hostsOf(ns)).toEqual(["mac-1"]);
   await patchHost("mac-1", { unschedulable: false });
   await ready(ns, "2/2");

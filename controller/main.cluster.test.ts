@@ -82,7 +82,7 @@ test("a kubeconfig that leads nowhere is waited for, and said once with what to 
   const lines: string[] = [];
   const controller = await start(file, "patient", { ...quietLog, warn: (_, text) => lines.push(text) });
   await vi.waitFor(() => expect(lines).toHaveLength(1), WAIT);
-  expect(lines[0]).toMatch(/trying again: .*127\.0\.0\.1:1.*; .*kubeconfig/);
+  expect(lines[0]).toMatch(/retrying: .*127\.0\.0\.1:1.*; .*kubeconfig/);
   expect(await controller.get("/healthz")).toBe("200 ok\n");
   expect(await controller.get("/readyz")).toBe("503 waiting for the API server\n");
   await writeFile(file, right);

@@ -1,5 +1,6 @@
 /** The controller: wires connection, leader election and the leader's work. */
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { healthRoutes, listen } from "../src/http/listener.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
@@ -9,48 +10,48 @@ import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
-import { startHealthServer } from "./health-server.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { createControllerMetrics } from "./metrics.ts";
-import { createModelPass as createPass } from "./model/pass.ts";
+import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
   readonly log: Log;
-  /** Ends everything in good order: the Lease is given back. */
+  /** Stops everything in order and releases the Lease. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** Absent: Models are looked at as the config says. */
+  /** Absent: Models are inspected as the config says. */
   readonly createModelPass?: LeadOptions["createModelPass"];
   /** Called with the port of /healthz once it listens. */
   readonly onListening?: (port: number) => void;
-  /** Called whenever this process leads and every copy is complete. */
+  /** Called whenever this process leads and every cache is complete. */
   readonly onWorking?: () => void;
 }
 
 const USER_AGENT = "metalbridge-controller";
 
-/** Resolves after `signal` was aborted and the Lease is given back. Rejects where it cannot begin: kubeconfig, port. */
+/**
+ * Resolves after `signal` was aborted and the Lease is released. Rejects where it cannot start: kubeconfig,
+ * port.
+ */
 export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = config.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
   const target = { kubeconfigPath: config.kubeconfig, context: config.context };
   const connection = await connect({ ...target, userAgent: USER_AGENT, onAnswer: metrics.countAnswer });
-  // Outlives the signal: the Lease is given back after it.
+  // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const state: Readiness = { waitingFor: "the API server", watches: [] };
   const reflectors = () => state.watches;
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   try {
-    const port = await startHealthServer({
-      address: config.healthAddress,
-      port: config.healthPort,
-      metrics,
-      notReady: () => state.waitingFor,
-      signal,
+    const routes = healthRoutes({
+      notReady: () => (state.waitingFor === undefined ? [] : [`waiting for ${state.waitingFor}`]),
+      metrics: async () => ({ status: 200, body: await metrics.text(), type: metrics.contentType }),
     });
+    const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
@@ -96,8 +97,6 @@ function partsOf(
   client: KubeClient,
   identity: string,
 ): Pick<LeadOptions, "log" | "record" | "createModelPass" | "onWatching" | "onWorking"> {
-  const { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes } = config;
-  const looks = { hfEndpoint, allowLoopback, allowPrivate, stallMs, lookMs, maxHeaderBytes };
   return {
     log,
     record: createEventRecorder({
@@ -108,7 +107,7 @@ function partsOf(
       reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
       reportingInstance: identity,
     }),
-    createModelPass: options.createModelPass ?? createPass(looks),
+    createModelPass: options.createModelPass ?? createModelPass(config),
     onWatching: (watches) => {
       state.watches = watches;
     },

@@ -55,8 +55,8 @@ const leader: LeaderFacts = {
   depths: { services: 2, hosts: 0 },
 };
 
-async function scrape(of: LeaderFacts | "nobody" = leader) {
-  const facts = of === "nobody" ? undefined : of;
+async function scrape(of: LeaderFacts | "standby" = leader) {
+  const facts = of === "standby" ? undefined : of;
   const metrics = createControllerMetrics(createSteppedClock());
   metrics.setLeading(facts !== undefined);
   metrics.countAnswer("PATCH", 409);
@@ -90,8 +90,8 @@ test("names, units and help texts keep to the conventions", () => {
   expect(controllerMetrics.flatMap(problemsOf)).toEqual([]);
 });
 
-test("who does not lead tells of itself and of nothing else", async () => {
-  const shown = await scrape("nobody");
+test("a controller that does not lead exports only its own metrics", async () => {
+  const shown = await scrape("standby");
   expect(shown.get("metalbridge_controller_leading")?.samples).toMatchObject([{ value: 0 }]);
   for (const name of [
     "metalbridge_service_phase",

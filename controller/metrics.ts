@@ -1,8 +1,8 @@
-/** What the controller counts, and what it tells when somebody asks. */
+/** The metrics of the controller: what it counts, and what it reads at each scrape. */
 import { Registry } from "prom-client";
-import { createHistogram, observe } from "../src/metrics/histogram.ts";
-import { registerFamilies } from "../src/metrics/registry.ts";
-import { createTally } from "../src/metrics/tally.ts";
+import { createHistogram, observe } from "../src/http/metrics/histogram.ts";
+import { registerFamilies } from "../src/http/metrics/registry.ts";
+import { createTally } from "../src/http/metrics/tally.ts";
 import type { Clock } from "../src/ports.ts";
 import type { ControllerFacts, LeaderFacts, Passes } from "./metrics/facts.ts";
 import { controllerMetrics } from "./metrics/families.ts";

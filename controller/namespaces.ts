@@ -1,6 +1,7 @@
 /** The namespaces that the controller itself needs. */
+
+import { describeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { describeError } from "../src/errors.ts";
 import { backoffMs } from "../src/kube/backoff.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import { NAMESPACES } from "../src/kube/kinds.ts";
@@ -15,7 +16,10 @@ export interface NamespacePorts {
   readonly signal: AbortSignal;
 }
 
-/** Resolves when both exist; goes on trying through any outage. Where they may not be made, an administrator has to. */
+/**
+ * Resolves when both exist; retries through any outage. Without the right to create them, an administrator
+ * has to.
+ */
 export async function ensureNamespaces({ client, clock, log, signal }: NamespacePorts): Promise<void> {
   for (const name of [NAMESPACE_SYSTEM, NAMESPACE_HOSTS]) {
     let said: string | undefined;
@@ -24,7 +28,7 @@ export async function ensureNamespaces({ client, clock, log, signal }: Namespace
       const result = found.ok ? found : await client.create(NAMESPACES, { metadata: { name } });
       if (result.ok || result.error.kind === "alreadyExists") break;
       const error = explainFailure(result.error);
-      const text = `namespace ${name} cannot be made, trying again: ${describeError(error)}`;
+      const text = `namespace ${name} cannot be created, retrying: ${describeError(error)}`;
       if (error.code !== said) log.warn({ namespace: name, code: error.code }, text);
       said = error.code;
       await waitMs(clock, backoffMs(attempt, { firstMs: 500, capMs: 15_000 }), signal);

@@ -23,7 +23,7 @@ async function namespace(name: string): Promise<string> {
 const ready = ({ status }: { status?: { phase?: string | undefined } | undefined }) =>
   expect(status?.phase).toBe("Ready");
 
-test("a higher priority takes the place of a lower one, which is drained first and says who took it", async () => {
+test("a higher priority preempts a lower one, which is drained first and names the service that preempted it", async () => {
   await bench.agent("mac-1");
   const ns = await namespace("taken");
   await bench.apply(inferenceService(ns, "batch", { modelRef: "twenty", priority: "batch" }));
@@ -34,11 +34,12 @@ test("a higher priority takes the place of a lower one, which is drained first a
   await bench.apply(inferenceService(ns, "urgent", { modelRef: "forty", priority: "high" }));
   await bench.serviceUntil(ns, "urgent", ready);
 
-  // Forty fit beside neither and beside one of them only where the other is gone: 64 - 40 leaves room for one.
+  // Forty fit beside neither and beside one of them only where the other is gone: 64 - 40 leaves room for
+  // one.
   const batch = await bench.serviceUntil(ns, "batch", ({ status }) =>
     expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 }),
   );
-  expect(batch.status?.message).toContain(`${ns}/urgent has a higher priority and took its place on mac-1`);
+  expect(batch.status?.message).toContain(`${ns}/urgent has a higher priority and preempted it on mac-1`);
   expect(batch.status?.placement?.preempted).toEqual([{ slot: 0, by: `${ns}/urgent`, host: "mac-1" }]);
   await bench.serviceUntil(ns, "low", ready);
   const states = seen.stop();
@@ -50,7 +51,7 @@ test("a higher priority takes the place of a lower one, which is drained first a
   expect(back.status?.placement).not.toHaveProperty("preempted");
 });
 
-test("nobody takes the place of a service that does not allow it", async () => {
+test("a service that does not allow preemption is not preempted", async () => {
   await bench.agent("mac-1");
   const ns = await namespace("kept");
   const placement = { allowEviction: false };
@@ -90,7 +91,7 @@ test("a preempted service goes elsewhere where there is room, and a controller t
   expect(hosts).toEqual({ low: "mac-2", urgent: "mac-1" });
 });
 
-/** What each service's replicas go through, as the API server tells it. */
+/** The states of each service's replicas, as a watch shows them. */
 function watchReplicas(ns: string): { states: Map<string, string[]>; stop: () => Map<string, string[]> } {
   const stop = new AbortController();
   const states = new Map<string, string[]>();

@@ -32,7 +32,7 @@ async function namespace(name: string): Promise<string> {
   return name;
 }
 
-/** Somebody else's Service, on the node port that ours asks for. */
+/** A foreign Service on the node port that ours asks for. */
 async function takeNodePort(ns: string): Promise<void> {
   const spec = { type: "NodePort", ports: [{ port: 80, nodePort: NODE_PORT.nodePort }] };
   await bench.apply({ apiVersion: "v1", kind: "Service", metadata: { name: "holder", namespace: ns }, spec });
@@ -66,7 +66,7 @@ async function refusedCreates(resource: string): Promise<number> {
     .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
-test("a Service that the API server refuses is told of in its words, nothing is started, and it is tried again", async () => {
+test("a Service that the API server rejects is reported in the server's words and retried, and nothing is started", async () => {
   const ns = await namespace("port");
   await takeNodePort(ns);
   await bench.apply(inferenceService(ns, "chat", { endpoint: NODE_PORT }));
@@ -93,7 +93,7 @@ test("a change that the API server refuses holds up no other change, and taking 
   await bench.serviceUntil(ns, "chat", isReady);
   await bench.apply(inferenceService(ns, "chat", { endpoint: NODE_PORT, replicas: 2 }));
   const refused = await bench.serviceUntil(ns, "chat", ({ status }) =>
-    expect(status).toMatchObject({ phase: "Progressing", reason: "ApiObjectRefused", readyReplicas: 2 }),
+    expect(status).toMatchObject({ phase: "Degraded", reason: "ApiObjectRefused", readyReplicas: 2 }),
   );
   expect(refused.status?.message).toMatch(/change Service chat: .*provided port is already allocated/);
   expect(getCondition(refused.status?.conditions, "Available")?.status).toBe("True");
@@ -117,12 +117,12 @@ test("a quota on Services is named, and one that is raised is used", async () =>
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("replicas within a quota are made, those beyond it are told of, and asked for ever more rarely", async () => {
+test("creates replicas within a quota, reports those beyond it, and retries them with backoff", async () => {
   const ns = await namespace("few-replicas");
   await quota(ns, { "count/inferencereplicas.metalbridge.dev": "2" });
   await bench.apply(inferenceService(ns, "chat", { replicas: 4 }));
   const refused = await bench.serviceUntil(ns, "chat", ({ status }) =>
-    expect(status).toMatchObject({ phase: "Progressing", reason: "QuotaExceeded", ready: "2/4" }),
+    expect(status).toMatchObject({ phase: "Degraded", reason: "QuotaExceeded", ready: "2/4" }),
   );
   expect(refused.status?.message).toMatch(/create InferenceReplica chat-.*exceeded quota: few.*and 1 more/);
   expect(getCondition(refused.status?.conditions, "Placed")).toMatchObject({
@@ -130,7 +130,7 @@ test("replicas within a quota are made, those beyond it are told of, and asked f
     reason: "QuotaExceeded",
   });
   const before = await refusedCreates("inferencereplicas");
-  // Other services come and go meanwhile, and each looks at placement.
+  // Other services are created and deleted meanwhile, and each triggers a placement pass.
   await bench.apply(inferenceService("port", "other"));
   await bench.serviceUntil("port", "other", isReady);
   await pass(30_000);
@@ -146,7 +146,7 @@ test("replicas within a quota are made, those beyond it are told of, and asked f
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("what an admission webhook that cannot be asked keeps back is told", async () => {
+test("reports objects that an unreachable admission webhook holds back", async () => {
   const ns = await namespace("webhook");
   const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["services"] };
   await bench.apply({
@@ -201,7 +201,7 @@ test("a ControllerRevision that is not ours and has the name of ours is named, l
   });
   await bench.restartController();
   const refused = await bench.serviceUntil(ns, "chat", ({ status }) =>
-    expect(status).toMatchObject({ phase: "Progressing", reason: "ObjectNameTaken", ready: "1/1" }),
+    expect(status).toMatchObject({ phase: "Degraded", reason: "ObjectNameTaken", ready: "1/1" }),
   );
   expect(refused.status?.message).toContain(`a ControllerRevision named ${name} exists that is not of this`);
   expect(degraded(refused)).toMatchObject({ status: "True", reason: "ObjectNameTaken" });

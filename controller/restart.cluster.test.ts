@@ -1,4 +1,7 @@
-/** Fifty hosts whose Leases and slices a script writes: no restart of the control plane takes one of them out of service. */
+/**
+ * Fifty hosts whose Leases and slices a script writes: no restart of the control plane takes one of them out
+ * of service.
+ */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { LABEL_SLICE_MANAGED_BY, MANAGER_AGENT, PORT_NAME, SLICE_MANAGED_BY } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
@@ -82,7 +85,10 @@ async function slices(): Promise<readonly EndpointSlice[]> {
   return result.value.items;
 }
 
-/** Names of slices that stopped serving, at any time: by a watch of its own, which misses nothing that is written. */
+/**
+ * Names of slices that stopped serving, at any time: by a watch of its own, which misses nothing that is
+ * written.
+ */
 function watchWithdrawals(): { readonly seen: Set<string>; readonly stop: () => void } {
   const ends = new AbortController();
   const seen = new Set<string>();
@@ -145,7 +151,7 @@ test("an API server that is killed, and one that is away for minutes, withdraws 
     await vi.waitFor(() => renewAll(), WAIT);
   }
   await bench.cluster.stopApiServer();
-  // Every Lease is old, and nobody could have renewed it.
+  // Every Lease is old, as no agent could renew it without the API server.
   for (let step = 0; step < 6; step += 1) clock.advance(60_000);
   await bench.cluster.startApiServer();
   await vi.waitFor(() => renewAll(), WAIT);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
-import { parseRevisionData } from "../src/api/revision-data.ts";
+import { parseRevisionData } from "../src/capacity/revision-data.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { watchCounts } from "../test/controller/watch-counts.ts";
@@ -87,16 +87,16 @@ test("limits in percent are those of a Deployment: surge rounded up, unavailable
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a revision that fails stops the rollout; more replicas are of the old one; a correction goes on", async () => {
+test("a failing revision stops the rollout; added replicas are of the old one; a correction resumes it", async () => {
   const ns = await namespace("failing");
   await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
   await until(ns, "False RolloutComplete");
   const before = (await live(ns)).map(({ metadata }) => metadata.uid);
   await patch(ns, { contextSize: BAD_CONTEXT });
   const stopped = await until(ns, "False RolloutStopped");
-  expect(stopped.status).toMatchObject({ phase: "Progressing", reason: "RolloutStopped", ready: "2/2" });
+  expect(stopped.status).toMatchObject({ phase: "Degraded", reason: "RolloutStopped", ready: "2/2" });
   expect(stopped.status?.message).toMatch(
-    /^0 of 2 updated, 2 old serving; chat-0-\w+ on mac-\d is Failed \(EngineBadModel: cannot load it\); correct the spec/,
+    /^1 of 2 updated, 0 ready, 2 old serving; chat-0-\w+ on mac-\d is Failed \(EngineBadModel: cannot load it\); correct the spec/,
   );
   expect(getCondition(stopped.status?.conditions, "Degraded")).toMatchObject({
     status: "True",
@@ -155,7 +155,7 @@ test("going back uses the old revision again, with the highest number, and resta
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("probes that can never pass stop a rollout too, and change nothing by themselves", async () => {
+test("probes that can never pass stop a rollout too, and setting probes alone changes nothing", async () => {
   const ns = await namespace("probed");
   await bench.apply(inferenceService(ns, "chat", { rollout: { drainSeconds: 0 } }));
   await until(ns, "False RolloutComplete");
@@ -230,7 +230,7 @@ test("several changes in a row, a new size and a pause on the way end in the las
 });
 
 test("nothing that serves is ended for a replica that would fit nowhere", async () => {
-  const ns = await namespace("hopeless");
+  const ns = await namespace("unplaceable");
   await bench.apply(inferenceService(ns, "chat"));
   await until(ns, "False RolloutComplete");
   const [before] = await live(ns);
@@ -248,7 +248,7 @@ test("nothing that serves is ended for a replica that would fit nowhere", async 
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("without room for both the old one makes room, and people are told so", async () => {
+test("without room for both, the old replica is stopped first, and Events say so", async () => {
   const ns = await namespace("tight");
   const placement = { hosts: ["mac-1"] };
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement }));

@@ -21,6 +21,8 @@ async function namespaceWithForeignService(name: string): Promise<string> {
   return name;
 }
 
+const labelsOf = ({ value }: { value: { metadata: { labels?: object } } }) => value.metadata.labels;
+
 const untilTaken = (ns: string) =>
   bench.serviceUntil(ns, "chat", ({ status }) =>
     expect(status).toMatchObject({ phase: "Failed", reason: "ServiceNameTaken" }),
@@ -38,6 +40,24 @@ test("a Service that is not ours is left alone, also when the InferenceService g
   expect(await bench.replicas(ns)).toEqual([]);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
   expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toEqual(before);
+});
+
+test("a Service that carries copied labels under another name is neither rewritten nor deleted", async () => {
+  const ns = "copied";
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat"));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  await bench.cluster.kubectl(["expose", "service", "chat", "--name=a-chat", "--port=9999", "-n", ns]);
+  const before = await bench.client.get(SERVICES, { name: "a-chat", namespace: ns });
+  const labels = (await bench.client.get(SERVICES, { name: "chat", namespace: ns })) as never;
+  expect(before).toMatchObject({ value: { metadata: { labels: labelsOf(labels) } } });
+  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", ns, "--replicas=2"]);
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
+  expect(await bench.client.get(SERVICES, { name: "a-chat", namespace: ns })).toEqual(before);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  expect(await bench.client.get(SERVICES, { name: "a-chat", namespace: ns })).toEqual(before);
+  expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toMatchObject({ ok: false });
 });
 
 test("the end of the Service that has the name is acted on each time", async () => {
@@ -64,7 +84,7 @@ test("what changes of the Service that has the name without freeing it ends noth
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("while the name is taken nobody asks again", async () => {
+test("does not retry the create while the name is taken", async () => {
   const ns = await namespaceWithForeignService("quiet");
   await bench.apply(inferenceService(ns, "chat"));
   await untilTaken(ns);
@@ -95,7 +115,7 @@ async function refusedCreates(): Promise<number> {
     .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
 }
 
-/** Somebody replaces our Service by one of theirs. */
+/** A user replaces our Service with a foreign one. */
 async function takeAway(ns: string): Promise<void> {
   await bench.stopController();
   await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);

@@ -16,6 +16,11 @@ const checks: readonly Check[] = [
   { name: "types", script: ["run", "--silent", "types"], remedy: "read the messages above" },
   { name: "unused code", script: ["run", "--silent", "unused"], remedy: "remove what nothing uses" },
   {
+    name: "words",
+    script: ["run", "--silent", "words"],
+    remedy: "write the word that the message names (scripts/words/rules.ts)",
+  },
+  {
     name: "generated files",
     script: ["run", "--silent", "generate", "--", "--check"],
     remedy: "npm run generate, and commit what it writes",

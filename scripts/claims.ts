@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ARCHITECTURES, type SparseArchitecture } from "../cli/calibrate/architectures.ts";
-import { type Comparison, compare } from "../test/fixtures/claims/compare.ts";
-import { type ClaimCase, pairwiseCases } from "../test/fixtures/claims/grid.ts";
-import { findLlamaServer } from "../test/fixtures/llama-server.ts";
+import { readPartsConfig } from "../local/control-plane/config.ts";
+import { findLlamaServer } from "../local/control-plane/llama-server.ts";
+import { type Comparison, compare } from "./claims/compare.ts";
+import { type ClaimCase, pairwiseCases } from "./claims/grid.ts";
 
 const PAGE = new URL("../docs/memory.md", import.meta.url);
 const [BEGIN, END] = ["<!-- claims: begin, by npm run claims -->", "<!-- claims: end -->"];
@@ -22,7 +23,7 @@ const { values } = parseArgs({
   },
 });
 
-const program = findLlamaServer();
+const program = findLlamaServer(readPartsConfig());
 if (program === undefined) throw new Error("there is no llama-server here: npm run setup gets one");
 const chosen = (Object.keys(ARCHITECTURES) as SparseArchitecture[]).filter(
   (name) => values.only === undefined || values.only.split(",").includes(name),

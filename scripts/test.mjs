@@ -1,4 +1,7 @@
-/** `npm test [-- vitest arguments]`: setup, then every test on the right Node; the last line is the sum. */
+/**
+ * `npm test [-- vitest arguments]`: setup, then every test but the soaks on the right Node; the last line is the sum.
+ * `npm test -- --project soak` runs those.
+ */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,15 +14,20 @@ async function test(args) {
   const parts = await ensureParts({ purpose: "test" });
   const folder = mkdtempSync(join(tmpdir(), "metalbridge-report-"));
   const report = join(folder, "report.json");
+  const startedAt = performance.now();
   try {
+    const isPart = args.some((arg) => arg.startsWith("--project"));
     const code = await runVitest(parts, [
       "--reporter=default",
       "--reporter=json",
+      `--reporter=${join(root, "scripts", "setup", "slowest-files.mjs")}`,
       `--outputFile.json=${report}`,
+      ...(isPart ? [] : ["--project=!soak"]),
       ...args,
     ]);
     const { skipped, line, failed } = summarize(readReport(report), code);
     for (const name of skipped) console.log(`skipped: ${name}`);
+    console.log(`tests took ${Math.round((performance.now() - startedAt) / 1_000)} s`);
     console.log(line);
     return failed > 0 || code !== 0 ? 1 : 0;
   } finally {

@@ -1,5 +1,3 @@
-import { createHash } from "node:crypto";
-import fc from "fast-check";
 import { expect, test } from "vitest";
 import { canonicalJson, hash, sha256Hex } from "./hash.ts";
 
@@ -15,14 +13,7 @@ test.for([
   expect(sha256Hex(text)).toBe(digest);
 });
 
-test("agrees with Node on any text, at every block boundary", () => {
-  const node = (text: string) => createHash("sha256").update(text).digest("hex");
-  for (let length = 0; length <= 130; length++)
-    expect(sha256Hex("x".repeat(length))).toBe(node("x".repeat(length)));
-  fc.assert(fc.property(fc.string({ unit: "grapheme" }), (text) => sha256Hex(text) === node(text)));
-});
-
-test("short digests are ten hex digits unless told otherwise", () => {
+test("short digests are ten hex digits by default", () => {
   expect(hash("abc")).toBe("ba7816bf8f");
   expect(hash("abc", 16)).toHaveLength(16);
 });

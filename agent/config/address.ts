@@ -1,6 +1,6 @@
 /** Which addresses an EndpointSlice may hold: the API server's own rule, asked before anything is started. */
 import { BlockList, isIP } from "node:net";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 
 const refused: readonly (readonly [string, string, number])[] = [
   ["loopback", "127.0.0.0", 8],

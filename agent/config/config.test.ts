@@ -80,7 +80,7 @@ test.each([
   ["register: 'yes'", /register/],
   ["logLevel: loud", /logLevel/],
   ["metricsPort: 99999", /metricsPort/],
-  ["metricsPort: 9465\nmetricsAddress: 192.0.2.1", /metricsTokenFile: is needed/],
+  ["metricsPort: 9465\nmetricsAddress: 192.0.2.1", /metricsTokenFile: is required/],
   ["metricsAddress: 192.0.2.1\nmetricsTokenFile: /token", /metricsPort: must be chosen/],
   ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 127.0.0.1", /metricsAddress: is loopback/],
   ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 0.0.0.0", /metricsAddress: is unspecified/],

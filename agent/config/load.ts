@@ -4,13 +4,13 @@ import { homedir, hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
 
 export interface ConfigInput {
   /** YAML or JSON. */
   readonly file?: string | undefined;
-  /** They win over the file. */
+  /** They override the file. */
   readonly flags?: AgentSettings;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }

@@ -29,9 +29,9 @@ const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https 
 
 const settingsSchema = z.strictObject({
   kubeconfig: path
-    .describe("How to reach the cluster. Absent: the variable KUBECONFIG, then ~/.kube/config.")
+    .describe("Kubeconfig of the cluster. Absent: the variable KUBECONFIG, then ~/.kube/config.")
     .optional(),
-  context: z.string().min(1).describe("Context of that file. Absent: its current one.").optional(),
+  context: z.string().min(1).describe("Context of the kubeconfig. Absent: its current context.").optional(),
   hostName: z
     .string()
     .regex(
@@ -43,29 +43,29 @@ const settingsSchema = z.strictObject({
     .array(address)
     .max(16)
     .describe(
-      "Addresses that engines serve on, in order of preference; engines that run on one of them stay there. Empty: that of the route to the API server, or another one that the Host allows (add-a-host.md).",
+      "Addresses that engines serve on, in order of preference; engines that run on one of them stay there. Empty: the address of the route to the API server, or another that the Host allows (add-a-host.md).",
     )
     .default([]),
   stateDir: path.describe(
-    "Where models, engines and desired state live. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
+    "State folder: models, engines and desired state. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
   ),
   platform: z.enum(["darwin", "linux"]).describe("How this machine is read. Absent: what it is."),
   register: z
     .boolean()
     .describe(
-      "Create the Host object if it is not there, with the address of that moment. A later one has to be allowed in its spec.addresses, as a CIDR best before it comes.",
+      "Create the Host object if it does not exist, with the current address. Later addresses must be allowed in its spec.addresses; best add their CIDR beforehand.",
     )
     .default(false),
   stopEngines: z
     .boolean()
     .describe(
-      "Drain and end the engines when the agent is told to end. Without it they run on, and the next start adopts them.",
+      "Drain and stop the engines when the agent stops. Without it they keep running, and the next agent adopts them.",
     )
     .default(false),
-  dryRun: z.boolean().describe("Print what would be done, and stop.").default(false),
+  dryRun: z.boolean().describe("Print the plan and exit.").default(false),
   portRange: z
     .tuple([port, port])
-    .describe("First and last port that engines may get.")
+    .describe("First and last port of the range for engines.")
     .default([21_000, 21_999])
     .refine(([first, last]) => first <= last, "the first port must not be above the last"),
   llamaServer: z
@@ -74,7 +74,7 @@ const settingsSchema = z.strictObject({
     .default([]),
   modelRoots: z
     .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
-    .describe("Folders in which file:// sources may lie. Empty: none may.")
+    .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")
     .default([]),
   huggingFace: z
     .strictObject({
@@ -84,61 +84,57 @@ const settingsSchema = z.strictObject({
       token: z
         .string()
         .min(1)
-        .describe("Sent where a Model names no Secret. The variable HF_TOKEN sets it too.")
+        .describe("Token for Models without a Secret. The variable HF_TOKEN sets it too.")
         .optional(),
-      tokenFile: path.describe("File with that token; read once, at start.").optional(),
+      tokenFile: path.describe("File with the token; read once, at start.").optional(),
     })
     .prefault({}),
   sources: z
     .strictObject({
       allowPrivateAddresses: z
         .boolean()
-        .describe(
-          "Whether models may come from addresses of private networks, where the mirror of a farm usually is.",
-        )
+        .describe("Allow sources in private networks, such as a mirror on the local network.")
         .default(true),
       allowLoopback: z
         .boolean()
         .describe(
-          "Whether models may come from this machine's loopback. Link-local and metadata addresses never are.",
+          "Allow sources on this machine's loopback. Link-local and metadata addresses are never allowed.",
         )
         .default(false),
       allowedHosts: z
         .array(z.string().min(1))
-        .describe("The only remote hosts that models may come from. Absent: every one.")
+        .describe("Remote hosts that models may be downloaded from. Absent: all.")
         .optional(),
       stallMs: milliseconds(3_600_000)
         .min(100)
-        .describe("Without a byte for so long a download counts as stalled; it is resumed.")
+        .describe("Download timeout: abort and resume after this many ms without data.")
         .default(30_000),
       attempts: z
         .int()
         .min(1)
         .max(100)
-        .describe(
-          "Failures in a row, without a new byte between them, after which a download is given up for a while.",
-        )
+        .describe("Consecutive failures without new data after which a download backs off.")
         .default(5),
     })
     .prefault({}),
   disk: z
     .strictObject({
-      quota: bytes.describe("Most space for stored models. Absent: no limit.").optional(),
-      reserve: bytes.describe("Free space that downloads leave on the volume.").prefault("5Gi"),
+      quota: bytes.describe("Maximum disk space for stored models. Absent: no limit.").optional(),
+      reserve: bytes.describe("Free disk space that downloads must leave on the volume.").prefault("5Gi"),
     })
     .prefault({}),
   memory: z
     .strictObject({
       budget: bytes
-        .describe("Memory that engines may claim together, in place of what the machine reports.")
+        .describe("Total memory that engines may claim; overrides what the machine reports.")
         .optional(),
       compute: z
         .strictObject({
-          factor: z.number().min(0.1).max(10).describe("Compute buffers, in parts of the estimate."),
+          factor: z.number().min(0.1).max(10).describe("Factor on the estimate of compute buffers."),
           extraBytes: z.int().min(0).describe("Bytes added to each engine's compute buffers."),
         })
         .describe(
-          "What `metalbridge calibrate` measured on a machine like this one. Absent: as on the CPU, or the unmeasured guess for Metal.",
+          "Output of `metalbridge calibrate` from a machine of this kind. Absent: the CPU table, or the unmeasured estimate for Metal.",
         )
         .optional(),
     })
@@ -146,10 +142,10 @@ const settingsSchema = z.strictObject({
   drain: z
     .strictObject({
       propagationMs: milliseconds(600_000)
-        .describe("Time for kube-proxy to follow a withdrawn endpoint.")
+        .describe("Time for kube-proxy to apply a withdrawn endpoint.")
         .default(2_000),
       quietMs: milliseconds(60_000)
-        .describe("How long an engine must be without requests before it is stopped.")
+        .describe("Time without requests before a draining engine is stopped.")
         .default(250),
     })
     .prefault({}),
@@ -159,7 +155,12 @@ const settingsSchema = z.strictObject({
         .describe("Size above which the agent rotates an engine's log, in place; from 64Ki to 256Mi.")
         .prefault("16Mi")
         .refine((size) => size >= 64 * 1024 && size <= 256 * 1024 ** 2, "must be from 64Ki to 256Mi"),
-      keep: z.int().min(0).max(100).describe("How many rotated logs stay beside the newest.").default(3),
+      keep: z
+        .int()
+        .min(0)
+        .max(100)
+        .describe("Number of rotated logs to keep beside the current one.")
+        .default(3),
     })
     .prefault({}),
   metricsPort: z
@@ -175,17 +176,17 @@ const settingsSchema = z.strictObject({
       if (why !== undefined) context.addIssue({ code: "custom", message: `is ${why}` });
     })
     .describe(
-      "Address of this machine where /metrics listens too, on metricsPort, for a Prometheus elsewhere. Needs metricsTokenFile. Absent: loopback only.",
+      "Additional address for /metrics, on metricsPort, for a Prometheus on another machine. Needs metricsTokenFile. Absent: loopback only.",
     )
     .optional(),
   metricsTokenFile: path
     .describe(
-      "File with the bearer token that whoever asks at metricsAddress must send; read at each request, so that it can be changed.",
+      "File with the bearer token required at metricsAddress; read at each request, so it can be rotated.",
     )
     .optional(),
   logLevel: z
     .enum(["trace", "debug", "info", "warn", "error", "silent"])
-    .describe("The least severe log line that is written.")
+    .describe("Minimum log level.")
     .default("info"),
 });
 
@@ -194,7 +195,8 @@ export const agentConfigSchema = settingsSchema
     ({ metricsAddress, metricsTokenFile }) => metricsAddress === undefined || metricsTokenFile !== undefined,
     {
       path: ["metricsTokenFile"],
-      message: "is needed with metricsAddress: anybody who reaches that address could ask otherwise",
+      message:
+        "is required with metricsAddress: without a token, anyone who reaches that address could read metrics",
     },
   )
   .refine(({ metricsAddress, metricsPort }) => metricsAddress === undefined || metricsPort !== 0, {

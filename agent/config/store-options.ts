@@ -5,7 +5,7 @@ import type { AgentConfig } from "./schema.ts";
 
 type Configured = Omit<StoreOptions, "clock" | "log" | "onReceived">;
 
-/** `hostQuota` is the operator's word on the Host object; it goes before the machine's own. */
+/** `hostQuota` is the quota on the Host object; it overrides the machine's own. */
 export function storeOptions(config: AgentConfig, hostQuota: number | undefined): Configured {
   const { huggingFace, sources, disk } = config;
   return {

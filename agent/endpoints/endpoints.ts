@@ -10,7 +10,6 @@ import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
-import { createIntents, type Turn } from "./intents.ts";
 import { createNewestSlices } from "./newest-slices.ts";
 import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
 import { type Attempt, createSliceWriter, keyOf } from "./slice-writer.ts";
@@ -31,12 +30,12 @@ export interface EndpointsOptions {
 export interface SliceEndpoints extends Endpoints {
   readonly isSynced: () => boolean;
   readonly watch: Watched;
-  /** Writes that wait after a failure are tried at once: the network they failed on is another one now. */
+  /** Retries writes in backoff at once: the network has changed since they failed. */
   readonly retryNow: () => void;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
-/** Then the caller hears of it; it plans again, with newer facts. */
+/** After that the write fails; the caller plans again, with newer facts. */
 const MOST_ATTEMPTS = 8;
 
 /** Starts the watch of this host's slices at once; it ends with the signal. */
@@ -135,7 +134,40 @@ function notOurs(): EndpointResult {
   return { ok: false, message: "another agent holds this host's name" };
 }
 
-/** Refusals stay refusals; everything else is worth a quick repetition. */
+/** A refusal is final; every other failure is worth a quick retry. */
 function mayPass({ kind }: ApiFailure): boolean {
   return kind !== "invalid" && kind !== "forbidden" && kind !== "notFound";
+}
+
+interface Turn {
+  /** True once a newer intent for the key has come. */
+  readonly isSuperseded: () => boolean;
+}
+
+interface Intents {
+  /** Runs when the earlier work for the key has finished. */
+  readonly take: <T>(key: string, work: (turn: Turn) => Promise<T>) => Promise<T>;
+}
+
+/** Orders the writes of one key; the newest intent wins: an old announcement must never land after a withdrawal. */
+function createIntents(): Intents {
+  const tails = new Map<string, Promise<unknown>>();
+  const newest = new Map<string, symbol>();
+  return {
+    take: (key, work) => {
+      const mark = Symbol(key);
+      newest.set(key, mark);
+      const before = tails.get(key) ?? Promise.resolve();
+      const run = before.then(() => work({ isSuperseded: () => newest.get(key) !== mark }));
+      const tail: Promise<unknown> = run
+        .catch(() => undefined)
+        .then(() => {
+          if (tails.get(key) !== tail) return;
+          tails.delete(key);
+          newest.delete(key);
+        });
+      tails.set(key, tail);
+      return run;
+    },
+  };
 }

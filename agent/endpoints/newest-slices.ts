@@ -1,4 +1,4 @@
-/** The newest known state of each slice: what a list says, then what the watch shows or our own write was answered, where that is newer. */
+/** The newest known state of each slice: from a list, then from the watch or the response to a write if newer. */
 import { keyOf } from "../../src/kube/client/paths.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 
@@ -7,7 +7,7 @@ export interface NewestSlices {
   readonly seen: (key: string, slice: EndpointSlice | undefined) => void;
   readonly written: (key: string, slice: EndpointSlice) => void;
   readonly gone: (key: string) => void;
-  /** A complete list takes the place of all, older or not: etcd may have been put back. Answers the keys that it changed. */
+  /** A complete list replaces all slices, older or not: etcd may have been restored. Returns the keys that changed. */
   readonly listed: (slices: readonly EndpointSlice[]) => readonly string[];
 }
 

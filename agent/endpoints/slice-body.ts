@@ -1,8 +1,8 @@
 /** What the agent writes into a replica's EndpointSlice, and what it reads back from one. Pure. */
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import type { SliceState } from "../../src/replica/observed.ts";
 import { isAddressWithin, unusableBecause } from "../config/address.ts";
+import type { SliceState } from "../replicas/plan/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";
 
 /** New connections go there. */
@@ -28,7 +28,7 @@ export function withdrawnBody(slice: EndpointSlice): EndpointSlice {
 export function stateOfSlice(slice: EndpointSlice, wanted: EndpointAddress | undefined): SliceState {
   const endpoint = slice.endpoints?.[0];
   if (endpoint === undefined) return "unwritten";
-  // Absent means ready to every reader of slices.
+  // Every reader of slices treats an absent value as ready.
   if (endpoint.conditions?.ready === false) return "withdrawn";
   const isAsWanted =
     wanted !== undefined &&

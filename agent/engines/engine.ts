@@ -1,12 +1,13 @@
-/** The port every engine is driven through: found, prepared, probed. One folder and one registry line per engine. */
-import type { Mode, Runtime } from "../../src/api/engine-settings.ts";
+/** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
+import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/run-at-end.ts";
 import type { Generated } from "../../src/engines/speed.ts";
-import type { ErrorCode } from "../../src/errors.ts";
-import type { DrainReading } from "../../src/replica/evidence/quiet.ts";
-import type { ExitRecord } from "../process/engine-process.ts";
+import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
+import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
+import type { ModelFacts } from "../store/types.ts";
 
 export interface DetectedRuntime {
   readonly name: string;
@@ -14,7 +15,7 @@ export interface DetectedRuntime {
   readonly path: string;
 }
 
-/** The device memory an engine sees, where it can tell. */
+/** The device memory an engine sees, where it reports it. */
 export interface EngineDevice {
   readonly name: string;
   readonly description: string;
@@ -31,22 +32,25 @@ export interface EngineLaunch {
   /** File with one API key per line, mode 0600. */
   readonly apiKeyFile?: string;
   readonly address: string;
+  /** Reserved for this replica; an engine behind a shared daemon may leave it unused. */
   readonly port: number;
-  readonly dir: string;
+  /** The reservation: on disk, with the instance's handle, before anything of the engine runs. */
+  readonly record: Readonly<Record<string, unknown>>;
 }
 
-export interface PreparedEngine {
-  readonly argv: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+/** What engine.json says of an earlier start, for its adoption. */
+export interface EngineTrace {
+  readonly port: number;
+  /** The service that it serves; empty where the record was lost. */
+  readonly service: string;
+  /** All of engine.json, the instance's handle included. */
+  readonly record: Readonly<Record<string, unknown>>;
 }
 
-/** Where a running engine answers: always loopback, so that a lost network is not a hung engine. */
-export interface EngineTarget {
-  readonly host: string;
-  readonly port: number;
+/** Where a running engine answers, and how to ask it. */
+export interface EngineTarget extends InstanceTarget {
   readonly mode: Mode;
   readonly apiKey?: string;
-  readonly modelAlias?: string;
 }
 
 export type Health = "healthy" | "loading" | { readonly unhealthy: string };
@@ -58,27 +62,31 @@ export interface EngineDriver {
   readonly runtime: Runtime;
   /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
   readonly detect: () => Promise<DetectedRuntime | undefined>;
-  /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
-  readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
+  /** Starts it. Throws MetalbridgeError when the installed engine cannot honour the settings, or cannot be started. */
+  readonly open: (place: Place, launch: EngineLaunch) => Promise<Instance>;
+  /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
+  readonly adopt: (place: Place, trace: EngineTrace) => Promise<Instance | undefined>;
+  /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
+  readonly claimBytes: (settings: EngineSettings, model: ModelFacts, draft?: ModelFacts) => number;
   readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (
     target: EngineTarget,
     options?: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
   ) => Promise<RequestResult>;
-  /** Requests being worked on or queued, and counters that tell of those in between; a failed reading is "unknown", which means busy. */
+  /** Requests being worked on or queued, and counters that reveal those in between; a failed reading is "unknown", which means busy. */
   readonly readWork: (target: EngineTarget) => Promise<DrainReading | "unknown">;
   /** Health and progress of an engine that serves, with one request where that is enough. Wakes no sleeping engine. */
   readonly probeLive: (
     target: EngineTarget,
     options?: { readonly timeoutMs?: number },
   ) => Promise<LiveAnswer>;
-  /** Progress alone, however long the engine takes to answer; "unknown" where it does not, or does not tell. */
+  /** Progress alone, however long the engine takes to answer; "unknown" where it does not answer or does not report it. */
   readonly readProgress: (
     target: EngineTarget,
     options: { readonly timeoutMs: number; readonly signal: AbortSignal },
   ) => Promise<EngineProgress | "unknown">;
-  /** What the engine tells of its work, for metrics; one short request. Absent where it tells nothing. */
+  /** What the engine reports of its work, for metrics; one short request. Absent where it reports nothing. */
   readonly gauges?: (
     target: EngineTarget,
     options: { readonly timeoutMs: number },
@@ -86,6 +94,8 @@ export interface EngineDriver {
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
   readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string, run?: RunAtEnd) => ExitReason;
+  /** The log without the text of clients that the engine repeats in it: what may be shown outside their namespace. */
+  readonly ownLines: (log: string) => string;
   /** The first line in the log that is known to mean that the engine no longer works. */
   readonly findDegraded: (logTail: string) => string | undefined;
 }
@@ -94,11 +104,11 @@ export interface LiveAnswer {
   readonly health: Health;
   /** "late": it was asked for, and no answer came in time; "unknown": not asked for, refused, or no answer to that. */
   readonly progress: EngineProgress | "unknown" | "late";
-  /** Absent where it was not asked for, or the engine does not tell. */
+  /** Absent where it was not asked for, or the engine does not report it. */
   readonly generated?: Generated;
 }
 
-/** Counters that move while work is done; they stand still in a hung engine. */
+/** Counters that move while work is done; they do not move in a hung engine. */
 export interface EngineProgress {
   readonly inFlight: number;
   readonly decodeTotal: number;

@@ -6,7 +6,10 @@ const LARGEST_ANSWER = 64 * 1024;
 /** All sockets read into it: what arrives is taken out before the next read. */
 const arrived = Buffer.allocUnsafeSlow(4 * 1024);
 
-/** As `ask`, for short answers: a fresh connection, which the server is told to close. A chunked body comes as it is sent. */
+/**
+ * Like `ask`, but for short answers: opens a new connection and asks the server to close it.
+ * A chunked body is returned as it was sent.
+ */
 export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly failed: string }> {
   return new Promise((resolve) => {
     let text = "";
@@ -27,7 +30,7 @@ export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly fai
       () => finish({ failed: `no answer within ${what.timeoutMs} ms` }),
       what.timeoutMs,
     );
-    const cancel = (): void => finish({ failed: "nobody waits for the answer any more" });
+    const cancel = (): void => finish({ failed: "the request was canceled" });
     what.signal?.addEventListener("abort", cancel, { once: true });
     if (what.signal?.aborted === true) return cancel();
     socket.on("error", (error) => finish({ failed: sentence(error, what.timeoutMs) }));

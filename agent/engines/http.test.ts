@@ -1,11 +1,12 @@
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
+import { processes } from "../../test/fixtures/started-llama-server.ts";
 import { glance } from "./glance.ts";
 import { ask } from "./http.ts";
-import { createLlamaServerDriver } from "./llama-server/driver.ts";
+import { createLlamaServerDriver } from "./llamacpp/driver.ts";
 
-/** A server that treats each connection as told. */
+/** A server that handles each connection with `answer`. */
 async function serve(answer: (socket: Socket) => void) {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -28,7 +29,7 @@ async function serve(answer: (socket: Socket) => void) {
 const http = (body: string, type = "text/plain") =>
   `HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\nconnection: close\r\n\r\n${body}`;
 
-/** Only who waits for nothing must run into its time: a busy machine needs more for an answer that comes. */
+/** Only a case that expects a timeout gets a short one: on a busy machine, a real answer takes longer. */
 const timeoutOf = (why: string): number => (why === "no answer within 200 ms" ? 200 : 10_000);
 
 describe("a probe of an engine that", () => {
@@ -51,7 +52,7 @@ describe("a probe of an engine that", () => {
     ["resets", (socket) => socket.resetAndDestroy(), "the connection was closed without an answer"],
     ["speaks no HTTP", (socket) => socket.end("SSH-2.0\r\n"), "the answer is not HTTP"],
     ["answers without end", (socket) => socket.end(http("x".repeat(5 << 20))), "the answer is too large"],
-  ])("%s is seen at a glance", async (_name, answer, why) => {
+  ])("%s is reported by a short request too", async (_name, answer, why) => {
     await using server = await serve(answer);
     const reply = await glance({
       host: "127.0.0.1",
@@ -74,7 +75,7 @@ describe("a probe of an engine that", () => {
 
   it("is another server's is not healthy, not idle and not ours", async () => {
     await using server = await serve((socket) => socket.end(http("<html>hello</html>", "text/html")));
-    const driver = createLlamaServerDriver({ paths: [], env: {} });
+    const driver = createLlamaServerDriver({ paths: [], env: {}, processes });
     const target = { host: "127.0.0.1", port: server.port, mode: "chat" } as const;
     expect(await driver.readWork(target)).toBe("unknown");
     expect(await driver.facts(target)).toEqual({});

@@ -1,6 +1,6 @@
-/** Choosing the port of an engine: its previous one if it is free, else the first that nobody listens on. */
+/** Chooses an engine's port: its previous one if that is free, else the first one without a listener. */
 import { connect, createServer } from "node:net";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 
 const CONNECT_TIMEOUT_MS = 500;
 
@@ -31,8 +31,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Whether nobody listens: a connection is tried before a bind, because BSD systems let a bind to one address succeed
- * while a stranger holds the port for all of them.
+ * Whether the port has no listener. Tries to connect before it binds, because on BSD systems a bind to one
+ * address succeeds even while another process holds the port for all addresses.
  */
 export async function isFree(port: number, hosts: readonly string[]): Promise<boolean> {
   for (const host of hosts) {

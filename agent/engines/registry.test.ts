@@ -1,9 +1,16 @@
 import { describe, expect, it } from "vitest";
+import { createInstances } from "../instances/instances.ts";
+import { processPorts } from "../instances/process/fixtures/run.ts";
 import { createEngineDrivers, engineEnvironment } from "./registry.ts";
 
 describe("the engines of an agent", () => {
   it("are found by the runtime they serve", () => {
-    const drivers = createEngineDrivers({ env: {}, paths: {} });
+    const instances = createInstances({
+      ...processPorts(),
+      stateDir: "/nowhere",
+      footprintBytes: async () => undefined,
+    });
+    const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
     expect(drivers.get("vllm")).toBeUndefined();
   });

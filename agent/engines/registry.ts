@@ -1,17 +1,20 @@
 /** The engines this agent can drive: one line each. */
 import type { Runtime } from "../../src/api/engine-settings.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import type { Instances } from "../instances/instances.ts";
 import type { EngineDriver } from "./engine.ts";
-import { createLlamaServerDriver } from "./llama-server/driver.ts";
+import { llamaServerDriver } from "./llamacpp/driver.ts";
 
 export interface EngineOptions {
   /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
   readonly env: Readonly<Record<string, string>>;
-  /** Configured program paths by runtime. */
-  readonly paths: Readonly<Partial<Record<Runtime, readonly string[]>>>;
+  /** What the agent was configured with; each engine reads its own part. */
+  readonly config: Pick<AgentConfig, "llamaServer"> & Partial<Pick<AgentConfig, "memory" | "platform">>;
+  readonly instances: Instances;
 }
 
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
-  llamacpp: ({ env, paths }) => createLlamaServerDriver({ env, paths: paths.llamacpp ?? [] }),
+  llamacpp: llamaServerDriver,
 };
 
 export function createEngineDrivers(options: EngineOptions): ReadonlyMap<Runtime, EngineDriver> {

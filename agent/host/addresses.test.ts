@@ -4,7 +4,7 @@ import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { type AddressQuestion, chooseAddress, watchAddressesUp } from "./addresses.ts";
 import { routedAddress } from "./routed-address.ts";
 
-test("addresses are read once for all who ask between two looks, and anew at each look", () => {
+test("addresses are read once for all callers between two refreshes, and again at each refresh", () => {
   const clock = createSteppedClock();
   const up = watchAddressesUp(clock);
   const first = up.now();
@@ -100,11 +100,11 @@ test("without a known route the registered address that is up serves, of a netwo
   expect(choose([WIFI], { allowed: undefined })).toMatchObject({ code: "AddressUnknown" });
 });
 
-test("an address that is loopback or link-local is served on by no wide network", () => {
+test("a wide network in spec.addresses never allows a loopback or link-local address", () => {
   expect(choose([WIFI], { allowed: ["0.0.0.0/0", "::/0"] })).toBe(WIFI);
 });
 
-test("a Host without addresses allows none, and is told which to add", () => {
+test("a Host without addresses allows none, and the answer names the address to add", () => {
   expect(choose([WIFI], { allowed: [], routed: WIFI, inUse: [WIFI] })).toMatchObject({
     code: "AddressNotRegistered",
     register: WIFI,

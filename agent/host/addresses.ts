@@ -1,11 +1,11 @@
-/** The address this host serves on: that of its engines for as long as it may be, else configured, the route's, or the only one left. */
+/** The address this host serves on: its engines' while allowed, else a configured one, the route's, or the only one. */
+import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
 import type { Clock } from "../../src/ports.ts";
 import { isAddressWithin, unusableBecause } from "../config/address.ts";
-import { canonicalAddress } from "./canonical-address.ts";
 
 export interface AddressQuestion {
-  /** In order of preference; empty means: whichever the Host allows. */
+  /** In order of preference; empty: any address that the Host allows. */
   readonly configured: readonly string[];
   /** `Host.spec.addresses`; undefined while the Host is not known, which forbids nothing yet. */
   readonly allowed: readonly string[] | undefined;
@@ -27,8 +27,8 @@ export type AddressAnswer =
     };
 
 /**
- * Decides from what is up, in the system's spelling, which is that of the answer too: engines are bound to it. An engine
- * cannot change its address, it can only end: so the one in use comes first, whatever route a VPN or a cable has brought.
+ * Chooses among the addresses that are up. The answer is in the system's spelling, because engines bind to it. A running
+ * engine cannot change its address, so the one in use comes first, whatever route a VPN or a cable has added.
  */
 export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
   const { configured, allowed } = question;
@@ -52,7 +52,7 @@ function candidatesOf(
   return [...engines, ...(routed === undefined ? [] : [routed]), ...withoutChoice(allowed ?? [], up)];
 }
 
-/** They differ only where an address went and came back while engines moved: the fewest have to move once more. */
+/** They differ only if an address left and returned while engines moved: keep the one that makes the fewest move again. */
 function mostEnginesFirst(inUse: readonly string[], routed: string | undefined): readonly string[] {
   const counts = new Map<string, number>();
   for (const address of inUse) counts.set(address, (counts.get(address) ?? 0) + 1);
@@ -60,7 +60,7 @@ function mostEnginesFirst(inUse: readonly string[], routed: string | undefined):
   return [...counts.keys()].sort((one, other) => weight(other) - weight(one));
 }
 
-/** Named one by one, or the only one of the networks that is up: which of several the nodes reach is not ours to guess. */
+/** Listed addresses, or the only one up within listed networks: the agent does not guess which of several nodes reach. */
 function withoutChoice(allowed: readonly string[], up: ReadonlySet<string>): readonly string[] {
   const within = allowedUp(allowed, up);
   return [...allowed.map((entry) => entry.trim()), ...(within.length === 1 ? within : [])];
@@ -101,7 +101,7 @@ function foundIsNone({ allowed, routed }: AddressQuestion, up: ReadonlySet<strin
       `${listed(several)} are all allowed by spec.addresses of the Host, and none of them leads to the API server`,
     );
   }
-  // Without a route it may be the network that is missing, and what is left, a bridge for containers.
+  // Without a route the network itself may be down, and the remaining address a container bridge.
   const has = [...new Set([...(isRouteUp ? [routed] : []), ...usableOf(up)])];
   const [register] = isRouteUp || allowed.length === 0 ? has : [];
   if (register === undefined) {
@@ -126,16 +126,16 @@ function listed(addresses: readonly string[]): string {
   return addresses.slice(0, LISTED).join(", ") + more;
 }
 
-/** A little more than the time between two looks: what everybody asks for is then read once for all. */
+/** A little longer than the interval between two refreshes, so that all callers share one reading. */
 const FRESH_MS = 1_500;
 
 export interface AddressesUp {
   readonly now: () => ReadonlySet<string>;
-  /** Reads anew: whoever looks for changes must not be told what was read half a second before. */
+  /** Reads again: a check for changes must not get a reading that is half a second old. */
   readonly look: () => void;
 }
 
-/** Every address that an interface of this machine has. Each look costs dozens of system calls, and every pass asks. */
+/** Every address of this machine's interfaces. One reading costs dozens of system calls, and every pass asks for it. */
 export function watchAddressesUp(clock: Clock): AddressesUp {
   let up: ReadonlySet<string> = new Set();
   let lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -151,4 +151,11 @@ export function watchAddressesUp(clock: Clock): AddressesUp {
       return up;
     },
   };
+}
+
+/** Users may write 2001:DB8::5 where the system has 2001:db8::5. Only plain IPv6 addresses have several spellings. */
+function canonicalAddress(address: string): string {
+  // A zone would be lost.
+  if (!isIPv6(address) || address.includes("%")) return address;
+  return new SocketAddress({ address, family: "ipv6" }).address;
 }

@@ -46,7 +46,7 @@ test("without any route the address stays what it was", async () => {
   expect(farm).toMatchObject({ served: "192.0.2.10", changes: 0 });
 });
 
-test("a route that leaves from another address is told while the address that is served on stays", async () => {
+test("a changed route is reported while the address that engines are served on stays", async () => {
   const end = new AbortController();
   onTestFinished(() => end.abort());
   const clock = createSteppedClock();
@@ -137,7 +137,7 @@ test("a sleep is still seen while a question is open", async () => {
   await until(() => expect(pauses).toHaveLength(1));
 });
 
-test("a late answer counts, and an address that is gone is told of without one", async () => {
+test("a late answer counts, and a lost address is reported without waiting for one", async () => {
   const { farm, pass, answer } = followingSlowly();
   await pass(2);
   farm.served = undefined;

@@ -1,6 +1,7 @@
 /** Follows the machine's address: DHCP, another network or a VPN changes it while the agent runs. */
-import { untilBeat } from "../../src/beats.ts";
+
 import type { Clock, Log } from "../../src/ports.ts";
+import { untilBeat } from "../beats.ts";
 
 export interface FollowAddressOptions {
   readonly clock: Clock;
@@ -11,18 +12,19 @@ export interface FollowAddressOptions {
   readonly onRouted: (address: string) => void;
   /** What engines are served on now; undefined while there is none. */
   readonly address: () => string | undefined;
-  /** It is another one, or gone, or back; or the route is another one, and what was connected over the old one is dead. */
+  /** The address changed, went away or came back; or the route changed, and connections over the old one are dead. */
   readonly onChange: () => void;
-  /** At each look, with the time that should have passed since the last one. */
+  /** Called at each poll, with the time that should have passed since the last one. */
   readonly onLook?: (everyMs: number) => void;
 }
 
-/** No event tells of it on every system, and asking costs a few system calls. */
+/** Polled: no event reports it on every system, and a poll costs a few system calls. */
 const LOOK_MS = 1_000;
 
 /**
- * Ends with the signal. A host without any route keeps the address that it had: a lost network is no new one. Looks come
- * on time whatever the answers do: a name that nobody resolves takes many seconds, which must not pass for a sleep.
+ * Stops with the signal. A host without any route keeps the address that it had: a lost network is not a new one.
+ * Polls stay on time however long the answers take: a name that does not resolve takes many seconds, which must not
+ * be mistaken for a sleep.
  */
 export function followAddress(options: FollowAddressOptions): void {
   const { clock, log, signal, askRoute, onRouted, address, onChange } = options;
@@ -55,7 +57,7 @@ export function followAddress(options: FollowAddressOptions): void {
   const look = (): void => {
     cancel = clock.after(untilBeat(clock.monotonicMs(), LOOK_MS), look);
     options.onLook?.(LOOK_MS);
-    // The answer comes first where it is quick: an address that gives way to another is then one change and not two.
+    // A quick route answer is awaited first, so that replacing an address is one change and not two.
     if (!isAsking) void ask();
     else if (isMoved()) onChange();
   };

@@ -1,13 +1,12 @@
-import { hostname } from "node:os";
 import { expect, test } from "vitest";
-import { M4_MAX, startReplay } from "../../test/macos/replay.ts";
+import { createRunCommand } from "../../src/macos/command.ts";
+import { gpuBudgetFor } from "../../src/macos/gpu-budget.ts";
+import { parseSwVers, parseVmStat } from "../../src/macos/parse.ts";
+import { M4_MAX, startReplay } from "../../test/bed/replay.ts";
 import { chooseAddress } from "./addresses.ts";
-import { createRunCommand } from "./command.ts";
-import { gpuBudgetFor } from "./darwin/gpu-budget.ts";
-import { parseSwVers, parseVmStat } from "./darwin/parse.ts";
 import { groupFolders } from "./linux/cgroup.ts";
 import { pressureFromPsi, pressureFromShare, withinGroup, worst } from "./linux/parse.ts";
-import { createHostReader } from "./reader.ts";
+import { createHostReader, readBootId } from "./reader.ts";
 import { routedAddress } from "./routed-address.ts";
 
 const GIB = 2 ** 30;
@@ -93,7 +92,7 @@ test("a tool that fails leaves its readings out, never at zero", async () => {
   expect(await reader.gpuBudgetBytes()).toBeUndefined();
   await mac.breakTool("sw_vers");
   await mac.breakTool("ioreg");
-  expect(await reader.info()).toEqual({ machineId: hostname(), os: "darwin", arch: "arm64" });
+  expect(await reader.info()).toEqual({ os: "darwin", arch: "arm64" });
 });
 
 test("an operator's wired limit replaces the table, and between recorded sizes the smaller share counts", () => {
@@ -149,7 +148,6 @@ test.skipIf(process.platform !== "linux")("a Linux machine is read from /proc (n
   expect(await reader.info()).toMatchObject({
     os: "linux",
     memoryBytes: expect.any(Number),
-    machineId: expect.any(String),
   });
   const memory = await reader.memory();
   expect(memory.availableBytes).toBeGreaterThan(0);
@@ -186,4 +184,12 @@ test("what a failing command printed counts only where that is asked for", async
   expect(await run("sh", half, { partial: true })).toBe("half\n");
   expect(await run("sh", ["-c", "echo whole"])).toBe("whole\n");
   expect(await run("no-such-program", [])).toBeUndefined();
+});
+
+test("a boot is named by the system, not by a clock that may be set", async () => {
+  await using mac = await startReplay(M4_MAX);
+  const run = createRunCommand(mac.path);
+  expect(await readBootId("darwin", run)).toBeUndefined();
+  await mac.setKey("kern.bootsessionuuid", "6F2C1A52-8A3B-4B6E-9B1D-2F4E6A7C8D90");
+  expect(await readBootId("darwin", run)).toBe("6F2C1A52-8A3B-4B6E-9B1D-2F4E6A7C8D90");
 });

@@ -16,7 +16,7 @@ test("a look that comes when it should, or as late as on a busy machine, is no p
   expect(later(5_900, 5_000)).toBeUndefined();
 });
 
-test("a sleep shows in the wall clock where the monotonic one stood still", () => {
+test("a sleep shows in the wall clock where the monotonic clock does not advance", () => {
   expect(later(HOUR + 5_000, 5_000)).toEqual({ pausedMs: HOUR, countedMs: 0 });
 });
 
@@ -24,12 +24,12 @@ test("a sleep shows in the monotonic clock where that runs on, and so does a pro
   expect(later(HOUR + 5_000, HOUR + 5_000)).toEqual({ pausedMs: HOUR, countedMs: HOUR });
 });
 
-test("a wall clock that is set back is nothing, also while the process stood still", () => {
+test("a wall clock set back is not a pause, even while the process was paused", () => {
   expect(later(-HOUR, 5_000)).toBeUndefined();
   expect(later(-HOUR, HOUR + 5_000)).toEqual({ pausedMs: HOUR, countedMs: HOUR });
 });
 
-test("each pause is told of once", () => {
+test("each pause is reported once", () => {
   const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
   let [wallMs, monotonicMs] = [0, 0];
   const clock = { nowMs: () => wallMs, monotonicMs: () => monotonicMs, after: () => () => undefined };

@@ -1,4 +1,4 @@
-/** Did the machine sleep, or this process stand still? Told from both clocks at two moments. */
+/** Did the machine sleep, or was this process paused? Detected from both clocks at two moments. */
 import type { Clock, Log } from "../../src/ports.ts";
 
 /** Both clocks, read together. */
@@ -14,12 +14,12 @@ export interface Pause {
   readonly countedMs: number;
 }
 
-/** A busy machine fires timers late; less than this is no sleep, and would do no harm either. */
+/** A busy machine fires timers late; a shorter gap is not a sleep, and would do no harm either. */
 const TOLERANCE_MS = 10_000;
 
 /**
- * The time between two looks that should have been `expectedMs` apart. A wall clock that was set forward looks like a
- * sleep, which costs some requests; one that was set back is nothing.
+ * The pause between two readings that should have been `expectedMs` apart. A wall clock set forward looks like a sleep,
+ * which costs some requests; one set back is not a pause.
  */
 export function findPause(before: Moment, now: Moment, expectedMs: number): Pause | undefined {
   const passedMs = now.monotonicMs - before.monotonicMs;
@@ -29,7 +29,7 @@ export function findPause(before: Moment, now: Moment, expectedMs: number): Paus
   return { pausedMs: countedMs + uncountedMs, countedMs };
 }
 
-/** A function to be called every so often; it tells of each pause once. */
+/** Returns a function to call periodically; it reports each pause once. */
 export function createPauseWatch(ports: {
   readonly clock: Clock;
   readonly log: Log;
@@ -43,7 +43,7 @@ export function createPauseWatch(ports: {
     const pause = findPause(last, now, everyMs);
     last = now;
     if (pause === undefined) return;
-    log.warn({ ...pause }, "the machine slept or the agent stood still; Lease, lists and probes are renewed");
+    log.warn({ ...pause }, "the machine slept or the agent was paused; renewing the Lease, lists and probes");
     onPause(pause);
   };
 }

@@ -1,7 +1,7 @@
 /** Every recorded Mac through the real reader, and every way in which its tools can fail. */
 import { describe, expect, test } from "vitest";
-import { type Fault, M4_MAX, recordedMachines, startReplay } from "../../test/macos/replay.ts";
-import { createRunCommand } from "./command.ts";
+import { createRunCommand } from "../../src/macos/command.ts";
+import { type Fault, M4_MAX, recordedMachines, startReplay } from "../../test/bed/replay.ts";
 import { createHostReader } from "./reader.ts";
 
 const GIB = 2 ** 30;
@@ -12,7 +12,7 @@ function gibOf(machine: string): number {
 }
 
 describe.each(recordedMachines())("%s", (machine) => {
-  test("tells what it is and what memory it has", async () => {
+  test("reports its model and its memory", async () => {
     await using mac = await startReplay(machine);
     const reader = createHostReader("darwin", createRunCommand(mac.path));
     const total = gibOf(machine) * GIB;
@@ -68,7 +68,7 @@ describe.each(["silent", "denied", "slow", "garbage", "missing"] as const)("a %s
     const reader = createHostReader("darwin", createRunCommand(mac.path, timeoutOf(fault)));
     const { availableBytes } = await reader.memory();
     await mac.breakTool("vm_stat", fault);
-    // sysctl alone is enough; what only vm_stat tells is absent.
+    // sysctl alone is enough; what only vm_stat reports is absent.
     expect(await reader.memory()).toMatchObject({ availableBytes, pressure: "Normal" });
     expect(await reader.wiredBytes()).toBeUndefined();
     await mac.breakTool("sysctl", fault);

@@ -1,15 +1,15 @@
-/** Reads the machine's memory again and again and carries out what the pressure governor decides. */
-import { untilBeat } from "../../src/beats.ts";
-import { calm, govern } from "../../src/memory/governor/govern.ts";
-import type { GovernorLimits } from "../../src/memory/governor/limits.ts";
-import type { GovernorPlan, Level } from "../../src/memory/governor/types.ts";
+/** Reads the machine's memory at every beat and carries out what the pressure governor decides. */
+import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
-import type { HostReader, MemoryReading } from "../host/host-reader.ts";
+import { untilBeat } from "../beats.ts";
 import type { ReplicaRunner, StartPermission } from "../replicas/ports.ts";
+import { calm, govern } from "./governor/govern.ts";
+import type { GovernorLimits } from "./governor/limits.ts";
+import type { GovernorPlan, Level } from "./governor/types.ts";
 
 export interface PressureWatchOptions {
   readonly reader: Pick<HostReader, "memory">;
-  readonly runner: Pick<ReplicaRunner, "governed" | "evict" | "readmit" | "enqueueAll">;
+  readonly runner: Pick<ReplicaRunner, "governed" | "evict" | "readmit" | "enqueueAll" | "memoryRead">;
   /** `Host.spec.memory.evictionEnabled`. */
   readonly mayEvict: () => boolean;
   readonly clock: Clock;
@@ -23,11 +23,18 @@ export interface MemoryJudgement {
   readonly because: string;
 }
 
+export interface TimedReading extends MemoryReading {
+  /** When the reading began, on the monotonic clock. */
+  readonly at: number;
+}
+
 export interface PressureWatch {
-  /** Begins; resolves after the first reading. Ends with the signal. */
+  /** Starts; resolves after the first reading. Stops with the signal. */
   readonly start: () => Promise<void>;
-  /** The newest reading; read anew where the watch does not run. */
-  readonly memory: () => Promise<MemoryReading>;
+  /** Reads now; concurrent calls share one reading. Never rejects. */
+  readonly read: () => Promise<TimedReading>;
+  /** The last reading; undefined before the first. */
+  readonly latest: () => TimedReading | undefined;
   /** Undefined before the first reading. */
   readonly judgement: () => MemoryJudgement | undefined;
   readonly mayStart: (uid: string) => StartPermission;
@@ -39,24 +46,37 @@ const NOT_READ: StartPermission = { at: "held", because: "the machine's memory h
 export function createPressureWatch(options: PressureWatchOptions): PressureWatch {
   const { reader, clock, signal } = options;
   let plan: GovernorPlan | undefined;
-  let latest: MemoryReading | undefined;
+  let latest: TimedReading | undefined;
+  let reading: Promise<TimedReading> | undefined;
   let cancel = (): void => {};
   signal.addEventListener("abort", () => cancel(), { once: true });
 
-  const look = async (): Promise<void> => {
-    latest = await reader.memory().catch(() => ({ pressure: "Unknown" as const }));
+  const readNow = async (): Promise<TimedReading> => {
+    const at = clock.monotonicMs();
+    const memory = await reader.memory().catch(() => ({ pressure: "Unknown" as const }));
+    reading = undefined;
+    latest = { ...memory, at };
+    return latest;
+  };
+  const read = (): Promise<TimedReading> => {
+    reading ??= readNow();
+    return reading;
+  };
+  const watch = async (): Promise<void> => {
+    const seen = await read();
     if (signal.aborted) return;
     const now = clock.monotonicMs();
     const before = plan;
-    const reading = { at: now, ...latest };
-    const input = { now, reading, ...options.runner.governed(), mayEvict: options.mayEvict() };
+    const input = { now, reading: seen, ...options.runner.governed(), mayEvict: options.mayEvict() };
     plan = govern(before?.state ?? calm, input, options.limits);
     obey(plan, before, options);
-    cancel = clock.after(untilBeat(now, plan.readAgainMs), () => void look());
+    options.runner.memoryRead();
+    cancel = clock.after(untilBeat(now, plan.readAgainMs), () => void watch());
   };
   return {
-    start: look,
-    memory: async () => latest ?? reader.memory(),
+    start: watch,
+    read,
+    latest: () => latest,
     judgement: () => plan && { level: plan.level, because: plan.because },
     mayStart: (uid) => {
       if (plan === undefined) return NOT_READ;

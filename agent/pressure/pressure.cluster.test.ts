@@ -5,13 +5,13 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { createRunCommand } from "../../src/macos/command.ts";
+import { availableTo, createMemoryGroup } from "../../test/bed/memory-group.ts";
+import { M4_MAX, type Replay, startReplay } from "../../test/bed/replay.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
-import { M4_MAX, type Replay, startReplay } from "../../test/macos/replay.ts";
 import { type Bench, createBench } from "../../test/replicas/bench.ts";
 import { type Governed, startGoverned } from "../../test/replicas/governed.ts";
-import { availableTo, createMemoryGroup } from "../../test/system/memory-group.ts";
-import { createRunCommand } from "../host/command.ts";
 import { createHostReader } from "../host/reader.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
@@ -67,8 +67,34 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   await second.end();
 });
 
+/** Free, purgeable and file-backed pages are what a Mac can give. */
+async function setAvailable(mac: Replay, mebibytes: number): Promise<void> {
+  await mac.setKey("vm.page_free_count", String((mebibytes * MIB) / 16_384));
+  await mac.setKey("vm.page_purgeable_count", "0");
+  await mac.setKey("vm.page_pageable_external_count", "0");
+}
+
+it("waits for memory that other programs hold, and starts at the next reading that shows it free, without the API server's help", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  await using mac = await startReplay(M4_MAX);
+  await setAvailable(mac, 3_000);
+  const governed = await onMac(bench, mac);
+  await bench.createReplica("large-0-c", (spec) => {
+    small("normal")(spec);
+    Object.assign(spec.memory, { claimBytes: 4_000 * MIB });
+  });
+  const waiting = await bench.untilPhase("large-0-c", "Waiting");
+  expect(waiting.status).toMatchObject({ reason: "InsufficientMemory" });
+  expect(waiting.status?.message).toMatch(/3000 MiB|2\.9 GiB/);
+  await setAvailable(mac, 5_000);
+  await bench.untilPhase("large-0-c", "Ready", 10_000);
+  await governed.end();
+});
+
 const GOVERNED = fileURLToPath(new URL("../../test/replicas/governed-process.ts", import.meta.url));
-const HOG = fileURLToPath(new URL("../../test/system/memory-hog.ts", import.meta.url));
+const HOG = fileURLToPath(new URL("../../test/bed/memory-hog.ts", import.meta.url));
 
 /** The first line that a child says. */
 async function lineOf(child: ChildProcess): Promise<string> {
@@ -84,7 +110,7 @@ function startNode(script: string, ...args: readonly string[]): ChildProcess {
   return spawn(process.execPath, argv, { stdio: ["pipe", "pipe", "inherit"] });
 }
 
-it("gives way to a real hog on Linux, one engine at a time, and everybody is back when it has gone", async (context) => {
+it("evicts for a real memory hog on Linux, one engine at a time, and restores all once it has gone", async (context) => {
   await using group = createMemoryGroup(1_536 * MIB) ?? {
     folder: undefined,
     [Symbol.asyncDispose]: async () => {},

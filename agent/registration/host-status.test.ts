@@ -112,7 +112,7 @@ test("failed readings are absent or Unknown, a missing address is a reason with 
   expect(body.status?.addresses).toEqual([]);
 });
 
-test("an address that is not registered is told with the command that registers it", () => {
+test("an unregistered address is reported with the command that registers it", () => {
   const why =
     "this machine has 192.168.1.30 now, which is not among spec.addresses of the Host (192.168.1.20)";
   const address = { at: "none", code: "AddressNotRegistered", why, register: "192.168.1.30" } as const;
@@ -145,4 +145,17 @@ test("an engine that cannot be used is named with what to do, and so is its abse
   const none = hostStatusBody(host(), { ...seen, runtimes: { found: [], troubles: [] } }, "now");
   expect(condition(none, "RuntimesUsable")).toMatchObject({ status: "False", reason: "RuntimeNotInstalled" });
   expect(condition(none, "RuntimesUsable")?.message).toContain("brew install llama.cpp");
+});
+
+test("of more models than a status may list, those in use and those used last are listed", () => {
+  const models = Array.from({ length: 1_200 }, (_, index) => ({
+    source: `hf://org/model-${index}`,
+    lastUsedAt: new Date(Date.UTC(2026, 0, 1, index)).toISOString(),
+    inUse: index === 0,
+  }));
+  const listed = hostStatusBody(host(), { ...seen, models }, "2026-01-01T00:00:00.000Z").status?.models ?? [];
+  expect(listed).toHaveLength(1_000);
+  expect(listed[0]?.source).toBe("hf://org/model-0");
+  expect(listed[1]?.source).toBe("hf://org/model-1199");
+  expect(listed.at(-1)?.source).toBe("hf://org/model-201");
 });

@@ -1,25 +1,27 @@
 /** From what was observed of the machine to its Host status. Pure; noise is not a change. */
+
 import {
   type Condition,
   type ConditionUpdate,
   getCondition,
   setCondition,
 } from "../../src/api/conditions.ts";
+import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
-import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/errors.ts";
-import { hostBudget } from "../../src/memory/budget.ts";
-import { RUNTIMES_USABLE } from "../../src/placement/host-facts.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
+import type { MemoryReading } from "../../src/macos/host-reader.ts";
+import { truncate } from "../../src/text.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import type { MemoryReading } from "../host/host-reader.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 
 export interface ObservedHost {
   readonly info: HostInfo;
   readonly address: AddressAnswer;
   readonly memory: MemoryReading & { readonly wiredBytes?: number | undefined };
-  /** Absent before the governor's first look. */
+  /** Absent before the governor's first reading. */
   readonly judgement?: MemoryJudgement | undefined;
   readonly gpuBudgetBytes: number | undefined;
   readonly claimedBytes: number;
@@ -33,7 +35,7 @@ export interface ObservedHost {
   readonly isWorking: boolean;
 }
 
-/** An engine that is there and cannot be used: not executable, too old, broken. */
+/** An installed engine that cannot be used: not executable, too old, broken. */
 export interface RuntimeTrouble {
   readonly runtime: string;
   readonly code: ErrorCode;
@@ -65,7 +67,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     info: seen.info,
     runtimes: [...seen.runtimes.found],
     memory: withLeft(host, memoryStatus(before?.memory, seen)),
-    models: [...seen.models],
+    models: listed(seen.models),
   };
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
@@ -77,18 +79,47 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   } as Host;
 }
 
+/** The schema's limit: with one model more, every status write fails. Models in use come first, then the last used. */
+const MOST_MODELS = 1_000;
+
+function listed(models: readonly HostModel[]): HostModel[] {
+  if (models.length <= MOST_MODELS) return [...models];
+  const rank = ({ inUse = false, lastUsedAt = "" }: HostModel): string => `${inUse ? 1 : 0} ${lastUsedAt}`;
+  return [...models].sort((a, b) => (rank(a) < rank(b) ? 1 : -1)).slice(0, MOST_MODELS);
+}
+
 function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: string): string {
   const known = getCondition(own, update.type);
   return known?.status === update.status ? known.lastTransitionTime : nowIso;
 }
 
-function readiness(host: Host, { address, isWorking }: ObservedHost): ConditionUpdate {
+/** Why no engine can be served here, for the Host's condition, its Event, the log and /readyz; undefined when one can. */
+export function hostTrouble(
+  host: Host,
+  { address, runtimes }: Pick<ObservedHost, "address" | "runtimes">,
+): { readonly code: ErrorCode; readonly message: string } | undefined {
   if (address.at === "none") {
     const { code, why } = address;
     const remedy = code === "AddressNotRegistered" ? registering(host, address.register) : undefined;
-    const message = describeError(new MetalbridgeError(code, why, remedy));
-    return { type: "Ready", status: "False", reason: code, message };
+    return { code, message: describeError(new MetalbridgeError(code, why, remedy)) };
   }
+  return runtimes.found.length > 0 ? undefined : runtimeTrouble(runtimes.troubles);
+}
+
+function runtimeTrouble(troubles: readonly RuntimeTrouble[]): { code: ErrorCode; message: string } {
+  const [first] = troubles;
+  if (first === undefined) {
+    const code = "RuntimeNotInstalled";
+    return { code, message: explain(code, "no engine was found on this host") };
+  }
+  return { code: first.code, message: truncate(troubles.map(({ message }) => message).join("; "), 1_000) };
+}
+
+function readiness(host: Host, seen: ObservedHost): ConditionUpdate {
+  const trouble = hostTrouble(host, seen);
+  if (trouble !== undefined)
+    return { type: "Ready", status: "False", reason: trouble.code, message: trouble.message };
+  const { address, isWorking } = seen;
   if (!isWorking) {
     return {
       type: "Ready",
@@ -101,16 +132,16 @@ function readiness(host: Host, { address, isWorking }: ObservedHost): ConditionU
     type: "Ready",
     status: "True",
     reason: "AgentReady",
-    message: `engines can be served on ${address.address}`,
+    message: `engines can be served on ${address.at === "up" ? address.address : ""}`,
   };
 }
 
-/** spec.addresses is the operator's alone: the agent says what to do and does not do it. */
+/** Only the operator changes spec.addresses: the agent says what to do and does not do it. */
 function registering({ metadata: { name }, spec }: Host, address: string): Remedy {
   // A merge patch: a JSON patch cannot append to a list that is not there.
   const patch = JSON.stringify({ spec: { addresses: [...(spec.addresses ?? []), address] } });
   return {
-    summary: `if nodes reach it, add ${address} to spec.addresses (kubectl edit host ${name}), or its network as a CIDR, so that the next new address needs nobody`,
+    summary: `if nodes reach it, add ${address} to spec.addresses (kubectl edit host ${name}), or its network as a CIDR, which covers its next address too`,
     command: `kubectl patch host ${name} --type=merge --patch '${patch}'`,
   };
 }
@@ -148,8 +179,7 @@ function memoryPressure(seen: ObservedHost): ConditionUpdate {
   }
 }
 
-/** The governor's level, which outlasts the reading; that of the reading before the governor's first look. */
-/** The governor's word where it sees trouble, else the system's. */
+/** The governor's level if it sees pressure, else the system's. */
 export function pressureOf({
   memory,
   judgement,
@@ -170,17 +200,12 @@ function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate
 
 function runtimesUsable({ runtimes: { found, troubles } }: ObservedHost): ConditionUpdate {
   const type = RUNTIMES_USABLE;
-  const [first] = troubles;
-  if (first !== undefined) {
-    const message = troubles.map((trouble) => trouble.message).join("; ");
-    return { type, status: "False", reason: first.code, message: message.slice(0, 1_000) };
-  }
-  if (found.length > 0) {
+  if (found.length > 0 && troubles.length === 0) {
     const names = found.map(({ name, version }) => `${name} ${version}`).join(", ");
     return { type, status: "True", reason: "RuntimesFound", message: names };
   }
-  const reason = "RuntimeNotInstalled";
-  return { type, status: "False", reason, message: explain(reason, "no engine was found on this host") };
+  const { code: reason, message } = runtimeTrouble(troubles);
+  return { type, status: "False", reason, message };
 }
 
 function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostMemory {
@@ -197,7 +222,7 @@ function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostM
   return status;
 }
 
-/** The same sum by which replicas are placed and admitted. */
+/** The same calculation by which replicas are placed and admitted. */
 function withLeft({ spec }: Host, memory: HostMemory): HostMemory {
   const budget = hostBudget({ spec, status: { memory } });
   if (!budget.known) return memory;
@@ -217,7 +242,7 @@ function diskStatus(
   };
 }
 
-/** The last written value until the reading has left it by a whole step. */
+/** The last written value until the reading differs from it by a whole step. */
 function steady(before: number | undefined, now: number, step: number): number {
   return before !== undefined && Math.abs(now - before) < step ? before : Math.round(now / MIB) * MIB;
 }

@@ -1,4 +1,4 @@
-/** host.json: the operator's last word on this machine, so that budgets and addresses hold while the API server is away. */
+/** host.json: the last known Host spec, so that budgets and addresses apply while the API server is unreachable. */
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Host, hostSchema } from "../../src/api/host.ts";
@@ -8,7 +8,7 @@ import { systemCode, writeFileAtomic } from "../store/atomic.ts";
 export interface KeptHost {
   /** As last seen by this or an earlier agent of that host name. */
   readonly read: () => Host | undefined;
-  /** Writes when it says something new; undefined: the Host was deleted. Never throws. */
+  /** Writes if the Host changed; undefined: the Host was deleted. Never throws. */
   readonly save: (host: Host | undefined) => void;
   /** Everything saved so far is on disk: the folder may pass to the next agent. */
   readonly settled: () => Promise<void>;
@@ -47,7 +47,7 @@ export function openKeptHost(stateDir: string, hostName: string, log: Log): Kept
   };
 }
 
-/** Status is ours, and every other field of the metadata changes without a meaning for us. */
+/** The agent owns status, and changes of all other metadata do not matter here. */
 function wordOf({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
   return { apiVersion, kind, metadata: { name, ...(uid === undefined ? {} : { uid }) }, spec };
 }

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import type { EngineDriver } from "../engines/engine.ts";
 import { keepLines, type LogLine } from "../fixtures/agent.ts";
-import type { MemoryReading } from "../host/host-reader.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading } from "../store/types.ts";
 import { createHostObserver, type HostObserverOptions } from "./observe-host.ts";
@@ -39,7 +40,7 @@ function observerOf({ memory, disk }: Machine, overrides: Partial<HostObserverOp
 const roomy = { totalBytes: 100, freeBytes: 50, storeBytes: 20 };
 const calm: MemoryReading = { totalBytes: 8, availableBytes: 1, pressure: "Normal" };
 
-test("metrics show the pressure that status tells: the governor's where it sees trouble", async () => {
+test("metrics show the pressure that status reports: the governor's where it sees pressure", async () => {
   let judgement: MemoryJudgement | undefined;
   const observer = observerOf({ memory: calm, disk: roomy }, { judgement: () => judgement });
   expect(observer.latest()).toBeUndefined();
@@ -54,7 +55,7 @@ test("metrics show the pressure that status tells: the governor's where it sees 
   expect(observer.latest()?.memory.pressure).toBe("Critical");
 });
 
-test("unused models make room before the disk is told, but not before it is known what is used", async () => {
+test("unused models are removed before disk space is reported, but not before it is known which are in use", async () => {
   const clock = createSteppedClock();
   let isKnown = false;
   let freeBytes = 3;
@@ -73,7 +74,7 @@ test("unused models make room before the disk is told, but not before it is know
   expect((await observer.observe()).disk?.freeBytes).toBe(6);
 });
 
-test("a disk that cannot be tidied is told all the same", async () => {
+test("disk space is reported even when removing unused models fails", async () => {
   const lines: LogLine[] = [];
   const store = {
     list: async () => [],
@@ -83,4 +84,56 @@ test("a disk that cannot be tidied is told all the same", async () => {
   const observer = observerOf({ memory: calm, disk: roomy }, { store, log: keepLines(lines) });
   expect((await observer.observe()).disk).toEqual(roomy);
   expect(lines.map(({ message }) => message)).toContain("unused models could not be removed");
+});
+
+test("machine info that a tool failed to give is asked for again, and what was known stays", async () => {
+  const clock = createSteppedClock();
+  const whole = {
+    ...{ machineId: "m", osVersion: "26.1", chip: "Apple M4", hardwareModel: "Mac16,5" },
+    ...{ performanceCores: 10, memoryBytes: 8, bootTime: "2026-01-01T00:00:00Z" },
+  };
+  const answers: object[] = [{ osVersion: "26.1", hardwareModel: "Mac16,5" }, whole];
+  let asked = 0;
+  const observer = observerOf(
+    { memory: calm, disk: roomy },
+    {
+      clock,
+      reader: {
+        info: async () => {
+          asked += 1;
+          return answers.shift() ?? {};
+        },
+        memory: async () => calm,
+        wiredBytes: async () => 2,
+        gpuBudgetBytes: async () => 6,
+        footprintBytes: async () => undefined,
+      },
+    },
+  );
+  expect((await observer.observe()).info.machineId).toBeUndefined();
+  clock.advance(5_000);
+  await observer.observe();
+  expect(asked).toBe(1);
+  clock.advance(600_000);
+  expect((await observer.observe()).info).toMatchObject(whole);
+  expect(await observer.machineId()).toBe("m");
+  clock.advance(6_000_000);
+  await observer.observe();
+  expect(asked).toBe(2);
+});
+
+test("a host with several GPUs has the memory of all, and a GPU that two backends show counts once", async () => {
+  const GIB = 2 ** 30;
+  const device = (name: string, gib: number) => ({
+    ...{ name, description: "a GPU", totalBytes: gib * GIB, freeBytes: gib * GIB },
+  });
+  const budgetOf = async (...devices: readonly ReturnType<typeof device>[]) => {
+    const driver = { runtime: "llamacpp", detect: async () => undefined, devices: async () => devices };
+    const drivers = [driver as unknown as EngineDriver];
+    return (await observerOf({ memory: calm, disk: roomy }, { drivers }).observe()).gpuBudgetBytes;
+  };
+  expect(await budgetOf(device("CUDA0", 24), device("CUDA1", 24))).toBe(48 * GIB);
+  expect(await budgetOf(device("CUDA0", 24), device("CUDA1", 24), device("Vulkan0", 24))).toBe(48 * GIB);
+  expect(await budgetOf(device("MTL0", 48))).toBe(48 * GIB);
+  expect(await budgetOf()).toBe(6);
 });

@@ -1,10 +1,11 @@
 /** Gathers what the Host status says: cheap readings each time, expensive ones remembered for a while. */
+
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { HostInfo, HostRuntime } from "../../src/api/host.ts";
-import { describeError, MetalbridgeError } from "../../src/errors.ts";
+import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
-import type { EngineDriver } from "../engines/engine.ts";
+import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
-import type { HostReader, MemoryReading } from "../host/host-reader.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
 import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeTrouble } from "./host-status.ts";
@@ -16,7 +17,7 @@ export interface HostObserverOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly agentVersion: string;
-  /** The operator's word on this machine; wins over every reading. */
+  /** The operator's settings for this machine; they override every reading. */
   readonly budgetBytes: number | undefined;
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
@@ -24,36 +25,45 @@ export interface HostObserverOptions {
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number;
   readonly isWorking: () => boolean;
-  /** Whether it is known which models are in use, so that the others may make room. */
+  /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
 }
 
 export interface HostObserver {
   readonly observe: () => Promise<ObservedHost>;
-  /** The last readings, with the pressure that status tells; undefined before the first. */
+  /** Stable id of the hardware; undefined where it cannot be read. */
+  readonly machineId: () => Promise<string | undefined>;
+  /** The last readings, with the pressure that status reports; undefined before the first. */
   readonly latest: () =>
     | {
         readonly memory: MemoryReading;
         readonly gpuBudgetBytes: number | undefined;
         readonly disk: DiskReading | undefined;
+        readonly runtimes: FoundRuntimes;
       }
     | undefined;
 }
 
 const STORE_MS = 30_000;
-/** While nothing may be collected, the first moment when it may is not to be missed by much. */
+/** While collection is not allowed yet, check often, so that it starts soon after it is. */
 const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const ENGINES_MS = 600_000;
-/** Somebody is about to install or upgrade it. */
+/** A tool that failed once may succeed later; some machines never provide a part of the answer. */
+const INFO_RETRY_MS = 600_000;
+/** A user is probably about to install or upgrade the engine. */
 const MISSING_ENGINES_MS = 15_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;
-  const info = remembered(
+  let info: HostInfo = {};
+  const readInfo = remembered(
     clock,
-    () => Number.POSITIVE_INFINITY,
-    () => reader.info(),
+    () => (isWhole(info) ? Number.POSITIVE_INFINITY : INFO_RETRY_MS),
+    async () => {
+      info = { ...info, ...(await reader.info()) };
+      return info;
+    },
   );
   const runtimes = remembered(
     clock,
@@ -83,16 +93,17 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   let last: ReturnType<HostObserver["latest"]>;
   return {
     latest: () => last,
+    machineId: async () => (await readInfo()).machineId,
     observe: async () => {
       const memory = await reader.memory();
       const gpuBudgetBytes = await budget();
       const diskReading = await disk();
       const judgement = options.judgement();
       const judged = { ...memory, pressure: pressureOf({ memory, judgement }) };
-      last = { memory: judged, gpuBudgetBytes, disk: diskReading };
-      const known: HostInfo = { ...(await info()), agentVersion: options.agentVersion };
+      const found = await runtimes();
+      last = { memory: judged, gpuBudgetBytes, disk: diskReading, runtimes: found };
       return {
-        info: known,
+        info: { ...(await readInfo()), agentVersion: options.agentVersion },
         memory: { ...memory, wiredBytes: await wired() },
         judgement,
         gpuBudgetBytes,
@@ -100,7 +111,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         claimedBytes: options.claimedBytes(),
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
-        runtimes: await runtimes(),
+        runtimes: found,
         models: (await models()).map((model) => ({ ...model })),
         isWorking: options.isWorking(),
       };
@@ -108,7 +119,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   };
 }
 
-/** A full disk gets no new replica, hence no download that would make room: unused models go without one. */
+/** A full disk gets no new replica, hence no download that would free space: unused models are removed here. */
 async function readTidyDisk({
   store,
   log,
@@ -120,18 +131,33 @@ async function readTidyDisk({
   return store.disk().catch(() => undefined);
 }
 
-/** The largest device that an engine sees; engines without one say nothing. */
+function isWhole(info: HostInfo): boolean {
+  const { machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime } = info;
+  const expected = [machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime];
+  return !expected.includes(undefined) && (info.os !== "darwin" || info.gpuCores !== undefined);
+}
+
+/** The GPU memory that an engine sees; engines without devices report none. */
 async function deviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
   for (const driver of drivers) {
     const devices = await driver.devices().catch(() => "unknown" as const);
-    if (devices === "unknown") continue;
-    const largest = Math.max(0, ...devices.map((device) => device.totalBytes));
-    if (largest > 0) return largest;
+    const bytes = devices === "unknown" ? 0 : acrossDevices(devices);
+    if (bytes > 0) return bytes;
   }
   return undefined;
 }
 
-/** A trouble is logged when it is new, not at each look. */
+/** Engines spread a model over all devices of one backend (CUDA0, CUDA1). A device that two backends show counts once. */
+function acrossDevices(devices: readonly EngineDevice[]): number {
+  const sums = new Map<string, number>();
+  for (const { name, totalBytes } of devices) {
+    const backend = name.replace(/\d+$/, "");
+    sums.set(backend, (sums.get(backend) ?? 0) + totalBytes);
+  }
+  return Math.max(0, ...sums.values());
+}
+
+/** A problem is logged when it is new, not at each reading. */
 function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promise<FoundRuntimes> {
   let said: string | undefined;
   return async () => {
@@ -154,7 +180,7 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
   };
 }
 
-/** Asks again when the answer is older than `maxAgeMs` says; one question at a time. */
+/** Reads again once the result is older than `maxAgeMs`; one read at a time. */
 function remembered<T>(
   clock: Clock,
   maxAgeMs: (answer: T) => number,

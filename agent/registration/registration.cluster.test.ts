@@ -46,6 +46,8 @@ test("a Host is not made before its address is known, and then with that", async
     onNameTaken: () => {},
     onAnswered: () => {},
     onHost: () => {},
+    machine: () => "mac-1",
+    record: () => {},
   });
   const made = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", "jsonpath={.spec}"]);
   const codes = () => registration.troubles().map(({ code }) => code);

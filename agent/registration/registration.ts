@@ -1,18 +1,21 @@
 /** The host in the cluster: its Host object, its Lease, its status. Waits for whatever is missing and says so once. */
 
-import { MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { getCondition } from "../../src/api/conditions.ts";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import { API_VERSION, MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
-import { untilBeat } from "../../src/beats.ts";
-import { describeError, MetalbridgeError } from "../../src/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
+import type { EventInput } from "../../src/kube/event/series.ts";
+import type { RecordEvent } from "../../src/kube/events.ts";
 import { type KeptLease, keepLease } from "../../src/kube/lease.ts";
 import type { ApiFailure, KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import { untilBeat } from "../beats.ts";
 import { hostStatusBody, type ObservedHost } from "./host-status.ts";
 
 export interface RegistrationOptions {
@@ -23,15 +26,18 @@ export interface RegistrationOptions {
   readonly signal: AbortSignal;
   readonly hostName: string;
   readonly instanceId: string;
-  /** The addresses with which the Host is made if it is not there; asked when it is: the network may come up after the agent. */
+  /** Addresses for a Host that the agent creates; read at creation, since the network may come up after the agent. */
   readonly create: (() => readonly string[]) | undefined;
   readonly observe: () => Promise<ObservedHost>;
   /** The name became ours, or was found with another agent. */
   readonly onNameOurs: () => void;
   readonly onNameTaken: () => void;
-  /** The API server answered the Lease's loop; when it last did not, where there was such a time. */
+  /** The API server answered the Lease loop; with the time of its last failure, if there was one. */
   readonly onAnswered: (failedAtMs: number | undefined) => void;
-  /** The operator's word changed. */
+  /** Names this machine to people who see two agents under one host name. */
+  readonly machine: () => string;
+  readonly record: RecordEvent;
+  /** The operator changed the Host. */
   readonly onHost: (host: Host | undefined) => void;
 }
 
@@ -41,11 +47,11 @@ export interface Registration {
   readonly isNameOurs: () => boolean;
   /** The watch of the Host. */
   readonly hosts: () => Watched | undefined;
-  /** What keeps this host from being registered; empty when nothing does. */
+  /** What keeps this host from being registered; empty if nothing does. */
   readonly troubles: () => readonly Trouble[];
   /** Writes the status soon if it changed. */
   readonly report: () => void;
-  /** After a sleep: renews the Lease, reads the Host anew and writes its status. */
+  /** After a sleep: renews the Lease, rereads the Host and writes its status. */
   readonly wake: () => void;
 }
 
@@ -53,7 +59,7 @@ const OBSERVE_MS = 5_000;
 const SOON_MS = 100;
 const STARTING = "Starting";
 const CREATE_RETRY_MS = 5_000;
-/** Half of what other requests get: two that a network has swallowed must not cost the host its Lease. */
+/** Half the timeout of other requests: two requests lost by the network must not cost the host its Lease. */
 const LEASE_TIMEOUT_MS = 5_000;
 
 export function startRegistration(options: RegistrationOptions): Registration {
@@ -76,6 +82,10 @@ class Registrar {
   isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
+  /** Whose name it is, until the Host's Events say so. */
+  #untoldHolder: string | undefined;
+  /** Reason of the Ready condition that was last logged and recorded. */
+  #saidReady = "AgentReady";
   #wasSeen = false;
   #isReporting = false;
   #cancelReport: (() => void) | undefined;
@@ -140,12 +150,13 @@ class Registrar {
     }
     this.#wasSeen = true;
     this.#settle("registered");
+    this.#recordHolder();
     if (isNew) this.reportIn(0);
   }
 
   #onAbsent(): void {
     const { create, hostName } = this.#options;
-    // A Host that was deleted under us was deleted on purpose.
+    // A Host that was deleted while the agent runs was deleted on purpose.
     if (create !== undefined && !this.#wasSeen) {
       this.#register(create());
       return;
@@ -203,7 +214,39 @@ class Registrar {
       new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
     );
     this.isOurs = false;
+    this.#untoldHolder = holder;
+    this.#recordHolder();
     onNameTaken();
+  }
+
+  /** On the Host, where the operator of the other machine sees it too; this agent may write nothing else. */
+  #recordHolder(): void {
+    const holder = this.#untoldHolder;
+    if (holder === undefined || this.#host === undefined) return;
+    this.#untoldHolder = undefined;
+    const serves = this.#host.status?.addresses?.join(", ") ?? "";
+    const note =
+      `A second agent, on ${this.#options.machine()}, was started with this host name, which ${holder} holds` +
+      `${serves === "" ? "" : ` (serving on ${serves})`}. Stop one of them, or start one with another --host-name.`;
+    this.#record({ type: "Warning", reason: "HostNameTaken", action: "Register", note });
+  }
+
+  #record(event: EventInput): void {
+    const { name, uid } = this.#host?.metadata ?? { name: this.#options.hostName };
+    const regarding = { apiVersion: API_VERSION, kind: HOSTS.kind, name };
+    this.#options.record(uid === undefined ? regarding : { ...regarding, uid }, event);
+  }
+
+  /** The verdict of the condition Ready, when it changes: in the log and as an Event, as /readyz says it too. */
+  #sayReady({ status }: Host): void {
+    const ready = getCondition(status?.conditions, "Ready");
+    if (ready === undefined || ready.reason === STARTING || ready.reason === this.#saidReady) return;
+    this.#saidReady = ready.reason;
+    const { reason, message } = ready;
+    const isReady = ready.status === "True";
+    if (isReady) this.#options.log.info({ code: reason }, message);
+    else this.#options.log.warn({ code: reason }, message);
+    this.#record({ type: isReady ? "Normal" : "Warning", reason, action: "Serve", note: message });
   }
 
   async #report(): Promise<void> {
@@ -225,6 +268,7 @@ class Registrar {
     const host = this.#host;
     if (host === undefined || !this.isOurs) return;
     const body = hostStatusBody(host, seen, new Date(clock.nowMs()).toISOString());
+    this.#sayReady(body);
     const applied = await client.apply(HOSTS, body, {
       manager: MANAGER_AGENT,
       subresource: "status",
@@ -252,7 +296,7 @@ class Registrar {
     const known = this.troubles.get(about);
     this.troubles.delete(about);
     if (known !== undefined && known.code !== STARTING) {
-      this.#options.log.info({ about, code: known.code }, "trouble is over");
+      this.#options.log.info({ about, code: known.code }, "recovered");
     }
   }
 }

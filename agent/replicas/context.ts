@@ -1,14 +1,14 @@
 /** What the parts of the runner share. */
 import type { Log } from "../../src/ports.ts";
-import type { Moment } from "../../src/replica/desired.ts";
-import type { Observed } from "../../src/replica/observed.ts";
-import type { Timings } from "../../src/replica/timings.ts";
 import type { Admission } from "./admission.ts";
-import type { DesiredFiles } from "./files/desired-files.ts";
 import type { HostCounts } from "./metrics/counts.ts";
+import type { Moment } from "./plan/desired.ts";
+import type { Observed } from "./plan/observed.ts";
+import type { Timings } from "./plan/timings.ts";
 import type { ReplicaRunnerPorts } from "./ports.ts";
 import type { Runtimes } from "./runtimes.ts";
-import type { ReplicaState } from "./state.ts";
+import type { DesiredFiles } from "./state/desired-files.ts";
+import type { ReplicaState } from "./state/state.ts";
 
 export interface RunnerContext {
   readonly ports: ReplicaRunnerPorts;
@@ -21,9 +21,11 @@ export interface RunnerContext {
   readonly states: Map<string, ReplicaState>;
   readonly signal: AbortSignal;
   readonly wasListed: () => boolean;
-  /** Set once the agent was told to end its engines with itself. */
+  /** Set once the agent was asked to stop its engines when it exits. */
   readonly agentEnds: () => Observed["agentEnds"];
   readonly enqueue: (uid: string) => void;
+  /** When an engine last gave memory back, on the monotonic clock. */
+  readonly freedAt: () => number;
   readonly moment: () => Moment;
   readonly random: () => number;
 }

@@ -2,15 +2,14 @@
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
-import type { ComputeTable } from "../../src/memory/compute/table.ts";
-import type { Engine, Level } from "../../src/memory/governor/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
-import type { SliceState } from "../../src/replica/observed.ts";
-import type { Timings } from "../../src/replica/timings.ts";
 import type { EngineDriver } from "../engines/engine.ts";
-import type { EngineProcesses } from "../process/engine-process.ts";
+import type { ProcessInstances } from "../instances/process/process-instance.ts";
+import type { Engine, Level } from "../pressure/governor/types.ts";
 import type { ModelStore } from "../store/types.ts";
 import type { EngineReading, HostCounts, ReplicaCounts } from "./metrics/counts.ts";
+import type { SliceState } from "./plan/observed.ts";
+import type { Timings } from "./plan/timings.ts";
 
 /** Where a replica's engine is reached from the cluster. */
 export interface EndpointAddress {
@@ -24,10 +23,20 @@ export type EndpointResult =
 
 /** The replica's EndpointSlice, named like the replica; the agent fills `endpoints` and `ports` and nothing else. */
 export interface Endpoints {
-  /** As the API server last acknowledged it, by response or watch; `wanted` tells ready from stale. No I/O. */
+  /**
+   * As the API server last acknowledged it, by response or watch; `wanted` distinguishes ready from stale. No
+   * I/O.
+   */
   readonly state: (replica: ObjectRef, wanted: EndpointAddress | undefined) => SliceState;
   readonly announce: (replica: ObjectRef, endpoint: EndpointAddress) => Promise<EndpointResult>;
   readonly withdraw: (replica: ObjectRef) => Promise<EndpointResult>;
+}
+
+export interface MachineMemory {
+  /** The last reading, with the monotonic time at which it began; undefined before the first. No I/O. */
+  readonly latest: () => { readonly at: number; readonly availableBytes?: number } | undefined;
+  /** Reads now; concurrent calls share one reading. */
+  readonly read: () => Promise<unknown>;
 }
 
 export interface ReplicaRunnerPorts {
@@ -36,29 +45,24 @@ export interface ReplicaRunnerPorts {
   readonly log: Log;
   readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed">;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
-  readonly processes: EngineProcesses;
+  /** Takes up engines whose record names no engine that this agent can drive. */
+  readonly processes: ProcessInstances;
   readonly endpoints: Endpoints;
   readonly client: KubeClient;
   readonly recorder: RecordEvent;
   readonly portRange: readonly [number, number];
   /** The address this host serves on now; undefined while none of its registered ones is up. */
   readonly address: () => string | undefined;
-  /** Whether an interface of this machine has the address; absent where nobody can tell. */
+  /** Whether an interface of this machine has the address; absent where that cannot be determined. */
   readonly isAddressUp?: (address: string) => boolean;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
-  /** Bytes that the machine could give to programs now; undefined while the reading fails. */
-  readonly memoryAvailable?: () => number | undefined;
+  /** The machine's memory; absent: the budget alone decides. */
+  readonly memory?: MachineMemory;
   /** The governor's judgement of the machine's memory; undefined before its first reading. */
   readonly memoryLevel?: () => Level | undefined;
-  /** How compute buffers of this host's engines differ from the estimate. */
-  readonly computeTable?: ComputeTable;
   /** Whether the governor lets this replica start now. */
   readonly mayStart?: (uid: string) => StartPermission;
-  /** What a process really takes of the memory; undefined when it cannot be read. */
-  readonly footprintBytes: (pid: number) => Promise<number | undefined>;
-  /** Only plans, for `--dry-run`. */
-  readonly isDryRun?: boolean;
   readonly timings?: Partial<Timings>;
   /** In 0..1, for jitter. */
   readonly random?: () => number;
@@ -76,7 +80,7 @@ export interface ReplicaSnapshot {
   readonly reason: string;
   readonly claimBytes: number;
   readonly restarts: number;
-  /** Exits that nobody asked for, by code; kept across restarts of the agent. */
+  /** Unexpected exits, by code; kept across restarts of the agent. */
   readonly exits: Readonly<Record<string, number>>;
   readonly counts: ReplicaCounts;
   readonly runtime: string;
@@ -105,23 +109,32 @@ export interface ReplicaRunner {
   /** After a sleep: every engine is asked at once, and nothing is announced before the next list. */
   readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
-  /** Every replica was looked at once, so the weights on disk that any of them may need are held. */
+  /** Every replica was inspected once, so the weights on disk that any of them may need are held. */
   readonly hasLookedAtAll: () => boolean;
   /** What was counted since the agent's start. */
   readonly counts: () => HostCounts;
   /** Asks the engines that serve for their gauges; each is given up after `timeoutMs`. */
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
-  /** The engines as the pressure governor sees them, and when the system last killed one by itself. */
+  /** The engines as the pressure governor sees them, and when the OS last killed one. */
   readonly governed: () => { readonly engines: readonly Engine[]; readonly killedAt: number | undefined };
   /** Ends it, to give its memory back, until it is let back in. Kept on disk. */
   readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
+  /** The machine's memory was read: replicas that wait for some are planned again. */
+  readonly memoryRead: () => void;
   /** Lets it start again after an eviction. */
   readonly readmit: (uid: string) => void;
+  /** What this host's living engines listen on. No I/O: every pass asks. */
+  readonly addressesInUse: () => readonly string[];
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
+  /** Instead of `adopt`, for a dry run: takes note of these and of what runs. Nothing is written, started or signalled. */
+  readonly inspect: (replicas: readonly InferenceReplica[]) => Promise<void>;
   /** What would be done now, as text. */
   readonly describePlans: () => Promise<string>;
-  /** Drains and ends every engine. Resolves when all are gone and that was told, or could not be told in time. */
+  /**
+   * Drains and stops every engine. Resolves when all are gone and that was published, or could not be in
+   * time.
+   */
   readonly endEngines: (atOnce: AbortSignal) => Promise<void>;
   /** Ends supervision; the engines run on. */
   readonly stop: () => Promise<void>;

@@ -5,34 +5,38 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { defaultTimings } from "../../src/replica/timings.ts";
 import { silentLog } from "../store/fixtures/store.ts";
+import { openState } from "./act/adopt.ts";
 import { createAdmission } from "./admission.ts";
-import { openState } from "./adopt.ts";
 import type { RunnerContext } from "./context.ts";
-import { type HistoryExit, writeHistory } from "./files/history.ts";
-import { evict, governed, readmit } from "./pressure.ts";
+import { defaultTimings } from "./plan/timings.ts";
+import type { MachineMemory } from "./ports.ts";
+import { availableToStart, evict, governed, readmit } from "./pressure.ts";
+import { type HistoryExit, writeHistory } from "./state/history.ts";
+import type { Run } from "./state/state.ts";
 
 const HOUR = 3_600_000;
 const UID = "u1";
 let stateDir = "";
 let wallMs = 0;
 let monotonicMs = 0;
+let freedAt = 0;
 
 beforeEach(() => {
   stateDir = mkdtempSync(join(tmpdir(), "metalbridge-pressure-"));
   wallMs = Date.parse("2026-05-01T12:00:00Z");
   monotonicMs = 50_000;
+  freedAt = 0;
 });
 
 afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
 
 /** A fresh agent's view: one replica that wants to run and has no process. */
-function openAgent() {
+function openAgent(memory?: MachineMemory) {
   const clock = { ...systemClock, nowMs: () => wallMs, monotonicMs: () => monotonicMs };
   const address = (): string => "192.0.2.1";
   const context = {
-    ports: { stateDir, clock },
+    ports: { stateDir, clock, ...(memory === undefined ? {} : { memory }) },
     log: silentLog,
     timings: defaultTimings,
     admission: createAdmission({
@@ -45,13 +49,12 @@ function openAgent() {
     states: new Map(),
     signal: new AbortController().signal,
     enqueue: () => {},
+    freedAt: () => freedAt,
     moment: () => ({ wallMs, monotonicMs }),
   } as unknown as RunnerContext;
   const state = openState(UID, context);
-  state.desired = {
-    metadata: { name: "chat-0", uid: UID },
-    spec: { memory: { claimBytes: 1 } },
-  } as InferenceReplica;
+  const replica = { metadata: { name: "chat-0", uid: UID }, spec: { memory: { claimBytes: 100 } } };
+  state.wish = { at: "seen", replica: replica as InferenceReplica };
   return { state, context };
 }
 
@@ -105,11 +108,63 @@ test("a kill by the system was as long ago as it was, whatever the wall clock is
     ...{ message: "killed", logTail: "" },
   } satisfies HistoryExit;
   const { state } = openAgent();
-  writeHistory(state.dir, { ...state.history, lastExit });
+  writeHistory(state.dir, { ...state.past.history, lastExit });
   const { context } = openAgent();
   pass(10_000);
   for (const stepMs of [-24 * HOUR, 48 * HOUR]) {
     wallMs += stepMs;
     expect(governed(context).killedAt).toBe(monotonicMs - 40_000);
   }
+});
+
+/** A machine whose reading shows what was available when it began. */
+function machine(availableNow: () => number) {
+  let last = { at: monotonicMs, availableBytes: availableNow() };
+  let readings = 0;
+  const read = async (): Promise<void> => {
+    readings += 1;
+    last = { at: monotonicMs, availableBytes: availableNow() };
+  };
+  return { memory: { latest: () => last, read }, readings: () => readings };
+}
+
+test("a start is refused only on a fresh reading of the machine's memory", async () => {
+  let available = 40;
+  const { memory, readings } = machine(() => available);
+  const { state, context } = openAgent(memory);
+  expect(await availableToStart(state, context)).toBe(40);
+  expect(readings()).toBe(0);
+  pass(5_000);
+  available = 160;
+  expect(await availableToStart(state, context)).toBe(160);
+  expect(readings()).toBe(1);
+  available = 0;
+  pass(5_000);
+  expect(await availableToStart(state, context)).toBe(160);
+  expect(readings()).toBe(1);
+});
+
+test("a reading from before an engine's exit is repeated, however young it is", async () => {
+  let available = 40;
+  const { memory } = machine(() => available);
+  const { state, context } = openAgent(memory);
+  pass(10);
+  freedAt = monotonicMs;
+  pass(10);
+  available = 140;
+  expect(await availableToStart(state, context)).toBe(140);
+});
+
+test("an engine that was not ready when the reading began still counts with its claim", async () => {
+  const { memory } = machine(() => 500);
+  const { state, context } = openAgent(memory);
+  const other = openState("u2", context);
+  context.states.set("u1", state);
+  context.states.set("u2", other);
+  context.admission.adopt("u2", { claimBytes: 450, port: 21_001 });
+  pass(500);
+  other.engine = { at: "run", record: { readyAt: monotonicMs } } as Run;
+  expect(await availableToStart(state, context)).toBe(50);
+  pass(2_000);
+  expect(await availableToStart(state, context)).toBe(500);
 });

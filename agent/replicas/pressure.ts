@@ -1,42 +1,65 @@
 /** What the pressure governor sees of the replicas, and what it does to one. Evictions are kept on disk. */
 import type { RunAtEnd } from "../../src/engines/run-at-end.ts";
-import type { Engine, Standing } from "../../src/memory/governor/types.ts";
-import type { Moment } from "../../src/replica/desired.ts";
-import type { PressureState } from "../../src/replica/observed.ts";
+import type { Engine, Standing } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
-import { type History, type HistoryExit, writeHistory } from "./files/history.ts";
-import type { PressureTimes, ReplicaState } from "./state.ts";
+import type { Moment } from "./plan/desired.ts";
+import { needOf } from "./plan/need.ts";
+import type { PressureState } from "./plan/observed.ts";
+import { type History, type HistoryExit, keepHistory } from "./state/history.ts";
+import { type PressureTimes, type ReplicaState, replicaOf, runOf } from "./state/state.ts";
 
 /** How far back evictions count towards a longer absence. */
 const FORGET_MS = 6 * 3_600_000;
 const KEPT = 20;
-/** Readings are never older than this. */
-const READING_MS = 6_000;
+/** A reading that is this young is not repeated before a refusal. */
+const FRESH_MS = 1_000;
 
 /** For the planner. */
-export function pressureOn({ uid, history }: ReplicaState, { ports }: RunnerContext): PressureState {
-  const { eviction } = history;
+export function pressureOn({ uid, past }: ReplicaState, { ports }: RunnerContext): PressureState {
+  const { eviction } = past.history;
   if (eviction !== undefined) return { at: "evicted", how: eviction.how, because: eviction.because };
   const permission = ports.mayStart?.(uid) ?? { at: "yes" };
   return permission.at === "yes" ? { at: "none" } : permission;
 }
 
-/** What the machine could give a new engine: what is available, less what those that are still loading will take. */
-export function availableFor(uid: string, context: RunnerContext): number | undefined {
-  const { ports, states, admission } = context;
-  const availableBytes = ports.memoryAvailable?.();
-  if (availableBytes === undefined) return undefined;
-  const seenAt = ports.clock.monotonicMs() - READING_MS;
-  let loadingBytes = 0;
-  for (const { uid: other, record } of states.values()) {
-    // What became ready after the last reading has taken its memory unseen.
-    const isSeen = record?.readyAt !== undefined && record.readyAt < seenAt;
-    if (other !== uid && !isSeen) loadingBytes += admission.of(other)?.claimBytes ?? 0;
-  }
-  return availableBytes - loadingBytes;
+/**
+ * What the machine could give this replica, read again before it is refused: the last reading may be seconds
+ * old and include an engine that has exited since. Undefined where the machine's memory is not known.
+ */
+export async function availableToStart(
+  state: ReplicaState,
+  context: RunnerContext,
+): Promise<number | undefined> {
+  const { memory, clock } = context.ports;
+  const { uid, weights } = state;
+  const replica = replicaOf(state);
+  const available = availableFor(uid, context);
+  if (memory === undefined || replica === undefined || available === undefined) return available;
+  const need = needOf(replica.spec.memory, { model: weights });
+  if (need.at === "unknown" || need.bytes <= available) return available;
+  const readAt = memory.latest()?.at ?? 0;
+  if (readAt > context.freedAt() && clock.monotonicMs() - readAt < FRESH_MS) return available;
+  await memory.read();
+  return availableFor(uid, context);
 }
 
-/** How short the machine's memory is now, if it is; absent also where nobody knows. For the end of an engine. */
+/** By the last reading, less the claims of engines whose memory it does not show yet. */
+export function availableFor(uid: string, { ports, states, admission }: RunnerContext): number | undefined {
+  const reading = ports.memory?.latest();
+  if (reading?.availableBytes === undefined) return undefined;
+  let loadingBytes = 0;
+  for (const other of states.values()) {
+    const readyAt = runOf(other)?.record.readyAt;
+    const isSeen = readyAt !== undefined && readyAt < reading.at;
+    if (other.uid !== uid && !isSeen) loadingBytes += admission.of(other.uid)?.claimBytes ?? 0;
+  }
+  return reading.availableBytes - loadingBytes;
+}
+
+/**
+ * How short the machine's memory is now; absent if it is not short or unknown. Recorded with an engine's
+ * exit.
+ */
 export function memoryTrouble({ ports }: Pick<RunnerContext, "ports">): Pick<RunAtEnd, "memory"> {
   switch (ports.memoryLevel?.()) {
     case "Critical":
@@ -55,30 +78,21 @@ export function evict(
   because: string,
 ): void {
   const { wallMs: atMs, monotonicMs } = context.moment();
-  const evictedAtMs = [...state.history.evictedAtMs, atMs].slice(-KEPT);
+  const { past } = state;
+  const evictedAtMs = [...past.history.evictedAtMs, atMs].slice(-KEPT);
   state.log.warn({ how, because }, "engine is ended to give memory back");
-  const evictedAt = [...state.pressureTimes.evictedAt, monotonicMs].slice(-KEPT);
-  state.pressureTimes = { ...state.pressureTimes, awaySince: monotonicMs, evictedAt };
-  keep(state, { ...state.history, eviction: { atMs, how, because }, evictedAtMs });
+  const evictedAt = [...past.pressure.evictedAt, monotonicMs].slice(-KEPT);
+  past.pressure = { ...past.pressure, awaySince: monotonicMs, evictedAt };
+  keepHistory(state, { ...past.history, eviction: { atMs, how, because }, evictedAtMs });
 }
 
 export function readmit(state: ReplicaState): void {
-  const { eviction, ...rest } = state.history;
+  const { eviction, ...rest } = state.past.history;
   if (eviction === undefined) return;
   state.log.info({}, "engine may return after its eviction");
-  const { awaySince: _, ...times } = state.pressureTimes;
-  state.pressureTimes = times;
-  keep(state, rest);
-}
-
-/** In memory first: a full disk must not keep an engine from being ended. */
-function keep(state: ReplicaState, history: History): void {
-  state.history = history;
-  try {
-    writeHistory(state.dir, history);
-  } catch (err) {
-    state.log.warn({ err }, "could not write the replica's history");
-  }
+  const { awaySince: _, ...times } = state.past.pressure;
+  state.past.pressure = times;
+  keepHistory(state, rest);
 }
 
 /** What is on disk, placed on this process's clock and never into its future: the wall clock may have been set back. */
@@ -94,8 +108,8 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
 
 /** An engine has just ended: by the system, which was out of memory, or otherwise. */
 export function noteExit(state: ReplicaState, exit: HistoryExit, now: number): void {
-  const { killedAt: _, ...times } = state.pressureTimes;
-  state.pressureTimes = isSystemKill(exit) ? { ...times, killedAt: now } : times;
+  const { killedAt: _, ...times } = state.past.pressure;
+  state.past.pressure = isSystemKill(exit) ? { ...times, killedAt: now } : times;
 }
 
 function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
@@ -111,35 +125,38 @@ export function governed(context: RunnerContext): {
   const engines: Engine[] = [];
   let killedAt: number | undefined;
   for (const state of context.states.values()) {
-    const { desired, pressureTimes, file, run } = state;
-    if (pressureTimes.killedAt !== undefined)
-      killedAt = Math.max(killedAt ?? Number.NEGATIVE_INFINITY, pressureTimes.killedAt);
+    const { pressure } = state.past;
+    const replica = replicaOf(state);
+    const run = runOf(state);
+    if (pressure.killedAt !== undefined)
+      killedAt = Math.max(killedAt ?? Number.NEGATIVE_INFINITY, pressure.killedAt);
     const standing = standingOf(state, now);
     if (standing === undefined) continue;
-    const claimBytes = file?.claimBytes ?? desired?.spec.memory.claimBytes ?? 0;
+    const claimBytes = run?.file.claimBytes ?? replica?.spec.memory.claimBytes ?? 0;
     engines.push({
       id: state.uid,
       standing,
-      priority: desired?.spec.priority ?? "normal",
-      isProtected: desired?.spec.evictionProtection ?? false,
-      bytes: Math.max(claimBytes, run.footprint?.bytes ?? 0),
-      age: Date.parse(desired?.metadata.creationTimestamp ?? "") || 0,
-      evictions: pressureTimes.evictedAt.filter((at) => now - at < FORGET_MS).length,
+      priority: replica?.spec.priority ?? "normal",
+      isProtected: replica?.spec.evictionProtection ?? false,
+      bytes: Math.max(claimBytes, run?.footprint?.bytes ?? 0),
+      age: Date.parse(replica?.metadata.creationTimestamp ?? "") || 0,
+      evictions: pressure.evictedAt.filter((at) => now - at < FORGET_MS).length,
     });
   }
   return { engines, killedAt };
 }
 
 function standingOf(state: ReplicaState, now: number): Standing | undefined {
-  const { history, record, plan } = state;
-  const process = state.process?.state();
-  const isLeaving = state.isGone || state.desired?.metadata.deletionTimestamp !== undefined;
-  if (process !== undefined && process.at !== "gone") {
-    if (isLeaving || record?.stop !== undefined || history.eviction !== undefined) return { at: "ending" };
-    if (record?.readyAt === undefined) return { at: "starting" };
-    return { at: "running", idleSince: state.run.idleSince };
+  const { history, pressure } = state.past;
+  const run = runOf(state);
+  const isLeaving = state.wish.at === "gone" || replicaOf(state)?.metadata.deletionTimestamp !== undefined;
+  if (run !== undefined && run.instance.state().at !== "gone") {
+    const { record } = run;
+    if (isLeaving || record.stop !== undefined || history.eviction !== undefined) return { at: "ending" };
+    if (record.readyAt === undefined) return { at: "starting" };
+    return { at: "running", idleSince: run.idleSince };
   }
   if (isLeaving) return undefined;
-  if (history.eviction !== undefined) return { at: "evicted", since: state.pressureTimes.awaySince ?? now };
-  return plan?.reason === "MemoryPressure" ? { at: "waiting" } : undefined;
+  if (history.eviction !== undefined) return { at: "evicted", since: pressure.awaySince ?? now };
+  return state.shown.plan?.reason === "MemoryPressure" ? { at: "waiting" } : undefined;
 }

@@ -5,7 +5,7 @@ import type { Clock } from "../../src/ports.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineDriver } from "../engines/engine.ts";
-import { createEngineDrivers, engineEnvironment } from "../engines/registry.ts";
+import { createEngineDrivers, type EngineOptions } from "../engines/registry.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const HOUR = 3_600_000;
@@ -73,7 +73,7 @@ it(
 );
 
 it(
-  "an engine that was loading when the machine fell asleep may go on loading",
+  "an engine that was loading when the machine fell asleep may continue to load",
   withBench(async (bench) => {
     const { clock, sleep } = movableClock();
     const slow = bench.program('sleep 3; exec "$REAL" "$@"');
@@ -96,7 +96,7 @@ it(
     let asked = 0;
     const agent = await bench.startAgent({
       clock,
-      drivers: counting(() => (asked += 1)),
+      drivers: (options) => counting(() => (asked += 1), options),
       // So that nothing but the wake is a reason to ask.
       timings: { liveProbeMs: 600_000 },
     });
@@ -115,9 +115,8 @@ it(
 );
 
 /** The real drivers; each live probe is counted when it is answered. */
-function counting(onProbe: () => void): ReadonlyMap<string, EngineDriver> {
-  const paths = { llamacpp: [findLlamaServer() ?? "/nowhere"] };
-  const drivers = createEngineDrivers({ env: engineEnvironment(process.env), paths });
+function counting(onProbe: () => void, options: EngineOptions): ReadonlyMap<string, EngineDriver> {
+  const drivers = createEngineDrivers(options);
   return new Map(
     [...drivers].map(([name, driver]) => [
       name,

@@ -1,4 +1,7 @@
-/** Engines whose /health answers 200 and that serve nobody: found out, withdrawn, gone, and only then replaced. */
+/**
+ * Engines whose /health answers 200 but that serve no requests: detected, withdrawn, stopped, and only then
+ * replaced.
+ */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
@@ -9,7 +12,7 @@ import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const ENGINE = fileURLToPath(new URL("../../test/fixtures/answering-engine.ts", import.meta.url));
-/** The backoff is long enough to be looked at. */
+/** The backoff is long enough to be observed. */
 const timings = { liveProbeMs: 100, stallMs: 1_500, backoffFirstMs: 6_000, proveAgainMs: 200 };
 
 /** The first start has the fault, later ones are the real engine; each notes its pid, and whether an earlier one lives. */
@@ -92,7 +95,7 @@ it(
 );
 
 it(
-  "goes on draining while requests come and go between its looks",
+  "continues to drain while requests begin and finish between its readings",
   withBench(async (bench) => {
     const agent = await bench.startAgent({
       llamaServer: faultyOnce(bench, "short-requests"),

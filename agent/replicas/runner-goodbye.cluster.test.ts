@@ -1,4 +1,6 @@
-/** Engines that end with their agent: drained like any other, told of, and not for ever. */
+/**
+ * Engines that stop with their agent: drained like any other, their status published, within a bounded time.
+ */
 import { expect, test, vi } from "vitest";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { sharedCluster, startCluster } from "../../test/cluster/cluster.ts";
@@ -16,13 +18,18 @@ function isAlive(pid: number | undefined): boolean {
   }
 }
 
-/** Room for a stream, and more time for it than a slow machine needs: it ends by itself, never by its deadline. */
+/**
+ * Room for a stream, and more time than a slow machine needs: the stream finishes, it never hits its
+ * deadline.
+ */
 function withLongDrain(spec: InferenceReplica["spec"]): void {
   Object.assign(spec.template.engine, { contextSize: 8_192 });
   Object.assign(spec, { drainSeconds: 600 });
 }
 
-/** A stream that has begun and ends by itself after so many tokens; `end` tells whether all of it came. */
+/**
+ * A stream that has begun and finishes after `tokens` tokens; `end` resolves to whether all of it arrived.
+ */
 async function askForStream(bench: Bench, port: number | undefined, tokens: number) {
   const answer = await fetch(`http://${bench.address}:${port}/completion`, {
     method: "POST",

@@ -11,7 +11,7 @@ const canRun = findLlamaServer() !== undefined && process.platform === "linux";
 const it = canRun ? test : test.skip;
 const PATIENT = { timeout: 10_000 };
 
-/** Engines started for this state folder and alive now, by the mark in their environment; the keepers carry it too. */
+/** Engines started for this state folder and alive now, by the mark in their environment; the shims carry it too. */
 function enginesOf(stateDir: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -22,7 +22,7 @@ function enginesOf(stateDir: string): number[] {
           `METALBRIDGE_ENGINE_DIR=${stateDir}`,
         );
         return (
-          isMarked && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("\0--port\0") && !isKeeper(pid)
+          isMarked && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("\0--port\0") && !isShim(pid)
         );
       } catch {
         return false;
@@ -30,11 +30,11 @@ function enginesOf(stateDir: string): number[] {
     });
 }
 
-function isKeeper(pid: number): boolean {
-  return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1]?.endsWith("/keeper") === true;
+function isShim(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")[1]?.endsWith("/shim") === true;
 }
 
-/** Looks at every turn of the event loop: the next step follows within a millisecond. */
+/** Checks on every turn of the event loop: the next step follows within a millisecond. */
 async function untilThere(path: string): Promise<void> {
   const until = performance.now() + 10_000;
   while (!existsSync(path)) {
@@ -56,7 +56,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
-  for (const [round, file] of ["engine.json", "keeper", "main", "alive", "session", "pid", "log"].entries()) {
+  for (const [round, file] of ["engine.json", "shim", "main", "alive", "session", "pid", "log"].entries()) {
     const name = `chat-${round}-k`;
     const child = await startChild(bench.place);
     const { metadata } = await bench.createReplica(name);
@@ -99,7 +99,7 @@ it("replaces an engine whose record was lost, in good order and never beside it"
   );
 });
 
-it("keeps and restarts engines without the API server, also after its own restart, and then tells once", async () => {
+it("keeps and restarts engines without the API server, also after its own restart, and then reports once", async () => {
   await using cluster = await startCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);

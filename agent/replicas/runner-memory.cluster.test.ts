@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { writeGguf } from "../../cli/demo/gguf-writer.ts";
+import { writeGguf } from "../../local/demo/gguf-writer.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
@@ -68,7 +68,7 @@ it(
 );
 
 it(
-  "never takes an unknown claim for none: it waits with a reason, and starts once the file tells",
+  "never treats an unknown claim as zero: it waits with a reason, and starts once the file gives the size",
   withBench(async (bench) => {
     const path = join(bench.place.root, "poor.gguf");
     const architecture = { type: "string", value: "llama" } as const;
@@ -80,7 +80,7 @@ it(
     });
     const waiting = await bench.untilPhase("chat-0-d", "Waiting");
     expect(waiting.status).toMatchObject({ reason: "ClaimUnknown" });
-    expect(waiting.status?.message).toMatch(/lacks layers.*convert the model again/);
+    expect(waiting.status?.message).toMatch(/does not state layers.*convert the model again/);
     expect(waiting.status?.memory).toBeUndefined();
     await writeTinyGguf(path);
     await bench.untilPhase("chat-0-d", "Ready");
@@ -88,7 +88,7 @@ it(
 );
 
 it(
-  "waits with the file's own fault when it is cut off and nobody else knows its size",
+  "waits with the file's error when the file is truncated and its size is not known otherwise",
   withBench(async (bench) => {
     const path = join(bench.place.root, "cut.gguf");
     const tensor = { name: "token_embd.weight", dimensions: [1024], ggmlType: 0, sizeBytes: 100 };

@@ -1,18 +1,21 @@
-/** A host whose address changes under load: its engine follows at once, without waiting for answers that reach nobody. */
+/**
+ * A host whose address changes under load: its engine follows at once, without waiting for answers that
+ * cannot reach a client.
+ */
 import { expect, test, vi } from "vitest";
-import { createNamespacePair, whyNotHere } from "../../test/cluster/network-namespace.ts";
+import { openNetwork, whyNoNetwork } from "../../test/bed/network.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 
-const it = findLlamaServer() === undefined || whyNotHere() !== undefined ? test.skip : test;
+const it = findLlamaServer() === undefined || whyNoNetwork() !== undefined ? test.skip : test;
 
 it(
   "an engine on an address that is gone serves on the new one within seconds, whatever it was working on",
   withBench(async (bench) => {
-    const pair = await createNamespacePair();
+    const network = await openNetwork(["station"]);
     try {
-      const up = new Set([pair.hostAddress, bench.address]);
-      let current = pair.hostAddress;
+      const up = new Set([network.gateway, bench.address]);
+      let current = network.gateway;
       const agent = await bench.startAgent({
         address: () => current,
         isAddressUp: (address) => up.has(address),
@@ -22,13 +25,13 @@ it(
         Object.assign(spec, { drainSeconds: 600 });
       });
       const { status } = await bench.untilPhase("chat-0-ma", "Ready");
-      const answer = await fetch(`http://${pair.hostAddress}:${status?.port}/completion`, {
+      const answer = await fetch(`http://${network.gateway}:${status?.port}/completion`, {
         method: "POST",
         body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
       });
       const cut = answer.text().catch(() => "cut");
       const from = performance.now();
-      up.delete(pair.hostAddress);
+      up.delete(network.gateway);
       current = bench.address;
       agent.runner.enqueueAll();
       const endpoint = async () => (await bench.slice("chat-0-ma"))?.endpoints?.[0];
@@ -47,7 +50,7 @@ it(
       expect(again.status?.pid).not.toBe(status?.pid);
       expect(again.status).toMatchObject({ restarts: 0 });
     } finally {
-      await pair.remove();
+      await network[Symbol.asyncDispose]();
     }
   }),
   60_000,

@@ -1,4 +1,7 @@
-/** A run directory that somebody removes while agent and engine live: the engine serves on, and the next agent knows it. */
+/**
+ * A run directory is removed while agent and engine run: the engine keeps serving, and the next agent adopts
+ * it.
+ */
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { layoutOf } from "../../cli/control-plane/state/layout.ts";
+import { layoutOf } from "../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
@@ -37,7 +37,7 @@ it("an engine that was drained after the backup serves again once the list says 
     expect(Number(old?.metadata.resourceVersion)).toBeLessThan(Number(metadata.resourceVersion));
     expect(old?.spec.drain).toBeUndefined();
     agent.relist();
-    // The status of the backup says Ready too, of a process that has ended since.
+    // The status in the backup says Ready too, for a process that has exited since.
     await vi.waitFor(
       async () => {
         const [engine] = agent.runner.snapshot();

@@ -102,11 +102,11 @@ it(
     const nowhere = `${bench.place.root}/nowhere.kubeconfig`;
     const right = readFileSync(bench.place.kubeconfig, "utf8");
     writeFileSync(nowhere, right.replace(/(server: .*:)\d+/, "$19"));
-    const nobody = createClient(await connect({ kubeconfigPath: nowhere }));
+    const unreachable = createClient(await connect({ kubeconfigPath: nowhere }));
     let isAway = true;
     const client: KubeClient = {
       ...bench.client,
-      get: (kind, ref) => (isAway && kind.plural === "secrets" ? nobody : bench.client).get(kind, ref),
+      get: (kind, ref) => (isAway && kind.plural === "secrets" ? unreachable : bench.client).get(kind, ref),
     };
     await apply({ "api-key": "s3cret" });
     await bench.startAgent({ timings: { ...quick, backoffFirstMs: 50 }, client });

@@ -1,4 +1,6 @@
-/** Weights that no engine can load, with a real one: they are tried once, and what takes their place is tried by itself. */
+/**
+ * Weights that a real engine cannot load: they are tried once, and their replacement is tried automatically.
+ */
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
@@ -33,7 +35,7 @@ it(
     await create(bench, "chat-0-a", path);
     const failed = await bench.untilPhase("chat-0-a", "Failed");
     expect(failed.status).toMatchObject({ reason: "EngineBadModel", restarts: 1 });
-    expect(failed.status?.message).toContain("tried by themselves");
+    expect(failed.status?.message).toContain("retries automatically");
     await first.end();
     copyFileSync(bench.modelPath, path);
     await bench.startAgent({ timings: quick });

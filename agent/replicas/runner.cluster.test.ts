@@ -15,7 +15,7 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
   await bench.createReplica("chat-0-a");
   const ready = await bench.untilPhase("chat-0-a", "Ready");
   expect(ready.status).toMatchObject({ reason: "Serving", restarts: 0, observedGeneration: 1 });
-  // Read back beside the announcement, so that nobody waits for it.
+  // Read back in parallel to the announcement, which does not wait for it.
   await vi.waitFor(async () => expect((await bench.replica("chat-0-a"))?.status?.contextPerSlot).toBe(512), {
     timeout: 10_000,
     interval: 20,
@@ -85,9 +85,9 @@ it("is taken over by the next agent with the same process, announced all the tim
   );
   const again = await bench.untilExit("chat-0-b", "EngineKilled");
   const story = again.status?.transitions ?? [];
-  const told = before?.status?.transitions ?? [];
-  expect(story.slice(0, told.length)).toEqual(told);
-  expect(story[told.length]).toMatchObject({ phase: "Backoff", reason: "EngineKilled" });
+  const published = before?.status?.transitions ?? [];
+  expect(story.slice(0, published.length)).toEqual(published);
+  expect(story[published.length]).toMatchObject({ phase: "Backoff", reason: "EngineKilled" });
 });
 
 it("drains on deletion and lets the object go when nothing is left", async () => {

@@ -1,25 +1,37 @@
 /** Runs every replica of this host: one queue per uid, each pass observe → plan → apply. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
-import type { Observed } from "../../src/replica/observed.ts";
-import { planReplica } from "../../src/replica/plan.ts";
-import { defaultTimings } from "../../src/replica/timings.ts";
+import { ENGINES_FOLDER } from "../instances/instances.ts";
+import { adoptAll, openState } from "./act/adopt.ts";
+import { applySteps } from "./act/apply.ts";
+import { endEngines } from "./act/end-engines.ts";
+import { refresh } from "./act/refresh.ts";
+import { report } from "./act/report.ts";
 import { createAdmission } from "./admission.ts";
-import { adoptAll, openState } from "./adopt.ts";
-import { applySteps } from "./apply.ts";
 import type { RunnerContext } from "./context.ts";
-import { describePlan, snapshotOf } from "./describe.ts";
-import { endEngines } from "./end-engines.ts";
-import { openDesiredFiles } from "./files/desired-files.ts";
 import { createHostCounts } from "./metrics/counts.ts";
 import { readEngines } from "./metrics/engine-gauges.ts";
-import { observe, wantedOf } from "./observe.ts";
+import type { Observed } from "./plan/observed.ts";
+import { planReplica } from "./plan/plan.ts";
+import { defaultTimings } from "./plan/timings.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { availableFor, evict, governed, readmit } from "./pressure.ts";
-import { newerOf } from "./report/newest.ts";
-import { report } from "./report/report.ts";
 import { createRuntimes } from "./runtimes.ts";
-import { forgetPause, type ReplicaState, refOf } from "./state.ts";
+import { describePlan, snapshotOf } from "./state/describe.ts";
+import { openDesiredFiles } from "./state/desired-files.ts";
+import { observe, wantedOf } from "./state/observe.ts";
+import {
+  forgetPause,
+  newerOf,
+  type ReplicaState,
+  refOf,
+  replicaOf,
+  runOf,
+  setGone,
+  setWish,
+} from "./state/state.ts";
 
 /** Plans that may follow one another at once, before other keys get their turn. */
 const ROUNDS = 12;
@@ -27,7 +39,7 @@ const SOON_MS = 50;
 const CONCURRENCY = 64;
 const API_WRITES = ["announce", "withdraw", "status", "finalizer"];
 
-/** Starts nothing by itself: `adopt` comes first, then what the watch shows. */
+/** Starts nothing on creation: `adopt` comes first, then what the watch shows. */
 export function createReplicaRunner(ports: ReplicaRunnerPorts): ReplicaRunner {
   return new Runner(ports);
 }
@@ -38,6 +50,9 @@ class Runner implements ReplicaRunner {
   readonly #end = new AbortController();
   readonly #passes = new Set<Promise<unknown>>();
   #wasListed = false;
+  /** Until engines were adopted nothing is planned, so nothing is done either. */
+  #isSupervising = false;
+  #freedAt = Number.NEGATIVE_INFINITY;
   #agentEnds: Observed["agentEnds"];
 
   constructor(ports: ReplicaRunnerPorts) {
@@ -55,15 +70,19 @@ class Runner implements ReplicaRunner {
         available: (uid) => availableFor(uid, this.#context),
         address: ports.address,
         portRange: ports.portRange,
-        onFreed: () => this.#enqueueWaiting(),
+        onFreed: () => {
+          this.#freedAt = clock.monotonicMs();
+          this.#enqueueWaiting();
+        },
       }),
       runtimes: createRuntimes({ drivers: ports.drivers, clock, log }),
-      desiredFiles: openDesiredFiles(ports.stateDir, log, ports.isDryRun),
+      desiredFiles: openDesiredFiles(ports.stateDir, log),
       counts: createHostCounts(),
       states: new Map(),
       wasListed: () => this.#wasListed,
       agentEnds: () => this.#agentEnds,
       enqueue: (uid) => this.enqueue(uid),
+      freedAt: () => this.#freedAt,
       moment: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
       random: ports.random ?? Math.random,
     };
@@ -71,8 +90,12 @@ class Runner implements ReplicaRunner {
 
   async adopt(): Promise<void> {
     // Asked beside the adoption, so that the first start does not wait for it.
-    for (const runtime of this.#context.ports.drivers.keys()) void this.#context.runtimes.detect(runtime);
+    const { runtimes, ports, desiredFiles } = this.#context;
+    for (const runtime of ports.drivers.keys()) void runtimes.detect(runtime);
+    mkdirSync(join(ports.stateDir, ENGINES_FOLDER), { recursive: true, mode: 0o700 });
+    desiredFiles.open();
     await adoptAll(this.#context);
+    this.#isSupervising = true;
     this.enqueueAll();
   }
 
@@ -80,30 +103,38 @@ class Runner implements ReplicaRunner {
     const known = this.#context.states.get(uid);
     if (replica === undefined) {
       if (known === undefined) return;
-      known.isGone = true;
+      setGone(known);
       known.jobs.cancel("fetch");
       this.enqueue(uid);
       return;
     }
     const state = known ?? openState(uid, this.#context);
-    this.#take(state, state.isSeen ? newerOf(state.desired, replica) : replica);
+    this.#take(state, state.wish.at === "kept" ? replica : newerOf(replicaOf(state), replica));
     this.enqueue(uid);
   }
 
   /** Older than what was known, where etcd was put back or our own last write is still on its way through the watch. */
   listed(replicas: readonly InferenceReplica[]): void {
-    const { states } = this.#context;
-    const there = new Map(replicas.map((replica) => [replica.metadata.uid ?? "", replica]));
-    this.#wasListed = true;
-    for (const [uid, state] of states) if (!there.has(uid)) state.isGone = true;
-    for (const [uid, replica] of there) this.#take(states.get(uid) ?? openState(uid, this.#context), replica);
+    const { states, desiredFiles } = this.#context;
+    this.#note(replicas);
+    for (const replica of replicas) desiredFiles.save(replica.metadata.uid ?? "", replica);
     // The API server answers: writes that failed on its absence need not sit out their waits.
     for (const { jobs } of states.values()) jobs.forgive(API_WRITES);
     this.enqueueAll();
   }
 
+  /** In memory only. */
+  #note(replicas: readonly InferenceReplica[]): void {
+    const { states } = this.#context;
+    const there = new Map(replicas.map((replica) => [replica.metadata.uid ?? "", replica]));
+    this.#wasListed = true;
+    for (const [uid, state] of states) if (!there.has(uid)) setGone(state);
+    for (const [uid, replica] of there)
+      setWish(states.get(uid) ?? openState(uid, this.#context), "seen", replica, this.#context.moment());
+  }
+
   enqueue(uid: string): void {
-    if (this.#context.ports.isDryRun === true || !this.#context.states.has(uid)) return;
+    if (!this.#isSupervising || !this.#context.states.has(uid)) return;
     this.#queue.enqueue(uid);
   }
 
@@ -129,7 +160,7 @@ class Runner implements ReplicaRunner {
   }
 
   hasLookedAtAll(): boolean {
-    return [...this.#context.states.values()].every(({ plan }) => plan !== undefined);
+    return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
   }
 
   counts(): ReturnType<ReplicaRunner["counts"]> {
@@ -151,6 +182,11 @@ class Runner implements ReplicaRunner {
     this.enqueue(uid);
   }
 
+  memoryRead(): void {
+    for (const [uid, { shown }] of this.#context.states)
+      if (shown.plan?.reason === "InsufficientMemory") this.enqueue(uid);
+  }
+
   readmit(uid: string): void {
     const state = this.#context.states.get(uid);
     if (state === undefined) return;
@@ -160,6 +196,21 @@ class Runner implements ReplicaRunner {
 
   claimedBytes(): number {
     return this.#context.admission.totalBytes();
+  }
+
+  addressesInUse(): readonly string[] {
+    return [...this.#context.states.values()]
+      .flatMap((state) => {
+        const run = runOf(state);
+        const at = run?.instance.state().at;
+        return run === undefined || (at !== "starting" && at !== "running") ? [] : [run.file.address];
+      })
+      .filter((address) => address !== "");
+  }
+
+  async inspect(replicas: readonly InferenceReplica[]): Promise<void> {
+    await adoptAll(this.#context);
+    this.#note(replicas);
   }
 
   async describePlans(): Promise<string> {
@@ -181,14 +232,12 @@ class Runner implements ReplicaRunner {
     this.#end.abort();
     await Promise.allSettled(this.#passes);
     await this.#context.desiredFiles.settled();
-    for (const state of this.#context.states.values()) state.process?.close();
+    for (const state of this.#context.states.values()) runOf(state)?.instance.close();
   }
 
   #take(state: ReplicaState, replica: InferenceReplica): void {
-    state.desired = replica;
-    state.isSeen = true;
-    state.isGone = false;
-    if (this.#context.ports.isDryRun !== true) this.#context.desiredFiles.save(state.uid, replica);
+    setWish(state, "seen", replica, this.#context.moment());
+    this.#context.desiredFiles.save(state.uid, replica);
   }
 
   async #pass(uid: string): Promise<Recheck | undefined> {
@@ -197,8 +246,8 @@ class Runner implements ReplicaRunner {
       if (state === undefined || this.#end.signal.aborted) return undefined;
       const { observed, plan } = await this.#plan(state);
       if (this.#end.signal.aborted) return undefined;
-      state.plan = plan;
-      state.observed = observed;
+      state.shown.plan = plan;
+      state.shown.observed = observed;
       const isChanged = await applySteps(plan.steps, state, this.#context);
       if (isChanged) continue;
       report(state, plan, observed, this.#context);
@@ -209,7 +258,8 @@ class Runner implements ReplicaRunner {
 
   async #plan(state: ReplicaState) {
     const { timings, ports } = this.#context;
-    const observed = await observe(state, this.#context);
+    await refresh(state, this.#context);
+    const observed = observe(state, this.#context);
     const plan = planReplica(wantedOf(state, this.#context), observed, ports.clock.monotonicMs(), timings);
     return { observed, plan };
   }
@@ -222,6 +272,7 @@ class Runner implements ReplicaRunner {
 
   /** Memory came back: whoever waits looks again. */
   #enqueueWaiting(): void {
-    for (const [uid, { plan }] of this.#context.states) if (plan?.phase === "Waiting") this.enqueue(uid);
+    for (const [uid, { shown }] of this.#context.states)
+      if (shown.plan?.phase === "Waiting") this.enqueue(uid);
   }
 }

@@ -1,8 +1,8 @@
 /** Which engines are installed: asked once, remembered, asked again on request. */
-import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
-import type { RuntimeState } from "../../src/replica/observed.ts";
 import type { EngineDriver } from "../engines/engine.ts";
+import type { RuntimeState } from "./plan/observed.ts";
 
 export interface Runtimes {
   readonly driver: (runtime: string) => EngineDriver | undefined;

@@ -1,6 +1,6 @@
 /** What the agent's metrics are made of: gathered once per scrape, from state that is kept anyway. */
-import type { Tally } from "../../src/metrics/tally.ts";
-import type { MemoryReading } from "../host/host-reader.ts";
+import type { Tally } from "../../src/http/metrics/tally.ts";
+import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import type { EngineReading, HostCounts } from "../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import type { DiskReading } from "../store/types.ts";

@@ -1,6 +1,6 @@
 /** Every metric of the agent, in the order in which it is shown. */
-import type { Family } from "../../src/metrics/family.ts";
-import { processFamilies } from "../../src/metrics/process.ts";
+import type { Family } from "../../src/http/metrics/family.ts";
+import { processFamilies } from "../../src/http/metrics/process.ts";
 import { agentFamilies } from "./families/agent.ts";
 import { engineFamilies } from "./families/engine.ts";
 import { hostFamilies } from "./families/host.ts";

@@ -1,4 +1,4 @@
-/** The agent's metrics, made when somebody asks: from state that is kept anyway, and from the engines themselves. */
+/** The agent's metrics, rendered per scrape from state that is kept anyway and from the engines themselves. */
 import type { MetricsSource } from "./facts.ts";
 
 export interface Metrics {
@@ -9,7 +9,7 @@ export interface Metrics {
 /** An engine answers in milliseconds or not at all; the scrape is never held up for longer. */
 const ENGINES_MS = 800;
 
-/** Loads prom-client on first use: an agent that nobody scrapes does not pay for it. */
+/** Loads prom-client on first use: an agent that is not scraped does not pay for it. */
 export async function createMetrics({ facts, readEngines }: MetricsSource): Promise<Metrics> {
   // By way of a module of our own: a bundle gives a CommonJS package that is imported like this no names but `default`.
   const { contentType, renderMetrics } = await import("./render.ts");
@@ -26,7 +26,7 @@ export async function createMetrics({ facts, readEngines }: MetricsSource): Prom
   };
   return {
     contentType,
-    // Scrapes that overlap share one look at the engines.
+    // Overlapping scrapes share one reading of the engines.
     text: () => {
       running ??= scrape().finally(() => {
         running = undefined;

@@ -1,6 +1,6 @@
 /** The part of the metrics that needs prom-client, apart so that it is loaded with the first scrape. */
 import { Registry } from "prom-client";
-import { registerFamilies } from "../../src/metrics/registry.ts";
+import { registerFamilies } from "../../src/http/metrics/registry.ts";
 import type { Scrape } from "./families/scrape.ts";
 import { agentMetrics } from "./families.ts";
 

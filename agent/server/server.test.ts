@@ -8,7 +8,7 @@ import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine, testAddress } from "../fixtures/agent.ts";
 import { until } from "../fixtures/until.ts";
 import { someFacts } from "./fixtures/facts.ts";
-import { startServer } from "./listen.ts";
+import { startServer } from "./server.ts";
 
 const TOKEN = "sesame-0123456789";
 let folder = "";
@@ -78,7 +78,7 @@ test("from outside there are metrics for the token and nothing else", async () =
     expect(await server.ask(path, `Bearer ${TOKEN}`)).toBe("404 not found\n");
 });
 
-test("another token in the file counts at once; a file without one lets nobody in", async () => {
+test("a new token in the file takes effect at once; a file without a token refuses all requests", async () => {
   await using server = await serve(await freePort());
   await until(async () => expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^200 /));
   await writeFile(tokenFile, "another");
@@ -91,7 +91,7 @@ test("another token in the file counts at once; a file without one lets nobody i
   expect(await server.ask("/metrics")).toMatch(/^401 /);
 });
 
-test("an address that cannot be listened on yet is tried again, and said once", async () => {
+test("an address that cannot be bound yet is retried, and logged once", async () => {
   const port = await freePort();
   const squatter = createServer().listen(port, testAddress());
   await once(squatter, "listening");

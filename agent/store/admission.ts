@@ -1,7 +1,7 @@
 /** Decides whether a download may take more disk: the reserve, the quota, and what other downloads still need. */
 
-import { MetalbridgeError } from "../../src/errors.ts";
-import { diskFull, formatBytes, readDiskSpace } from "./disk.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { diskFull, formatBytes, type ReadSpace } from "./disk.ts";
 
 export interface Admission {
   /** Throws DiskFull when `neededBytes` more do not fit, after unused models were removed. */
@@ -10,7 +10,7 @@ export interface Admission {
 }
 
 export interface AdmissionOptions {
-  readonly folder: string;
+  readonly readSpace: ReadSpace;
   readonly reserveBytes: number;
   readonly quotaBytes: () => number | undefined;
   /** Bytes of all content in the store, parts included. */
@@ -23,9 +23,9 @@ export function createAdmission(options: AdmissionOptions): Admission {
   const needs = new Map<string, number>();
 
   const shortage = async (key: string, neededBytes: number): Promise<Shortage> => {
-    const { freeBytes } = await readDiskSpace(options.folder);
     let others = 0;
     for (const [other, bytes] of needs) if (other !== key) others += bytes;
+    const { freeBytes } = await options.readSpace(neededBytes + others + options.reserveBytes);
     const quota = options.quotaBytes();
     const overQuota = quota === undefined ? 0 : (await options.usedBytes()) + neededBytes + others - quota;
     return { freeBytes, onDisk: neededBytes + others + options.reserveBytes - freeBytes, overQuota, quota };

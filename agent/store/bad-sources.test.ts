@@ -15,7 +15,7 @@ interface Case {
   readonly sha256?: string;
   /** Requests the origin must have seen: bounded, and only as many as can help. */
   readonly requests: number;
-  /** Where the case is a source that does not go on: how long that is waited for. */
+  /** For a source that stalls: how long the store waits for it. */
   readonly limits?: { readonly stallMs: number; readonly connectMs: number };
 }
 
@@ -179,7 +179,7 @@ test("a source that passes after two failures is fetched", async () => {
   );
 });
 
-test("nobody listening, an unknown name, and a server that never answers are told apart from a missing file", async () => {
+test("a closed port, an unknown name and a server that never answers are distinguished from a missing file", async () => {
   await using at = await startStore();
   await expect(at.store.fetch({ source: "http://127.0.0.1:1/m.gguf" }, fetchOptions())).rejects.toMatchObject(
     { code: "SourceUnreachable" },

@@ -44,6 +44,22 @@ test("what does not fit beside the reserve is refused with the numbers before a 
   ).not.toContain(true);
 });
 
+test("space that the system frees on demand counts before a download is refused, and in the status", async () => {
+  await using origin = await startOrigin();
+  const content = ggufBytes(MIB);
+  origin.serve("/m.gguf", content);
+  const source = `${origin.url}/m.gguf`;
+  let purged: number | undefined = 2 ** 50 - 1;
+  await using at = await startStore({ reserveBytes: 2 ** 50, capacityWithPurging: async () => purged });
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toMatchObject({ code: "DiskFull" });
+  purged = undefined;
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toMatchObject({ code: "DiskFull" });
+  purged = 2 ** 51;
+  expect((await at.store.fetch({ source }, fetchOptions())).sizeBytes).toBe(MIB);
+  expect(await at.store.collect()).toEqual([]);
+  expect((await at.store.disk()).freeBytes).toBe(2 ** 51);
+});
+
 test.skipIf(!canMount)(
   "a disk that fills up in the middle is a code with numbers, and what was there stays usable (needs root on Linux)",
   async () => {
@@ -55,7 +71,7 @@ test.skipIf(!canMount)(
     origin.serve("/small.gguf", small);
     const model = await store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
     store.hold("replica", contentsOf(model));
-    // No length is told, so only the disk itself can say that it is full.
+    // The response has no length, so only the disk itself can report that it is full.
     const large = ggufBytes(20 * MIB, 2);
     origin.on("/large.gguf", (_, response) => {
       response.writeHead(200);
@@ -73,6 +89,27 @@ test.skipIf(!canMount)(
     origin.serve("/next.gguf", ggufBytes(4 * MIB, 3));
     await store.fetch({ source: `${origin.url}/next.gguf` }, fetchOptions());
     expect(await store.resolve({ source: `${origin.url}/small.gguf` })).toEqual(model);
+  },
+);
+
+test.skipIf(!canMount)(
+  "a download that fills the disk gives some of it back and keeps the rest of its part (needs root on Linux)",
+  async () => {
+    await using origin = await startOrigin();
+    await using outer = await startStore();
+    using disk = mountDisk(outer.dir, "100m");
+    const store = await outer.reopen({ dir: disk.path });
+    const block = ggufBytes(MIB);
+    origin.on("/large.gguf", (_, response) => {
+      response.writeHead(200, { etag: '"v1"' });
+      response.end(Buffer.concat(Array.from({ length: 120 }, () => block)));
+    });
+    await expect(store.fetch({ source: `${origin.url}/large.gguf` }, fetchOptions())).rejects.toMatchObject({
+      code: "DiskFull",
+    });
+    const [part = ""] = readdirSync(join(disk.path, "partial")).filter((name) => name.endsWith(".part"));
+    expect(statSync(join(disk.path, "partial", part)).size).toBeGreaterThan(30 * MIB);
+    expect((await store.disk()).freeBytes).toBeGreaterThan(60 * MIB);
   },
 );
 
@@ -148,6 +185,26 @@ test("what is taken up while others are removed stays", async () => {
   expect((await at.store.list()).map((model) => model.source)).toEqual([source(2)]);
 });
 
+test("content that a fetch has found is not removed to make room for the rest of the same model", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 2_500_000 });
+  for (const seed of [1, 2, 3]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
+  for (const seed of [1, 2]) await at.store.fetch({ source: `${origin.url}/m${seed}.gguf` }, fetchOptions());
+  origin.serve("/w.gguf", ggufBytes(1_000_000, 1));
+  const request = {
+    source: `${origin.url}/w.gguf`,
+    files: ["m3.gguf"],
+    sha256: sha256(ggufBytes(1_000_000, 1)),
+  };
+  const model = await at.store.fetch(request, fetchOptions({ owner: "replica" }));
+  expect(model.files.map(({ path }) => statSync(path).size)).toEqual([1_000_000, 1_000_000]);
+  expect(await at.store.resolve(request)).toEqual(model);
+  expect((await at.store.list()).map(({ source, inUse }) => [source, inUse])).toEqual([
+    [`${origin.url}/m1.gguf`, true],
+    [request.source, true],
+  ]);
+});
+
 test("old parts and half-made folders are removed at the start, young parts stay, a broken index is no obstacle", async () => {
   await using at = await startStore();
   const old = new Date(Date.now() - 8 * 24 * 3_600_000);
@@ -177,7 +234,7 @@ test("a process killed in the middle of a download leaves a part that the next o
     import { openStore } from ${JSON.stringify(join(import.meta.dirname, "store.ts"))};
     import { testClock, silentLog } from ${JSON.stringify(join(import.meta.dirname, "fixtures/store.ts"))};
     const store = await openStore({ dir: ${JSON.stringify(at.dir)}, clock: testClock, log: silentLog, allowedRoots: [],
-      hfEndpoint: "https://huggingface.co", allowLoopback: true, reserveBytes: 0 });
+      hfEndpoint: "https://huggingface.co", allowLoopback: true, reserveBytes: 0, bootId: "this boot" });
     await store.fetch({ source: ${JSON.stringify(source)} }, { signal: new AbortController().signal });`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "inherit" });
   const part = () => readdirSync(join(at.dir, "partial")).find((name) => name.endsWith(".part"));

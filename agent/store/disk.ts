@@ -1,7 +1,7 @@
 /** How much disk there is, and whether a download may use it. */
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemCode } from "./atomic.ts";
 
 export interface DiskSpace {
@@ -19,6 +19,21 @@ export async function readDiskSpace(folder: string): Promise<DiskSpace> {
   });
   if (found === undefined) return readDiskSpace(dirname(folder));
   return { totalBytes: found.blocks * found.bsize, freeBytes: found.bavail * found.bsize };
+}
+
+export type ReadSpace = (wantedBytes: number) => Promise<DiskSpace>;
+
+/** Reads the disk of a folder; space that the system frees on demand counts if the free space is not enough. */
+export function createSpaceReader(
+  folder: string,
+  capacityWithPurging?: (folder: string) => Promise<number | undefined>,
+): ReadSpace {
+  return async (wantedBytes) => {
+    const space = await readDiskSpace(folder);
+    if (space.freeBytes >= wantedBytes || capacityWithPurging === undefined) return space;
+    const bytes = (await capacityWithPurging(folder)) ?? 0;
+    return { ...space, freeBytes: Math.max(space.freeBytes, bytes) };
+  };
 }
 
 /** The error for a download that does not fit, with the numbers that decide. */

@@ -1,18 +1,18 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
-import type { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { HttpRules } from "../../src/hub/client.ts";
+import { plainUrl } from "../../src/hub/failure.ts";
+import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
+import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
+import type { Source } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
-import type { Source } from "../../src/source/source.ts";
 import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
-import { forgetFinished } from "./content/finished.ts";
+import { type Content, forgetFinished } from "./content/finished.ts";
 import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
-import { type Listing, listRemoteFiles } from "./listing.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
-import type { RemoteFile } from "./remote/download-context.ts";
-import { plainUrl } from "./remote/failure.ts";
-import type { RemoteRules } from "./remote/request.ts";
+import type { StoreFile } from "./remote/download-context.ts";
 import { type RetryLimits, retrying } from "./remote/retrying.ts";
-import { isUnchanged } from "./remote/revalidate.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
 export interface ModelFetcher {
@@ -20,11 +20,13 @@ export interface ModelFetcher {
   readonly refs: Refs;
   readonly clock: Clock;
   readonly log: Log;
-  readonly rules: RemoteRules;
+  readonly rules: HttpRules;
   readonly limits: RetryLimits;
   readonly hfEndpoint: string;
   readonly hfToken: string | undefined;
   readonly fetchContent: FetchContent;
+  /** Puts content that is on disk into use by an owner. */
+  readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
 
 /** Downloads what is missing. `before` is a ref that is complete on disk; files that did not change are not fetched again. */
@@ -35,16 +37,14 @@ export async function fetchModel(
   options: FetchOptions,
   fetcher: ModelFetcher,
 ): Promise<Ref> {
-  const ask = {
-    rules: rulesFor(source, fetcher),
-    secretHeaders: secretHeaders(source, request, fetcher),
-    signal: options.signal,
+  const { signal } = options;
+  const owner = options.owner ?? "";
+  const ask: Ask = {
+    ...{ source: openRemote(source, request, fetcher), signal },
+    take: (content) => fetcher.take(owner, content),
   };
-  const listing = await retrying(
-    () => listRemoteFiles(source, request, { hfEndpoint: fetcher.hfEndpoint, ...ask }),
-    fetcher.limits,
-    { ...fetcher, signal: options.signal },
-  );
+  const resolve = () => resolveSource(ask.source, request, signal);
+  const listing = toListing(await retrying(resolve, fetcher.limits, { ...fetcher, signal }), request);
   const files: RefFile[] = [];
   const progress = sumProgress(listing, options);
   for (const file of listing.files) {
@@ -58,8 +58,8 @@ export async function fetchModel(
 }
 
 async function fetchFile(
-  file: RemoteFile,
-  ask: { secretHeaders: Readonly<Record<string, string>>; signal: AbortSignal },
+  file: StoreFile,
+  ask: Ask,
   onProgress: (bytes: number, totalBytes: number | undefined) => void,
   fetcher: ModelFetcher,
 ): Promise<RefFile> {
@@ -74,11 +74,11 @@ async function fetchFile(
 
 /** A known checksum or commit decides; otherwise the source is asked. */
 async function isStillThere(
-  file: RemoteFile,
+  file: StoreFile,
   old: RefFile,
   before: Ref | undefined,
   listing: Listing,
-  ask: { rules: RemoteRules; secretHeaders: Readonly<Record<string, string>>; signal: AbortSignal },
+  { source, signal }: Ask,
   fetcher: ModelFetcher,
 ): Promise<boolean> {
   if (file.sha256 !== undefined) return file.sha256 === old.sha256;
@@ -87,10 +87,8 @@ async function isStillThere(
     return before?.revision === listing.revision;
   const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
-  return retrying(() => isUnchanged(file.url, validator, ask), fetcher.limits, {
-    ...fetcher,
-    signal: ask.signal,
-  });
+  const isSame = () => isUnchanged(source, file.url, validator, signal);
+  return retrying(isSame, fetcher.limits, { ...fetcher, signal });
 }
 
 /** True for errors that say nothing about the content. */
@@ -125,18 +123,44 @@ async function publish(
   return ref;
 }
 
-/** The operator's own Hugging Face endpoint may be anywhere but at link-local addresses. */
-function rulesFor(source: Source, { rules, hfEndpoint }: ModelFetcher): RemoteRules {
-  return source.kind === "hf" ? { ...rules, trustedHost: new URL(hfEndpoint).host } : rules;
+interface Ask {
+  readonly source: OpenSource;
+  readonly signal: AbortSignal;
+  readonly take: Parameters<FetchContent>[1]["take"];
 }
 
-function secretHeaders(
+interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
+  /** The weights, then the projector. */
+  readonly files: readonly StoreFile[];
+  /** Name of the projector among `files`. */
+  readonly mmproj?: string;
+}
+
+function openRemote(
   source: Source,
-  request: ModelRequest,
-  { hfToken }: ModelFetcher,
-): Record<string, string> {
-  const token = request.token ?? (source.kind === "hf" ? hfToken : undefined);
-  return { ...(token === undefined ? {} : { authorization: `Bearer ${token}` }), ...request.headers };
+  { token, headers, revision }: ModelRequest,
+  { rules, hfEndpoint, hfToken }: ModelFetcher,
+): OpenSource {
+  if (source.kind !== "http" && source.kind !== "hf")
+    throw new MetalbridgeError("SourceNotSupported", `hosts cannot fetch ${source.kind}:// sources`);
+  const bearer = token ?? (source.kind === "hf" ? hfToken : undefined);
+  const secretHeaders = {
+    ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+    ...headers,
+  };
+  return openSource(source, { rules, hfEndpoint, secretHeaders, revision });
+}
+
+/** A stated checksum is that of the main file. */
+function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing {
+  const { files, projector, format, entry, revision } = resolved;
+  const weights = files.filter(({ name }, index) => index === 0 || name !== projector?.name);
+  const all = [...weights, ...(projector === undefined ? [] : [projector])].map((file, index) => ({
+    ...file,
+    ...(index === 0 && sha256 !== undefined ? { sha256: sha256.toLowerCase() } : {}),
+    isGguf: format === "gguf",
+  }));
+  return { files: all, entry, revision, ...(projector === undefined ? {} : { mmproj: projector.name }) };
 }
 
 function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
@@ -147,11 +171,11 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
     : undefined;
   const isSingle = listing.files.length === 1;
   return {
-    during: (_file: RemoteFile) => (bytes: number, totalBytes: number | undefined) => {
+    during: (_file: StoreFile) => (bytes: number, totalBytes: number | undefined) => {
       const total = isSingle ? (totalBytes ?? known) : known;
       onProgress?.({ bytes: before + bytes, ...(total === undefined ? {} : { totalBytes: total }) });
     },
-    finished: (_file: RemoteFile, sizeBytes: number) => {
+    finished: (_file: StoreFile, sizeBytes: number) => {
       before += sizeBytes;
     },
   };

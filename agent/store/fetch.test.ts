@@ -54,7 +54,7 @@ test("two names with one checksum are stored once; a stated checksum that is on 
   expect(await at.store.list()).toHaveLength(3);
 });
 
-test("a download that breaks goes on where it stopped", async () => {
+test("an interrupted download resumes where it stopped", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   let cuts = 2;

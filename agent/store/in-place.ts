@@ -1,14 +1,13 @@
-/** Models that lie on the host already: used where they are, if they are inside the allowed roots. */
+/** Models already on the host: used in place, if they are inside the allowed roots. */
 import { createHash } from "node:crypto";
 import { constants, createReadStream, type Stats } from "node:fs";
 import { access, readdir, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve as resolvePath, sep } from "node:path";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { chooseGgufFiles } from "../../src/source/choose-file.ts";
-import { splitFileNames } from "../../src/source/split-files.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { SourceFailure } from "../../src/hub/failure.ts";
+import { checkFileName } from "../../src/models/source/file-name.ts";
+import { selectFiles } from "../../src/models/source/select.ts";
 import { systemCode } from "./atomic.ts";
-import { checkFileName } from "./names.ts";
-import { AttemptFailure } from "./remote/failure.ts";
 import { firstBytesCheck } from "./remote/first-bytes.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 
@@ -90,14 +89,16 @@ async function hashFile(file: StoredFile, { signal, onProgress }: FetchOptions):
 }
 
 async function fileNames(path: string, isFolder: boolean, request: ModelRequest): Promise<readonly string[]> {
-  const asked = (request.files ?? []).map(checkFileName).flatMap(splitFileNames);
-  if (!isFolder) return [...new Set([...splitFileNames(basename(path)), ...asked])];
-  if (asked.length > 0) return [...new Set(asked)];
-  const found = (await readdir(path, { withFileTypes: true }))
-    .filter((entry) => !entry.isDirectory())
-    .map((entry) => entry.name);
-  if ((request.format ?? "gguf") !== "gguf") return found.filter((name) => !name.startsWith(".")).sort();
-  return chooseGgufFiles({ available: found, repo: path });
+  const { files = [], format = "gguf", quantization } = request;
+  const isListed = isFolder && files.length === 0;
+  const available = isListed ? await filesIn(path) : undefined;
+  const named = isFolder ? undefined : basename(path);
+  return selectFiles({ shown: path, named, available }, { files, format, quantization }).files;
+}
+
+async function filesIn(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries.flatMap((entry) => (entry.isDirectory() ? [] : [entry.name])).sort();
 }
 
 async function findProjector(
@@ -131,7 +132,7 @@ async function checkMagic(path: string, name: string): Promise<void> {
       firstBytesCheck({ name, isGguf: true }, undefined)(chunk);
     }
   } catch (error) {
-    throw error instanceof AttemptFailure ? error.error : error;
+    throw error instanceof SourceFailure ? error.error : error;
   }
 }
 
@@ -145,7 +146,7 @@ async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
   const isInside = (candidate: string, root: string): boolean =>
     candidate === root || candidate.startsWith(root.endsWith(sep) ? root : root + sep);
   const realRoots = await Promise.all(roots.map((root) => realpath(root).catch(() => resolvePath(root))));
-  // By name first, so that nobody can ask which files exist outside.
+  // By name first, so that no request can probe which files exist outside.
   const lexical = resolvePath(path);
   if (![...roots.map((root) => resolvePath(root)), ...realRoots].some((root) => isInside(lexical, root)))
     throw outside();

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type GgufWriteValue, writeGguf } from "../../cli/demo/gguf-writer.ts";
+import { type GgufWriteValue, writeGguf } from "../../local/demo/gguf-writer.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { startStore } from "./fixtures/store.ts";
 import { createInspector } from "./inspect.ts";
@@ -20,7 +20,7 @@ function stored(...paths: readonly string[]): StoredModel {
   return { path: paths[0] ?? "", sizeBytes, files };
 }
 
-test("the header tells layers, heads and the weights' size, of a model used in place", async () => {
+test("the header of a model used in place gives layers, heads and the weights' size", async () => {
   await using place = await folder();
   const path = join(place.path, "tiny.gguf");
   await writeTinyGguf(path, { layers: 3 });

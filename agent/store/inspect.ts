@@ -1,10 +1,10 @@
 /** What the files of a stored model say of themselves: sizes, and the GGUF headers of all parts, each file read once. */
 import { type FileHandle, open } from "node:fs/promises";
 import { extname } from "node:path";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { createGgufReader } from "../../src/gguf/header.ts";
-import { summarizeGguf } from "../../src/gguf/summary.ts";
-import type { GgufHeader } from "../../src/gguf/types.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { createGgufReader } from "../../src/models/gguf/header.ts";
+import { summarizeGguf } from "../../src/models/gguf/summary.ts";
+import type { GgufHeader } from "../../src/models/gguf/types.ts";
 import { systemCode } from "./atomic.ts";
 import { inspectMlx } from "./content/mlx-facts.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
@@ -19,7 +19,7 @@ interface Known {
   readonly header: GgufHeader;
 }
 
-/** A memory of headers by path, time of change and size; two questions at once read a file twice, which does no harm. */
+/** A cache of headers by path, mtime and size; two concurrent calls may read a file twice, which does no harm. */
 export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
   const known = new Map<string, Known>();
   return async (model) => {
@@ -38,7 +38,7 @@ export function createInspector(): (model: StoredModel) => Promise<ModelFacts> {
   };
 }
 
-/** The GGUF files of the weights; a single file without an ending is looked at too. */
+/** The GGUF files of the weights; a single file without an extension is inspected too. */
 function weightsOf({ files }: StoredModel): readonly StoredFile[] {
   const weights = files.filter((file) => !file.isProjector);
   const named = weights.filter(({ name }) => name.toLowerCase().endsWith(".gguf"));

@@ -1,5 +1,5 @@
 /** The store's index: which source gave which content, and when it was last used. Kept in memory, written through. */
-import { readFile, rm } from "node:fs/promises";
+import { access, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Log } from "../../src/ports.ts";
@@ -37,10 +37,12 @@ export interface Refs {
   readonly get: (key: string) => Ref | undefined;
   readonly all: () => readonly Ref[];
   readonly put: (ref: Ref) => Promise<void>;
+  /** Rewrites the entry if its file was removed meanwhile. */
+  readonly repair: (ref: Ref) => Promise<void>;
   readonly remove: (key: string) => Promise<void>;
 }
 
-/** Reads the index; what cannot be read is removed, unless one only looks, and its content is then fetched or found again. */
+/** Reads the index; removes unreadable entries unless read-only. Their content is then fetched or found again. */
 export async function openRefs(folder: string, log: Log, isReadOnly = false): Promise<Refs> {
   const refs = new Map<string, Ref>();
   for (const name of await namesIn(folder)) {
@@ -52,12 +54,20 @@ export async function openRefs(folder: string, log: Log, isReadOnly = false): Pr
       await rm(path, { force: true });
     }
   }
+  const put = async (ref: Ref): Promise<void> => {
+    await writeFileAtomic(join(folder, `${ref.key}.json`), JSON.stringify(ref));
+    refs.set(ref.key, ref);
+  };
   return {
     get: (key) => refs.get(key),
     all: () => [...refs.values()],
-    put: async (ref) => {
-      await writeFileAtomic(join(folder, `${ref.key}.json`), JSON.stringify(ref));
-      refs.set(ref.key, ref);
+    put,
+    repair: async (ref) => {
+      const isThere = await access(join(folder, `${ref.key}.json`)).then(
+        () => true,
+        () => false,
+      );
+      if (!isThere) await put(ref);
     },
     remove: async (key) => {
       refs.delete(key);

@@ -1,20 +1,22 @@
 /** Opens the model store: content-addressed blobs, refs by source, views for engines, files of the host used in place. */
-import { readFile } from "node:fs/promises";
-import { uptime } from "node:os";
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { parseSource } from "../../src/source/source.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { HttpRules } from "../../src/hub/client.ts";
+import { transient } from "../../src/hub/failure.ts";
+import { parseSource, publicSource, type Source } from "../../src/models/source/source.ts";
 import { type Admission, createAdmission } from "./admission.ts";
-import { blobPath, blobSize, removeBlob } from "./content/blobs.ts";
+import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
-import { readDiskSpace } from "./disk.ts";
+import { createSpaceReader } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type {
+  FetchOptions,
   ModelRequest,
   ModelStore,
   StoredModel,
@@ -22,7 +24,7 @@ import type {
   StoreLimits,
   StoreOptions,
 } from "./types.ts";
-import { createUsage, describeRef } from "./usage.ts";
+import { createUsage, describeRef, type Usage } from "./usage.ts";
 
 const DEFAULT_LIMITS: StoreLimits = {
   stallMs: 30_000,
@@ -45,16 +47,21 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const speeds = await openSpeeds(layout.speeds, log);
   if (!isReadOnly) await usage.sweep(clock.nowMs());
   let quotaBytes = options.quotaBytes;
+  const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
   const admission = createAdmission({
-    folder: options.dir,
+    readSpace,
     reserveBytes: options.reserveBytes,
     quotaBytes: () => quotaBytes,
     usedBytes: usage.usedBytes,
     makeRoom: async (bytes) => void (await usage.makeRoom(bytes)),
   });
-  const fetcher = createFetcher(options, layout, refs, admission, await bootName());
+  const fetcher = createFetcher(options, layout, refs, admission, usage);
   return {
-    ...createReaders(options, fetcher),
+    ...createReaders(options, fetcher, usage),
+    reconnect: () => {
+      const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
+      for (const end of [...(fetcher.rules.underWay ?? [])]) end(reason);
+    },
     list: async () => refs.all().map((ref) => withSpeed(describeRef(ref, usage.isInUse(ref)), speeds)),
     noteSpeed: speeds.note,
     inspect: createInspector(),
@@ -67,7 +74,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return true;
     },
     collect: async () => {
-      const { freeBytes } = await readDiskSpace(options.dir);
+      const { freeBytes } = await readSpace(options.reserveBytes);
       const overQuota = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
       const excess = Math.max(options.reserveBytes - freeBytes, overQuota);
       return excess > 0 ? usage.makeRoom(excess) : [];
@@ -75,7 +82,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     setQuota: (bytes) => {
       quotaBytes = bytes;
     },
-    disk: async () => ({ ...(await readDiskSpace(options.dir)), storeBytes: await usage.usedBytes() }),
+    disk: async () => ({ ...(await readSpace(options.reserveBytes)), storeBytes: await usage.usedBytes() }),
   };
 }
 
@@ -89,38 +96,81 @@ function createFetcher(
   layout: Layout,
   refs: Refs,
   admission: Admission,
-  boot: string,
+  usage: Usage,
 ): ModelFetcher {
   const { clock, log, hfEndpoint, hfToken, allowedHosts } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { allowLoopback = false, allowPrivate = false } = options;
-  const rules = { allowLoopback, allowPrivate, allowedHosts, ...limits };
+  const rules: HttpRules = {
+    ...{ allowLoopback, allowPrivate, allowedHosts, ...limits },
+    underWay: new Set(),
+  };
   const { onReceived } = options;
+  // After a boot, bytes that were not synced may be holes.
+  const boot = options.bootId ?? randomUUID();
   const settings = { clock, log, rules, ...limits, boot, onReceived };
   const fetchContent = createFetchContent(layout, settings, admission);
-  return { layout, refs, clock, log, rules, limits, hfEndpoint, hfToken, fetchContent };
+  const take: ModelFetcher["take"] = (owner, content) =>
+    usage.take(owner, async () => {
+      const sizeBytes = await blobSize(layout, content.sha256);
+      return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
+    });
+  return { layout, refs, clock, log, rules, limits, hfEndpoint, hfToken, fetchContent, take };
+}
+
+interface Readable {
+  readonly layout: Layout;
+  readonly refs: Refs;
+  readonly isReadOnly: boolean;
 }
 
 function createReaders(
-  { allowedRoots, clock }: StoreOptions,
+  { allowedRoots, clock, isReadOnly = false }: StoreOptions,
   fetcher: ModelFetcher,
+  usage: Usage,
 ): Pick<ModelStore, "resolve" | "fetch"> {
-  const { layout, refs } = fetcher;
+  const readable = { ...fetcher, isReadOnly };
   const checksums: ChecksumMemory = new Map();
   /** Monotonic time of the last answer of the source, by ref key. */
   const askedAt = new Map<string, number>();
+  const find = async (request: ModelRequest, owner: string): Promise<Ref | undefined> => {
+    const found = await usage.take(owner, async () => {
+      const ref = await usableRef(readable, request);
+      return ref === undefined ? undefined : { ref, contents: ref.files.map(({ sha256 }) => sha256) };
+    });
+    return found?.ref;
+  };
+  const fetchRemote = async (
+    source: Source,
+    request: ModelRequest,
+    fetchOptions: FetchOptions & { readonly owner: string },
+  ): Promise<StoredModel> => {
+    const before = await find(request, fetchOptions.owner);
+    if (before !== undefined && !mustAsk(request)) return use(readable, before, clock.nowMs());
+    await makeFolders(fetcher.layout);
+    const ref = await fetchModel(source, request, before, fetchOptions, fetcher).catch((error: unknown) => {
+      if (before === undefined || !(error instanceof MetalbridgeError) || !isOutage(error)) throw error;
+      fetcher.log.warn(
+        { source: publicSource(request.source), code: error.code },
+        "cannot check the source for changes; using the stored files",
+      );
+      return before;
+    });
+    askedAt.set(ref.key, clock.monotonicMs());
+    return use(readable, ref, clock.nowMs());
+  };
   return {
-    resolve: async (request) => {
+    resolve: async (request, owner) => {
       const source = parseSource(request.source);
       if (source.kind === "file") {
         const model = await findInPlace(source.path, request, allowedRoots);
         return withKnownChecksum(model, request, checksums);
       }
-      const ref = await usableRef(layout, refs, request);
+      const ref = await (owner === undefined ? usableRef(readable, request) : find(request, owner));
       if (ref === undefined) return undefined;
       const asked = askedAt.get(ref.key);
       const isFresh = asked !== undefined && clock.monotonicMs() - asked < FRESH_MS;
-      return mustAsk(request) && !isFresh ? undefined : use(layout, refs, ref, clock.nowMs());
+      return mustAsk(request) && !isFresh ? undefined : use(readable, ref, clock.nowMs());
     },
     fetch: async (request, fetchOptions) => {
       const source = parseSource(request.source);
@@ -129,18 +179,12 @@ function createReaders(
         if (request.sha256 === undefined) return model;
         return verifyInPlace(model, request.sha256, checksums, fetchOptions);
       }
-      const before = await usableRef(layout, refs, request);
-      if (before !== undefined && !mustAsk(request)) return use(layout, refs, before, clock.nowMs());
-      const ref = await fetchModel(source, request, before, fetchOptions, fetcher).catch((error: unknown) => {
-        if (before === undefined || !(error instanceof MetalbridgeError) || !isOutage(error)) throw error;
-        fetcher.log.warn(
-          { source: request.source, code: error.code },
-          "source cannot be asked for changes; using what is stored",
-        );
-        return before;
-      });
-      askedAt.set(ref.key, clock.monotonicMs());
-      return use(layout, refs, ref, clock.nowMs());
+      const { owner = randomUUID() } = fetchOptions;
+      try {
+        return await fetchRemote(source, request, { ...fetchOptions, owner });
+      } finally {
+        if (fetchOptions.owner === undefined) usage.release(owner);
+      }
     },
   };
 }
@@ -150,23 +194,30 @@ function mustAsk(request: ModelRequest): boolean {
   return request.refreshPolicy === "OnChange" && request.sha256 === undefined;
 }
 
-/** The ref of a request if it has the stated checksum and every file is there whole. */
-async function usableRef(layout: Layout, refs: Refs, request: ModelRequest): Promise<Ref | undefined> {
+/** The ref of a request if it has the stated checksum and every file is there whole; what only its view or index lost is repaired. */
+async function usableRef(
+  { layout, refs, isReadOnly }: Readable,
+  request: ModelRequest,
+): Promise<Ref | undefined> {
   const ref = refs.get(requestKey(request));
   if (ref === undefined) return undefined;
   if (request.sha256 !== undefined && ref.files[0]?.sha256 !== request.sha256.toLowerCase()) return undefined;
   for (const file of ref.files) {
     const sizeBytes = await blobSize(layout, file.sha256);
     if (sizeBytes === file.sizeBytes) continue;
-    // Damaged: away with it, or it would count as the content of its checksum.
-    if (sizeBytes !== undefined) await removeBlob(layout, file.sha256);
+    // A damaged blob would otherwise count as the content of its checksum.
+    if (sizeBytes !== undefined && !isReadOnly) await removeBlob(layout, file.sha256);
     return undefined;
   }
+  if (isReadOnly) return ref;
+  await makeFolders(layout);
+  await publishView(layout, ref.view, ref.files);
+  await refs.repair(ref);
   return ref;
 }
 
-async function use(layout: Layout, refs: Refs, ref: Ref, nowMs: number): Promise<StoredModel> {
-  if (nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
+async function use({ layout, refs, isReadOnly }: Readable, ref: Ref, nowMs: number): Promise<StoredModel> {
+  if (!isReadOnly && nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
   const view = join(layout.views, ref.view);
   const [first] = ref.files;
   if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${ref.source} names no file`);
@@ -196,10 +247,4 @@ async function withKnownChecksum(
   if (sha256 === undefined) return undefined;
   checkChecksum(model.path, sha256, request.sha256);
   return { ...model, sha256 };
-}
-
-/** Tells one boot of the machine from another; after a boot, bytes that were not synced may be holes. */
-async function bootName(): Promise<string> {
-  const id = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => undefined);
-  return id?.trim() ?? `booted at ${Math.round((Date.now() / 1000 - uptime()) / 60)}`;
 }

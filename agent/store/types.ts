@@ -1,6 +1,7 @@
 /** The model store as the rest of the agent sees it. */
-import type { ErrorCode } from "../../src/errors.ts";
-import type { GgufSummary } from "../../src/gguf/summary.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
+import type { ModelFormat } from "../../src/api/fields/shared.ts";
+import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 
 export interface ModelRequest {
@@ -11,7 +12,11 @@ export interface ModelRequest {
   /** Of the first file of the weights. */
   readonly sha256?: string | undefined;
   /** `gguf` (default) makes the store look at the first bytes of every `.gguf`. */
-  readonly format?: string | undefined;
+  readonly format?: ModelFormat | undefined;
+  /** Chooses where the source holds several models and `files` names none. */
+  readonly quantization?: string | undefined;
+  /** Commit to fetch instead of the revision that the source names. */
+  readonly revision?: string | undefined;
   readonly refreshPolicy?: "IfNotPresent" | "OnChange" | undefined;
   /** Sent as a bearer token to the source's own host only. */
   readonly token?: string | undefined;
@@ -22,7 +27,7 @@ export interface StoredFile {
   readonly name: string;
   readonly path: string;
   readonly sizeBytes: number;
-  /** Absent for files used in place that nobody asked to verify. */
+  /** Absent for files used in place without a checksum to verify. */
   readonly sha256?: string;
   /** True for the projector of images or sound. */
   readonly isProjector?: boolean;
@@ -34,7 +39,7 @@ export interface StoredModel {
   readonly mmprojPath?: string;
   /** Sum of all files, the projector included. */
   readonly sizeBytes: number;
-  /** Of the first file; absent for a file used in place that nobody asked to verify. */
+  /** Of the first file; absent for a file used in place without a checksum to verify. */
   readonly sha256?: string;
   readonly files: readonly StoredFile[];
 }
@@ -58,6 +63,8 @@ export interface FetchProgress {
 
 export interface FetchOptions {
   readonly signal: AbortSignal;
+  /** Holds what is found and fetched from that moment on, until it holds something else; absent: held during the fetch alone. */
+  readonly owner?: string;
   readonly onProgress?: (progress: FetchProgress) => void;
 }
 
@@ -69,7 +76,7 @@ export interface StoredModelInfo {
   /** To the hour, so that use alone does not change status all the time. */
   readonly lastUsedAt: string;
   readonly inUse: boolean;
-  /** As last measured with these weights on this machine, smoothed; absent where nobody has measured. */
+  /** As last measured with these weights on this machine, smoothed; absent before the first measurement. */
   readonly tokensPerSecond?: number;
 }
 
@@ -81,16 +88,18 @@ export interface DiskReading {
 
 export interface ModelStore {
   /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
-  readonly resolve: (request: ModelRequest) => Promise<StoredModel | undefined>;
+  readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
   /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
   readonly fetch: (request: ModelRequest, options: FetchOptions) => Promise<StoredModel>;
+  /** Replaces the connections to sources: after a sleep or on another network they may be dead without a sign. */
+  readonly reconnect: () => void;
   readonly list: () => Promise<readonly StoredModelInfo[]>;
   /** What the files say of themselves; headers are read once per file as it is. Never throws for what is in a file. */
   readonly inspect: (model: StoredModel) => Promise<ModelFacts>;
   /** Marks contents as used by `owner` (a replica's uid), in the place of what it used before: they are never removed until the last owner releases them. */
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
-  /** One measurement of an engine with the content of this checksum; `list` tells it, smoothed and in coarse steps. */
+  /** Records a speed measured with the content of this checksum; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
   /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
   readonly remove: (source: string) => Promise<boolean>;
@@ -125,9 +134,13 @@ export interface StoreOptions {
   readonly quotaBytes?: number | undefined;
   /** Makes and removes nothing when it is opened, and may be opened beside an agent that writes. */
   readonly isReadOnly?: boolean;
-  /** Told of bytes as they arrive from a source; what a resumed part had already does not count. */
+  /** Called with bytes as they arrive from a source; bytes that a resumed part already had do not count. */
   readonly onReceived?: (bytes: number) => void;
   /** Left free on the disk by every download. */
   readonly reserveBytes: number;
   readonly limits?: Partial<StoreLimits>;
+  /** Bytes that can be written once the system has purged what it can; asked only before a refusal. Absent: what is free is all there is. */
+  readonly capacityWithPurging?: ((folder: string) => Promise<number | undefined>) | undefined;
+  /** Identifies this boot of the machine; if absent, parts without a stated checksum are not resumed after a restart. */
+  readonly bootId?: string | undefined;
 }

@@ -1,6 +1,7 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { publicSource } from "../../src/models/source/source.ts";
 import type { Log } from "../../src/ports.ts";
 import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
 import { type Layout, namesIn } from "./content/layout.ts";
@@ -10,9 +11,15 @@ import type { StoredModel, StoredModelInfo } from "./types.ts";
 export interface Usage {
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
+  /** Looks for content while nothing is removed; what is found is in use by `owner` before anything can be. */
+  readonly take: <T extends { readonly contents: readonly string[] }>(
+    owner: string,
+    look: () => Promise<T | undefined>,
+  ) => Promise<T | undefined>;
   readonly isInUse: (ref: Ref) => boolean;
   readonly usedBytes: () => Promise<number>;
-  readonly removeRef: (ref: Ref) => Promise<void>;
+  /** False when it is in use. */
+  readonly removeRef: (ref: Ref) => Promise<boolean>;
   /** Removes unused models, least recently used first, until so many bytes are free. */
   readonly makeRoom: (bytes: number) => Promise<readonly StoredModelInfo[]>;
   /** Removes what crashed or abandoned runs left. */
@@ -28,13 +35,22 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
     const held = new Set([...holds.values()].flat());
     return ref.files.some((file) => held.has(file.sha256));
   };
-  const removeRef = async (ref: Ref): Promise<void> => {
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work);
+    last = turn.catch(() => undefined);
+    return turn;
+  };
+  const removeUnused = async (ref: Ref): Promise<boolean> => {
+    if (isInUse(ref)) return false;
     await refs.remove(ref.key);
     const others = refs.all();
     if (!others.some((other) => other.view === ref.view)) await removeView(layout, ref.view);
     const named = new Set(others.flatMap((other) => other.files.map((file) => file.sha256)));
     for (const file of ref.files) if (!named.has(file.sha256)) await removeBlob(layout, file.sha256);
+    return true;
   };
+  const removeRef = (ref: Ref): Promise<boolean> => inTurn(() => removeUnused(ref));
   const usedBytes = async (): Promise<number> => {
     const blobs = await listBlobs(layout);
     return blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0) + (await folderBytes(layout.partial));
@@ -42,6 +58,12 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
   return {
     hold: (owner, contents) => holds.set(owner, contents),
     release: (owner) => holds.delete(owner),
+    take: (owner, look) =>
+      inTurn(async () => {
+        const found = await look();
+        if (found !== undefined) holds.set(owner, [...(holds.get(owner) ?? []), ...found.contents]);
+        return found;
+      }),
     isInUse,
     usedBytes,
     removeRef,
@@ -54,11 +76,10 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
         .sort((a, b) => a.lastUsedMs - b.lastUsedMs);
       for (const ref of oldestFirst) {
         if (before - (await usedBytes()) >= bytes) break;
-        // Somebody may have taken it up while the others went.
-        if (isInUse(ref)) continue;
-        await removeRef(ref);
+        // A replica may have taken it up while others were removed.
+        if (!(await removeRef(ref))) continue;
         log.info(
-          { source: ref.source, sha256: ref.files[0]?.sha256 },
+          { source: publicSource(ref.source), sha256: ref.files[0]?.sha256 },
           "removed an unused model to make room",
         );
         removed.push(describeRef(ref, false));
@@ -78,7 +99,7 @@ export function contentsOf(...models: readonly (StoredModel | undefined)[]): rea
 /** A ref as Host.status shows it. */
 export function describeRef(ref: Ref, inUse: boolean): StoredModelInfo {
   return {
-    source: ref.source,
+    source: publicSource(ref.source),
     sha256: ref.files[0]?.sha256 ?? "",
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     lastUsedAt: new Date(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS).toISOString().replace(".000Z", "Z"),

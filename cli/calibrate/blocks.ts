@@ -1,5 +1,5 @@
 /** Tensors that the blocks of most architectures have. */
-import type { GgufWriteTensor } from "../demo/gguf-writer.ts";
+import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
 import { matrix, type SparseParts, type SparseShape, u32, vector } from "./shape.ts";
 
 export type Architecture = (shape: SparseShape) => SparseParts;

@@ -1,8 +1,8 @@
 /** Starts the real llama-server on a model just long enough to read which buffers it makes. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { MetalbridgeError } from "../../src/errors.ts";
-import type { ClaimSettings } from "../../src/memory/claim-settings.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
 
 const START_MS = 60_000;

@@ -31,7 +31,7 @@ sched_reserve:        CPU compute buffer size =    20.00 MiB
   expect(parsePrintedBuffers(metal)).toMatchObject({ computeBytes: 276.5 * MIB, backends: ["CPU", "MTL0"] });
 });
 
-test("half a log tells nothing", () => {
+test("half a log gives no sizes", () => {
   expect(parsePrintedBuffers(recorded.slice(0, 120))).toBe(undefined);
   expect(parsePrintedBuffers("")).toBe(undefined);
 });

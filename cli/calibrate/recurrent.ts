@@ -1,5 +1,5 @@
 /** Recurrent and hybrid architectures without weights. */
-import type { GgufWriteTensor } from "../demo/gguf-writer.ts";
+import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
 import { type Architecture, attention, feedForward, norm, output, perLayer } from "./blocks.ts";
 import { matrix, type SparseShape, u32, vector } from "./shape.ts";
 

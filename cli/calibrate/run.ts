@@ -2,9 +2,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { estimateClaim } from "../../src/memory/claim.ts";
-import { fitComputeTable } from "../../src/memory/compute/fit.ts";
-import type { ComputeTable } from "../../src/memory/compute/table.ts";
+import { estimateClaim } from "../../src/engines/llamacpp/claim/claim.ts";
+import { fitComputeTable } from "../../src/engines/llamacpp/claim/compute/fit.ts";
+import type { ComputeTable } from "../../src/engines/llamacpp/claim/compute/table.ts";
 import { readGguf } from "../gguf/read.ts";
 import { measureBuffers } from "./measure.ts";
 import type { PrintedBuffers } from "./printed.ts";

@@ -1,5 +1,5 @@
 /** The shape of a model without weights: what its header says, and which tensors it must have to be loaded. */
-import type { GgufWriteTensor, GgufWriteValue } from "../demo/gguf-writer.ts";
+import type { GgufWriteTensor, GgufWriteValue } from "../../local/demo/gguf-writer.ts";
 
 export const SPARSE_TYPES = {
   f32: { ggmlType: 0, blockElements: 1, blockBytes: 4, fileType: 0 },

@@ -1,5 +1,5 @@
 /** The models and settings that a calibration measures: small, one thing changed at a time. */
-import type { ClaimSettings } from "../../src/memory/claim-settings.ts";
+import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import type { SparseModel } from "./sparse-model.ts";
 
 export interface CalibrationCase {

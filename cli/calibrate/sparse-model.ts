@@ -1,6 +1,6 @@
 /** Writes models whose weights are holes in the file: gigabytes in an instant, which the real engine loads like any other. */
-import { type GgufWriteValue, writeGguf } from "../demo/gguf-writer.ts";
-import { tinyVocabulary } from "../demo/tiny-vocabulary.ts";
+import { type GgufWriteValue, writeGguf } from "../../local/demo/gguf-writer.ts";
+import { tinyVocabulary } from "../../local/demo/tiny-vocabulary.ts";
 import { ARCHITECTURES, type SparseArchitecture } from "./architectures.ts";
 import { f32, matrix, SPARSE_TYPES, type SparseShape, u32, vector } from "./shape.ts";
 

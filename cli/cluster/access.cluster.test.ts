@@ -41,7 +41,7 @@ test("a kubeconfig that is not there, and one that is none", async () => {
   });
 });
 
-test("an API server that is away: nothing is promised to happen by itself", async () => {
+test("an unreachable API server: no automatic retry is promised", async () => {
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "kubeconfig");
@@ -52,7 +52,7 @@ test("an API server that is away: nothing is promised to happen by itself", asyn
   for (const { code, stderr } of ends) {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^ApiUnreachable: cannot (get|list) [\s\S]*kubectl get --raw \/readyz\n$/);
-    expect(stderr).not.toContain("by itself");
+    expect(stderr).not.toContain("automatically");
   }
 });
 
@@ -61,8 +61,8 @@ test("a credential without rights: the right is named", async () => {
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "kubeconfig");
   const { namespace, cluster } = desk;
-  await cluster.kubectl(["create", "serviceaccount", "nobody", "-n", namespace]);
-  await writeAccountKubeconfig(cluster, { name: "nobody", namespace, file });
+  await cluster.kubectl(["create", "serviceaccount", "no-rights", "-n", namespace]);
+  await writeAccountKubeconfig(cluster, { name: "no-rights", namespace, file });
   const ends = await Promise.all(LINES.map((line) => runProgram([...line, "--kubeconfig", file])));
   for (const { code, stderr } of ends) {
     expect(code).toBe(1);

@@ -15,9 +15,9 @@ test("a missing right is named as it can be asked for", () => {
 });
 
 test.each(["unreachable", "unauthorized", "conflict"] as const)(
-  "%s: nothing is promised to happen by itself",
+  "%s: no automatic retry is promised",
   (kind) => {
     const { remedy } = explainAttempt({ verb: "get", kind: HOSTS, name: "mini-1" }, failure(kind));
-    expect(`${remedy.summary} ${remedy.command}`).not.toMatch(/by itself/);
+    expect(`${remedy.summary} ${remedy.command}`).not.toMatch(/automatically/);
   },
 );

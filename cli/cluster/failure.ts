@@ -1,5 +1,5 @@
-/** What a call to the API server that failed means to somebody at a terminal: nothing is tried again by itself here. */
-import { MetalbridgeError, type Remedy } from "../../src/errors.ts";
+/** Explains a failed API call to a user at a terminal: nothing is retried automatically here. */
+import { MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../src/kube/types.ts";
 

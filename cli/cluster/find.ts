@@ -1,9 +1,10 @@
 /** Finds the object that a user means, or says why there is none and where it is instead. */
+
+import { type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { type ErrorCode, MetalbridgeError, type Remedy } from "../../src/errors.ts";
 import type { Kind, KubeObject, ListOptions } from "../../src/kube/types.ts";
 import type { Cluster } from "./cluster.ts";
 import { explainAttempt } from "./failure.ts";

@@ -1,9 +1,10 @@
-/** Following objects until something is so, a time is over, or the user has seen enough. */
-import type { MetalbridgeError } from "../../src/errors.ts";
+/** Follows objects until a condition holds, a timeout expires, or the user stops it. */
+
+import { silentLog } from "../../local/terminal-log.ts";
+import type { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import { silentLog } from "../program/terminal-log.ts";
 import type { Cluster } from "./cluster.ts";
 import { explainAttempt } from "./failure.ts";
 
@@ -109,17 +110,17 @@ interface TroubleTeller {
 }
 
 function createTroubleTeller(tell: (message: string) => void): TroubleTeller {
-  let told: string | undefined;
+  let reported: string | undefined;
   return {
     begin: (error, { kind }) => {
-      // Compactions and closed watches end by themselves, unseen.
-      if (told === error.code || kind === "gone") return;
-      told = error.code;
+      // A watch recovers from compaction or a normal close: nothing to report.
+      if (reported === error.code || kind === "gone") return;
+      reported = error.code;
       tell(`${error.code}: ${error.message}; still trying`);
     },
     over: () => {
-      if (told === undefined) return;
-      told = undefined;
+      if (reported === undefined) return;
+      reported = undefined;
       tell("the API server answers again");
     },
   };

@@ -67,3 +67,40 @@ test("viewers look, operators act, and neither needs more", { timeout: 120_000 }
   const drain = await runProgram(["drain", host, "--timeout", "1s"], operator);
   expect(drain.stderr).toMatch(/^DrainNotFinished: /);
 });
+
+test("the roles of examples/rbac/namespace-users.yaml let a namespace's users run services, and operators may scale them and read Events", async () => {
+  await using desk = await openDesk();
+  const { namespace, cluster } = desk;
+  await cluster.kubectl(["apply", "-f", path.join(root, "examples/rbac/namespace-users.yaml")]);
+  await desk.service("chat");
+  // kube-controller-manager, which this cluster lacks, would add what carries the label to the built-in role.
+  const roleFor = async (builtIn: "view" | "edit"): Promise<string> => {
+    const label = `rbac.authorization.k8s.io/aggregate-to-${builtIn}=true`;
+    const names = await cluster.kubectl(["get", "clusterroles", "-l", label, "-o", "name"]);
+    return path.basename(names.split("\n").find((name) => name.includes("metalbridge")) ?? "");
+  };
+  const viewer = `${namespace}-viewer`;
+  const editor = `${namespace}-editor`;
+  for (const [role, users] of [
+    [await roleFor("view"), [viewer, editor]],
+    [await roleFor("edit"), [editor]],
+  ] as const) {
+    const binding = ["create", "rolebinding", role, `--clusterrole=${role}`, "-n", namespace];
+    await cluster.kubectl([...binding, ...users.map((user) => `--user=${user}`)]);
+  }
+  const as = (user: string, ...args: string[]) => cluster.kubectl([...args, "-n", namespace, `--as=${user}`]);
+  expect(await as(viewer, "get", "inferenceservices.metalbridge.dev", "-o", "name")).toContain("chat");
+  await as(editor, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=2");
+  const create = ["create", "--dry-run=server", "-f", path.join(root, "examples/quickstart/model.yaml")];
+  expect(await as(editor, ...create)).toContain("created");
+  await expect(as(viewer, ...create)).rejects.toThrow(/forbidden/);
+
+  await cluster.kubectl(["apply", "-f", path.join(root, "examples/rbac/operator.yaml")]);
+  const operator = `${namespace}-operator`;
+  for (const role of ["metalbridge-viewer", "metalbridge-operator"]) {
+    const binding = ["create", "clusterrolebinding", `${namespace}-${role}`, `--clusterrole=${role}`];
+    await cluster.kubectl([...binding, `--user=${operator}`]);
+  }
+  await as(operator, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=3");
+  await as(operator, "get", "events");
+});

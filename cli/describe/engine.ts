@@ -4,8 +4,8 @@ import type { InferenceReplica, ReplicaModel } from "../../src/api/inference-rep
 import { formatBytes } from "../../src/bytes.ts";
 import { type Field, fieldLines, type Section } from "./sections.ts";
 
-/** Told in lines of their own. */
-const TOLD = new Set(["mode", "contextSize", "parallelSlots", "extraArgs"]);
+/** Settings with a line of their own. */
+const OWN_LINE = new Set(["mode", "contextSize", "parallelSlots", "extraArgs"]);
 
 export function engineSection({ spec, status }: InferenceReplica): Section {
   const { template, probes } = spec;
@@ -48,7 +48,7 @@ function contextOf(
 
 function settingsOf(engine: EngineSettings): string {
   return Object.entries(engine)
-    .filter(([key, value]) => !TOLD.has(key) && value !== undefined)
+    .filter(([key, value]) => !OWN_LINE.has(key) && value !== undefined)
     .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
     .join(", ");
 }

@@ -22,7 +22,7 @@ export function conditionSection(
   return { title: "Conditions", lines: tableLines(["TYPE", "STATUS", "FOR", "REASON", "MESSAGE"], rows) };
 }
 
-/** Newest last, as a story is told. */
+/** Newest last, in reading order. */
 export function eventSection(events: readonly KubeEvent[] | "forbidden", nowMs: number): Section {
   const title = "Events";
   if (events === "forbidden") return { title, lines: ["this credential may not list events"] };

@@ -1,9 +1,10 @@
-/** Gathers what a description tells. What is only beside the point may be missing; the object itself may not. */
+/** Gathers what a description shows. Related objects may be missing; the object itself may not. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
 import { EVENTS } from "../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";

@@ -125,7 +125,7 @@ function exitSection(exit: LastExit | undefined, nowMs: number): Section {
   const title = "Last exit";
   if (exit === undefined) return { title, lines: [] };
   const { code, signal, killedByUs, reason, at, logTail = "" } = exit;
-  const how = signal ?? (code === undefined ? "nobody knows how" : `exit code ${code}`);
+  const how = signal ?? (code === undefined ? "exit status unknown" : `exit code ${code}`);
   const about = [how, killedByUs === true ? "ended by the agent" : undefined, reason, ago(at, nowMs)];
   const tail = logTail
     .trimEnd()

@@ -3,8 +3,8 @@ import { getCondition } from "../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { REVISION_SPEC_FIELDS } from "../../src/api/revision-data.ts";
 import { formatBytes } from "../../src/bytes.ts";
+import { REVISION_SPEC_FIELDS } from "../../src/capacity/revision-data.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
 import { conditionSection, eventSection } from "./parts.ts";
@@ -119,14 +119,19 @@ function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Sec
 /** Why hosts were taken, and why others were not. */
 function placementSection({ status }: InferenceService): Section {
   const { chosen = [], misses = [], reasons = {} } = status?.placement ?? {};
-  const told = chosen.filter(({ reason }) => reason !== undefined);
+  const explained = chosen.filter(({ reason }) => reason !== undefined);
   const counts = Object.entries(reasons).map(([code, count]) => `${code} ${count}`);
   return {
     title: "Placement",
     lines: [
       ...tableLines(
         ["CHOSEN", "FOR", "SCORE", "BECAUSE"],
-        told.map(({ host, replica, score, reason }) => [host, replica, String(score ?? ""), reason ?? ""]),
+        explained.map(({ host, replica, score, reason }) => [
+          host,
+          replica,
+          String(score ?? ""),
+          reason ?? "",
+        ]),
       ),
       ...tableLines(
         ["NOT CHOSEN", "REASON", "BECAUSE"],

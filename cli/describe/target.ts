@@ -1,8 +1,9 @@
 /** Which object a name means: a replica, a service, or neither. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findReplica, findService, lookUp, notFound } from "../cluster/find.ts";
 

@@ -66,13 +66,13 @@ describe("the view of a drain", () => {
     expect(view(word, [])).toMatchObject({ at: "drained" });
   });
 
-  it("is over when somebody takes the drain back", () => {
+  it("ends when the host is uncordoned", () => {
     expect(view({ status: "True", reason: "HostDrained" }, [], { drain: false })).toMatchObject({
       at: "takenBack",
     });
   });
 
-  it("tells what each replica does, and only that of this host", () => {
+  it("lists what each replica of this host does, and no others", () => {
     const elsewhere = replica("x", { spec: { template: { hostName: "mini-2" } } });
     const { left } = view({ status: "False", reason: "DrainWaits", message: "2 left" }, [
       elsewhere,

@@ -4,7 +4,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 
 export interface DrainView {
-  /** `takenBack`: somebody ended the drain. */
+  /** `takenBack`: the drain was canceled (uncordon). */
   readonly at: "drained" | "moving" | "takenBack";
   /** The controller's sentence; empty while it has said nothing about this drain. */
   readonly message: string;

@@ -1,15 +1,16 @@
 /** The answer of `metalbridge fit`: what the controller would find out, from the same functions and the same objects. */
 
-import { claimWithOf } from "../../controller/placement/claim-with.ts";
-import { claimOfReplica } from "../../controller/placement/claims.ts";
-import { draftService } from "../../controller/service/plan/plan.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { explainFit, type FitReport } from "../../src/placement/fit/fit.ts";
-import { hostFacts } from "../../src/placement/host-facts.ts";
-import { PRIORITIES } from "../../src/placement/priority.ts";
+import { claimWith } from "../../src/capacity/claim.ts";
+import { demandOf } from "../../src/capacity/demand.ts";
+import { explainFit, type FitReport } from "../../src/capacity/fit/fit.ts";
+import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
+import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
+import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { resolveService } from "../../src/capacity/resolve.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import type { FitFlags } from "./flags.ts";
@@ -36,11 +37,6 @@ export async function answerFit(
 ): Promise<FitAnswer> {
   const target = await readTarget(cluster, name, flags);
   const { service } = target;
-  const nothing = { hosts: new Map(), replicas: [], slices: [], kubeServices: [], revisions: [] };
-  const { resolution, demands } = draftService({ ...target, ...nothing });
-  if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
-  const [demand] = demands;
-  if (demand === undefined) throw new MetalbridgeError("NoHostFits", "the service wants no replica");
   const [hosts, replicas, services] = await Promise.all([
     listAll(cluster, HOSTS),
     listAll(cluster, INFERENCE_REPLICAS),
@@ -53,10 +49,21 @@ export async function answerFit(
     const owner = `${replica.metadata.namespace}/${replica.spec.template.serviceName}`;
     return claimOfReplica(replica, byKey.get(owner), moment);
   });
-  const { template, claim } = resolution;
-  const claimWith = claimWithOf(resolution, target);
+  // Their agents have read the headers of files that only hosts have.
+  const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
+  const resolution = resolveService({ ...target, replicas: ofNamespace });
+  if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
+  const { template, claim, model } = resolution;
+  const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
+  const demand = demandOf({ service, model, template, claim, ...slot });
   const report = explainFit(
-    { hosts: hosts.map(hostFacts), claims, demand, settings: template.engine, claimWith },
+    {
+      hosts: hosts.map(hostFacts),
+      claims,
+      demand,
+      settings: template.engine,
+      claimWith: claimWith({ template, model, draftModel: target.draftModel, replicas: ofNamespace }),
+    },
     nowMs,
   );
   return {
@@ -99,8 +106,8 @@ function notesOf(
   beyondTraining: string | undefined,
 ): readonly string[] {
   const notes: string[] = [];
-  if (isOnHost) notes.push("the file is on the host, so only its agent can tell what it needs");
-  if (unchecked !== undefined) notes.push(`the API server did not check it: ${unchecked}`);
+  if (isOnHost) notes.push("the file is on the host: only its agent can read how much memory it needs");
+  if (unchecked !== undefined) notes.push(`not checked by the API server: ${unchecked}`);
   if (beyondTraining !== undefined) notes.push(beyondTraining);
   if (isRunning)
     notes.push("the service exists: its replicas are counted beside the new one, as in a rollout");

@@ -1,7 +1,8 @@
 /** What the API server makes of a service: its defaults, its rules and admission, and nothing kept. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
 import { ACCESS_REVIEWS } from "../../src/kube/kinds.ts";
 import type { AccessReview } from "../../src/kube/objects.ts";
 import type { ApiResult } from "../../src/kube/types.ts";

@@ -1,6 +1,6 @@
 /** The text of `metalbridge fit`. Pure. */
 import { formatBytes } from "../../src/bytes.ts";
-import type { HostFit } from "../../src/placement/fit/fit.ts";
+import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitAnswer } from "./answer.ts";
 
@@ -17,21 +17,21 @@ const PARTS = [
 
 export function renderFit(answer: FitAnswer): string {
   const { model, priority, contextSize, parallelSlots, choice, hosts, waitingBefore, notes } = answer;
-  const fitting = hosts.filter(({ fits }) => fits).length;
+  const fitting = hosts.filter(({ fits }) => fits === true).length;
   const quantization = model.quantization === undefined ? "" : ` (${model.quantization})`;
   const lines = [
     `${model.name}${quantization}, ${contextSize} tokens in ${parallelSlots} ${parallelSlots === 1 ? "slot" : "slots"}, priority ${priority}`,
     claimLine(answer),
     ...notes.map((note) => `note: ${note}`),
     "",
-    fitsLine(fitting, hosts.length),
+    fitsLine(answer, fitting),
     ...(choice === undefined ? [] : [`it would go to ${choice.host}: ${choice.why}`]),
     ...(waitingBefore.length === 0
       ? []
       : [`first in the queue: ${waitingBefore.slice(0, 5).join(", ")}${more(waitingBefore.length - 5)}`]),
   ];
   if (hosts.length === 0) return lines.join("\n");
-  const rows = hosts.map((host) => [host.host, host.fits ? "yes" : "no", leftOf(host), host.message ?? ""]);
+  const rows = hosts.map((host) => [host.host, fitsWord(host), leftOf(host), host.message ?? ""]);
   const table = alignColumns([["HOST", "FITS", "LEFT", "WHY NOT"], ...rows]);
   const below = table.flatMap((line, index) => {
     const host = hosts[index - 1];
@@ -41,16 +41,23 @@ export function renderFit(answer: FitAnswer): string {
 }
 
 function claimLine({ claim }: FitAnswer): string {
-  if (claim === undefined) return "claim: not known";
+  if (claim === undefined) return "claim: unknown";
   const parts = PARTS.filter(([key]) => claim[key] > 0).map(
     ([key, name]) => `${name} ${formatBytes(claim[key])}`,
   );
   return `claim: ${formatBytes(claim.claimBytes)} = ${parts.join(" + ")}`;
 }
 
-function fitsLine(fitting: number, all: number): string {
+function fitsLine({ hosts }: FitAnswer, fitting: number): string {
+  const all = hosts.length;
   if (all === 0) return "no host is registered";
+  if (hosts.some(({ fits }) => fits === "unknown"))
+    return "unknown whether it fits: apply it, and the agent of its host reads the file";
   return fitting === 0 ? `fits on none of ${all} hosts now` : `fits on ${fitting} of ${all} hosts now`;
+}
+
+function fitsWord({ fits }: HostFit): string {
+  return fits === true ? "yes" : fits === false ? "no" : "unknown";
 }
 
 function leftOf({ leftBytes, budgetBytes }: HostFit): string {
@@ -64,7 +71,7 @@ function detailsOf({ evicts, helps, helpsWhenEmpty }: HostFit): string[] {
     ...(helpsWhenEmpty ?? []).map(
       ({ text }) => `too large even for the empty host; there it fits with ${text}`,
     ),
-    ...(evicts === undefined ? [] : [`takes the place of ${evicts.map(evicted).join(", ")}`]),
+    ...(evicts === undefined ? [] : [`preempts ${evicts.map(evicted).join(", ")}`]),
   ];
 }
 

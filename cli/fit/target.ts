@@ -4,12 +4,12 @@ import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { parseSource } from "../../src/source/source.ts";
+import { parseSource } from "../../src/models/source/source.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { lookUp, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
@@ -31,7 +31,7 @@ const objectSchema = z.looseObject({
 });
 type Manifest = z.output<typeof objectSchema>;
 
-/** Throws MetalbridgeError where nothing can be told. */
+/** Throws MetalbridgeError if there is nothing to estimate. */
 export async function readTarget(
   cluster: Cluster,
   name: string | undefined,
@@ -67,7 +67,7 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   const given = typeof spec === "object" && spec !== null ? spec : {};
   const { name } = metadata;
   const wanted = { ...given, ...specOf(flags) };
-  // What is plainly wrong is told here, in fewer words.
+  // Reports plain mistakes here, with a shorter message than the API server's.
   const read = serviceOf(place, { name, spec: wanted, file });
   const object = { ...first, metadata: { ...metadata, name, namespace: place.namespace }, spec: wanted };
   const answer = await dryRun(place, object as unknown as InferenceService, file);

@@ -50,8 +50,8 @@ test("a file becomes facts and a claim in JSON", async () => {
   });
   expect(claim).toMatchObject({ kvBytes: 2 * 8192 * 2 * 32 * 2, promptCacheBytes: 0, projectorBytes: 0 });
   expect(claim.draftBytes).toBeGreaterThan(claim.weightsBytes);
-  const { totalBytes, ...parts } = claim;
-  expect(Object.values<number>(parts).reduce((sum, part) => sum + part, 0)).toBe(totalBytes);
+  const { claimBytes, ...parts } = claim;
+  expect(Object.values<number>(parts).reduce((sum, part) => sum + part, 0)).toBe(claimBytes);
 });
 
 test("people get a table", async () => {
@@ -99,6 +99,7 @@ test("a context beyond the trained one is a note and no refusal", async () => {
   const { stdout, stderr, code } = await gguf(trained, "--context", "16384", "-o", "json");
   expect(code).toBe(0);
   expect(JSON.parse(stdout).claim.kvBytes).toBe(2 * 16_384 * 2 * 32 * 2);
+  expect(JSON.parse(stdout).notes).toEqual([expect.stringContaining("a request could use 16384 tokens")]);
   expect(stderr).toContain("a request could use 16384 tokens, but the model was trained for 2048");
   expect((await gguf(trained, "--context", "8192", "--slots", "4")).stderr).toBe("");
 });

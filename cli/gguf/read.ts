@@ -1,15 +1,15 @@
 /** Reads what a GGUF file is: on this machine, or at an address, from its header alone. */
 import { open, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { remoteConfig } from "../../controller/model/config.ts";
-import { LookFailure } from "../../controller/model/remote/failure.ts";
-import { createLook } from "../../controller/model/remote/look.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
-import { createGgufReader } from "../../src/gguf/header.ts";
-import { type GgufSummary, summarizeGguf } from "../../src/gguf/summary.ts";
-import type { GgufHeader } from "../../src/gguf/types.ts";
-import { parseSource } from "../../src/source/source.ts";
-import { splitFileNames } from "../../src/source/split-files.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { SourceFailure } from "../../src/hub/failure.ts";
+import { createInspectSource } from "../../src/hub/inspect.ts";
+import type { RemoteSource } from "../../src/hub/source.ts";
+import { createGgufReader } from "../../src/models/gguf/header.ts";
+import { type GgufSummary, summarizeGguf } from "../../src/models/gguf/summary.ts";
+import type { GgufHeader } from "../../src/models/gguf/types.ts";
+import { parseSource } from "../../src/models/source/source.ts";
+import { splitFileNames } from "../../src/models/source/split-files.ts";
 
 export interface ReadGguf {
   readonly summary: GgufSummary;
@@ -23,28 +23,38 @@ export async function readGguf(name: string): Promise<ReadGguf> {
   const source = parseSource(name);
   if (source.kind === "file") return readParts(source.path);
   if (source.kind !== "http" && source.kind !== "hf") {
-    throw new MetalbridgeError("SourceNotSupported", `${source.kind}:// sources cannot be read from here`, {
-      summary: "give a path, an http(s):// address or hf://org/repo",
-    });
+    throw new MetalbridgeError(
+      "SourceNotSupported",
+      `${source.kind}:// sources cannot be read by this command`,
+      {
+        summary: "give a path, an http(s):// address or hf://org/repo",
+      },
+    );
   }
   return readRemote(source);
 }
 
-async function readRemote(source: Parameters<ReturnType<typeof createLook>>[0]["source"]): Promise<ReadGguf> {
-  // The user of this command may read whatever this machine may read.
-  const look = createLook(remoteConfig({ allowLoopback: true, allowPrivate: true }));
+/** The user of this command may read whatever this machine may read. */
+const inspect = createInspectSource({
+  hfEndpoint: "https://huggingface.co",
+  inspectMs: 60_000,
+  maxHeaderBytes: 128 << 20,
+  rules: { allowLoopback: true, allowPrivate: true, connectMs: 10_000, stallMs: 15_000, maxRedirects: 10 },
+});
+
+async function readRemote(source: RemoteSource): Promise<ReadGguf> {
   try {
     const request = {
       source,
-      spec: { format: "gguf" as const },
+      wish: { format: "gguf" as const },
       secretHeaders: {},
       signal: new AbortController().signal,
     };
-    const { gguf, sizeBytes } = await look(request);
+    const { gguf, sizeBytes } = await inspect(request);
     if (gguf === undefined) throw new MetalbridgeError("SourceIsNotAModel", "the source holds no GGUF file");
     return { summary: gguf, sizeBytes };
   } catch (error) {
-    throw error instanceof LookFailure ? error.reason : error;
+    throw error instanceof SourceFailure ? error.error : error;
   }
 }
 

@@ -1,7 +1,8 @@
 /** The table of `metalbridge gguf`. */
-import { readableSize } from "../../controller/model/size.ts";
+
 import type { GgufFacts } from "../../src/api/fields/gguf.ts";
-import type { MemoryClaim } from "../../src/memory/claim.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import type { MemoryClaim } from "../../src/engines/claims.ts";
 
 const FACT_NAMES: readonly (readonly [keyof GgufFacts, string])[] = [
   ["modelName", "name"],
@@ -29,7 +30,7 @@ const CLAIM_NAMES: readonly (readonly [keyof MemoryClaim, string])[] = [
   ["projectorBytes", "projector"],
   ["draftBytes", "draft model"],
   ["overheadBytes", "process"],
-  ["totalBytes", "claim"],
+  ["claimBytes", "claim"],
 ];
 
 /** Facts, then the parts of the claim; what is absent or zero is left out. */
@@ -37,9 +38,9 @@ export function renderGguf(facts: GgufFacts, claim: MemoryClaim, sizeBytes: numb
   const rows = FACT_NAMES.flatMap(([key, name]) =>
     facts[key] === undefined ? [] : [[name, String(facts[key])]],
   );
-  const size = sizeBytes === undefined ? [] : [["file size", readableSize(sizeBytes)]];
+  const size = sizeBytes === undefined ? [] : [["file size", formatBytes(sizeBytes)]];
   const parts = CLAIM_NAMES.flatMap(([key, name]) =>
-    claim[key] === 0 ? [] : [[name, readableSize(claim[key])]],
+    claim[key] === 0 ? [] : [[name, formatBytes(claim[key])]],
   );
   const width = Math.max(...parts.map(([, text]) => text?.length ?? 0));
   return [

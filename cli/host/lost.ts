@@ -1,4 +1,4 @@
-/** `metalbridge host lost`: the operator's word that a machine is gone, so that nobody waits for it. */
+/** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -51,7 +51,7 @@ async function markLost(cluster: Cluster, found: Host): Promise<void> {
     if (result.ok) return;
     const isRace = result.error.kind === "conflict" || result.error.kind === "invalid";
     host = isRace && attempt < ATTEMPTS ? await findHost(cluster, name) : host;
-    // Another Host of the same name is another machine's: nobody has confirmed that.
+    // A recreated Host of the same name may be another machine, which the operator did not confirm.
     if (!isRace || attempt === ATTEMPTS || host.metadata.uid !== uid)
       throw explainAttempt({ verb: "patch", kind: HOSTS, name }, result.error);
   }
@@ -63,13 +63,13 @@ function tellConsequences(host: Host, replicas: readonly string[]): void {
   const aside = (line: string) => process.stderr.write(`${line}\n`);
   if (reachable?.status === "True")
     aside(
-      `host ${name} was heard of within the last 40 s: it is given up once that is over, and not at all if it is heard of again`,
+      `host ${name} renewed its Lease within the last 40 s: it is marked lost once the Lease expires, unless its agent renews it first`,
     );
   else if (reachable !== undefined) aside(`host ${name}: ${reachable.message}`);
   aside(
     replicas.length === 0
       ? "no replica is on it"
-      : `on it: ${replicas.join(", ")}; engines that still run there serve nobody once it is given up`,
+      : `on it: ${replicas.join(", ")}; engines still running there get no requests once it is marked lost`,
   );
 }
 

@@ -1,5 +1,5 @@
 /** Which of this machine's replicas is meant. Pure. */
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { LocalReplica } from "./local.ts";
 
 /** A replica's name, else a service's; undefined where neither is known here. Throws NameAmbiguous. */

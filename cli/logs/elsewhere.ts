@@ -1,11 +1,12 @@
 /** Says where the log of a replica is that this machine does not have. */
+
+import { shellWord } from "../../local/shell-word.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll, lookUp, notFound } from "../cluster/find.ts";
-import { shellWord } from "../program/shell-word.ts";
 
 export interface Search {
   readonly name: string;

@@ -83,7 +83,7 @@ test("a name is a replica's, else a service's", () => {
   expect(chooseLocal(all, "chat", undefined)?.name).toBe("chat-0");
   expect(chooseLocal(all, "embed", "team")?.service).toBe("other");
   expect(chooseLocal(all, "chat", "default")).toBeUndefined();
-  expect(chooseLocal(all, "nobody", undefined)).toBeUndefined();
+  expect(chooseLocal(all, "absent", undefined)).toBeUndefined();
 });
 
 test("several are not guessed among, but listed", () => {

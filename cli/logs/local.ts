@@ -18,7 +18,7 @@ export type LocalReplicas =
   /** Not for this user. */
   | { readonly at: "closed"; readonly because: string };
 
-/** What `desired/` tells, and for replicas that are on their way out, what `engines/` does. */
+/** Reads replicas from `desired/`, and those being stopped from `engines/`. */
 export async function readLocalReplicas(stateDir: string): Promise<LocalReplicas> {
   try {
     const desired = await recordsIn(

@@ -1,4 +1,4 @@
-/** Prints a log, and goes on with it while it grows. */
+/** Prints a log and follows it as it grows. */
 import { existsSync } from "node:fs";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { waitMs } from "../../src/kube/wait.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { rotateLog } from "../../agent/process/log-rotation.ts";
+import { rotateLog } from "../../agent/instances/process/log-rotation.ts";
 import { findStart, type Wanted } from "./place.ts";
 import { createLogReader, type LogReader } from "./reader.ts";
 
@@ -40,7 +40,7 @@ describe("reading on", () => {
     expect(reader.losses()).toBe(0);
   });
 
-  it("takes several rotations between two looks, of which each leaves out the head that was over the limit", async () => {
+  it("handles several rotations between two reads, each of which drops the head beyond the limit", async () => {
     append(numbered(0, 10));
     const reader = await readerFrom("current");
     expect(await textOf(reader)).toBe(numbered(0, 10));
@@ -75,7 +75,7 @@ describe("reading on", () => {
     expect(await textOf(reader)).toBe(numbered(20, 200));
   });
 
-  it("counts a truncation without a copy as a loss, and goes on", async () => {
+  it("counts a truncation without a copy as a loss, and continues", async () => {
     append(numbered(0, 100));
     const reader = await readerFrom("current");
     await textOf(reader);
@@ -203,7 +203,7 @@ describe("where reading begins", () => {
     expect(await startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
   });
 
-  it("goes on from there through a rotation", async () => {
+  it("continues from there through a rotation", async () => {
     const reader = await readerFrom({ lines: 2 });
     rotateLog(dir, { maxBytes: 59, keep: 3 });
     append(numbered(65, 1));

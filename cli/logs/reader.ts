@@ -74,7 +74,7 @@ class Reader {
     }
   }
 
-  /** A copy that is new tells of a rotation; so does, before the copy is in its place, a log that is not what it was. */
+  /** A new copy means a rotation; so does, before the copy is in place, a log that is another file than before. */
   async #next(): Promise<Buffer | "nothing" | "rotated"> {
     const newest = await rotatedPart(this.#dir, 1);
     if (newest !== undefined && newest.identity !== this.#newestPart) return "rotated";

@@ -1,6 +1,6 @@
 /** Asking a person before something that cannot be taken back. */
 import { createInterface } from "node:readline/promises";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 
 /** Asks on standard error, so that standard output stays for results. Throws NotConfirmed. */
 export async function confirm(question: string): Promise<void> {

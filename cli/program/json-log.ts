@@ -18,7 +18,7 @@ const REDACTED = [
   "*.password",
 ];
 
-/** `bindings` are in every line: what tells this process from others of its kind. */
+/** `bindings` are in every line: they identify this process among others of its kind. */
 export function createJsonLog(level: string, bindings: Readonly<Record<string, unknown>> = {}): Log {
   return pino(
     {

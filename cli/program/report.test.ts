@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { reportFailure } from "./report.ts";
 
 test("an expected failure has its code, its sentence and what to do", () => {

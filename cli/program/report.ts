@@ -1,7 +1,7 @@
 /** Turns whatever a verb threw into the lines a person reads and the exit code a script reads. */
 import { CommanderError } from "commander";
 import { ZodError } from "zod";
-import { type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export interface Report {
@@ -33,6 +33,13 @@ export function reportFailure(error: unknown): Report {
   }
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return { text: `this is a bug in metalbridge, please report it\n${stack}`, exitCode: exitCodes.bug };
+}
+
+/** The same for JSON: an expected failure has code and remedy, a bug has only what it says. */
+export function failureFields(error: unknown): Readonly<Record<string, unknown>> {
+  if (error instanceof MetalbridgeError)
+    return { code: error.code, message: error.message, remedy: error.remedy };
+  return { message: error instanceof Error ? error.message : String(error) };
 }
 
 function describeExpected(error: MetalbridgeError): string {

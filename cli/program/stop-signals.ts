@@ -3,7 +3,7 @@ import { exitCodes } from "./exit-codes.ts";
 
 export interface StopRequest {
   readonly signal: AbortSignal;
-  /** Asked a second time, by somebody who will not wait. */
+  /** Aborted by a second request, from a user who will not wait. */
   readonly again: AbortSignal;
   /** Asks from inside, as a signal would. */
   readonly stop: () => void;

@@ -1,7 +1,7 @@
 /** The revisions of a service, as data. Pure. */
 import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { parseRevisionData, type RevisionData } from "../../src/api/revision-data.ts";
+import { parseRevisionData, type RevisionData } from "../../src/capacity/revision-data.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import { type Change, changesBetween } from "./changes.ts";
 

@@ -35,7 +35,7 @@ const complete = { desiredReplicas: 3, replicas: 3, updatedReplicas: 3, readyRep
 
 describe("progress of a rollout", () => {
   it.each<[string, Case, string, RegExp]>([
-    ["is nothing yet where nobody has looked", {}, "moving", /not seen/],
+    ["is unknown until the controller has observed the service", {}, "moving", /not seen/],
     [
       "is not what an older generation had",
       { status: { ...complete, observedGeneration: 2 } },
@@ -110,7 +110,7 @@ describe("progress of a rollout", () => {
       /no such file/,
     ],
     [
-      "is over for a suspended service",
+      "is done for a suspended service",
       { status: { desiredReplicas: 0, replicas: 0 } },
       "done",
       /wants no replicas/,

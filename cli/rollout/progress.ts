@@ -3,18 +3,18 @@ import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 
 export interface Progress {
-  /** `stopped`: it does not go on by itself. */
+  /** `stopped`: it does not resume without a change. */
   readonly at: "done" | "moving" | "stopped";
   /** Code of what stopped it. */
   readonly reason?: string | undefined;
   readonly message: string;
 }
 
-/** The controller's words for a new revision that fails while the old one goes on serving, and for one that all have. */
+/** Reasons of the controller: a new revision fails while the old one keeps serving; all replicas have the new one. */
 const STOPPED = "RolloutStopped";
 const COMPLETE = "RolloutComplete";
 
-/** Counts decide, because the condition may be older than the last change; the condition tells the story. */
+/** Counts decide, because the condition may be older than the last change; the condition gives the message. */
 export function progressOf(service: InferenceService): Progress {
   const { metadata, status } = service;
   if (metadata.deletionTimestamp !== undefined)
@@ -39,10 +39,10 @@ function missing(
 ): Progress | undefined {
   const { replicas = 0, updatedReplicas = 0, readyReplicas = 0 } = status ?? {};
   const wanted = status?.desiredReplicas ?? spec.replicas;
-  const told = progressing?.status === "True" ? progressing.message : "";
+  const reported = progressing?.status === "True" ? progressing.message : "";
   const moving = (counted: string): Progress => {
     const why = status?.waitingFor === undefined ? "" : `; waiting for ${status.waitingFor}`;
-    return { at: "moving", message: `${told === "" ? counted : told}${why}` };
+    return { at: "moving", message: `${reported === "" ? counted : reported}${why}` };
   };
   if (wanted === 0) return replicas === 0 ? undefined : moving(`${replicas} replicas are still leaving`);
   if (updatedReplicas < wanted)

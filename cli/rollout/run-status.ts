@@ -1,8 +1,8 @@
-/** `metalbridge rollout status`: tells each step of a rollout as it happens. */
+/** `metalbridge rollout status`: prints each step of a rollout as it happens. */
 
+import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
-import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/errors.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findService } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
@@ -84,7 +84,7 @@ function deleted(name: string): MetalbridgeError {
 function late(name: string, namespace: string, timeoutMs: number, last: string): MetalbridgeError {
   const message = `service ${name} is not rolled out after ${formatSpan(timeoutMs)}; ${last.replace(/^waiting: /, "")}`;
   return new MetalbridgeError("RolloutNotFinished", message, {
-    summary: "it goes on by itself; see what it waits for",
+    summary: "the rollout continues; see what it waits for",
     command: `metalbridge describe ${name} -n ${namespace}`,
   });
 }
@@ -101,7 +101,7 @@ function stopped({ metadata, status }: InferenceService, { reason, message }: Pr
   const isOldServing = currentRevision !== undefined && currentRevision !== updateRevision;
   const remedy = isOldServing
     ? {
-        summary: "the old revision goes on serving; correct the service, or go back",
+        summary: "the old revision keeps serving; fix the service, or roll back",
         command: `metalbridge rollout undo ${name} -n ${namespace}`,
       }
     : {

@@ -1,6 +1,7 @@
 /** `metalbridge rollout undo`: writes an earlier revision's part of the spec back. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { lookUp } from "../cluster/find.ts";
@@ -39,12 +40,16 @@ async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<U
   throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
 }
 
-/** What was asked for was asked of the spec as it was: somebody has to look at it again. */
+/** The undo was requested for the spec as it was: the user has to review the changed one. */
 function changedMeanwhile(name: string, namespace: string): MetalbridgeError {
-  return new MetalbridgeError("ApiObjectConflict", `service ${name} was changed by somebody else meanwhile`, {
-    summary: "nothing was written; look at it again first",
-    command: `metalbridge rollout history ${name} -n ${namespace}`,
-  });
+  return new MetalbridgeError(
+    "ApiObjectConflict",
+    `service ${name} was changed by another client in the meantime`,
+    {
+      summary: "nothing was written; review it first",
+      command: `metalbridge rollout history ${name} -n ${namespace}`,
+    },
+  );
 }
 
 function jsonOf({ target, changes, notes }: UndoPlan): object {

@@ -1,8 +1,9 @@
 /** Going back to an earlier revision: which one, and what that changes in the service's spec. Pure. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { REVISION_SPEC_FIELDS, type RevisionData } from "../../src/api/revision-data.ts";
-import { MetalbridgeError } from "../../src/errors.ts";
+import { REVISION_SPEC_FIELDS, type RevisionData } from "../../src/capacity/revision-data.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";

@@ -1,9 +1,10 @@
-/** What `metalbridge status` tells, as data: pure, from lists of objects. */
+/** What `metalbridge status` shows, as data. Pure, from lists of objects. */
 import { type Condition, getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { hostBudget } from "../../src/memory/budget.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import type { Lease } from "../../src/kube/objects.ts";
 
 export interface HostLine {
   readonly name: string;
@@ -39,6 +40,8 @@ export interface ReplicaLine {
 }
 
 export interface Overview {
+  /** That no controller leads, where that is so: everything else is then of old. */
+  readonly controller?: string;
   readonly hosts: readonly HostLine[];
   readonly services: readonly ServiceLine[];
   readonly replicas: readonly ReplicaLine[];
@@ -54,6 +57,17 @@ export function overviewOf(
     services: services.map(serviceLine).sort(byNamespaceAndName),
     replicas: replicas.map(replicaLine).sort(byNamespaceAndName),
   };
+}
+
+/** A Lease of 15 s, and clocks that differ: a minute without a renewal is no leader. */
+const LEADERLESS_MS = 60_000;
+
+/** From the Lease of the leader election; undefined while a controller leads. */
+export function leadershipNote(lease: Lease | undefined, nowMs: number): string | undefined {
+  const { holderIdentity = "", renewTime } = lease?.spec ?? {};
+  if (renewTime === undefined) return "no controller has led yet; start one: metalbridge controller";
+  if (holderIdentity !== "" && nowMs - Date.parse(renewTime) < LEADERLESS_MS) return undefined;
+  return `no controller leads since ${renewTime}; what is shown is as of then`;
 }
 
 function hostLine(host: Host): HostLine {

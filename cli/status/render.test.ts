@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { overviewOf } from "./overview.ts";
+import { leadershipNote, overviewOf } from "./overview.ts";
 import { renderOverview } from "./render.ts";
 
 const condition = (type: string, status: "True" | "False", reason: string) => ({
@@ -33,9 +33,29 @@ const replica = {
   status: { phase: "Ready", port: 21_000, conditions: [condition("HostReachable", "False", "LeaseExpired")] },
 } as unknown as InferenceReplica;
 
-const plain = { colour: false, width: 200 };
+const plain = { colour: false, width: undefined };
+
+const NOW_MS = Date.parse("2026-01-01T00:10:00Z");
 
 describe("status", () => {
+  it("says since when no controller leads", () => {
+    const lease = (holderIdentity: string, renewTime: string) => ({
+      metadata: { name: "l" },
+      spec: { holderIdentity, renewTime },
+    });
+    const stale = "no controller leads since 2026-01-01T00:00:00.000000Z; what is shown is as of then";
+    expect(leadershipNote(lease("pod-1", "2026-01-01T00:00:00.000000Z"), NOW_MS)).toBe(stale);
+    expect(leadershipNote(lease("", "2026-01-01T00:09:59.000000Z"), NOW_MS)).toContain(
+      "since 2026-01-01T00:09:59",
+    );
+    expect(leadershipNote(undefined, NOW_MS)).toBe(
+      "no controller has led yet; start one: metalbridge controller",
+    );
+    expect(leadershipNote(lease("pod-1", "2026-01-01T00:09:50.000000Z"), NOW_MS)).toBeUndefined();
+    const overview = { ...overviewOf([], [], []), controller: stale };
+    expect(renderOverview(overview, plain).split("\n")[0]).toBe(stale);
+  });
+
   it("believes the controller about reachability before the agent about readiness", () => {
     const gone = host("mini-1", [
       condition("Ready", "True", "AgentReady"),
@@ -50,7 +70,7 @@ describe("status", () => {
     expect(renderOverview(overviewOf([ready], [], []), plain)).toMatch(/mini-1 +Ready +1 GiB of 40 GiB/);
   });
 
-  it("says that a host nobody reported on is unknown", () => {
+  it("shows a host without a reported status as unknown", () => {
     expect(overviewOf([host("mini-2", [])], [], []).hosts[0]?.state).toBe("Unknown");
   });
 
@@ -64,6 +84,17 @@ describe("status", () => {
     const screen = renderOverview(overviewOf([], [], []), plain);
     expect(screen).toContain("docs/add-a-host.md");
     expect(screen).toContain("kubectl apply -f examples/quickstart");
+  });
+
+  it("has a heading over the messages, cuts none in a pipe and wraps them in a terminal", () => {
+    const long = Array.from({ length: 60 }, (_, index) => `word${index}`).join(" ");
+    const waiting = { ...service, status: { ...service.status, message: long } } as InferenceService;
+    const overview = overviewOf([], [waiting], []);
+    expect(renderOverview(overview, plain)).toMatch(/SERVICE .* MESSAGE\n/);
+    expect(renderOverview(overview, plain)).toContain(long);
+    const lines = renderOverview(overview, { colour: false, width: 100 }).split("\n");
+    expect(lines.join(" ").replaceAll(/ +/g, " ")).toContain(long);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
   });
 
   it("colours only where colour is asked for, and never beyond the width", () => {

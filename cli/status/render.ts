@@ -3,11 +3,15 @@ import { formatBytes } from "../../src/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import type { HostLine, Overview, ReplicaLine, ServiceLine } from "./overview.ts";
 
-export function renderOverview(
-  overview: Overview,
-  options: { readonly colour: boolean; readonly width: number },
-): string {
+export interface RenderOptions {
+  readonly colour: boolean;
+  /** Columns of the terminal; undefined in a pipe, where one line is one object whatever its length. */
+  readonly width: number | undefined;
+}
+
+export function renderOverview(overview: Overview, options: RenderOptions): string {
   const sections = [
+    ...(overview.controller === undefined ? [] : [[overview.controller]]),
     section(
       "HOST",
       ["STATE", "MEMORY", "MACHINE", "RUNTIMES"],
@@ -16,19 +20,24 @@ export function renderOverview(
     ),
     section(
       "SERVICE",
-      ["PHASE", "READY", "MODEL", "ENDPOINT", ""],
+      ["PHASE", "READY", "MODEL", "ENDPOINT", "MESSAGE"],
       overview.services.map(serviceRow),
       "no services: kubectl apply -f examples/quickstart",
     ),
     section(
       "REPLICA",
-      ["PHASE", "HOST", "CLAIM", "PORT", "RESTARTS", ""],
+      ["PHASE", "HOST", "CLAIM", "PORT", "RESTARTS", "MESSAGE"],
       overview.replicas.map(replicaRow),
       "no replicas",
     ),
   ];
   const lines = sections.flatMap((lines, index) => (index === 0 ? lines : ["", ...lines]));
-  return lines.map((line) => paint(line.slice(0, options.width), options.colour)).join("\n");
+  return lines
+    .flatMap((line) => {
+      const [first = "", ...more] = wrapped(line, options.width);
+      return [paint(first, options.colour), ...more];
+    })
+    .join("\n");
 }
 
 function hostRow(host: HostLine): Row {
@@ -68,4 +77,20 @@ function paint(line: string, colour: boolean): string {
     if (pattern.test(line)) return line.replace(pattern, (text) => `\u001b[${code}m${text}\u001b[0m`);
   }
   return line;
+}
+
+const INDENT = "    ";
+
+/** Broken between words, so that a terminal's own wrapping does not mix a long message with the columns. */
+function wrapped(line: string, width: number | undefined): readonly string[] {
+  const lines: string[] = [];
+  let rest = line;
+  while (width !== undefined && rest.length > width) {
+    const blank = rest.lastIndexOf(" ", width);
+    const at = blank > INDENT.length ? blank : rest.indexOf(" ", width);
+    if (at < 0) break;
+    lines.push(rest.slice(0, at).trimEnd());
+    rest = INDENT + rest.slice(at).trimStart();
+  }
+  return [...lines, rest];
 }

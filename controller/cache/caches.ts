@@ -1,4 +1,4 @@
-/** The controller's copies of what it reads, with the groupings that its passes ask for. */
+/** The controller's watch caches, with the groupings that its passes need. */
 import {
   LABEL_HOST,
   LABEL_SERVICE,
@@ -20,7 +20,7 @@ import { type ReflectorOptions, startReflector } from "../../src/kube/watch/refl
 import type { Clock, Log } from "../../src/ports.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
 
-/** What a change touches; every handler is quick and only enqueues. */
+/** Handlers of changes; each is quick and only enqueues. */
 export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
@@ -64,7 +64,7 @@ export interface CacheOptions {
   readonly signal: AbortSignal;
 }
 
-/** Starts every watch. The copies are complete once `whenSynced` has resolved. */
+/** Starts every watch. The caches are complete once `whenSynced` has resolved. */
 export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
   const groupings = createGroupings();
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof CacheOptions>) =>
@@ -117,8 +117,9 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
         for (const host of groupings.slicesOfHost.note(key, object, before)) on.onHostMember(host);
       },
     }),
-    // With the usual silence, longer than bookmarks are apart: where the only host is dead this watch is rightly quiet,
-    // and cutting it would start the count of that host afresh, for ever. Half-open is found out by the GET before a withdrawal.
+    // With the usual silence, longer than bookmarks are apart: while the only host is dead, this watch is
+    // rightly quiet, and cutting it would restart the count for that host each time. The GET before a
+    // withdrawal detects a half-open one.
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
@@ -128,12 +129,12 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
   };
 }
 
-/** Resolves when every copy is complete: also waits for CRDs that are not installed yet. */
+/** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
 export async function whenCachesSynced(caches: Caches): Promise<void> {
   await Promise.all(watchesOf(caches).map((reflector) => reflector.whenSynced()));
 }
 
-/** All of them, for whoever knows that the API server is back. */
+/** Every watch, for a caller that knows that the API server is back. */
 export function watchesOf(caches: Caches) {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
   return [models, services, replicas, hosts, kubeServices, slices, leases, revisions] as const;

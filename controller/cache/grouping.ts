@@ -1,10 +1,10 @@
-/** Objects found by what they belong to, so that a pass over one key reads its own objects and not the fleet's. */
+/** Indexes objects by what they belong to, so that a pass over one key reads only its own objects. */
 import type { KubeObject } from "../../src/kube/types.ts";
 
 export interface Grouping<T extends KubeObject> {
   readonly of: (group: string) => readonly T[];
   readonly groups: () => readonly string[];
-  /** Takes a change of the watch; returns the groups that it touches. */
+  /** Takes a change from the watch; returns the groups that it affects. */
   readonly note: (key: string, object: T | undefined, before: T | undefined) => readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** What the controller says of a host and of the replicas on it: its own conditions, and nobody else's. Pure. */
+/** The conditions that the controller owns on a host and on the replicas there. Pure. */
 import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
 import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -10,7 +10,7 @@ export const LOST = "Lost";
 export const FLAPPING = "Flapping";
 export const HOST_REACHABLE = "HostReachable";
 
-/** What is said of the flapping of one host. */
+/** The flapping of one host, as its condition reports it. */
 export interface FlapWord {
   readonly changes: number;
   readonly untilIso: string;
@@ -20,22 +20,22 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
   const type = REACHABLE;
   switch (verdict.at) {
     case "reachable":
-      return { type, status: "True", reason: "HostReachable", message: "its agent renews its Lease" };
+      return { type, status: "True", reason: "HostReachable", message: "the agent renews its Lease" };
     case "counting":
       return undefined;
     case "neverSeen": {
-      const message = "no agent has renewed its Lease yet; start the agent on the host";
+      const message = "no agent has renewed the Lease of this host yet; start the agent on it";
       return { type, status: "Unknown", reason: "HostNeverSeen", message };
     }
     case "massExpiry": {
       const message =
-        "more than half of the hosts fell silent together, so nothing is withdrawn: either the network between them and the API server is down and their engines are fine, or so many agents were stopped on purpose; a host that is really gone is given up with: metalbridge host lost NAME";
+        "more than half of the hosts became silent at once, so nothing is withdrawn: the network between them and the API server is down, or their agents were stopped on purpose; declare a host that is really gone with: metalbridge host lost NAME";
       return { type, status: "Unknown", reason: "MassExpiry", message };
     }
     case "unreachable":
     case "lost": {
       const message =
-        "its agent does not renew its Lease; its engines get no new requests, and its replicas are placed anew after their hostLostSeconds; check that it is awake and on the network, and that its agent runs";
+        "the agent does not renew its Lease; engines here get no new requests, and replicas will be rescheduled after their hostLostSeconds; check that the host is awake and on the network, and that its agent runs";
       return { type, status: "False", reason: "HostUnreachable", message };
     }
     default:
@@ -43,26 +43,31 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
   }
 }
 
-export function lostUpdate(verdict: Verdict, reachable: ConditionUpdate): ConditionUpdate {
+export function lostUpdate(verdict: Verdict): ConditionUpdate {
   const type = LOST;
-  if (verdict.at !== "lost") return { type, status: "False", reason: reachable.reason, message: "" };
-  const why = verdict.isDeclared ? "an operator declared it lost" : "its agent was silent for too long";
-  const message = `${why}, so its replicas are placed anew; start the agent again, or delete the Host`;
+  if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
+  const why = verdict.isDeclared
+    ? "declared lost by an operator"
+    : "the agent was silent for longer than hostLostSeconds";
+  const message = `${why}; replicas are rescheduled; start the agent again, or delete the Host`;
   return { type, status: "True", reason: "HostLost", message };
 }
 
-/** Stays, as False, once it was ever True. */
+/** Once it was True, it stays, as False. */
 export function flappingUpdate(host: Host, word: FlapWord | undefined): ConditionUpdate | undefined {
   const type = FLAPPING;
   if (word === undefined) {
     if (getCondition(host.status?.conditions, type) === undefined) return undefined;
     return { type, status: "False", reason: "HostSteady", message: "" };
   }
-  const message = `its agent came and went ${word.changes} times within ten minutes; nothing new is placed here until ${word.untilIso}; find out why it falls silent: sleep, network, power`;
+  const message = `the host is flapping: ${word.changes} changes between reachable and unreachable within ten minutes; no replicas are placed here until ${word.untilIso}; check sleep settings, network and power`;
   return { type, status: "True", reason: "HostFlapping", message };
 }
 
-/** A host in mass expiry or still counting leaves its replicas as they are; a new one takes over what its Host says. */
+/**
+ * A host in mass expiry or still counting leaves its replicas as they are; a new one takes over what its Host
+ * says.
+ */
 export function replicaUpdate(
   name: string,
   host: Host | undefined,
@@ -77,7 +82,7 @@ export function replicaUpdate(
     case "reachable":
       return { type, status: "True", reason: "HostReachable", message: "" };
     case "unreachable": {
-      const message = `the agent of host ${name} is silent; this replica gets no requests, and is placed anew after ${replica.spec.hostLostSeconds} s of silence`;
+      const message = `the agent of host ${name} is silent; this replica gets no requests and will be rescheduled after ${replica.spec.hostLostSeconds} s of silence`;
       return { type, status: "False", reason: "HostUnreachable", message };
     }
     case "lost":
@@ -102,8 +107,8 @@ function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
 }
 
 /**
- * The conditions of `types` with the updates, or undefined where they say so already. Of `types` what has no update is
- * kept, but for those in `ended`, which are taken away.
+ * The conditions of `types` with the updates applied, or undefined where nothing changes. Conditions without an update
+ * are kept, except for those in `ended`, which are removed.
  */
 export function withUpdates(
   conditions: readonly Condition[] | undefined,

@@ -1,4 +1,4 @@
-/** How far the drain of a host has come, as its condition Drained. Pure. */
+/** The progress of a host drain, as its condition Drained. Pure. */
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -9,7 +9,7 @@ const NAMED = 3;
 /** Why a replica stays for now, by `namespace/name`; absent where its successor is on its way. */
 export type WhyStays = (replica: string) => string | undefined;
 
-/** Undefined where no drain is asked for. Replicas count until their engines are gone. */
+/** Undefined where no drain is requested. Replicas count until their engines are gone. */
 export function drainedUpdate(
   { spec, metadata }: Host,
   replicas: readonly InferenceReplica[],

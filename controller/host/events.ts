@@ -1,11 +1,11 @@
-/** What is worth an Event when the conditions of a host change. Pure. */
+/** Which changes of host conditions deserve an Event. Pure. */
 import type { Condition } from "../../src/api/conditions.ts";
 import { getCondition } from "../../src/api/conditions.ts";
 import type { ReportedEvent } from "../cache/events.ts";
 import { FLAPPING, LOST, REACHABLE } from "./conditions.ts";
 import { DRAINED } from "./drain.ts";
 
-/** One event for each condition whose status or reason is another now. */
+/** One Event for each condition whose status or reason has changed. */
 export function hostEvents(
   before: readonly Condition[] | undefined,
   after: readonly Condition[],
@@ -28,11 +28,12 @@ function eventOf(
     case REACHABLE: {
       const action = "Judge";
       if (status === "True" && was?.status === "False") {
-        const text =
-          "its agent renews its Lease again; engines that were replaced meanwhile are stopped by it";
+        const text = "the agent renews its Lease again; it stops the engines that were replaced meanwhile";
         return { type: "Normal", reason: "HostReturned", action, note: text };
       }
-      return { type: status === "True" ? "Normal" : "Warning", reason, action, note };
+      // A host that was just registered is not a fault.
+      const isNormal = status === "True" || reason === "HostNeverSeen";
+      return { type: isNormal ? "Normal" : "Warning", reason, action, note };
     }
     case LOST:
       return status === "True" ? { type: "Warning", reason, action: "Judge", note } : undefined;

@@ -47,32 +47,32 @@ function flapping({ reachableChanges = [] }: Status, minute: number) {
 
 describe("a host", () => {
   test("that goes and comes back once is steady", () => {
-    const told = history([
+    const status = history([
       [1, down],
       [2, up],
     ]);
-    expect(flapping(told, 2)).toBeUndefined();
+    expect(flapping(status, 2)).toBeUndefined();
   });
 
   test("with three changes in ten minutes flaps until ten minutes after the last", () => {
-    const told = history([
+    const status = history([
       [1, down],
       [2, up],
       [9, down],
     ]);
-    expect(flapping(told, 9)).toEqual({ changes: 3, untilMinute: 19 });
-    expect(readFlapping(told.reachableChanges ?? [], at(9))?.untilIso).toBe("2026-01-01T00:19:00Z");
-    expect(flapping(told, 18.9)).toBeDefined();
-    expect(flapping(told, 19)).toBeUndefined();
+    expect(flapping(status, 9)).toEqual({ changes: 3, untilMinute: 19 });
+    expect(readFlapping(status.reachableChanges ?? [], at(9))?.untilIso).toBe("2026-01-01T00:19:00Z");
+    expect(flapping(status, 18.9)).toBeDefined();
+    expect(flapping(status, 19)).toBeUndefined();
   });
 
   test("with three changes spread over longer is steady", () => {
-    const told = history([
+    const status = history([
       [1, down],
       [6, up],
       [11, down],
     ]);
-    expect(flapping(told, 11)).toBeUndefined();
+    expect(flapping(status, 11)).toBeUndefined();
   });
 
   test("that changes once more while it is held is held for longer", () => {
@@ -94,7 +94,7 @@ describe("a host", () => {
 
   test("repeated verdicts, mass expiry and a loss after silence are no changes", () => {
     const lost: Verdict = { at: "lost", silentMs: 300_000, isDeclared: false };
-    const told = history([
+    const status = history([
       [1, down],
       [2, down],
       [3, lost],
@@ -102,16 +102,16 @@ describe("a host", () => {
       [5, mass],
       [6, up],
     ]);
-    expect(changesOf(told)).toEqual([1, 4]);
+    expect(changesOf(status)).toEqual([1, 4]);
   });
 
   test("that goes in a mass expiry has gone once", () => {
-    const told = history([
+    const status = history([
       [1, mass],
       [2, down],
       [3, up],
     ]);
-    expect(changesOf(told)).toEqual([2, 3]);
+    expect(changesOf(status)).toEqual([2, 3]);
   });
 
   test("seen for the first time has not changed, however long that took", () => {
@@ -126,19 +126,19 @@ describe("a host", () => {
     expect(changesOf(late)).toEqual([]);
   });
 
-  test("whose changes a clock far ahead has written is not held for ever", () => {
+  test("whose changes were written by a clock far ahead is not held indefinitely", () => {
     const ahead = { ...say({}, up, 0), reachableChanges: [at(9_000), at(9_000), at(9_000), "yesterday"] };
     expect(flapping(ahead, 1)).toBeUndefined();
     expect(changesOf(say(ahead, down, 1))).toEqual([1]);
   });
 
-  test("whose changes a clock a little ahead has written is held", () => {
-    const told = history([
+  test("whose changes were written by a clock slightly ahead is held", () => {
+    const status = history([
       [1, down],
       [2, up],
       [3, down],
     ]);
-    expect(flapping(told, 2.9)).toEqual({ changes: 3, untilMinute: 13 });
+    expect(flapping(status, 2.9)).toEqual({ changes: 3, untilMinute: 13 });
   });
 });
 
@@ -149,19 +149,19 @@ test("whatever happens, little is kept, and a host that rests is steady in the e
   );
   fc.assert(
     fc.property(steps, (all) => {
-      let told: Status = say({}, up, 0);
+      let status: Status = say({}, up, 0);
       let minute = 0;
       for (const [seconds, verdict] of all) {
         minute += seconds / 60;
-        told = say(told, verdict, minute);
-        const times = (told.reachableChanges ?? []).map((time) => Date.parse(time));
+        status = say(status, verdict, minute);
+        const times = (status.reachableChanges ?? []).map((time) => Date.parse(time));
         expect(times.length).toBeLessThanOrEqual(MOST_CHANGES);
         for (const time of times)
           expect((times.at(-1) ?? 0) - time).toBeLessThan(FLAP_WINDOW_MS + FLAP_HOLD_MS);
-        const found = flapping(told, minute);
+        const found = flapping(status, minute);
         if (found !== undefined) expect(found.changes).toBeGreaterThanOrEqual(FLAP_CHANGES);
       }
-      expect(flapping(told, minute + FLAP_HOLD_MS / MINUTE)).toBeUndefined();
+      expect(flapping(status, minute + FLAP_HOLD_MS / MINUTE)).toBeUndefined();
     }),
   );
 });

@@ -1,12 +1,12 @@
-/** Hosts that come and go: for a while nothing new is placed on them. Pure; what is remembered is what the Host's status says. */
+/** Flapping hosts get no new replica for a while. Pure; the only memory is the Host's status. */
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { type FlapWord, REACHABLE } from "./conditions.ts";
 
-/** So many changes between reachable and unreachable, within the window, are flapping. */
+/** This many changes between reachable and unreachable within the window are flapping. */
 export const FLAP_CHANGES = 3;
 export const FLAP_WINDOW_MS = 10 * 60_000;
-/** How long after the last of them nothing new is placed. */
+/** How long after the last change the host gets no new replica. */
 export const FLAP_HOLD_MS = 10 * 60_000;
 /** The newest that are kept. As each loss takes its silence, they are more than the window holds. */
 export const MOST_CHANGES = 30;
@@ -15,7 +15,10 @@ export interface Flapping extends FlapWord {
   readonly untilMs: number;
 }
 
-/** When the host came or went lately, the newest last, once this is said of it. Only a change that is written counts. */
+/**
+ * When the host recently became reachable or unreachable, newest last, including this update. Only a written
+ * change counts.
+ */
 export function changesAfter(
   status: Host["status"],
   update: ConditionUpdate | undefined,
@@ -50,12 +53,15 @@ export function readFlapping(changes: readonly string[], nowIso: string): Flappi
   return found !== undefined && found.untilMs > nowMs ? found : undefined;
 }
 
-/** Leaders' clocks differ a little; what is further ahead than the window was written by a wrong one, and must hold nothing for days. */
+/**
+ * Leaders' clocks differ slightly; a time further ahead than the window comes from a wrong clock, and must
+ * not hold a host for days.
+ */
 function isPlausible(agoMs: number): boolean {
   return agoMs > -FLAP_WINDOW_MS;
 }
 
-/** Undefined where it says nothing of the host itself: nobody has heard of it yet. In an outage of everything it is as it was, up. */
+/** Undefined before the first report of the host. In a mass expiry the host keeps its last state, up. */
 function isUp(condition: Condition | ConditionUpdate | undefined): boolean | undefined {
   if (condition?.status === "True") return true;
   if (condition?.status === "False") return false;

@@ -1,4 +1,7 @@
-/** Liveness of all hosts together: watches signs, judges, remembers, and names the hosts whose verdict changed. */
+/**
+ * Liveness of all hosts together: judges them by their signs, keeps the verdicts, and names the hosts whose
+ * verdict changed.
+ */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -9,14 +12,14 @@ import { LOST, REACHABLE } from "./conditions.ts";
 import { type HostSign, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
 import type { LeaseMark, LeaseSigns } from "./signs.ts";
 
-/** Many hosts expire at many moments; they are looked at together, at most so often. */
+/** Hosts expire at different times; they are checked together, with at least this long between two checks. */
 const MIN_RECHECK_MS = 250;
 
 export interface Fleet {
   readonly verdictOf: (host: string) => Verdict;
   /** It was declared lost, and has renewed its Lease since that was seen. */
   readonly isDeclaredInVain: (host: string) => boolean;
-  /** Judges all; returns the hosts whose verdict is another than last time. */
+  /** Judges all hosts; returns those whose verdict has changed. */
   readonly judge: () => { readonly changed: readonly string[]; readonly recheckAfterMs?: number };
 }
 
@@ -62,12 +65,12 @@ function forgetOthers(books: readonly Map<string, unknown>[], hosts: ReadonlyMap
   }
 }
 
-/** What of a Lease shows that its host lives. */
+/** The fields of a Lease that show that its host is alive. */
 export function markOf(lease: Lease): LeaseMark {
   return { holder: lease.spec?.holderIdentity, renewTime: lease.spec?.renewTime };
 }
 
-/** The time in it is another machine's, so what counts is when it was first seen here. */
+/** Its timestamp is from another machine's clock, so the time when this controller first saw it counts. */
 function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: Host, now: number): void {
   const text = metadata.annotations?.[ANNOTATION_LOST];
   if (text === undefined) declarations.delete(metadata.name);
@@ -99,7 +102,7 @@ function readSigns(
   });
 }
 
-/** A host that nobody has heard of yet has said nothing, and cannot have fallen silent. */
+/** A host whose agent has not reported yet cannot have fallen silent. */
 function readReachable(status: Host["status"]): HostSign["reachable"] {
   const condition = getCondition(status?.conditions, REACHABLE);
   return condition?.reason === "HostNeverSeen" ? undefined : condition?.status;

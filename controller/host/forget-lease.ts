@@ -1,4 +1,4 @@
-/** The Lease of a host that is no more: made by its agent, which cannot take it back once it is gone. */
+/** Removes the Lease of a deleted host: its agent created it, and cannot remove it once the agent is gone. */
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -7,7 +7,9 @@ import { ApiCallFailed } from "../service/failure.ts";
 import { SILENCE_MS } from "./liveness.ts";
 import type { LeaseSigns } from "./signs.ts";
 
-/** Removes it when nobody has renewed it for as long as it lasts: an agent that still waits for its Host keeps it. */
+/**
+ * Removes the Lease once it has expired without a renewal: an agent that still waits for its Host renews it.
+ */
 export async function forgetLease(
   { caches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
   name: string,

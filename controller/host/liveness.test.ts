@@ -83,24 +83,24 @@ describe("mass expiry", () => {
 describe("a host that an operator declared lost", () => {
   const declared = (sign: Partial<HostSign> = {}) => host("a", { isDeclaredLost: true, ...sign });
 
-  test("is lost as soon as its Lease is over, not before", () => {
+  test("is lost as soon as its Lease has expired, not before", () => {
     expect(at([declared()], SILENCE_MS - 1)).toEqual({ a: "reachable" });
     expect(at([declared()], SILENCE_MS)).toEqual({ a: "lost" });
     expect(at([declared({ reachable: "False" })], SILENCE_MS)).toEqual({ a: "lost" });
   });
 
-  test("is lost in a mass expiry too, and shields nobody else", () => {
+  test("is lost in a mass expiry too, while the other hosts stay shielded", () => {
     const hosts = [declared(), ...["b", "c", "d"].map((name) => host(name))];
     expect(at(hosts, SILENCE_MS)).toMatchObject({ a: "lost", b: "massExpiry", c: "massExpiry" });
   });
 
-  test("is counted afresh by a new controller", () => {
+  test("restarts the count of its silence with a new controller", () => {
     const unseen = declared({ lastChangeMs: undefined, reachable: "False" });
     expect(at([unseen], 1_000 + SILENCE_MS - 1, 1_000)).toEqual({ a: "unreachable" });
     expect(at([unseen], 1_000 + SILENCE_MS, 1_000)).toEqual({ a: "lost" });
   });
 
-  test("that nobody has seen yet is looked at again when its time is over", () => {
+  test("is rechecked when its Lease would expire, although its agent has never been seen", () => {
     const unseen = declared({ lastChangeMs: undefined, reachable: undefined });
     const { verdicts, recheckAfterMs } = planLiveness({ hosts: [unseen], countedFromMs: 0 }, 10_000);
     expect([verdicts.get("a")?.at, recheckAfterMs]).toEqual(["neverSeen", 30_000]);

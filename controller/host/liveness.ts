@@ -1,4 +1,7 @@
-/** Which hosts are alive, judged by observed changes of their Leases on the controller's own monotonic clock. Pure. */
+/**
+ * Which hosts are alive, judged by observed changes of their Leases on the controller's own monotonic clock.
+ * Pure.
+ */
 
 /** Silence after which a host counts as gone; as long as its Lease lasts. */
 export const SILENCE_MS = 40_000;
@@ -10,12 +13,15 @@ export interface HostSign {
   readonly name: string;
   /** When a change of its Lease was last observed by this process. */
   readonly lastChangeMs?: number | undefined;
-  /** What its Reachable condition says now; absent where nobody has judged it yet, or nobody had heard of it. */
+  /**
+   * The status of its Reachable condition; absent until the first verdict, and while its agent has never
+   * reported.
+   */
   readonly reachable?: "True" | "False" | "Unknown" | undefined;
   readonly isLost: boolean;
   /** The shortest limit of silence among its replicas; absent without replicas. */
   readonly lostAfterMs?: number | undefined;
-  /** An operator said that it is gone, and it has not been heard of since. */
+  /** An operator declared it lost, and its agent has not renewed the Lease since. */
   readonly isDeclaredLost?: boolean;
 }
 
@@ -27,7 +33,7 @@ export interface LivenessInput {
 
 export type Verdict =
   | { readonly at: "reachable" }
-  /** Was reachable, is silent, not for long enough. */
+  /** Was reachable and is silent, but not for long enough yet. */
   | { readonly at: "counting" }
   | { readonly at: "neverSeen" }
   | { readonly at: "massExpiry"; readonly silentMs: number }
@@ -39,7 +45,10 @@ export interface LivenessPlan {
   readonly recheckAfterMs?: number;
 }
 
-/** Judges every host. Nothing is judged gone while more than half of those that count, and more than two, fell silent together. */
+/**
+ * Judges every host. No host is judged gone if more than half of those that count, and more than two, fell
+ * silent together.
+ */
 export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: number): LivenessPlan {
   const silences = hosts.map((host) => silenceOf(host, countedFromMs, now));
   const counted = silences.filter(({ counts }) => counts).length;
@@ -63,9 +72,9 @@ interface Silence {
   readonly silentMs: number;
   readonly expiresAtMs: number;
   readonly isExpired: boolean;
-  /** Not written off before this window: the hosts of which half is taken. */
+  /** Not judged gone before this window, so it counts for the half in a mass expiry. */
   readonly counts: boolean;
-  /** Expired now, or a moment ago in the same window: what makes an expiry a mass expiry. */
+  /** Expired now, or recently in the same window; these together can be a mass expiry. */
   readonly expiredTogether: boolean;
 }
 
@@ -93,7 +102,7 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
 function judge(silence: Silence, counted: number, expiries: readonly number[]): Verdict {
   const { host, isFresh, silentMs } = silence;
   if (isFresh) return { at: "reachable" };
-  // An operator's word ends the doubt, also in a mass expiry; the silence itself is waited for.
+  // An operator's declaration settles it, also in a mass expiry, but only once the Lease has expired.
   if (host.isDeclaredLost === true && silence.isExpired) return { at: "lost", silentMs, isDeclared: true };
   const lostAfterMs = host.lostAfterMs ?? DEFAULT_LOST_MS;
   const lost = { at: "lost", silentMs, isDeclared: false } as const;
@@ -131,7 +140,7 @@ function untilNext(
       const inMs = limits.filter((limit) => limit !== undefined).map((limit) => limit - silentMs);
       return inMs.length === 0 ? undefined : Math.max(1, Math.min(...inMs));
     }
-    // Its neighbours leave the window, or return: only the second is an event.
+    // The other hosts leave the window or return; only a return triggers a pass.
     case "massExpiry":
       return SILENCE_MS;
     case "lost":

@@ -97,8 +97,7 @@ describe("golden", () => {
       },
       NOW,
     );
-    const told = steps.flatMap(tell);
-    return { needsProof, steps: told };
+    return { needsProof, steps: steps.flatMap(tell) };
   });
 });
 

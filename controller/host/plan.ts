@@ -1,4 +1,7 @@
-/** What the controller does about one host: its conditions, those of its replicas, its slices, and what was lost with it. Pure. */
+/**
+ * Plans the pass over one host: its conditions, those of its replicas, its slices, and the replicas lost with
+ * it. Pure.
+ */
 import type { Condition } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST, FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -38,7 +41,7 @@ export type HostStep =
       readonly do: "setHostConditions";
       readonly host: Host;
       readonly conditions: Condition[];
-      /** When it came or went lately: changes only where Reachable does, and is written with it. */
+      /** Its recent changes of reachability; changes only where Reachable does, and is written with it. */
       readonly reachableChanges: readonly string[];
       readonly events: readonly ReportedEvent[];
     }
@@ -58,12 +61,12 @@ export interface HostPlan {
   readonly flapping?: Flapping | undefined;
 }
 
-/** Level-triggered: says what differs now, whatever happened before. */
+/** Level-triggered: plans from what differs now, whatever happened before. */
 export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const { name, host, verdict } = observed;
   const isGone = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
   const steps: HostStep[] = isGone ? withdrawals(observed) : [];
-  // Before the conditions: until it is done they say whether the host was lost.
+  // Before the conditions: until this is done, they still show whether the host was lost.
   if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
   const reachableChanges = changesAfter(host?.status, reachableUpdate(verdict), nowIso);
   const flapping = readFlapping(reachableChanges, nowIso);
@@ -83,7 +86,7 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   return { steps, needsProof: isGone && host !== undefined && steps.some(isOfSilence), flapping };
 }
 
-/** Has a slice an endpoint that kube-proxy would send to? */
+/** Does a slice have an endpoint that kube-proxy would send to? */
 export function isServing({ endpoints }: EndpointSlice): boolean {
   return (endpoints ?? []).some(({ conditions }) => {
     const { ready, serving, terminating } = conditions ?? {};
@@ -91,7 +94,7 @@ export function isServing({ endpoints }: EndpointSlice): boolean {
   });
 }
 
-/** How far a drain has come is no consequence of silence. */
+/** Progress of a drain does not follow from silence. */
 function isOfSilence(step: HostStep): boolean {
   if (step.do === "clearDeclaration") return false;
   if (step.do !== "setHostConditions") return true;
@@ -103,7 +106,7 @@ function withdrawals({ name, host, slices }: HostObserved): HostStep[] {
   return slices.filter(isServing).map((slice) => ({ do: "withdrawSlice", slice, because }));
 }
 
-/** Last of all, so that Lost=True stands before anything is let go. */
+/** Comes last, so that Lost=True is written before any replica is given up. */
 function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
   const isDeclared = verdict.at === "lost" && verdict.isDeclared;
   const because = isDeclared ? `host ${name} was declared lost` : becauseOf(name, host);
@@ -134,7 +137,7 @@ function hostConditions(
   const drained = drainedUpdate(host, replicas, whyStays);
   const updates = [
     reachable,
-    reachable === undefined ? undefined : lostUpdate(verdict, reachable),
+    reachable === undefined ? undefined : lostUpdate(verdict),
     flappingUpdate(host, flapping),
     drained,
   ];
@@ -143,7 +146,9 @@ function hostConditions(
   return withUpdates(host.status?.conditions, types, updates, { nowIso, ended });
 }
 
-/** One that was lost and returned is told of by its conditions; one that never fell silent is an operator's mistake. */
+/**
+ * The conditions show a host that was lost and returned; one that never fell silent is an operator's mistake.
+ */
 function clearDeclaration(host: Host): HostStep {
   const wasLost = host.status?.conditions?.some(({ type, status }) => type === LOST && status === "True");
   if (wasLost === true) return { do: "clearDeclaration", host };

@@ -14,8 +14,8 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, JsonPatchOp } from "../../src/kube/types.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
+import { guards } from "../service/corrections.ts";
 import { ApiCallFailed } from "../service/failure.ts";
-import { guards } from "../service/plan/corrections.ts";
 import { type Fleet, markOf } from "./fleet.ts";
 import { forgetLease } from "./forget-lease.ts";
 import type { Verdict } from "./liveness.ts";
@@ -55,7 +55,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };
 }
 
-/** Before anything is withdrawn the Lease itself is read: the watch may be behind, or cut off. */
+/** Reads the Lease itself before anything is withdrawn: the watch may be behind, or cut off. */
 async function isSilent({ client, signs, log }: HostPorts, name: string): Promise<boolean> {
   const result = await client.get(LEASES, { name, namespace: NAMESPACE_HOSTS });
   if (!result.ok) return result.error.kind === "notFound";
@@ -69,7 +69,7 @@ async function isDeleted({ client }: HostPorts, name: string): Promise<boolean> 
   return !result.ok && result.error.kind === "notFound";
 }
 
-/** False where another writer was first. */
+/** False where another client wrote first. */
 function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<boolean> {
   switch (step.do) {
     case "setHostConditions":
@@ -117,7 +117,7 @@ async function setReplicaReachable(
   return settled(`write HostReachable of ${name}`, await client.apply(INFERENCE_REPLICAS, object, options));
 }
 
-/** All three conditions at once: with `serving` left true kube-proxy would go on sending new connections. */
+/** All three conditions at once: with `serving` left true, kube-proxy would keep sending new connections. */
 async function withdrawSlice(
   { client, log }: HostPorts,
   slice: EndpointSlice,
@@ -142,7 +142,8 @@ async function clearDeclaration(
 ): Promise<boolean> {
   const { name, uid, annotations } = host.metadata;
   const path = `/metadata/annotations/${ANNOTATION_LOST.replace("/", "~1")}`;
-  // Not guarded by resourceVersion: its own status is written all the time, and the word itself is what must be the same.
+  // Not guarded by resourceVersion: the status is written all the time, and only the annotation must be
+  // unchanged.
   const operations: JsonPatchOp[] = [
     { op: "test", path: "/metadata/uid", value: uid },
     { op: "test", path, value: annotations?.[ANNOTATION_LOST] },
@@ -154,7 +155,10 @@ async function clearDeclaration(
   return settled(`remove ${ANNOTATION_LOST} of Host ${name}`, result);
 }
 
-/** Its agent cannot say that the engine is gone, so the controller lets go in its place; the agent stops it on return. */
+/**
+ * Its agent cannot report that the engine is gone, so the controller removes the finalizer; the agent stops
+ * the engine on return.
+ */
 async function giveUpReplica(
   { client, log, record, caches }: HostPorts,
   replica: InferenceReplica,
@@ -172,7 +176,7 @@ async function giveUpReplica(
     const event = { type: "Warning", reason: "HostLost", action: "GiveUp" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
     const service = caches.services.get(`${namespace}/${replica.spec.template.serviceName}`);
-    const note = `${name} is given up and placed anew: ${because}`;
+    const note = `${name} is given up and will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
   const live = await client.get(INFERENCE_REPLICAS, { name, namespace });

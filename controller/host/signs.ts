@@ -1,18 +1,18 @@
 /** The memory of observed Lease changes: the only state behind liveness. */
 import type { Clock } from "../../src/ports.ts";
 
-/** What of a Lease changes when its host renews it. */
+/** The fields of a Lease that change when its host renews it. */
 export interface LeaseMark {
   readonly holder?: string | undefined;
   readonly renewTime?: string | undefined;
 }
 
 export interface LeaseSigns {
-  /** True when this is a change that was not known before. A first sight after a list is not a change: the Lease may be old. */
+  /** True for a change not seen before. A first sight after a list is not a change: the Lease may be old. */
   readonly note: (host: string, mark: LeaseMark, isFirstList: boolean) => boolean;
   readonly lastChangeMs: (host: string) => number | undefined;
   readonly countedFromMs: () => number;
-  /** Silence is counted afresh from now on. */
+  /** Restarts the count of silence for all hosts. */
   readonly countAfresh: () => void;
   readonly hosts: () => readonly string[];
 }

@@ -1,7 +1,10 @@
-/** Why replicas stay on hosts that are being drained, as the passes over their services found; read by the passes over hosts. */
+/**
+ * Why replicas stay on hosts that are being drained, as the passes over their services found; read by the
+ * passes over hosts.
+ */
 
 export interface Stays {
-  /** Of one service: `namespace/name` of a replica to why. True when that is news. */
+  /** Of one service: `namespace/name` of a replica to why. True when that changes anything. */
   readonly set: (service: string, stays: ReadonlyMap<string, string>) => boolean;
   readonly why: (replica: string) => string | undefined;
 }

@@ -1,17 +1,20 @@
-/** Which changes in the cluster concern whom: from what a watch shows to the keys that are looked at again. */
+/** Maps each change that a watch shows to the queue keys that it affects. */
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/fleet.ts";
 import type { LeaseSigns } from "../host/signs.ts";
-import { claimOfReplica, momentOf } from "../placement/claims.ts";
-import type { PlacementLedger } from "../placement/ledger.ts";
-import type { ServiceMemory } from "../service/memory.ts";
+import type { ServiceMemory } from "../paths/mac/memory.ts";
+import type { PlacementLedger } from "../scheduler/ledger.ts";
 import type { Queues } from "./queues.ts";
 
-/** What handlers reach once everything is there; before that, a first list is on its way and nothing is missed. */
+/**
+ * What handlers use once the caches are complete; until then the first list is still loading and nothing is
+ * missed.
+ */
 export interface Working {
   readonly queues: Queues;
   readonly ledger: PlacementLedger;
@@ -20,7 +23,7 @@ export interface Working {
   readonly clock: Clock;
 }
 
-/** Empty until every copy is complete. */
+/** Empty until every cache is complete. */
 export interface LeaderState {
   working?: Working;
 }
@@ -60,18 +63,18 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
   };
 }
 
-/** A renewal of a host that is known to be well changes nothing, and comes every ten seconds from each. */
+/** A renewal by a reachable host changes nothing, and each host sends one every ten seconds. */
 function isReachable({ working }: LeaderState, host: string): boolean {
   const conditions = working?.caches.hosts.get(host)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
 }
 
-/** A renewal is what takes an operator's word back. */
+/** A renewal withdraws an operator's declaration. */
 function isDeclaredLost({ working }: LeaderState, host: string): boolean {
   return working?.caches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
-/** What the first lists held: the handlers came too early for it. */
+/** Notes the content of the first lists, which the handlers saw too early. */
 export function noteFirstLists(working: Working): void {
   for (const host of working.caches.hosts.list()) working.ledger.noteHost(host.metadata.name, host);
   for (const replica of working.caches.replicas.list()) noteReplica(working, keyOf(replica), replica);
@@ -112,7 +115,7 @@ function modelsOf(host: Host | undefined): string {
   return JSON.stringify(host?.status?.models ?? []);
 }
 
-/** What of a host decides on the slices of its replicas, and on whether they may stay. */
+/** The fields of a host that decide on the slices of its replicas, and on whether the replicas may stay. */
 function servingFactsOf(host: Host | undefined): string {
   return JSON.stringify([host?.spec.addresses, host?.status?.addresses, host?.spec.drain]);
 }

@@ -1,4 +1,4 @@
-/** The work of the leader: copies, queues, reconcilers. Everything hangs on one signal. */
+/** The work of the leader: caches, queues, reconcilers. One signal stops all of it. */
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -9,12 +9,14 @@ import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
 import { leaderFacts } from "../metrics/leader.ts";
-import { createPlacementLedger } from "../placement/ledger.ts";
-import { draftNow } from "../service/draft.ts";
+import { createServiceMemory } from "../paths/mac/memory.ts";
+import { createPaths, type PathPorts } from "../paths/registry.ts";
+import { createPlacementLedger } from "../scheduler/ledger.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
-import { createServiceMemory } from "../service/memory.ts";
 import { seeService } from "../service/observe.ts";
+import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
 import type { ServicePorts } from "../service/ports.ts";
+import { createRejectionRetries } from "../service/retries.ts";
 import { createHandlers, type LeaderState, noteFirstLists } from "./changes.ts";
 import { createQueues, enqueueAll, type QueueOptions } from "./queues.ts";
 
@@ -22,9 +24,9 @@ export interface LeadOptions extends QueueOptions {
   readonly connection: KubeConnection;
   readonly client: KubeClient;
   readonly record: RecordEvent;
-  /** The watches have begun. */
+  /** The watches have started. */
   readonly onWatching: (watches: readonly Watched[]) => void;
-  /** Every copy is complete and the queues run. */
+  /** Every cache is complete and the queues run. */
   readonly onWorking: () => void;
 }
 
@@ -41,21 +43,17 @@ export async function lead(options: LeadOptions): Promise<void> {
     if (signal.aborted) return;
     throw error;
   }
-  // Silence is counted from here: what was listed may be of any age.
+  // Silence is counted from here: listed Leases may be of any age.
   signs.countAfresh();
   const ledger = createPlacementLedger();
   const fleet = createFleet(caches, signs, clock);
   const ports: ControllerPorts = { ...options, caches };
   const memory = createServiceMemory();
-  const servicePorts: ServicePorts = {
+  const macPorts: PathPorts = {
     ...ports,
     ledger,
     memory,
     stays: createStays(),
-    foreign: createForeignServices({
-      ...options,
-      onFree: (key) => state.working?.queues.services.enqueue(key),
-    }),
     onStaysChanged: (hosts) => {
       for (const host of hosts) state.working?.queues.hosts.enqueue(host);
     },
@@ -64,22 +62,27 @@ export async function lead(options: LeadOptions): Promise<void> {
       for (const key of services) state.working?.queues.services.enqueue(key);
     },
   };
-  const queues = createQueues(options, servicePorts, { fleet, signs });
+  const paths = createPaths(macPorts);
+  const onFree = (key: string) => state.working?.queues.services.enqueue(key);
+  const foreign = createForeignServices({ ...options, onFree });
+  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
+  const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs });
   state.working = { queues, ledger, caches, memory, clock };
   noteFirstLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, ledger, clock));
-  // The queue for capacity must be whole before the first is served from it.
-  for (const [key, service] of liveServices(caches))
-    draftNow(servicePorts, key, service, seeService(caches, key));
+  // The queue for capacity must be complete before the first demand is placed.
+  for (const live of liveServices(caches))
+    choosePath(paths, caches.models.get(modelKeyOf(live.service))).prepare(live);
   enqueueAll(caches, queues);
   options.onWorking();
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   metrics.watch(undefined);
 }
 
-function* liveServices(caches: Caches) {
+function* liveServices(caches: Caches): Iterable<LiveService> {
   for (const service of caches.services.list()) {
     const { namespace, name, deletionTimestamp } = service.metadata;
-    if (deletionTimestamp === undefined) yield [`${namespace}/${name}`, service] as const;
+    const key = `${namespace}/${name}`;
+    if (deletionTimestamp === undefined) yield { key, service, own: seeService(caches, key).own };
   }
 }

@@ -1,16 +1,20 @@
-/** One queue for each kind of thing that is reconciled. */
-import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
+/** One queue for each kind that is reconciled. */
+import {
+  createQueue,
+  type Queue,
+  type QueueOptions as QueueSettings,
+  type Recheck,
+} from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
-import type { Fleet } from "../host/fleet.ts";
-import { reconcileHost } from "../host/reconcile.ts";
-import type { LeaseSigns } from "../host/signs.ts";
+import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import type { ControllerMetrics } from "../metrics.ts";
+import type { PathPorts } from "../paths/registry.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
 
-/** A pass over one Model; reads what its source tells. */
+/** A pass over one Model; reads its header from the source. */
 export type ModelPass = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
 export interface QueueOptions {
@@ -26,28 +30,38 @@ export interface Queues {
   readonly hosts: Queue<string>;
   readonly fleet: Queue<"all">;
   readonly models: Queue<string>;
-  /** What has changed for placement is looked at together, once for many changes. */
+  /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
 
+const MODELS_PER_NAMESPACE = 8;
+
 export function createQueues(
   options: QueueOptions,
-  ports: ServicePorts,
-  { fleet, signs }: { readonly fleet: Fleet; readonly signs: LeaseSigns },
+  ports: ServicePorts & HostPorts & Pick<PathPorts, "ledger" | "onDecided">,
 ): Queues {
   const { clock, log, signal, metrics } = options;
-  const counted = (queue: string, pass: (key: string, stop: AbortSignal) => Promise<Recheck | undefined>) =>
+  const { fleet } = ports;
+  const counted = (
+    queue: string,
+    pass: (key: string, stop: AbortSignal) => Promise<Recheck | undefined>,
+    more: Pick<QueueSettings<string>, "groups"> = {},
+  ) =>
     createQueue<string>({
+      ...more,
       clock,
       log: log.child({ queue }),
       signal,
       reconcile: (key, stop) => metrics.pass(queue, () => pass(key, stop)),
     });
-  const hosts = counted("hosts", (name) => reconcileHost({ ...ports, fleet, signs }, name));
+  const hosts = counted("hosts", (name) => reconcileHost(ports, name));
   return {
     hosts,
     services: counted("services", (key) => reconcileService(ports, key)),
-    models: counted("models", options.createModelPass(ports)),
+    // A pass may wait for a slow source: Models of one namespace must not hold up the others.
+    models: counted("models", options.createModelPass(ports), {
+      groups: { of: (key) => key.slice(0, key.indexOf("/")), limit: MODELS_PER_NAMESPACE },
+    }),
     fleet: counted("fleet", async () => {
       const { changed, recheckAfterMs } = fleet.judge();
       for (const host of changed) hosts.enqueue(host);
@@ -61,7 +75,7 @@ export function createQueues(
   };
 }
 
-/** Every key that anything exists for: also what a vanished service or Host left behind. */
+/** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. */
 export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues): void {
   const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = caches;
   const keys = [replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService].flatMap(
@@ -73,7 +87,7 @@ export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Q
   for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
   for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])
     hosts.enqueue(host);
-  // Also of hosts that are no more.
+  // Leases also cover deleted hosts.
   for (const { metadata } of caches.leases.list()) hosts.enqueue(metadata.name);
   fleet.enqueue("all");
 }

@@ -2,9 +2,9 @@
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { Histogram } from "../../src/metrics/family.ts";
-import type { ProcessFacts } from "../../src/metrics/process.ts";
-import type { Tally } from "../../src/metrics/tally.ts";
+import type { Histogram } from "../../src/http/metrics/family.ts";
+import type { ProcessFacts } from "../../src/http/metrics/process.ts";
+import type { Tally } from "../../src/http/metrics/tally.ts";
 
 /** The passes over the keys of one queue. */
 export interface Passes {
@@ -19,7 +19,7 @@ export interface Watch {
   readonly interruptions: number;
 }
 
-/** What a leader knows; nobody else has copies to tell of. */
+/** What a leader knows; only the leader has caches to export. */
 export interface LeaderFacts {
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];

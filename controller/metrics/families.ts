@@ -1,6 +1,6 @@
 /** Every metric of the controller, in the order in which it is shown. */
-import type { Family } from "../../src/metrics/family.ts";
-import { processFamilies } from "../../src/metrics/process.ts";
+import type { Family } from "../../src/http/metrics/family.ts";
+import { processFamilies } from "../../src/http/metrics/process.ts";
 import type { ControllerFacts } from "./facts.ts";
 import { hostFamilies } from "./hosts.ts";
 import { selfFamilies } from "./self.ts";

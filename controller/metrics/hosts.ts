@@ -1,10 +1,17 @@
-/** Hosts as their objects say: also those whose agent nobody can scrape. */
+/** Metrics from the Host objects, which also cover hosts whose agent Prometheus cannot scrape. */
 import type { Host } from "../../src/api/host.ts";
-import { hostBudget } from "../../src/memory/budget.ts";
-import { type Family, flag, known, type Labels, type Sample, stateSet } from "../../src/metrics/family.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import {
+  type Family,
+  flag,
+  known,
+  type Labels,
+  type Sample,
+  stateSet,
+} from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
-/** Whatever else stands in a status makes no series. */
+/** Other conditions in a status make no series. */
 export const HOST_CONDITIONS: ReadonlySet<string> = new Set([
   "Ready",
   "Reachable",
@@ -28,7 +35,7 @@ export const hostFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_host_condition",
     type: "gauge",
-    help: "1 for the status that a condition of the Host has, 0 for the others.",
+    help: "1 for the current status of a condition of the Host, 0 for the others.",
     labels: ["host", "condition", "status"],
     read: each(function* ({ status }, labels) {
       for (const { type, status: current } of status?.conditions ?? []) {
@@ -40,21 +47,21 @@ export const hostFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_host_unschedulable",
     type: "gauge",
-    help: "1 while nothing new is placed on the host because it is cordoned or drained.",
+    help: "1 while the host is cordoned or drained and takes no new replicas.",
     labels: ["host"],
     read: each(({ spec }, labels) => flag(spec.unschedulable || spec.drain, labels)),
   },
   {
     name: "metalbridge_host_status_memory_claimed_bytes",
     type: "gauge",
-    help: "Memory claimed on the host, as its agent last wrote to the Host.",
+    help: "Memory claimed on the host, as last reported by its agent.",
     labels: ["host"],
     read: each(({ status }, labels) => known(status?.memory?.claimedBytes, labels)),
   },
   {
     name: "metalbridge_host_status_memory_budget_bytes",
     type: "gauge",
-    help: "Memory that placement gives away on the host.",
+    help: "Memory that the scheduler can allocate on the host.",
     labels: ["host"],
     read: each((host, labels) => {
       const budget = hostBudget(host);

@@ -1,7 +1,7 @@
-/** The leader's copies and queues, as its metrics see them. */
+/** The leader's caches and queues as facts for its metrics. */
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
-import type { PlacementLedger } from "../placement/ledger.ts";
+import type { PlacementLedger } from "../scheduler/ledger.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(

@@ -1,18 +1,18 @@
 /** The controller itself. */
-import { type Family, flag, known, type Sample } from "../../src/metrics/family.ts";
+import { type Family, flag, known, type Sample } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_leading",
     type: "gauge",
-    help: "1 while this process leads; the others wait.",
+    help: "1 while this process is leader; the others stand by.",
     read: ({ isLeading }) => flag(isLeading),
   },
   {
     name: "metalbridge_controller_reconcile_duration_seconds",
     type: "histogram",
-    help: "Passes over one key, by queue: services, hosts, models, fleet.",
+    help: "Duration of reconciles, by queue: services, hosts, models, fleet.",
     labels: ["queue"],
     read: function* ({ passes }) {
       for (const [queue, { seconds }] of passes) yield { labels: { queue }, histogram: seconds };
@@ -21,7 +21,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_reconcile_errors_total",
     type: "counter",
-    help: "Passes that failed and are tried again after a pause, by queue.",
+    help: "Failed reconciles, retried with backoff, by queue.",
     labels: ["queue"],
     read: function* ({ passes }) {
       for (const [queue, { failures }] of passes) yield { labels: { queue }, value: failures };
@@ -30,7 +30,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_queue_depth",
     type: "gauge",
-    help: "Keys that are due or in work, by queue; only the leader has any.",
+    help: "Queue depth: keys due or in progress, by queue; only the leader has any.",
     labels: ["queue"],
     read: function* ({ leader }) {
       for (const [queue, value] of Object.entries(leader?.depths ?? {})) yield { labels: { queue }, value };
@@ -39,7 +39,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_watch_age_seconds",
     type: "gauge",
-    help: "Time since the watch of a kind last gave a sign of life; bookmarks come about once a minute.",
+    help: "Time since the last event or bookmark of the watch of a kind; bookmarks arrive about once a minute.",
     labels: ["kind"],
     read: function* ({ leader }): Iterable<Sample> {
       for (const { kind, ageMs } of leader?.watches ?? [])
@@ -49,7 +49,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_watch_interruptions_total",
     type: "counter",
-    help: "How often the watch of a kind was interrupted or came back, since this process leads.",
+    help: "Interruptions and reconnects of the watch of a kind, since this process became leader.",
     labels: ["kind"],
     read: function* ({ leader }) {
       for (const { kind, interruptions } of leader?.watches ?? [])
@@ -59,7 +59,7 @@ export const selfFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_api_requests_total",
     type: "counter",
-    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 where no answer came.",
+    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 if no response arrived.",
     labels: ["verb", "code"],
     read: ({ apiRequests }) => apiRequests.samples(),
   },

@@ -3,7 +3,7 @@ import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { SERVICE_PHASES } from "../../src/api/inference-service/status.ts";
-import { type Family, known, type Labels, type Sample, stateSet } from "../../src/metrics/family.ts";
+import { type Family, known, type Labels, type Sample, stateSet } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 const LABELS = ["namespace", "service"] as const;
@@ -28,21 +28,21 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_service_phase",
     type: "gauge",
-    help: "1 for the phase that the InferenceService is in, 0 for the others.",
+    help: "1 for the current phase of the InferenceService, 0 for the others.",
     labels: [...LABELS, "phase"],
     read: each(({ status }, labels) => stateSet(labels, "phase", SERVICE_PHASES, status?.phase ?? "Pending")),
   },
   {
     name: "metalbridge_service_replicas_desired",
     type: "gauge",
-    help: "Replicas wanted now; 0 while suspended.",
+    help: "Desired replicas; 0 while suspended.",
     labels: LABELS,
     read: each(({ status }, labels) => known(status?.desiredReplicas, labels)),
   },
   {
     name: "metalbridge_service_replicas_ready",
     type: "gauge",
-    help: "Replicas that answer: phase Ready on a host that is reachable.",
+    help: "Ready replicas: phase Ready on a reachable host.",
     labels: LABELS,
     read: each(({ status }, labels) => known(status?.readyReplicas, labels)),
   },
@@ -56,7 +56,7 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_service_rollout",
     type: "gauge",
-    help: "1 for the state that the service's rollout is in: rolling, complete, stopped (the new revision fails and the old one serves on).",
+    help: "1 for the current state of the service's rollout: rolling, complete, stopped (the new revision fails and the old one keeps serving).",
     labels: [...LABELS, "state"],
     read: each(({ status }, labels) => {
       const reason = getCondition(status?.conditions, "Progressing")?.reason ?? "";
@@ -66,7 +66,7 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_service_queue_position",
     type: "gauge",
-    help: "Place in the queue for capacity, 1 being next; absent for a service that does not wait.",
+    help: "Position in the scheduling queue, 1 is next; absent if the service is not queued.",
     labels: LABELS,
     read: each(({ status }, labels) =>
       known(status?.queuePosition === 0 ? undefined : status?.queuePosition, labels),
@@ -75,13 +75,13 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_waiting_services",
     type: "gauge",
-    help: "Services that wait for capacity.",
+    help: "Services queued for capacity.",
     read: ({ leader }) => known(leader?.waiting),
   },
   {
     name: "metalbridge_controller_replicas",
     type: "gauge",
-    help: "InferenceReplicas by phase, and by whether the host is reachable: Ready means little where it is not.",
+    help: "InferenceReplicas by phase, and by whether the host is reachable: the phase of an unreachable host is stale.",
     labels: ["phase", "reachable"],
     read: ({ leader }) => (leader === undefined ? [] : countReplicas(leader.replicas)),
   },

@@ -1,21 +1,25 @@
-/** What the controller can do about a Model's source: look at it, leave it to the hosts, or refuse it. Pure. */
+/**
+ * What the controller does about a Model's source: inspects it, leaves it to the hosts, or refuses it. Pure.
+ */
+
+import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
-import { describeError, type ErrorCode, MetalbridgeError } from "../../src/errors.ts";
-import { parseSource, type Source } from "../../src/source/source.ts";
+import { parseSource, type Source } from "../../src/models/source/source.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
   /** Only the host can reach it. */
-  | { readonly at: "onHost"; readonly reason: "ReadByHost" | "FetchedByHost"; readonly message: string }
+  | { readonly at: "onHost"; readonly reason: "ReadByHost" | "SourceResolved"; readonly message: string }
   | { readonly at: "remote"; readonly source: Extract<Source, { kind: "http" | "hf" }> };
 
 /** Judges spec alone; nothing is read. */
 export function classifyModel({ spec }: Model): Task {
-  const accelerator = spec.hardware?.accelerator ?? "cpu";
+  const accelerator = spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
   try {
     const source = parseSource(spec.source);
     if (accelerator !== "metal") {
-      const message = `accelerator ${accelerator} is not served by this version, which runs models on Metal hosts only`;
+      const message = `accelerator ${accelerator} is not supported: this version runs models on Metal hosts only`;
       throw new MetalbridgeError("NotYetSupported", message);
     }
     return taskFor(source);
@@ -34,19 +38,20 @@ function taskFor(source: Source): Task {
       return {
         at: "onHost",
         reason: "ReadByHost",
-        message: `the host that runs it reads ${source.path} in place`,
+        message: `the host that runs the model reads ${source.path} in place`,
       };
     case "ollama":
-      return { at: "onHost", reason: "FetchedByHost", message: "Ollama on the host pulls it on first use" };
+      return {
+        at: "onHost",
+        reason: "SourceResolved",
+        message: "Ollama on the host pulls the model on first use",
+      };
     case "pvc":
     case "s3":
     case "oss":
     case "gs":
     case "modelscope":
-      throw new MetalbridgeError(
-        "SourceNotSupported",
-        `${source.kind}:// sources cannot be fetched by Metal hosts`,
-      );
+      throw new MetalbridgeError("SourceNotSupported", `Metal hosts cannot fetch ${source.kind}:// sources`);
     default:
       return source satisfies never;
   }

@@ -1,6 +1,6 @@
-/** Settings of the looks at remote sources, with their defaults. */
+/** Settings for reading remote sources, with their defaults. */
 import { z } from "zod";
-import type { RemoteConfig } from "./remote/exchange.ts";
+import type { InspectSettings } from "../../src/hub/inspect.ts";
 
 const milliseconds = (description: string) =>
   z.coerce.number().int().min(100).max(3_600_000).describe(description);
@@ -9,29 +9,43 @@ export const modelConfigSchema = z.strictObject({
   hfEndpoint: z
     .url({ protocol: /^https?$/ })
     .default("https://huggingface.co")
-    .describe("Where hf:// sources are looked up: Hugging Face, or a mirror with the same API."),
+    .describe("Where hf:// sources are resolved: Hugging Face, or a mirror with the same API."),
   allowLoopback: z
     .boolean()
     .default(false)
-    .describe("Whether sources may lead to the controller's own loopback: where it runs beside an agent."),
+    .describe("Allow sources on the controller's own loopback, for a controller that runs beside an agent."),
   allowPrivate: z
     .boolean()
-    .default(true)
-    .describe("Whether sources may lead to private networks, as `sources.allowPrivateAddresses` of agents."),
-  stallMs: milliseconds("Without a byte for so long a server counts as stalled.").default(15_000),
-  lookMs: milliseconds("Reading a header may take so long in all.").default(60_000),
+    .default(false)
+    .describe(
+      "Allow sources in any private network. Whoever may create a Model can then use the controller to probe them.",
+    ),
+  allowNetworks: z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",")))
+    .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8")).max(64))
+    .describe(
+      "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The host of `hfEndpoint` is always allowed.",
+    ),
+  stallMs: milliseconds("Abort a request after this many ms without data.").default(15_000),
+  lookMs: milliseconds("Limit for reading the header of one Model, in ms.").default(60_000),
   maxHeaderBytes: z.coerce
     .number()
     .int()
     .min(1024)
     .default(128 << 20)
-    .describe("A header may be so long."),
+    .describe("Maximum length of a GGUF header, in bytes."),
 });
 
-export type ModelConfigInput = z.input<typeof modelConfigSchema>;
+export type ModelConfig = Readonly<z.output<typeof modelConfigSchema>>;
 
-/** The config with defaults filled in; throws for unknown keys and bad values. */
-export function remoteConfig(input: ModelConfigInput = {}): RemoteConfig {
-  const { allowLoopback, allowPrivate, ...rest } = modelConfigSchema.parse(input);
-  return { ...rest, addresses: { allowLoopback, allowPrivate } };
+const CONNECT_MS = 10_000;
+const MAX_REDIRECTS = 10;
+
+export function inspectSettings(config: ModelConfig): InspectSettings {
+  const { allowLoopback, allowPrivate, allowNetworks, stallMs, lookMs, hfEndpoint, maxHeaderBytes } = config;
+  const limits = { stallMs, connectMs: CONNECT_MS, maxRedirects: MAX_REDIRECTS };
+  const rules = { allowLoopback, allowPrivate, allowedNetworks: allowNetworks, ...limits };
+  return { hfEndpoint, maxHeaderBytes, inspectMs: lookMs, rules };
 }

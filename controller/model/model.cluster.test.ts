@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
+import { createInspectSource } from "../../src/hub/inspect.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { createQueue, type Queue } from "../../src/kube/queue.ts";
@@ -10,9 +11,8 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
-import { remoteConfig } from "./config.ts";
+import { inspectSettings, modelConfigSchema } from "./config.ts";
 import { createModelReconciler } from "./reconcile.ts";
-import { createLook } from "./remote/look.ts";
 
 const cluster = sharedCluster();
 const WAIT = { timeout: 15_000, interval: 50 };
@@ -36,13 +36,15 @@ beforeAll(async () => {
   });
   const hosts = startReflector({ ...common, kind: HOSTS, onChange: () => undefined });
   await Promise.all([models.whenSynced(), hosts.whenSynced()]);
-  const look = createLook(remoteConfig({ allowLoopback: true, stallMs: 10_000 }));
+  const inspect = createInspectSource(
+    inspectSettings(modelConfigSchema.parse({ allowLoopback: true, stallMs: 10_000 })),
+  );
   const record = (_: unknown, event: { reason: string }) => void events.push(event.reason);
   const reconcile = createModelReconciler({
     client,
     models,
     hosts,
-    look,
+    inspect,
     record,
     clock: systemClock,
     log: quietLog,
@@ -75,14 +77,14 @@ function statusUntil(name: string, check: (status: ModelStatus | undefined) => v
   }, WAIT);
 }
 
-test("a remote model is Ready with what its header tells, and is not written again", async () => {
+test("a remote model is Ready with the facts of its header, and is not written again", async () => {
   const header = headerBytes(10);
   const server = await serveModel(ranged(header, header.length + TENSOR_BYTES));
   await apply("good", { source: `${server.url}/good.gguf` });
   const ready = await statusUntil("good", (status) =>
     expect(status).toMatchObject({
       phase: "Ready",
-      reason: "FetchedByHost",
+      reason: "SourceResolved",
       observedGeneration: 1,
       sizeBytes: header.length + TENSOR_BYTES,
       weightsBytes: TENSOR_BYTES,
@@ -91,7 +93,13 @@ test("a remote model is Ready with what its header tells, and is not written aga
     }),
   );
   const conditions = ready.status?.conditions?.map(({ type, status }) => `${type}=${status}`);
-  expect(conditions).toEqual(["Available=True", "Degraded=False", "Progressing=False"]);
+  expect(conditions).toEqual([
+    "Available=True",
+    "Degraded=False",
+    "Progressing=False",
+    "Ready=True",
+    "SpecHonored=True",
+  ]);
   await cluster.kubectl(["annotate", "model", "good", "-n", ns.name, "touched=1"]);
   await apply("after", { source: "file:///models/after.gguf" });
   await statusUntil("after", (status) =>
@@ -100,10 +108,10 @@ test("a remote model is Ready with what its header tells, and is not written aga
   const again = await client.get(MODELS, { name: "good", namespace: ns.name });
   expect(again).toMatchObject({ ok: true, value: { status: ready.status } });
   expect(server.requests).toHaveLength(1);
-  expect(events).toContain("FetchedByHost");
+  expect(events).toContain("SourceResolved");
 });
 
-test("a bad source says so, and an edited one is looked at at once", async () => {
+test("a bad source fails the Model, and an edited one is inspected at once", async () => {
   const header = headerBytes(10);
   const server = await serveModel((request, response) => {
     if (request.url === "/good.gguf") ranged(header, header.length + TENSOR_BYTES)(request, response);
@@ -119,7 +127,7 @@ test("a bad source says so, and an edited one is looked at at once", async () =>
   );
 });
 
-test("what may pass is Pending and comes back by itself", async () => {
+test("a transient failure leaves the Model Pending, and it is retried", async () => {
   const header = headerBytes(10);
   let isUp = false;
   const server = await serveModel((request, response) => {

@@ -4,9 +4,8 @@ import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
 import { classifyModel } from "./classify.ts";
-import { isKnown, isLookDue, type LookResult, recordLook } from "./looks.ts";
+import { type InspectionResult, isInspectionDue, isKnown, recordInspection } from "./inspections.ts";
 import { planModelStatus } from "./plan.ts";
-import { readableSize } from "./size.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
 const NOW = "2026-01-02T03:04:05Z";
@@ -14,15 +13,15 @@ const NOW = "2026-01-02T03:04:05Z";
 interface Case {
   readonly model: Model;
   readonly hosts?: readonly Host[];
-  readonly look?: LookResult;
+  readonly inspection?: InspectionResult;
 }
 
 const cases = readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml"));
 
 test.each(cases)("golden: %s", (name) => {
-  const { model, hosts = [], look }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
+  const { model, hosts = [], inspection }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
   const status = planModelStatus(
-    { model, hosts, task: classifyModel(model), look, isKnown: isKnown(model) },
+    { model, hosts, task: classifyModel(model), inspection, isKnown: isKnown(model) },
     NOW,
   );
   const expected = new URL(name.replace(".input.", ".plan."), FOLDER);
@@ -32,12 +31,12 @@ test.each(cases)("golden: %s", (name) => {
 
 test("planning a second time with the first status changes nothing", () => {
   for (const name of cases) {
-    const { model, hosts = [], look }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
+    const { model, hosts = [], inspection }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
     const observe = (seen: Model) => ({
       model: seen,
       hosts,
       task: classifyModel(seen),
-      look,
+      inspection,
       isKnown: isKnown(seen),
     });
     const first = planModelStatus(observe(model), NOW);
@@ -58,14 +57,14 @@ function model(more: Partial<Model["spec"]> = {}): Model {
   };
 }
 
-const failure = (isPassing: boolean, retryAfterMs?: number): LookResult => ({
+const failure = (isTransient: boolean, retryAfterMs?: number): InspectionResult => ({
   at: "failed",
   code: "SourceUnreachable",
   message: "no",
-  isPassing,
+  isTransient,
   retryAfterMs,
 });
-const found: LookResult = {
+const found: Extract<InspectionResult, { at: "found" }> = {
   at: "found",
   found: {
     format: "gguf",
@@ -74,46 +73,91 @@ const found: LookResult = {
     revision: "r",
     sha256: undefined,
     gguf: undefined,
+    isChosen: false,
   },
 };
 
-test("what may pass is tried again after 5 s, doubling to 10 min; a server's own wish wins", () => {
-  let last = recordLook(model(), undefined, failure(true), 0, 0);
+test("transient failures are retried after 5 s, doubling to 10 min; Retry-After wins", () => {
+  let last = recordInspection(model(), undefined, failure(true), 0, 0);
   expect(last.nextAtMs).toBe(5_000);
-  last = recordLook(model(), last, failure(true), 0, 0);
+  last = recordInspection(model(), last, failure(true), 0, 0);
   expect(last.nextAtMs).toBe(10_000);
-  for (let round = 0; round < 50; round++) last = recordLook(model(), last, failure(true), 0, 0);
+  for (let round = 0; round < 50; round++) last = recordInspection(model(), last, failure(true), 0, 0);
   expect(last.nextAtMs).toBe(600_000);
-  expect(recordLook(model(), last, failure(true, 7_000), 0, 0).nextAtMs).toBe(7_000);
-  expect(recordLook(model(), last, failure(false), 0, 0)).toMatchObject({ nextAtMs: 600_000 });
-  expect(recordLook(model(), last, found, 0, 0)).toMatchObject({ failures: 0, nextAtMs: undefined });
+  expect(recordInspection(model(), last, failure(true, 7_000), 0, 0).nextAtMs).toBe(7_000);
+  expect(recordInspection(model(), last, failure(false), 0, 0)).toMatchObject({ nextAtMs: 600_000 });
+  expect(recordInspection(model(), last, found, 0, 0)).toMatchObject({ failures: 0, nextAtMs: undefined });
 });
 
-test("a source is looked at once per spec, and again only when its time has come", () => {
-  expect(isLookDue(model(), undefined, 0)).toBe(true);
-  const last = recordLook(model(), undefined, failure(true), 0, 0);
-  expect(isLookDue(model(), last, 4_999)).toBe(false);
-  expect(isLookDue(model(), last, 5_000)).toBe(true);
+test("a source is inspected once per spec, and again only when it is due", () => {
+  expect(isInspectionDue(model(), undefined, 0)).toBe(true);
+  const last = recordInspection(model(), undefined, failure(true), 0, 0);
+  expect(isInspectionDue(model(), last, 4_999)).toBe(false);
+  expect(isInspectionDue(model(), last, 5_000)).toBe(true);
   const edited = { ...model(), metadata: { ...model().metadata, generation: 2 } };
-  expect(isLookDue(edited, last, 0)).toBe(true);
-  const done = recordLook(model(), undefined, found, 0, 0);
-  expect(isLookDue(model(), done, 1e12)).toBe(false);
+  expect(isInspectionDue(edited, last, 0)).toBe(true);
+  const done = recordInspection(model(), undefined, found, 0, 0);
+  expect(isInspectionDue(model(), done, 1e12)).toBe(false);
   expect(
-    isLookDue(
+    isInspectionDue(
       model({ refreshPolicy: "OnChange" }),
-      recordLook(model({ refreshPolicy: "OnChange" }), undefined, found, 0, 0),
+      recordInspection(model({ refreshPolicy: "OnChange" }), undefined, found, 0, 0),
       600_000,
     ),
   ).toBe(true);
 });
 
-test("a new leader looks only at what is not known", () => {
+test("a new leader inspects only what is not known", () => {
   const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"] };
-  expect(isLookDue({ ...model(), status }, undefined, 0)).toBe(false);
-  expect(isLookDue({ ...model(), status: { ...status, observedGeneration: 0 } }, undefined, 0)).toBe(true);
-  expect(isLookDue({ ...model({ refreshPolicy: "OnChange" }), status }, undefined, 0)).toBe(true);
+  expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
+  expect(isInspectionDue({ ...model(), status: { ...status, observedGeneration: 0 } }, undefined, 0)).toBe(
+    true,
+  );
+  expect(isInspectionDue({ ...model({ refreshPolicy: "OnChange" }), status }, undefined, 0)).toBe(true);
 });
 
-test("sizes read well", () => {
-  expect([0, 1023, 1536, 4_831_838_208].map(readableSize)).toEqual(["0 B", "1023 B", "1.5 KiB", "4.5 GiB"]);
+const commit = "c".repeat(40);
+const chosen = (revision = commit): InspectionResult => ({
+  at: "found",
+  found: { ...found.found, files: ["m-Q4.gguf"], revision, isChosen: true },
+});
+
+function statusOf(observed: Model, inspection: InspectionResult | undefined) {
+  const task = classifyModel(observed);
+  return planModelStatus({ model: observed, hosts: [], task, inspection, isKnown: isKnown(observed) }, NOW);
+}
+
+test("a new Model pins its commit, and the file that its quantization chose", () => {
+  expect(statusOf(model({ quantization: "Q4" }), chosen()).pinned).toMatchObject({
+    file: "m-Q4.gguf",
+    revision: commit,
+  });
+  const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
+  expect(statusOf(model(), only).pinned).toEqual({ key: expect.any(String), revision: commit });
+  expect(statusOf(model(), found).pinned).toBeUndefined();
+});
+
+test("a pin outlives outages and newer commits, and is removed when the spec chooses other files", () => {
+  const wanted = model({ quantization: "Q4" });
+  const status = statusOf(wanted, chosen());
+  const { pinned } = status;
+  for (const inspection of [failure(true), failure(false), undefined, chosen("d".repeat(40))])
+    expect(statusOf({ ...wanted, status }, inspection).pinned).toEqual(pinned);
+  const resized = { ...model({ quantization: "Q4", prefetch: true }), status };
+  expect(statusOf(resized, undefined).pinned).toEqual(pinned);
+  expect(statusOf({ ...model({ quantization: "Q8" }), status }, failure(true)).pinned).toBeUndefined();
+});
+
+test("OnChange pins no commit", () => {
+  const wanted = model({ refreshPolicy: "OnChange", quantization: "Q4" });
+  expect(statusOf(wanted, chosen()).pinned).toEqual({ key: expect.any(String), file: "m-Q4.gguf" });
+});
+
+test("a Model that an earlier version resolved stays unpinned, unless hosts could not resolve it", () => {
+  const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"], revision: commit };
+  const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
+  expect(statusOf({ ...model({ quantization: "Q4" }), status }, only).pinned).toBeUndefined();
+  expect(isInspectionDue({ ...model({ quantization: "Q4" }), status }, undefined, 0)).toBe(true);
+  expect(statusOf({ ...model({ quantization: "Q4" }), status }, chosen()).pinned).toBeDefined();
+  expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
 });

@@ -3,21 +3,22 @@ import { setCondition } from "../../src/api/conditions.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
-import type { GgufSummary } from "../../src/gguf/summary.ts";
+import { formatBytes } from "../../src/bytes.ts";
 import { sha256Hex } from "../../src/hash.ts";
-import { defaultFormat, fileNameOf, parseSource } from "../../src/source/source.ts";
+import type { Inspected } from "../../src/hub/inspect.ts";
+import type { GgufSummary } from "../../src/models/gguf/summary.ts";
+import { defaultFormat, fileNameOf, parseSource, publicSource } from "../../src/models/source/source.ts";
 import type { Task } from "./classify.ts";
-import type { LookResult } from "./looks.ts";
-import type { Found } from "./remote/look.ts";
-import { readableSize } from "./size.ts";
+import type { InspectionResult } from "./inspections.ts";
+import { planPin } from "./pin.ts";
 
 export interface ModelObservation {
   readonly model: Model;
   readonly hosts: readonly Host[];
   readonly task: Task;
-  /** Of the last look; undefined while there was none for this spec. */
-  readonly look: LookResult | undefined;
-  /** Status already tells what a look would. */
+  /** The last one; undefined while there was none for this spec. */
+  readonly inspection: InspectionResult | undefined;
+  /** The status already has what an inspection would find. */
   readonly isKnown: boolean;
 }
 
@@ -39,7 +40,14 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   const verdict = judge(observation);
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
+  const ignored = unhonored(model);
+  const honored =
+    ignored.length === 0
+      ? { reason: "AllFieldsHonored", message: "" }
+      : { reason: "FieldsNotHonored", message: `ignored in this version: ${ignored.join(", ")}` };
   const states = [
+    { type: "Ready", status: verdict.available, reason, message },
+    { type: "SpecHonored", status: ignored.length === 0, ...honored },
     { type: "Available", status: verdict.available, reason, message },
     { type: "Progressing", status: verdict.progressing, reason, message },
     { type: "Degraded", status: degraded !== undefined, reason, message, ...degraded },
@@ -50,40 +58,53 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     model.status?.conditions ?? [],
   );
   const copies = copiesOf(model, hosts);
+  const pinned = planPin(observation);
   return {
     phase: verdict.phase,
     reason,
     message,
     ...(observedGeneration === undefined ? {} : { observedGeneration }),
     ...verdict.facts,
+    ...(pinned === undefined ? {} : { pinned }),
     ...(copies.length === 0 ? {} : { hosts: copies }),
     conditions,
   };
 }
 
+/** Fields that only a download Job on Linux nodes would read. */
+function unhonored({ spec }: Model): string[] {
+  const { prefetch, prefetchTolerations = [], resources = {} } = spec;
+  return [
+    ...(prefetch ? ["spec.prefetch"] : []),
+    ...(prefetchTolerations.length > 0 ? ["spec.prefetchTolerations"] : []),
+    ...(Object.keys(resources).length > 0 ? ["spec.resources"] : []),
+  ];
+}
+
 function judge(observation: ModelObservation): Verdict {
-  const { model, task, look, isKnown } = observation;
+  const { model, task, inspection, isKnown } = observation;
   switch (task.at) {
     case "refused":
       return failed(task.code, task.message, false);
     case "onHost":
       return ready(task.reason, task.message, onHostFacts(model));
     case "remote":
-      if (look?.at === "found") return ready("FetchedByHost", FETCHED, foundFacts(model, look.found));
-      if (isKnown) return withTrouble(ready("FetchedByHost", FETCHED, knownFacts(model)), look);
-      if (look === undefined) return waiting;
-      return failed(look.code, look.message, look.isPassing);
+      if (inspection?.at === "found")
+        return ready("SourceResolved", FETCHED, foundFacts(model, inspection.found));
+      if (isKnown) return withTrouble(ready("SourceResolved", FETCHED, knownFacts(model)), inspection);
+      if (inspection === undefined) return waiting;
+      return failed(inspection.code, inspection.message, inspection.isTransient);
     default:
       return task satisfies never;
   }
 }
 
-const FETCHED = "the source was resolved; the host that runs it fetches it on first use";
+const FETCHED = "source resolved; the host that runs the model downloads it on first use";
 
 const waiting: Verdict = {
   phase: "Pending",
   reason: "ReadingSource",
-  message: "the source is being looked at",
+  message: "reading the source",
   available: false,
   progressing: true,
   facts: {},
@@ -93,28 +114,28 @@ function ready(reason: string, message: string, facts: Partial<ModelStatus>): Ve
   return { phase: "Ready", reason, message, available: true, progressing: false, facts };
 }
 
-/** What may pass is Pending and tried again; what will not is Failed. */
-function failed(reason: string, message: string, isPassing: boolean): Verdict {
-  const phase = isPassing ? "Pending" : "Failed";
+/** A transient failure is Pending and retried; a permanent one is Failed. */
+function failed(reason: string, message: string, isTransient: boolean): Verdict {
+  const phase = isTransient ? "Pending" : "Failed";
   return {
     phase,
     reason,
     message,
     available: false,
-    progressing: isPassing,
+    progressing: isTransient,
     degraded: { reason, message },
     facts: {},
   };
 }
 
-/** A source that cannot be looked at again takes nothing away from what is known and stored. */
-function withTrouble(verdict: Verdict, look: LookResult | undefined): Verdict {
-  return look?.at === "failed"
-    ? { ...verdict, degraded: { reason: look.code, message: look.message } }
+/** A source that cannot be read again takes nothing away from what is known and stored. */
+function withTrouble(verdict: Verdict, inspection: InspectionResult | undefined): Verdict {
+  return inspection?.at === "failed"
+    ? { ...verdict, degraded: { reason: inspection.code, message: inspection.message } }
     : verdict;
 }
 
-function foundFacts(model: Model, found: Found): Partial<ModelStatus> {
+function foundFacts(model: Model, found: Inspected): Partial<ModelStatus> {
   const sha256 = model.spec.sha256?.toLowerCase() ?? found.sha256;
   const weightsBytes = found.gguf?.weightsBytes;
   return {
@@ -154,13 +175,14 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
     conditions: ____,
     hosts: _____,
     observedGeneration: ______,
+    pinned: _______,
     ...facts
   } = status;
   return facts;
 }
 
 function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
-  return sizeBytes === undefined ? {} : { sizeBytes, size: readableSize(sizeBytes) };
+  return sizeBytes === undefined ? {} : { sizeBytes, size: formatBytes(sizeBytes) };
 }
 
 /** The part of the summary that status has fields for. */
@@ -174,11 +196,12 @@ function cacheKeyOf({ spec }: Model): string {
 
 function copiesOf({ spec }: Model, hosts: readonly Host[]) {
   const wanted = spec.sha256?.toLowerCase();
+  const shown = publicSource(spec.source);
   return hosts
     .flatMap(({ metadata, status }) => {
       const copy = status?.models?.find(
         ({ source, sha256 }) =>
-          source === spec.source && (wanted === undefined || sha256?.toLowerCase() === wanted),
+          source === shown && (wanted === undefined || sha256?.toLowerCase() === wanted),
       );
       if (copy === undefined) return [];
       const { sizeBytes, sha256 } = copy;

@@ -1,11 +1,11 @@
 /** What a failed call means for a pass. */
 import type { ApiFailure } from "../../src/kube/types.ts";
 
-/** A call that did not succeed; ends the pass, and the queue tries again after its backoff. */
+/** A failed call; it aborts the pass, and the queue retries after its backoff. */
 export class ApiCallFailed extends Error {
   readonly failure: ApiFailure;
 
-  /** The queue waits at least so long. */
+  /** The queue waits at least this long. */
   get retryAfterMs(): number | undefined {
     return this.failure.retryAfterMs;
   }
@@ -17,7 +17,7 @@ export class ApiCallFailed extends Error {
   }
 }
 
-/** Creates are refused in a namespace that is being deleted; trying again soon would be a loop without an end. */
+/** Creates are rejected in a namespace that is being deleted; retrying soon would loop without end. */
 export function isTerminating({ kind, message }: ApiFailure): boolean {
   return kind === "forbidden" && message.includes("being terminated");
 }

@@ -1,6 +1,6 @@
 /**
- * Services of others that have the name one of ours needs. Each is watched by its name for as long as it has it, so
- * nothing is asked again by time; all Services of a cluster are too many to keep a copy of for a mistake that is rare.
+ * Foreign Services that have a name one of ours needs. Each is watched by name while it exists, so there is no
+ * polling; caching all Services of a cluster would be too much for a rare mistake.
  */
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SERVICES } from "../../src/kube/kinds.ts";
@@ -9,7 +9,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 
 export interface ForeignServices {
-  /** `namespace/name` of the Service that is in the way; again is the same as once. */
+  /** `namespace/name` of the Service that has the name; idempotent. */
   readonly watch: (key: string) => void;
   readonly forget: (key: string) => void;
 }
@@ -41,7 +41,7 @@ export function createForeignServices({ onFree, signal, ...ports }: ForeignServi
         onChange: (_, service) => {
           if (service === undefined) onFree(key);
         },
-        // It may have gone before the first list.
+        // It may have been deleted before the first list.
         onListed: () => {
           if (list().length === 0) onFree(key);
         },

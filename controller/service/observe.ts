@@ -1,26 +1,41 @@
-/** What the copies hold of one service. */
-import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+/**
+ * What the caches hold of one service: the service itself, what it owns, and what earlier services of its
+ * name left.
+ */
+import { LABEL_REPLICA, LABEL_REVISION, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { revisionName, serviceName, sliceName } from "../../src/api/names.ts";
+import type { ControllerRevision, EndpointSlice, Service } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Caches } from "../cache/caches.ts";
-import type { Belongings, ServiceObserved } from "./plan/observed.ts";
+
+/** What belongs to one uid of a service. */
+export interface Belongings {
+  readonly replicas: readonly InferenceReplica[];
+  readonly slices: readonly EndpointSlice[];
+  readonly kubeServices: readonly Service[];
+  readonly revisions: readonly ControllerRevision[];
+}
 
 export interface ServiceSeen {
   readonly service?: InferenceService | undefined;
   readonly own: Belongings;
-  /** What carries the service's name and another uid, by that uid. */
+  /** Objects with the service's name and another uid, by that uid. */
   readonly strays: ReadonlyMap<string, Belongings>;
 }
 
-/** Reads the copies only; nothing is asked of the API server. */
+/** Reads only the caches, never the API server. */
 export function seeService(caches: Caches, key: string): ServiceSeen {
   const service = caches.services.get(key);
   const uid = service?.metadata.uid;
+  const [, name = ""] = key.split("/");
+  const hasOurName = (object: KubeObject) => hasNameOf(name, object);
   const all = {
     replicas: caches.replicasOfService.of(key),
-    slices: caches.slicesOfService.of(key),
-    kubeServices: caches.kubeServicesOfService.of(key),
-    revisions: caches.revisionsOfService.of(key),
+    slices: caches.slicesOfService.of(key).filter(hasOurName),
+    kubeServices: caches.kubeServicesOfService.of(key).filter(hasOurName),
+    revisions: caches.revisionsOfService.of(key).filter(hasOurName),
   };
   const uids = new Set([
     ...all.replicas.map(({ spec }) => spec.template.serviceUid),
@@ -31,18 +46,12 @@ export function seeService(caches: Caches, key: string): ServiceSeen {
   return { service, own: belongingsOf(all, uid), strays };
 }
 
-/** A live service with everything that its plan reads. */
-export function observeService(caches: Caches, service: InferenceService, own: Belongings): ServiceObserved {
-  const { namespace } = service.metadata;
-  const draftRef = service.spec.speculativeDecoding?.draftModelRef;
-  const hosts = new Map(caches.hosts.list().map((host) => [host.metadata.name, host]));
-  return {
-    service,
-    model: caches.models.get(`${namespace}/${service.spec.modelRef}`),
-    draftModel: draftRef === undefined ? undefined : caches.models.get(`${namespace}/${draftRef}`),
-    hosts,
-    ...own,
-  };
+/** Labels are copied by `kubectl expose` and by hand, names are not: an object of ours has both. */
+export function hasNameOf(service: string, { metadata }: KubeObject): boolean {
+  const { [LABEL_REPLICA]: replica, [LABEL_REVISION]: revision } = metadata.labels ?? {};
+  if (replica !== undefined) return metadata.name === sliceName(replica);
+  if (revision !== undefined) return metadata.name === revisionName(service, revision);
+  return metadata.name === serviceName(service);
 }
 
 function belongingsOf(all: Belongings, uid: string | undefined): Belongings {

@@ -1,17 +1,17 @@
-/** What services of the same name that are no more have left behind. */
+/** Leftovers of deleted services of the same name. */
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import { applySteps } from "./apply/apply.ts";
 import { NotAllTaken } from "./apply/rejection.ts";
 import { ApiCallFailed } from "./failure.ts";
 import type { ServiceSeen } from "./observe.ts";
-import { planTeardown } from "./plan/teardown.ts";
 import type { ServicePorts } from "./ports.ts";
+import { planTeardown } from "./teardown.ts";
 
-/** The copies may be behind: look again. */
+/** The caches may be behind: recheck. */
 const BEHIND_MS = 1_000;
 
-/** What another uid of this name left behind: only after a live read has said that its owner is gone. */
+/** Leftovers of another uid of this name; only after a live read has confirmed that the owner is gone. */
 export async function sweepStrays(
   ports: ServicePorts,
   key: string,

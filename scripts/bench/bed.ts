@@ -1,36 +1,52 @@
-/** One host: control plane, controller and agent as processes, its weights on disk, services made and watched by the API. */
-import { mkdirSync } from "node:fs";
+/** A farm for measurements: its installation is a copy, its control plane is watched, and its Hosts and Model are ready. */
 import path from "node:path";
-import type { TinyModelOptions } from "../../cli/demo/tiny-model.ts";
-import { createNamespacePair } from "../../test/cluster/network-namespace.ts";
-import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
-import { type Farm, startFarm } from "../../test/system/farm.ts";
+import { type TinyModelOptions, writeTinyModel } from "../../local/demo/tiny-model.ts";
+import { type Farm, type FarmOptions, startFarm } from "../../test/bed/farm.ts";
+import { openNetwork } from "../../test/bed/network.ts";
+import { installRelease } from "../../test/bed/release.ts";
 import { isTrue, openPlane, type Plane } from "./plane.ts";
-import { installRelease } from "./release.ts";
 
 export interface Bed extends Plane {
   readonly farm: Farm;
 }
 
-/** Everything runs, the Host and the one Model are ready. */
+export const VERSION = "0.1.0-bench.1";
+
+/** One host, on an address that an EndpointSlice may hold. */
 export async function openBed(model: TinyModelOptions = {}): Promise<Bed> {
   const plane = await openPlane();
+  return disposedOnFailure(plane, async () => {
+    const network = await openNetwork([]);
+    plane.atEnd(async () => network[Symbol.asyncDispose]());
+    return addFarm(plane, { address: network.gateway }, model);
+  });
+}
+
+/** Controller and agents run; resolves when every Host and the one Model are ready. */
+export async function addFarm(
+  plane: Plane,
+  options: Pick<FarmOptions, "address" | "agents">,
+  model: TinyModelOptions = {},
+): Promise<Bed> {
+  const { kubeconfig } = plane.controlPlane;
+  const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+  const farm = await startFarm({ ...options, kubeconfig, program });
+  plane.atEnd(async () => farm[Symbol.asyncDispose]());
+  const source = path.join(farm.modelsDir, "bench.gguf");
+  await writeTinyModel(source, model);
+  const count = farm.agents.length;
+  await plane.changed.until(`${count} Hosts that are ready`, () => {
+    const ready = plane.hosts.list().filter(({ status }) => isTrue(status?.conditions, "Ready"));
+    return ready.length === count || undefined;
+  });
+  await plane.createModel(source);
+  return { ...plane, farm };
+}
+
+/** A farm that cannot be completed leaves nothing behind. */
+export async function disposedOnFailure<T>(plane: Plane, build: () => Promise<T>): Promise<T> {
   try {
-    const pair = await createNamespacePair();
-    plane.atEnd(pair.remove);
-    const { kubeconfig } = plane.controlPlane;
-    const program = await installRelease(path.join(plane.dir, "release"));
-    const farm = await startFarm({ kubeconfig, address: pair.hostAddress, program });
-    plane.atEnd(async () => farm[Symbol.asyncDispose]());
-    mkdirSync(farm.modelsDir, { recursive: true });
-    const source = path.join(farm.modelsDir, "bench.gguf");
-    await writeTinyGguf(source, model);
-    await plane.changed.until(
-      "a Host that is ready",
-      () => plane.hosts.list().some(({ status }) => isTrue(status?.conditions, "Ready")) || undefined,
-    );
-    await plane.createModel(source);
-    return { ...plane, farm };
+    return await build();
   } catch (error) {
     await plane[Symbol.asyncDispose]();
     throw error;

@@ -13,7 +13,7 @@ export interface Answered {
 
 export interface Load {
   readonly answers: readonly Answered[];
-  /** Sends nothing more; resolves when the last request has ended. */
+  /** Sends nothing more; resolves when the last request has finished. */
   readonly stop: () => Promise<readonly Answered[]>;
 }
 

@@ -2,11 +2,11 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { readPartsConfig } from "../../cli/control-plane/config.ts";
-import { openControlPlane } from "../../cli/control-plane/open.ts";
-import { findClusterParts } from "../../cli/control-plane/parts.ts";
-import type { ControlPlane } from "../../cli/control-plane/start.ts";
-import { createTerminalLog } from "../../cli/program/terminal-log.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { openControlPlane } from "../../local/control-plane/open.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import type { ControlPlane } from "../../local/control-plane/start.ts";
+import { createTerminalLog } from "../../local/terminal-log.ts";
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { API_VERSION } from "../../src/api/group.ts";

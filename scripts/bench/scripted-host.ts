@@ -4,7 +4,7 @@ import { createNewestSlices } from "../../agent/endpoints/newest-slices.ts";
 import { readyBody } from "../../agent/endpoints/slice-body.ts";
 import { createSliceWriter } from "../../agent/endpoints/slice-writer.ts";
 import { hostStatusBody } from "../../agent/registration/host-status.ts";
-import { silentLog as log } from "../../cli/program/terminal-log.ts";
+import { silentLog as log } from "../../local/terminal-log.ts";
 import { API_VERSION, MANAGER_AGENT, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";

@@ -10,19 +10,19 @@ export const environmentVariables: readonly Variable[] = [
   {
     name: "KUBECONFIG",
     readBy: "every verb with `--kubeconfig`",
-    meaning: "How to reach the cluster, where `--kubeconfig` does not say it.",
+    meaning: "Kubeconfig of the cluster, unless `--kubeconfig` is given.",
   },
   {
     name: "HF_ENDPOINT",
     readBy: "agent",
     meaning:
-      "The Hugging Face hub or a mirror of it, for the agent's downloads only. File and flag win over it. The controller reads headers there first: give it the same mirror with its `--hf-endpoint`.",
+      "The Hugging Face hub or a mirror of it, for the agent's downloads only. Configuration file and flag override it. The controller reads headers there first: give it the same mirror with its `--hf-endpoint`.",
   },
   {
     name: "HF_TOKEN",
     readBy: "agent",
     meaning:
-      "Token for the hub, for the agent's downloads only, where a Model names no Secret. `huggingFace.token` wins over it, it wins over `huggingFace.tokenFile`. The controller reads a model's header first and has no such token: a gated model needs `spec.sourceSecretRef`.",
+      "Token for the hub, for the agent's downloads only, for Models without a Secret. `huggingFace.token` overrides it; it overrides `huggingFace.tokenFile`. The controller reads a model's header first and has no such token: a gated model needs `spec.sourceSecretRef`.",
   },
   {
     name: "METALBRIDGE_CACHE",
@@ -33,12 +33,12 @@ export const environmentVariables: readonly Variable[] = [
   {
     name: "KUBEBUILDER_ASSETS",
     readBy: "setup, up, demo",
-    meaning: "Folder in which etcd and kube-apiserver are looked for first.",
+    meaning: "Folder that is searched first for etcd and kube-apiserver.",
   },
   {
     name: "METALBRIDGE_LLAMA_SERVER",
     readBy: "setup, demo, tests",
-    meaning: "The llama-server to use, by absolute path, in place of the one on PATH or in the cache.",
+    meaning: "The llama-server to use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
     name: "METALBRIDGE_LLAMA_RELEASES",
@@ -55,16 +55,6 @@ export const environmentVariables: readonly Variable[] = [
     name: "METALBRIDGE_PROMETHEUS",
     readBy: "setup, tests",
     meaning: "Folder with the prometheus and promtool that tests of alerts and dashboards use.",
-  },
-  {
-    name: "METALBRIDGE_PROMETHEUS_RELEASES",
-    readBy: "setup",
-    meaning: "Where Prometheus releases are downloaded from: a mirror of the release page.",
-  },
-  {
-    name: "METALBRIDGE_PROMETHEUS_VERSION",
-    readBy: "setup",
-    meaning: "The Prometheus release to download, such as 3.5.0.",
   },
 ];
 

@@ -1,15 +1,15 @@
 /** docs/errors.md: the whole catalogue, by section. */
 
-import { agentErrors } from "../../src/errors/agent.ts";
-import { apiErrors } from "../../src/errors/api.ts";
-import { cliErrors } from "../../src/errors/cli.ts";
-import { engineErrors } from "../../src/errors/engine.ts";
-import type { ErrorEntry } from "../../src/errors/entry.ts";
-import { placementErrors } from "../../src/errors/placement.ts";
-import { replicaErrors } from "../../src/errors/replica.ts";
-import { rolloutErrors } from "../../src/errors/rollout.ts";
-import { sourceErrors } from "../../src/errors/source.ts";
-import { errorCatalogue } from "../../src/errors.ts";
+import { agentErrors } from "../../src/api/errors/agent.ts";
+import { apiErrors } from "../../src/api/errors/api.ts";
+import { cliErrors } from "../../src/api/errors/cli.ts";
+import { engineErrors } from "../../src/api/errors/engine.ts";
+import type { ErrorEntry } from "../../src/api/errors/entry.ts";
+import { placementErrors } from "../../src/api/errors/placement.ts";
+import { replicaErrors } from "../../src/api/errors/replica.ts";
+import { rolloutErrors } from "../../src/api/errors/rollout.ts";
+import { sourceErrors } from "../../src/api/errors/source.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 
 const catalogue: Readonly<Record<string, ErrorEntry>> = errorCatalogue;
 
@@ -33,7 +33,7 @@ export function renderErrors(): string {
   const all: readonly Section[] = [...sections, ["Others", others]];
   const filled = all.filter(([, entries]) => Object.keys(entries).length > 0);
   return [
-    "<!-- Generated from src/errors by npm run generate. Do not edit. -->",
+    "<!-- Generated from src/api/errors by npm run generate. Do not edit. -->",
     "# Error codes",
     "",
     "Every state that is not as it should be carries one of these codes: as the reason of a condition or of a phase, as the reason of an event, and in what the command line prints. The message beside it has the particulars; here is what each one means and what to do.",

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { errorCatalogue } from "../../src/errors.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { generatedFiles } from "./files.ts";
 
 const root = new URL("../../", import.meta.url);

@@ -1,7 +1,7 @@
 /** The governor's curves for docs/memory.md: simulated hosts, run by the governor itself. */
-import { defaultLimits } from "../../src/memory/governor/limits.ts";
-import { type Machine, type MachineEvent, run } from "../../src/memory/governor/testing/machine.ts";
-import type { Level } from "../../src/memory/governor/types.ts";
+import { defaultLimits } from "../../agent/pressure/governor/limits.ts";
+import { type Machine, type MachineEvent, run } from "../../agent/pressure/governor/testing/machine.ts";
+import type { Level } from "../../agent/pressure/governor/types.ts";
 
 const GIB = 2 ** 30;
 const COLUMNS = 100;
@@ -84,14 +84,14 @@ function curveLines({ title, machine, seconds }: Curve): readonly string[] {
     `level      ${columns.map((at) => LETTERS[levels[at] ?? "Normal"]).join("")}`,
     "```",
     "",
-    ...told(events),
+    ...eventLines(events),
   ];
 }
 
 const MOST_EVENTS = 24;
 
-/** All of them where they are few, their numbers where they are many. */
-function told(events: readonly MachineEvent[]): readonly string[] {
+/** All events if there are few, otherwise their counts. */
+function eventLines(events: readonly MachineEvent[]): readonly string[] {
   if (events.length <= MOST_EVENTS) {
     return [events.map(({ seconds, what, which }) => `${seconds} s ${what} ${which}`).join(", ")];
   }

@@ -1,7 +1,7 @@
 /** Parts of docs/observability.md: every metric of the agent and of the controller. */
 import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
-import type { Family } from "../../src/metrics/family.ts";
+import type { Family } from "../../src/http/metrics/family.ts";
 
 /** The agent's. */
 export function agentMetricLines(): string[] {

@@ -14,6 +14,7 @@ import { findDebianMirror } from "./llama/apt-sources.mjs";
 import { cachedLlamaServer } from "./llama/cached.mjs";
 import { chooseCpuBackend } from "./llama/cpu-backend.mjs";
 import { archiveName } from "./llama/release.mjs";
+import { renderSlowest } from "./slowest-files.mjs";
 import { createProgress, describeFailure, SetupError } from "./steps.mjs";
 import { summarize } from "./test-summary.mjs";
 
@@ -182,4 +183,15 @@ test("nothing that went wrong counts as a success", () => {
   expect(summarize(undefined, 1).line).toBe("0 passed, 1 failed, 0 skipped");
   expect(summarize({ testResults: [] }, 1).failed).toBe(1);
   expect(summarize({ testResults: [] }, 0).failed).toBe(0);
+});
+
+test("the slowest files are listed, longest first, and not for a run of a few", () => {
+  const files = Array.from({ length: 11 }, (_, index) => ({ name: `${index}.test.ts`, ms: index * 1_000 }));
+  expect(renderSlowest(files, 2)).toEqual([
+    "",
+    "slowest 2 files:",
+    "   10.0 s  10.test.ts",
+    "    9.0 s  9.test.ts",
+  ]);
+  expect(renderSlowest(files.slice(0, 10))).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { renderReport } from "./report.ts";
 
 const CROWDED: SimulationOptions = { hosts: 15, services: 70, hours: 12, seed: 1, load: 1.3 };
 
-/** Clocks that stand still: what happens must not depend on them. */
+/** Clocks that do not move: the result must not depend on them. */
 const noClock = { elapsedMs: () => 0, cpuMs: () => 0 };
 
 test.each([1, 2, 3])("on a crowded day no rule is broken, whatever happens (seed %i)", (seed) => {
@@ -20,7 +20,7 @@ test("the same seed gives the same day", () => {
   expect(one).toBe(other);
 });
 
-test("nobody of normal priority or above makes way on a day with room for all", () => {
+test("no service of normal priority or above is preempted on a day with room for all", () => {
   const tally = simulateDay({ ...CROWDED, load: 0.4 }, noClock);
   for (const name of ["normal", "high", "critical"] as const)
     expect(tally.preemptions.get(name)).toBeUndefined();

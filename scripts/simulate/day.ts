@@ -1,4 +1,4 @@
-/** A day of a fleet: services come and go, hosts crash and return, replicas are refused, and placement answers every change. */
+/** A day of a fleet: services are created and deleted, hosts crash and return, replicas are refused, and placement answers every change. */
 
 import { type Agenda, createAgenda } from "./agenda.ts";
 import { GIB, makeHosts, makeModels } from "./fleet.ts";
@@ -45,7 +45,7 @@ interface Day {
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const MEAN_LIFE_MS = 8 * HOUR;
-/** Each host falls silent once in so long. */
+/** Mean time between outages of each host. */
 const MEAN_BETWEEN_CRASHES_MS = 10 * 24 * HOUR;
 const REFUSED_AFTER_MS = 30_000;
 const SAMPLE_MS = 5 * MINUTE;
@@ -171,12 +171,12 @@ function drain(day: Day, replica: string): void {
   const leaving = day.world.replicas.get(replica);
   if (leaving === undefined || leaving.claim.leaving !== undefined) return;
   leaving.claim = { ...leaving.claim, leaving: {} };
-  day.world.board.setClaim(leaving.claim);
+  day.world.scheduler.setClaim(leaving.claim);
   touchHostOf(day, replica);
   day.agenda.at(day.nowMs + day.random.between(3_000, 45_000), { what: "ended", replica });
 }
 
-/** Its agent measures more than was estimated, or somebody else uses the memory. */
+/** Its agent measures more than was estimated, or another program uses the memory. */
 function refuse(day: Day, replica: string): void {
   const found = day.world.replicas.get(replica);
   if (found === undefined || found.claim.leaving !== undefined) return;
@@ -213,7 +213,7 @@ function lose(day: Day, host: string): void {
 function settle(day: Day, hasChanged: boolean): void {
   const { world, tally, nowMs, agenda } = day;
   for (let isChange = hasChanged; ; isChange = true) {
-    const { placed, preempted, recheckAfterMs } = tally.pass(() => world.board.pass(nowMs), isChange);
+    const { placed, preempted, recheckAfterMs } = tally.pass(() => world.scheduler.pass(nowMs), isChange);
     for (const one of placed) {
       const replica = startReplica(world, one, nowMs);
       day.touched.add(one.host);

@@ -1,5 +1,5 @@
 /** The machines and the models of a simulated day. */
-import type { HostFacts } from "../../src/placement/types.ts";
+import type { HostFacts } from "../../src/capacity/placement/types.ts";
 import type { Random } from "./random.ts";
 
 export const GIB = 1024 ** 3;

@@ -6,7 +6,7 @@ import { createRandom } from "./random.ts";
 import type { SimulatedService } from "./services.ts";
 import { createWorld, startReplica, tellDemands, type World } from "./world.ts";
 
-/** One host; nothing is decided unless a test asks the board. */
+/** One host; nothing is decided unless a test asks the scheduler. */
 function smallWorld(): { world: World; host: string; budget: number } {
   const [host] = makeHosts(1, createRandom(1));
   if (host?.facts.budget.known !== true) throw new Error("the fleet's hosts know their memory");
@@ -38,7 +38,7 @@ test("a host over its budget", () => {
   const { world, host, budget } = smallWorld();
   ask(world, "a", { bytes: budget + 2 });
   startReplica(world, { service: "a", ordinal: 0, host, score: 0, why: "" }, 0);
-  expect(() => checkInvariants(world, 0)).toThrow("over its budget");
+  expect(() => checkInvariants(world, 0)).toThrow("exceeds its budget");
 });
 
 test("a service that waits beside room", () => {
@@ -54,7 +54,7 @@ test("a service that waits for what a lower priority holds, and not for what an 
   const waits = ask(world, "b", { priority: "batch" });
   checkInvariants(world, 0);
   world.services.set("b", { ...waits, priority: "high" });
-  expect(() => checkInvariants(world, 0)).toThrow("runs what it may take the place of");
+  expect(() => checkInvariants(world, 0)).toThrow("runs what it may preempt");
 });
 
 test("a service that waits behind a younger one", () => {

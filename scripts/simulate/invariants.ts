@@ -1,7 +1,7 @@
-/** What must hold at every moment, worked out from the world itself and not from the board's sums. */
+/** What must hold at every moment, worked out from the world itself and not from the scheduler's sums. */
 import { selectorMatches } from "../../src/api/fields/kubernetes.ts";
-import { agedPriority, PRIORITIES } from "../../src/placement/priority.ts";
-import type { HostClaim } from "../../src/placement/types.ts";
+import { agedPriority, PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import type { HostClaim } from "../../src/capacity/placement/types.ts";
 import type { SimulatedService } from "./services.ts";
 import type { World } from "./world.ts";
 
@@ -15,7 +15,7 @@ interface Kept {
   readonly held: ReadonlyMap<string, string>;
 }
 
-/** Throws at the first host or slot that breaks a rule; looks at these hosts only, or at all. */
+/** Throws at the first host or slot that breaks a rule; checks these hosts only, or all. */
 export function checkInvariants(
   world: World,
   nowMs: number,
@@ -47,7 +47,7 @@ function byPriority(waiting: readonly SimulatedService[]): readonly WaitingClass
   }));
 }
 
-/** By effective priority, then age; and the first is told that he is the first. */
+/** By effective priority, then age; and the first has position 1. */
 export function checkQueue(world: World, nowMs: number): void {
   let before: SimulatedService | undefined;
   for (const service of waitingServices(world)) {
@@ -55,10 +55,10 @@ export function checkQueue(world: World, nowMs: number): void {
       throw new Error(`${service.name} has to wait behind ${before.name}`);
     before = service;
   }
-  const [first] = world.board.waiters();
+  const [first] = world.scheduler.pending();
   if (first === undefined) return;
-  const position = world.board.answers(first, nowMs).waiting[0]?.queuePosition;
-  if (position !== 1) throw new Error(`${first} is next and is told ${position}`);
+  const position = world.scheduler.answers(first, nowMs).waiting[0]?.queuePosition;
+  if (position !== 1) throw new Error(`${first} is next and has position ${position}`);
 }
 
 function comesBefore(a: SimulatedService, b: SimulatedService, nowMs: number): boolean {
@@ -75,10 +75,10 @@ function checkBudget(world: World, host: string): void {
   const claims = claimsOn(world, host);
   const claimed = claims.reduce((sum, { bytes }) => sum + bytes, 0);
   if (budget.known && claimed > budget.bytes + SLACK_BYTES)
-    throw new Error(`${host} is over its budget: ${claimed} of ${budget.bytes} bytes`);
+    throw new Error(`${host} exceeds its budget: ${claimed} of ${budget.bytes} bytes`);
 }
 
-/** Nobody waits for what is there, or for what a lower priority holds. */
+/** No slot waits for free memory, or for memory that a lower priority holds. */
 function checkHost(
   world: World,
   host: string,
@@ -98,11 +98,11 @@ function checkHost(
   for (const { priority, services } of waiting) {
     const takeable = takeableBytes(staying, priority, nowMs);
     const afterTaking = takeable === 0 ? open : budget.bytes - claimed + leaving - nominated + takeable;
-    const waiter = firstThatFits(world, host, services, Math.max(open, afterTaking), nowMs);
-    if (waiter === undefined) continue;
-    const what = waiter.bytes < open ? `has ${open} bytes` : "runs what it may take the place of";
+    const queued = firstThatFits(world, host, services, Math.max(open, afterTaking), nowMs);
+    if (queued === undefined) continue;
+    const what = queued.bytes < open ? `has ${open} bytes` : "runs what it may preempt";
     throw new Error(
-      `${waiter.name} (${waiter.priority}, ${waiter.bytes} bytes) waits although ${host} ${what}`,
+      `${queued.name} (${queued.priority}, ${queued.bytes} bytes) waits although ${host} ${what}`,
     );
   }
 }
@@ -150,8 +150,8 @@ function keptRoom(world: World): Kept {
   const nominatedBytes = new Map<string, number>();
   const nominees = new Map<string, number>();
   const held = new Map<string, string>();
-  for (const { host, slot, why } of world.board.reservations()) {
-    if (why === "held") {
+  for (const { host, slot, why } of world.scheduler.reservations()) {
+    if (why === "reserved") {
       held.set(host, slot);
       continue;
     }
@@ -168,5 +168,5 @@ function claimsOn(world: World, host: string): HostClaim[] {
 }
 
 function waitingServices(world: World): SimulatedService[] {
-  return world.board.waiters().flatMap((name) => world.services.get(name) ?? []);
+  return world.scheduler.pending().flatMap((name) => world.services.get(name) ?? []);
 }

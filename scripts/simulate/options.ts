@@ -12,6 +12,6 @@ export interface SimulationOptions {
 
 export const DEFAULTS: SimulationOptions = { hosts: 1000, services: 5000, hours: 24, seed: 1, load: 1 };
 
-/** As the controller judges: without a sign for so long a host is unreachable, then lost. */
+/** As the controller judges: after this time without a Lease renewal a host is unreachable, then lost. */
 export const SILENT_AFTER_MS = 40_000;
 export const LOST_AFTER_MS = 300_000;

@@ -5,7 +5,7 @@ export interface Random {
   readonly next: () => number;
   readonly between: (low: number, high: number) => number;
   readonly chance: (probability: number) => boolean;
-  /** With the given mean: times between things that happen by themselves. */
+  /** With the given mean: times between spontaneous events. */
   readonly exponential: (mean: number) => number;
   /** One of the entries, each with its weight. */
   readonly pick: <T>(entries: readonly (readonly [T, number])[]) => T;

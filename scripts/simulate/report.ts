@@ -1,6 +1,6 @@
 /** The report of a simulated day, as Markdown. */
 import { formatBytes } from "../../src/bytes.ts";
-import { PRIORITIES } from "../../src/placement/priority.ts";
+import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import type { SimulationOptions } from "./options.ts";
 import type { PriorityName } from "./services.ts";
 import type { Tally, Wait } from "./tally.ts";
@@ -39,9 +39,9 @@ function summary(tally: Tally): string[] {
     `| hosts kept free for those who waited for long: median, most | ${at(held, 0.5)}, ${at(held, 1)} |`,
     `| replicas placed | ${tally.placements()} |`,
     `| hosts that crashed | ${counts.get("crashes") ?? 0} |`,
-    `| replicas placed anew after a loss | ${counts.get("replaced after a loss") ?? 0} |`,
+    `| replicas rescheduled after a loss | ${counts.get("replaced after a loss") ?? 0} |`,
     `| replicas that their host refused | ${counts.get("refused") ?? 0} |`,
-    `| replicas that made way for a higher priority | ${moves}: ${formatBytes(tally.movedBytes())} |`,
+    `| replicas preempted by a higher priority | ${moves}: ${formatBytes(tally.movedBytes())} |`,
     "| healthy replicas moved for a better score | 0, by construction |",
   ];
 }

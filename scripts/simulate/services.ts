@@ -1,6 +1,6 @@
 /** The services of a simulated day, and what each asks of placement. */
-import { PRIORITIES } from "../../src/placement/priority.ts";
-import type { Demand, HostChoice, Refusal } from "../../src/placement/types.ts";
+import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import type { Demand, HostChoice, Refusal } from "../../src/capacity/placement/types.ts";
 import type { SimulatedModel } from "./fleet.ts";
 import type { Random } from "./random.ts";
 

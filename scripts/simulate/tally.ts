@@ -1,6 +1,6 @@
 /** What a simulated day comes to. */
-import type { PassResult } from "../../src/placement/board/board.ts";
-import type { Preemption } from "../../src/placement/types.ts";
+import type { PassResult } from "../../src/capacity/placement/scheduler/scheduler.ts";
+import type { Preemption } from "../../src/capacity/placement/types.ts";
 import type { PriorityName, SimulatedService } from "./services.ts";
 import type { World } from "./world.ts";
 
@@ -38,7 +38,7 @@ export interface Tally {
   readonly placements: () => number;
   readonly counts: ReadonlyMap<Counted, number>;
   readonly waits: readonly Wait[];
-  /** By priority of the service that made way. */
+  /** By priority of the preempted service. */
   readonly preemptions: ReadonlyMap<PriorityName, number>;
   readonly movedBytes: () => number;
   readonly samples: readonly Sample[];
@@ -116,6 +116,6 @@ function sampleOf(world: World, atMs: number): Sample {
     for (const replica of world.onHost.get(facts.name) ?? [])
       claimedBytes += world.replicas.get(replica)?.claim.bytes ?? 0;
   }
-  const held = world.board.reservations().filter(({ why }) => why === "held").length;
-  return { atMs, claimedBytes, budgetBytes, waiting: world.board.waiters().length, held };
+  const held = world.scheduler.reservations().filter(({ why }) => why === "reserved").length;
+  return { atMs, claimedBytes, budgetBytes, waiting: world.scheduler.pending().length, held };
 }

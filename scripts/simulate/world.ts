@@ -1,7 +1,8 @@
-/** What exists at a moment of the simulated day, kept apart from the board so that one can be checked against the other. */
-import { type Board, createBoard } from "../../src/placement/board/board.ts";
-import { EARNED_MS, PRIORITIES } from "../../src/placement/priority.ts";
-import type { HostClaim, HostFacts, Placed, Preemption } from "../../src/placement/types.ts";
+/** What exists at a moment of the simulated day, kept apart from the scheduler so that one can be checked against the other. */
+
+import { EARNED_MS, PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { createScheduler, type Scheduler } from "../../src/capacity/placement/scheduler/scheduler.ts";
+import type { HostClaim, HostFacts, Placed, Preemption } from "../../src/capacity/placement/types.ts";
 import { GIB, type SimulatedHost } from "./fleet.ts";
 import { demandsOf, type SimulatedService } from "./services.ts";
 
@@ -12,7 +13,7 @@ export interface SimulatedReplica {
 }
 
 export interface World {
-  readonly board: Board;
+  readonly scheduler: Scheduler;
   readonly hosts: Map<string, SimulatedHost>;
   readonly services: Map<string, SimulatedService>;
   readonly replicas: Map<string, SimulatedReplica>;
@@ -23,13 +24,13 @@ const STORED_MODELS = 12;
 
 export function createWorld(hosts: readonly SimulatedHost[]): World {
   const world: World = {
-    board: createBoard(),
+    scheduler: createScheduler(),
     hosts: new Map(hosts.map((host) => [host.facts.name, host])),
     services: new Map(),
     replicas: new Map(),
     onHost: new Map(hosts.map(({ facts }) => [facts.name, new Set<string>()])),
   };
-  for (const { facts } of hosts) world.board.setHost(facts);
+  for (const { facts } of hosts) world.scheduler.setHost(facts);
   return world;
 }
 
@@ -38,7 +39,7 @@ export function changeHost(world: World, name: string, change: Partial<HostFacts
   if (host === undefined) return;
   const facts = { ...host.facts, ...change };
   world.hosts.set(name, { ...host, facts });
-  world.board.setHost(facts);
+  world.scheduler.setHost(facts);
 }
 
 /** The replica of a slot that was given a host. */
@@ -59,7 +60,7 @@ export function startReplica(world: World, placed: Placed, nowMs: number): strin
   service.slots[placed.ordinal] = { at: "placed", host: placed.host, replica };
   world.replicas.set(replica, { service, ordinal: placed.ordinal, claim });
   world.onHost.get(placed.host)?.add(replica);
-  world.board.setClaim(claim);
+  world.scheduler.setClaim(claim);
   storeWeights(world, placed.host, model.source, bytes);
   tellDemands(world, service, nowMs);
   return replica;
@@ -70,7 +71,7 @@ export function tellToLeave(world: World, { replica, for: slot }: Preemption, no
   const leaving = world.replicas.get(replica);
   if (leaving === undefined) return;
   leaving.claim = { ...leaving.claim, leaving: { for: slot } };
-  world.board.setClaim(leaving.claim);
+  world.scheduler.setClaim(leaving.claim);
   emptySlot(world, leaving, replica, nowMs);
 }
 
@@ -80,12 +81,12 @@ export function endReplica(world: World, replica: string, nowMs: number): void {
   if (ended === undefined) return;
   world.replicas.delete(replica);
   world.onHost.get(ended.claim.host)?.delete(replica);
-  world.board.removeClaim(replica);
+  world.scheduler.removeClaim(replica);
   emptySlot(world, ended, replica, nowMs);
 }
 
 export function tellDemands(world: World, service: SimulatedService, nowMs: number): void {
-  world.board.setDemands(service.name, demandsOf(service), nowMs);
+  world.scheduler.setDemands(service.name, demandsOf(service), nowMs);
 }
 
 function emptySlot(

@@ -13,14 +13,14 @@ const conditionSchema = z.object({
     .min(1)
     .max(1024)
     .regex(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/)
-    .describe("Stable code for the last change; docs/errors.md lists what each one asks you to do."),
-  message: z.string().max(32768).describe("One sentence for people: what is so, and what to do about it."),
+    .describe("Stable reason code of the last transition; docs/errors.md says what to do for each."),
+  message: z.string().max(32768).describe("Human-readable message: what is the case, then what to do."),
   observedGeneration: z
     .int()
     .min(0)
     .optional()
     .describe(
-      "The metadata.generation the condition was judged on; older than the object's means out of date.",
+      "The metadata.generation that the condition is based on; if older than the object's, the condition is out of date.",
     ),
   lastTransitionTime: z.iso.datetime({ offset: true }).describe("When status last changed."),
 });

@@ -48,7 +48,7 @@ const SPECULATIVE_TYPES = [
 export const speculativeType = z
   .enum(SPECULATIVE_TYPES)
   .describe(
-    "Where guesses come from: a draft model (draft*), the model's own heads (mtp), or the text so far (ngram-*).",
+    "Source of drafted tokens: a draft model (draft*), the model's own heads (mtp), or the text so far (ngram-*).",
   );
 
 export const speculativeTuning = {
@@ -56,20 +56,20 @@ export const speculativeTuning = {
     .int32()
     .min(1)
     .max(1024)
-    .describe("Most tokens guessed in one step. Absent: the engine's default.")
+    .describe("Maximum tokens drafted in one step. Absent: the engine's default.")
     .optional(),
   pMin: z
     .number()
     .min(0)
     .max(1)
-    .describe("Least probability for a guess to be kept, 0 to 1. Absent: the engine's default.")
+    .describe("Minimum probability for a drafted token to be kept, 0 to 1. Absent: the engine's default.")
     .optional(),
 };
 
 export const ropeScalingSchema = z.object({
   type: z
     .enum(["linear", "yarn", "longrope"])
-    .describe("Method that stretches the context beyond the trained one."),
+    .describe("Method of RoPE scaling, which extends the context beyond the trained length."),
   factor: z
     .string()
     .max(16)
@@ -80,7 +80,7 @@ export const ropeScalingSchema = z.object({
     .int32()
     .min(128)
     .max(2097152)
-    .describe("Tokens the model was trained for, used by yarn and longrope. Absent: from the model file.")
+    .describe("Trained context length in tokens, used by yarn and longrope. Absent: from the model file.")
     .optional(),
 });
 
@@ -91,22 +91,24 @@ export const engineFields = {
     .min(128)
     .max(2097152)
     .describe(
-      "Context of the whole engine, in tokens, shared by all parallelSlots: 8192 with 4 slots gives each request 2048. It sizes the KV cache and so the memory claim. Absent: 4096 per slot, less where the model was trained for less.",
+      "Context of the whole engine, in tokens, shared by all parallelSlots: 8192 with 4 slots gives each request 2048. It sizes the KV cache and so the memory claim. Absent: 4096 per slot, less if the model was trained for less.",
     )
     .optional(),
   parallelSlots: z
     .int32()
     .min(1)
     .max(64)
-    .describe("Requests that the engine works on at once; each has its share of contextSize. Absent: 1.")
+    .describe("Number of concurrent requests (slots); each has its share of contextSize. Absent: 1.")
     .optional(),
   kvUnified: toggle
     .describe(
-      "One KV cache for all slots, so that a single request may use all of contextSize while others are short. Absent: false, every slot has its own equal share.",
+      "One KV cache for all slots, so that a single request may use all of contextSize while others are short. Absent: false, each slot has an equal share of its own.",
     )
     .optional(),
   ropeScaling: ropeScalingSchema
-    .describe("Stretches the model's context beyond what it was trained for. Absent: as the model file says.")
+    .describe(
+      "RoPE scaling: extends the model's context beyond its trained length. Absent: as in the model file.",
+    )
     .optional(),
   flashAttention: toggle
     .describe("Turns flash attention on or off. Absent: the engine decides; a quantized cacheTypeV needs it.")
@@ -125,27 +127,25 @@ export const engineFields = {
     )
     .optional(),
   cacheTypeCustomK: customCacheType
-    .describe(
-      "A key type that the enum of cacheTypeK does not know; wins over it. The engine must support it.",
-    )
+    .describe("A key type outside the enum of cacheTypeK, which it overrides. The engine must support it.")
     .optional(),
   cacheTypeCustomV: customCacheType
-    .describe(
-      "A value type that the enum of cacheTypeV does not know; wins over it. The engine must support it.",
-    )
+    .describe("A value type outside the enum of cacheTypeV, which it overrides. The engine must support it.")
     .optional(),
   batchSize: z
     .int32()
     .min(1)
     .max(16384)
-    .describe("Most prompt tokens handed to the engine in one step. Absent: the engine's default (2048).")
+    .describe(
+      "Maximum prompt tokens submitted to the engine in one step. Absent: the engine's default (2048).",
+    )
     .optional(),
   uBatchSize: z
     .int32()
     .min(1)
     .max(16384)
     .describe(
-      "Prompt tokens computed at once; more is faster and needs larger compute buffers. At most batchSize. Absent: the engine's default (512).",
+      "Micro-batch size: prompt tokens computed together; more is faster and needs larger compute buffers. At most batchSize. Absent: the engine's default (512).",
     )
     .optional(),
   promptCacheMiB: z
@@ -153,7 +153,7 @@ export const engineFields = {
     .min(0)
     .max(1048576)
     .describe(
-      "Memory in MiB, beside the model, in which prompts of earlier requests are kept; counted in the claim. 0 turns it off, and it is 0 for embedding and rerank. Absent: 1024 for chat.",
+      "Prompt cache size in MiB: memory beside the model that keeps prompts of earlier requests; part of the claim. 0 turns it off, and it is 0 for embedding and rerank. Absent: 1024 for chat.",
     )
     .optional(),
   gpuLayers: z
@@ -174,17 +174,19 @@ export const engineFields = {
   noKvOffload: toggle
     .describe("Keeps the KV cache in CPU memory. Of little use on a Mac, where memory is shared.")
     .optional(),
-  noWarmup: toggle.describe("Skips the engine's warm-up run: ready sooner, first answer slower.").optional(),
+  noWarmup: toggle
+    .describe("Skips the engine's warm-up run: ready sooner, slower first response.")
+    .optional(),
   reasoningBudget: z
     .int32()
     .min(0)
     .max(2097152)
-    .describe("Tokens a thinking model may think: 0 turns thinking off. Absent: no limit.")
+    .describe("Maximum reasoning tokens of a thinking model; 0 turns thinking off. Absent: no limit.")
     .optional(),
   reasoningBudgetMessage: z
     .string()
     .max(4096)
-    .describe("Text put in when the reasoning budget is used up; needs reasoningBudget.")
+    .describe("Text inserted when the reasoning budget is exhausted; requires reasoningBudget.")
     .optional(),
   metadataOverrides: z
     .array(override)
@@ -212,13 +214,13 @@ export const engineFields = {
     .string()
     .min(1)
     .max(64)
-    .describe("Most memory that oMLX keeps KV blocks in, for example 8GB.")
+    .describe("Maximum memory for oMLX's KV blocks, for example 8GB.")
     .optional(),
   pagedSSDCacheMaxSize: z
     .string()
     .min(1)
     .max(64)
-    .describe("Most disk that oMLX's paged cache may use, for example 100GB.")
+    .describe("Maximum disk space of oMLX's paged cache, for example 100GB.")
     .optional(),
   extraArgs: z
     .array(argument)
@@ -235,7 +237,7 @@ export const engineSettingsSchema = z.object({
   speculativeDecoding: z
     .object({ type: speculativeType, ...speculativeTuning })
     .describe(
-      "Guesses tokens ahead and checks them in one step. The draft model, if any, is in template.draft.",
+      "Speculative decoding: drafts tokens ahead and verifies them in one step. The draft model, if any, is in template.draft.",
     )
     .optional(),
 });

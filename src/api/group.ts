@@ -15,10 +15,10 @@ export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
 
 /** On an EndpointSlice: comma-separated CIDRs or addresses it may hold, copied from `Host.spec.addresses`. */
 export const ANNOTATION_ADDRESSES = "metalbridge.dev/addresses";
-/** On a Host: an operator says that the machine is gone for good, and when that was said. Counts once its Lease is over. */
+/** On a Host: the time at which an operator declared the machine lost. Takes effect once its Lease has expired. */
 export const ANNOTATION_LOST = "metalbridge.dev/lost";
 
-/** On an InferenceReplica that makes way: the slot, `namespace/service/ordinal`, that takes its place. */
+/** On a preempted InferenceReplica: the slot, `namespace/service/ordinal`, that preempts it. */
 export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
 
 /** On an InferenceReplica: why placement chose its host, in words and as the score that won. */

@@ -56,10 +56,15 @@ const hostSpecSchema = z.object({
       "x-kubernetes-list-type": "set",
     })
     .default([]),
-  unschedulable: z.boolean().describe("True: nothing new is placed here; what runs stays.").default(false),
+  unschedulable: z
+    .boolean()
+    .describe("True: cordoned. No new replica is scheduled here; running replicas stay.")
+    .default(false),
   drain: z
     .boolean()
-    .describe("True: replicas are moved elsewhere, drained first, and nothing new is placed here.")
+    .describe(
+      "True: replicas are drained and rescheduled on other hosts, and no new replica is scheduled here.",
+    )
     .default(false),
   memory: z
     .object({
@@ -71,7 +76,7 @@ const hostSpecSchema = z.object({
       ).optional(),
       evictionEnabled: z
         .boolean()
-        .describe("False: engines are never ended under memory pressure; new ones still wait.")
+        .describe("False: no engine is evicted under memory pressure; new engines still wait.")
         .default(true),
     })
     .meta({
@@ -115,11 +120,11 @@ const hostInfoSchema = z.object({
 const hostRuntimeSchema = z.object({
   name: z.string().max(63).describe("Runtime, as InferenceService.spec.runtime names it."),
   version: z.string().max(253).describe("Its version or build.").optional(),
-  path: z.string().max(4096).describe("Where its program is.").optional(),
+  path: z.string().max(4096).describe("Path of its executable.").optional(),
 });
 
 const hostModelSchema = z.object({
-  source: z.string().max(2048).describe("Where it came from."),
+  source: z.string().max(2048).describe("Source of the model."),
   sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
   sizeBytes: bytes("Bytes on disk.").optional(),
   lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
@@ -127,7 +132,7 @@ const hostModelSchema = z.object({
     .number()
     .min(0)
     .describe(
-      "Tokens per second that one request gets from it on this host: measured by the engine's own counters while it served, smoothed, to two digits. Absent until a hundred tokens and a second of work were measured.",
+      "Generation speed on this host in tokens per second for one request: measured from the engine's counters while it serves, smoothed, rounded to two digits. Absent until 100 tokens and one second of work are measured.",
     )
     .optional(),
   inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
@@ -149,7 +154,7 @@ const hostMemorySchema = z.object({
   left: text("What is left for new claims, for people, for example 30.1 GiB of 96 GiB."),
   pressure: z
     .enum(["Normal", "Warning", "Critical", "Unknown"])
-    .describe("Memory pressure as the governor judges it.")
+    .describe("Memory pressure level, as the agent's governor sees it.")
     .optional(),
 });
 
@@ -167,9 +172,9 @@ const hostStatusSchema = z.object({
   addresses: z
     .array(z.string().max(49))
     .max(16)
-    .describe("Addresses that the agent serves on now.")
+    .describe("Addresses that the agent currently serves on.")
     .optional(),
-  info: hostInfoSchema.describe("What the machine is.").optional(),
+  info: hostInfoSchema.describe("Hardware and OS of the machine.").optional(),
   runtimes: z
     .array(hostRuntimeSchema)
     .max(32)
@@ -183,7 +188,7 @@ const hostStatusSchema = z.object({
   disk: z
     .object({
       totalBytes: number("Size of the volume that holds the store."),
-      freeBytes: number("Free space there; rounded."),
+      freeBytes: number("Free space on that volume, rounded."),
       usedBytes: number("Space that stored models take."),
     })
     .describe("Disk of the model store, in bytes.")
@@ -199,9 +204,9 @@ export const hostSchema = z.object({
   apiVersion: z.string().exactOptional(),
   kind: z.string().exactOptional(),
   metadata: metadataSchema,
-  spec: hostSpecSchema.describe("What the operator decides about this host.").prefault({}),
+  spec: hostSpecSchema.describe("Desired state of the host, set by the operator.").prefault({}),
   status: hostStatusSchema
-    .describe("The host as its agent sees it, and the controller's Reachable and Lost.")
+    .describe("Status reported by the host's agent, with the controller's conditions Reachable and Lost.")
     .optional(),
 });
 

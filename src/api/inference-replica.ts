@@ -17,26 +17,41 @@ import {
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
+/** A replica that has been Ready for this long resets its crash count and its backoff. */
+export const RESTARTS_RESET_AFTER_MS = 10 * 60_000;
+
 const replicaModelSchema = z.object({
-  source: z.string().min(1).max(2048).describe("Where the weights come from, as Model.spec.source."),
+  source: z.string().min(1).max(2048).describe("Source of the weights, as in Model.spec.source."),
   files: z
     .array(relativeFile("A file of the source, relative to it."))
     .max(256)
-    .describe("Files to fetch; empty for the source's own single file.")
+    .describe("Files to fetch; empty for a source that is a single file.")
     .default([]),
-  mmproj: relativeFile("The projector file for images or sound.").optional(),
+  quantization: z
+    .string()
+    .max(64)
+    .describe(
+      "Selects the model in a folder on the host. For remote sources, files already names the selected one.",
+    )
+    .optional(),
+  revision: z
+    .string()
+    .max(128)
+    .describe("Commit of the repository to fetch. Absent: the revision that the source names.")
+    .optional(),
+  mmproj: relativeFile("The projector file for images or audio.").optional(),
   sha256: sha256Schema
     .describe("Checksum that the main file must have, in hex. Absent: not checked.")
     .optional(),
   format: formatSchema.describe("Format of the weights."),
-  gguf: ggufSchema.describe("What the controller read from the file's header, where it could.").optional(),
-  sizeBytes: bytes("Bytes of all files together, where they are known before the download.").optional(),
+  gguf: ggufSchema.describe("Metadata from the file's header, if the controller could read it.").optional(),
+  sizeBytes: bytes("Total size of all files in bytes, if known before the download.").optional(),
   secretRef: localReference(
     "Secret with the credentials for the source.",
     "Name of the Secret, in the replica's namespace.",
   ).optional(),
   refreshPolicy: refreshPolicySchema
-    .describe("IfNotPresent keeps what is on the host; OnChange looks for a newer one at each start.")
+    .describe("IfNotPresent keeps what is on the host; OnChange checks for a newer version at each start.")
     .default("IfNotPresent"),
 });
 
@@ -47,24 +62,24 @@ const replicaTemplateSchema = z.object({
     .string()
     .min(1)
     .max(64)
-    .describe("The uid of that InferenceService, so that a new one of the same name is not mistaken for it."),
+    .describe("The uid of that InferenceService, to distinguish it from a new one of the same name."),
   revision: z
     .string()
     .min(1)
     .max(63)
-    .describe("Hash of this template without host and revision; replicas of one revision run alike."),
+    .describe("Hash of this template without host and revision; replicas of one revision are identical."),
   runtime: runtimeSchema.describe("The engine that runs the model."),
   model: replicaModelSchema.describe("The weights, fully resolved: the agent reads no Model."),
   draft: replicaModelSchema
-    .describe("The draft model of speculative decoding, resolved the same way.")
+    .describe("The draft model of speculative decoding, resolved like the main model.")
     .optional(),
-  engine: engineSettingsSchema.describe("Settings of the engine, defaults filled in."),
+  engine: engineSettingsSchema.describe("Engine settings, with defaults filled in."),
   auth: z
     .object({
       secretName: objectName("Secret with the API key, in the replica's namespace."),
       key: z.string().min(1).max(253).describe("Key within the Secret."),
     })
-    .describe("The API key that clients must send. Absent: none is asked for.")
+    .describe("The API key that clients must send. Absent: none required.")
     .optional(),
 });
 
@@ -86,17 +101,15 @@ const replicaProbesSchema = z.object({
     .min(1)
     .max(86400)
     .describe(
-      "Seconds an engine may take to become ready, extended while progress is seen. Absent: scaled to the size of the weights.",
+      "Startup timeout in seconds, extended while the engine makes progress. Absent: scaled to the size of the weights.",
     )
     .optional(),
-  timeoutSeconds: z.int32().min(1).max(600).describe("Seconds to wait for one health probe.").default(5),
+  timeoutSeconds: z.int32().min(1).max(600).describe("Timeout of one health probe in seconds.").default(5),
   failureThreshold: z
     .int32()
     .min(1)
     .max(100)
-    .describe(
-      "Health probes that must fail in a row, each on a fresh connection, before the engine counts as hung.",
-    )
+    .describe("Consecutive failed health probes, each on a new connection, before the engine counts as hung.")
     .default(3),
 });
 
@@ -104,7 +117,7 @@ export const DRAIN_SECONDS_DEFAULT = 30;
 export const DRAIN_SECONDS_MAX = 3600;
 export const HOST_LOST_SECONDS_DEFAULT = 300;
 
-/** `spec.drain.reason` of a replica that makes way for a higher priority. */
+/** `spec.drain.reason` of a preempted replica. */
 export const DRAIN_PREEMPTED = "Preempted";
 
 export const inferenceReplicaSpecSchema = z.object({
@@ -117,32 +130,37 @@ export const inferenceReplicaSpecSchema = z.object({
       },
     ],
   }),
-  memory: replicaMemorySchema.describe("The memory claim, by parts. It may be corrected without a restart."),
+  memory: replicaMemorySchema.describe("The memory claim, itemized. It can be corrected without a restart."),
   priority: prioritySchema
-    .describe("Who goes first under memory pressure and in the queue.")
+    .describe("Priority in the scheduling queue and under memory pressure.")
     .default("normal"),
-  evictionProtection: z.boolean().describe("True: memory pressure never ends this engine.").default(false),
+  evictionProtection: z
+    .boolean()
+    .describe("True: this engine is never evicted under memory pressure.")
+    .default(false),
   probes: replicaProbesSchema.describe("How the agent judges the engine's health.").prefault({}),
   drainSeconds: z
     .int32()
     .min(0)
     .max(DRAIN_SECONDS_MAX)
-    .describe("Most seconds that requests in flight are waited for before the engine is stopped.")
+    .describe("Drain timeout: maximum seconds to wait for requests in flight before the engine is stopped.")
     .default(DRAIN_SECONDS_DEFAULT),
   hostLostSeconds: z
     .int32()
     .min(1)
     .max(604800)
-    .describe("Seconds of silence after which the host counts as lost and this replica is placed anew.")
+    .describe(
+      "Seconds without a Lease renewal after which the host is marked lost and this replica is rescheduled.",
+    )
     .default(HOST_LOST_SECONDS_DEFAULT),
   drain: z
     .object({
-      reason: z.string().min(1).max(63).describe("Why it is to end, as a code."),
+      reason: z.string().min(1).max(63).describe("Reason code of the drain."),
       deadline: timestamp(
-        "When draining ends at the latest. Absent: drainSeconds after every node has seen the withdrawal.",
+        "Drain deadline. Absent: drainSeconds after all nodes have applied the withdrawal.",
       ).optional(),
     })
-    .describe("Set by the controller: withdraw this replica, drain it and keep it stopped.")
+    .describe("Set by the controller: withdraw and drain this replica, then keep it stopped.")
     .optional(),
 });
 
@@ -163,12 +181,12 @@ const replicaPhaseSchema = z.enum(REPLICA_PHASES);
 export type ReplicaPhase = z.output<typeof replicaPhaseSchema>;
 
 const lastExitSchema = z.object({
-  code: z.int32().describe("Exit code, when it exited by itself.").optional(),
-  signal: z.string().max(32).describe("Signal that ended it, for example SIGKILL.").optional(),
-  killedByUs: z.boolean().describe("True when the agent ended it.").optional(),
-  reason: z.string().max(63).describe("Code for why it ended, read from exit and log.").optional(),
-  at: timestamp("When it ended.").optional(),
-  logTail: z.string().max(8192).describe("The last lines of its log.").optional(),
+  code: z.int32().describe("Exit code, if the process exited without a signal.").optional(),
+  signal: z.string().max(32).describe("Signal that terminated the process, for example SIGKILL.").optional(),
+  killedByUs: z.boolean().describe("True if the agent stopped it.").optional(),
+  reason: z.string().max(63).describe("Reason for the exit, derived from exit status and log.").optional(),
+  at: timestamp("Time of the exit.").optional(),
+  logTail: z.string().max(8192).describe("Log tail: the last lines of its log.").optional(),
 });
 
 /** Newest last. */
@@ -177,23 +195,33 @@ export const TRANSITION_MESSAGE_MAX = 1_024;
 
 export const transitionSchema = z.object({
   at: timestamp("When the agent saw it."),
-  phase: replicaPhaseSchema.describe("The phase that began."),
-  reason: z.string().max(63).describe("Stable code for it; see docs/errors.md."),
-  message: z.string().max(TRANSITION_MESSAGE_MAX).describe("Why, in a sentence.").optional(),
+  phase: replicaPhaseSchema.describe("The new phase."),
+  reason: z.string().max(63).describe("Stable reason code; see docs/errors.md."),
+  message: z.string().max(TRANSITION_MESSAGE_MAX).describe("Human-readable reason.").optional(),
 });
 
 const inferenceReplicaStatusSchema = z.object({
   phase: replicaPhaseSchema
-    .describe("Where the engine is on its way; readiness is Ready here and HostReachable=True.")
+    .describe(
+      "Phase of the replica. It is ready if the phase is Ready and the condition HostReachable is True.",
+    )
     .optional(),
-  reason: z.string().max(63).describe("Stable code for the phase; see docs/errors.md.").optional(),
-  message: z.string().max(4096).describe("One sentence: what is so and what to do.").optional(),
-  observedGeneration: z.int().min(0).describe("The metadata.generation this status was made for.").optional(),
+  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
+  message: z
+    .string()
+    .max(4096)
+    .describe("Human-readable message: what is the case, then what to do.")
+    .optional(),
+  observedGeneration: z
+    .int()
+    .min(0)
+    .describe("The metadata.generation that this status is based on.")
+    .optional(),
   progress: z
     .object({
       bytes: bytes("Bytes fetched so far."),
-      totalBytes: bytes("Bytes to fetch, where known.").optional(),
-      bytesPerSecond: z.number().min(0).describe("Recent speed.").optional(),
+      totalBytes: bytes("Bytes to fetch, if known.").optional(),
+      bytesPerSecond: z.number().min(0).describe("Current download speed in bytes per second.").optional(),
     })
     .describe("Download progress while Fetching; written at most every 5 s and 5 %.")
     .optional(),
@@ -202,19 +230,23 @@ const inferenceReplicaStatusSchema = z.object({
   startedAt: timestamp("When the running process was started.").optional(),
   readyAt: timestamp("When it last became ready.").optional(),
   nextTryAt: timestamp(
-    "When what failed is tried again: the start of an engine that crashed, a download. Absent where nothing waits for its time.",
+    "Time of the next retry: a restart after a crash, a download. Absent when no retry is pending.",
   ).optional(),
-  restarts: z.int32().min(0).describe("How often the engine ended unasked and was started again.").optional(),
+  restarts: z
+    .int32()
+    .min(0)
+    .describe("Number of automatic restarts after the engine exited unexpectedly.")
+    .optional(),
   contextPerSlot: z
     .int32()
     .min(0)
-    .describe("Tokens one request may use, read back from the engine.")
+    .describe("Maximum tokens per request, as reported by the engine.")
     .optional(),
-  lastExit: lastExitSchema.describe("How the engine last ended.").optional(),
+  lastExit: lastExitSchema.describe("The engine's last exit.").optional(),
   memory: z
     .object({
       claimBytes: bytes("Bytes reserved on the host.").optional(),
-      footprintBytes: bytes("Bytes really used, as last measured.").optional(),
+      footprintBytes: bytes("Measured footprint in bytes, most recent reading.").optional(),
     })
     .describe("Memory reserved and used.")
     .optional(),
@@ -222,14 +254,14 @@ const inferenceReplicaStatusSchema = z.object({
     .object({
       sizeBytes: bytes("Bytes of all files on the host.").optional(),
       sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
-      gguf: ggufSchema.describe("What its header tells.").optional(),
+      gguf: ggufSchema.describe("Metadata from its header.").optional(),
     })
-    .describe("What was really found on the host.")
+    .describe("The model as found on the host.")
     .optional(),
   transitions: z
     .array(transitionSchema)
     .max(TRANSITIONS_MAX)
-    .describe("The last changes of phase, or of what stands in the way, newest last.")
+    .describe("Recent transitions of phase or reason, newest last.")
     .optional(),
   conditions: conditionsSchema.optional(),
 });
@@ -238,8 +270,8 @@ export const inferenceReplicaSchema = z.object({
   apiVersion: z.string().exactOptional(),
   kind: z.string().exactOptional(),
   metadata: metadataSchema,
-  spec: inferenceReplicaSpecSchema.describe("The replica as the controller wants it."),
-  status: inferenceReplicaStatusSchema.describe("The replica as its agent sees it.").optional(),
+  spec: inferenceReplicaSpecSchema.describe("Desired state of the replica, set by the controller."),
+  status: inferenceReplicaStatusSchema.describe("Status of the replica, reported by its agent.").optional(),
 });
 
 export type ReplicaModel = z.output<typeof replicaModelSchema>;

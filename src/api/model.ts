@@ -1,4 +1,4 @@
-/** Model: where weights come from and what they need; status tells what they are. */
+/** Model: source and requirements of the weights; their metadata in status. */
 import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
 import { ggufSchema } from "./fields/gguf.ts";
@@ -47,22 +47,24 @@ const modelSpecSchema = z
     ).optional(),
     refreshPolicy: refreshPolicySchema
       .describe(
-        "IfNotPresent: fetched once. OnChange: looked at again, and replaced when the source has changed.",
+        "IfNotPresent: pinned to the revision that was found first. OnChange: checked every 10 minutes and at each start of an engine, and replaced when the source has changed.",
       )
       .default("IfNotPresent"),
     prefetch: z
       .boolean()
-      .describe("Fetches the weights before any service uses them (Linux nodes).")
+      .describe("Fetches the weights before a service uses them (Linux nodes).")
       .default(false),
     prefetchTolerations: tolerationsSchema("Tolerations of the prefetching pods.").optional(),
     format: formatSchema
-      .describe("Format of the weights. Absent: by the source (ollama:// is ollama, a .gguf file is gguf).")
+      .describe(
+        "Format of the weights. Absent: derived from the source (ollama:// is ollama, a .gguf file is gguf).",
+      )
       .optional(),
     quantization: z
       .string()
       .max(64)
       .describe(
-        "Quantization to choose where the source has several, for example Q4_K_M; also shown in listings.",
+        "Quantization to choose if the source has several, for example Q4_K_M; also shown in listings.",
       )
       .optional(),
     files: z
@@ -70,14 +72,16 @@ const modelSpecSchema = z
       .max(256)
       .meta({
         description:
-          "Files to fetch when the source has many, the main file first. Absent: the file or files the source names.",
+          "Files to fetch, relative to the source, the main file first. Where the source names a file, that one is the main file and these are added to it. Absent: the file that the source names, or its only model.",
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),
     mmproj: relativeFile(
       "Projector file of the same source, for models that take images or sound.",
     ).optional(),
-    hardware: hardwareSchema.describe("Accelerator and memory limits. Absent: cpu.").optional(),
+    hardware: hardwareSchema
+      .describe("Accelerator and memory limits. Absent: hosts with an agent, without limits.")
+      .optional(),
     resources: z
       .object({
         cpu: quantity("CPU of the download Job, for example 2 or 500m.").optional(),
@@ -94,7 +98,7 @@ const modelSpecSchema = z
       },
       {
         rule: "!has(self.format) || (self.format == 'ollama') == self.source.startsWith('ollama://')",
-        message: "spec.format ollama goes with an ollama:// source, and with no other",
+        message: "spec.format is ollama exactly where spec.source is ollama://",
       },
       {
         rule: "!((has(self.files) || has(self.mmproj)) && self.source.startsWith('ollama://'))",
@@ -109,29 +113,49 @@ const modelStatusSchema = z.object({
   phase: z
     .enum(MODEL_PHASES)
     .describe(
-      "Ready on Metal means that the source was resolved and its header read; hosts fetch on first use.",
+      "On Metal, Ready means that the source is resolved and its header read; hosts fetch on first use.",
     )
     .optional(),
-  reason: z.string().max(63).describe("Stable code for the phase; see docs/errors.md.").optional(),
-  message: z.string().max(4096).describe("One sentence: what is so and what to do.").optional(),
-  observedGeneration: z.int().min(0).describe("The metadata.generation this status was made for.").optional(),
-  sizeBytes: bytes("Bytes of all files together.").optional(),
-  size: z.string().max(32).describe("The same for people, for example 4.5 GiB.").optional(),
-  weightsBytes: bytes("Bytes of the tensors, by the header; what the weights take in memory.").optional(),
-  sha256: z.string().max(64).describe("Checksum of the main file, where it is known.").optional(),
-  format: formatSchema.describe("Format that was found or follows from the source.").optional(),
+  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
+  message: z
+    .string()
+    .max(4096)
+    .describe("Human-readable message: what is the case, then what to do.")
+    .optional(),
+  observedGeneration: z
+    .int()
+    .min(0)
+    .describe("The metadata.generation that this status is based on.")
+    .optional(),
+  sizeBytes: bytes("Total size of all files in bytes.").optional(),
+  size: z.string().max(32).describe("Human-readable size, for example 4.5 GiB.").optional(),
+  weightsBytes: bytes(
+    "Size of the tensors in bytes, from the header: the memory that the weights take.",
+  ).optional(),
+  sha256: z.string().max(64).describe("Checksum of the main file, if known.").optional(),
+  format: formatSchema.describe("Format detected in the file or derived from the source.").optional(),
   files: z
     .array(z.string().max(1024))
     .max(512)
-    .describe("Files that the source resolved to, the main file first.")
+    .describe("Files that the source resolves to, main file first.")
     .optional(),
   revision: z
     .string()
     .max(256)
-    .describe("Revision or ETag that the source had when it was last looked at.")
+    .describe("Revision or ETag of the source when it was last checked.")
+    .optional(),
+  pinned: z
+    .object({
+      key: z.string().max(64).describe("Hash of the spec fields that this was resolved from."),
+      file: z.string().max(1024).describe("Main file that spec.quantization chose.").optional(),
+      revision: z.string().max(128).describe("Commit of the repository.").optional(),
+    })
+    .describe(
+      "What every replica fetches beyond what the spec names; kept until a spec field that affects it changes.",
+    )
     .optional(),
   cacheKey: z.string().max(64).describe("Key under which stores keep the weights.").optional(),
-  gguf: ggufSchema.describe("What the header of the GGUF file tells.").optional(),
+  gguf: ggufSchema.describe("Metadata from the GGUF header.").optional(),
   hosts: z
     .array(
       z.object({
@@ -154,8 +178,8 @@ export const modelSchema = z.object({
   apiVersion: z.string().exactOptional(),
   kind: z.string().exactOptional(),
   metadata: metadataSchema,
-  spec: modelSpecSchema.describe("The weights and what they need."),
-  status: modelStatusSchema.describe("What is known about the weights.").optional(),
+  spec: modelSpecSchema.describe("The weights and their requirements."),
+  status: modelStatusSchema.describe("Status of the model.").optional(),
 });
 
 export type ModelSpec = z.output<typeof modelSpecSchema>;

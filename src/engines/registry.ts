@@ -1,7 +1,9 @@
 /** One entry per runtime: which formats it loads, on what, and where it runs. */
-import type { Runtime } from "../api/engine-settings.ts";
+import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
+import type { ClaimEstimator } from "./claims.ts";
+import { llamacppClaims } from "./llamacpp/claims.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
@@ -13,7 +15,13 @@ export interface RuntimeEntry {
   readonly runsAs: readonly ("host" | "pod")[];
   /** Several models share one process of the host. */
   readonly isSharedDaemon: boolean;
+  /** Fields of InferenceService.spec that it honours on a host. */
+  readonly hostSettings?: readonly string[];
+  /** Absent: this version has no driver for it on hosts. */
+  readonly claims?: ClaimEstimator;
 }
+
+const OMLX_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
 
 /** In order of preference. `generic` is only ever asked for by name. */
 export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
@@ -24,6 +32,11 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host", "pod"],
     isSharedDaemon: false,
+    hostSettings: [
+      ...Object.keys(engineFields).filter((field) => !OMLX_SETTINGS.includes(field)),
+      "speculativeDecoding",
+    ],
+    claims: llamacppClaims,
   },
   {
     runtime: "omlx",
@@ -32,6 +45,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
+    hostSettings: ["contextSize", "parallelSlots", "extraArgs", ...OMLX_SETTINGS],
   },
   {
     runtime: "ollama",
@@ -40,6 +54,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
+    hostSettings: ["contextSize", "parallelSlots", "flashAttention", "cacheTypeK", "batchSize"],
   },
   {
     runtime: "vllm",
@@ -88,4 +103,26 @@ export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator:
 
 function canServe(entry: RuntimeEntry, format: ModelFormat, accelerator: Accelerator): boolean {
   return entry.formats.includes(format) && entry.accelerators.includes(accelerator);
+}
+
+/** Settings that only engines on hosts know. */
+export const HOST_ONLY_SETTINGS: readonly string[] = OMLX_SETTINGS;
+
+export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
+  return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);
+}
+
+/** Runtimes that hosts have a driver for. */
+export function hostRuntimes(): readonly Runtime[] {
+  return RUNTIMES_IN_ORDER.filter(({ claims }) => claims !== undefined).map(({ runtime }) => runtime);
+}
+
+/** What engines compute on where nothing is known of the host. */
+export const DEFAULT_ACCELERATOR: Accelerator = "metal";
+/** What engines on hosts compute on. */
+export const HOST_ACCELERATORS: readonly Accelerator[] = [DEFAULT_ACCELERATOR, "cpu"];
+
+/** By `status.info.os` of a Host. */
+export function hostAccelerator(os: string | undefined): Accelerator {
+  return os === "linux" ? "cpu" : DEFAULT_ACCELERATOR;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Generated, measureSpeed, NOTHING_GENERATED, smoothSpeed, toldSpeed } from "./speed.ts";
+import { type Generated, measureSpeed, NOTHING_GENERATED, reportedSpeed, smoothSpeed } from "./speed.ts";
 
 const of = (tokens: number, seconds: number): Generated => ({ tokens, seconds });
 
@@ -14,11 +14,11 @@ describe("the speed of an engine", () => {
     ["a few tokens", of(99, 30)],
     ["a moment", of(5_000, 0.9)],
     ["nothing at all", of(0, 0)],
-  ])("is not told by %s, which count for the next measurement", (_, now) => {
+  ])("is not reported by %s, which count for the next measurement", (_, now) => {
     expect(measureSpeed(NOTHING_GENERATED, now)).toEqual({ counted: NOTHING_GENERATED });
   });
 
-  it("is not told by replies of one token, which take no time", () => {
+  it("is not reported by replies of one token, which take no time", () => {
     const now = of(1_000_000, 1);
     expect(measureSpeed(NOTHING_GENERATED, now)).toEqual({ counted: now });
     // Nor do they make what follows look fast.
@@ -27,7 +27,7 @@ describe("the speed of an engine", () => {
     expect(measureSpeed(many, of(30_400, 10.03))).toMatchObject({ tokensPerSecond: expect.closeTo(40) });
   });
 
-  it("begins anew where counters went back", () => {
+  it("starts again when counters go back", () => {
     expect(measureSpeed(of(900, 9), of(10, 0.1))).toEqual({ counted: of(10, 0.1) });
   });
 
@@ -39,13 +39,13 @@ describe("the speed of an engine", () => {
     expect(speed).toBeCloseTo(20, 0);
   });
 
-  it("is told with two digits, and anew only when it has moved by more than a tenth", () => {
-    expect(toldSpeed(undefined, 41.7)).toBe(42);
-    expect(toldSpeed(undefined, 1234)).toBe(1200);
-    expect(toldSpeed(undefined, 0.0347)).toBe(0.035);
-    expect(toldSpeed(42, 46.1)).toBe(42);
-    expect(toldSpeed(42, 37.9)).toBe(42);
-    expect(toldSpeed(42, 46.3)).toBe(46);
-    expect(toldSpeed(42, 37.7)).toBe(38);
+  it("is reported with two digits, and again only when it has moved by more than a tenth", () => {
+    expect(reportedSpeed(undefined, 41.7)).toBe(42);
+    expect(reportedSpeed(undefined, 1234)).toBe(1200);
+    expect(reportedSpeed(undefined, 0.0347)).toBe(0.035);
+    expect(reportedSpeed(42, 46.1)).toBe(42);
+    expect(reportedSpeed(42, 37.9)).toBe(42);
+    expect(reportedSpeed(42, 46.3)).toBe(46);
+    expect(reportedSpeed(42, 37.7)).toBe(38);
   });
 });

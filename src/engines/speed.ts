@@ -1,4 +1,4 @@
-/** Tokens per second of an engine with a model: from its counters, smoothed, and told in coarse steps. Pure. */
+/** Tokens per second of an engine with a model: from its counters, smoothed, and reported in coarse steps. Pure. */
 
 /** Counters of an engine since its start: tokens generated, and the time that was spent on generating them. */
 export interface Generated {
@@ -24,11 +24,11 @@ export interface SpeedMeasured {
   readonly tokensPerSecond?: number;
 }
 
-/** The speed between two looks at the counters, once there is enough between them. */
+/** The speed between two readings of the counters, once there is enough between them. */
 export function measureSpeed(counted: Generated, now: Generated): SpeedMeasured {
   const tokens = now.tokens - counted.tokens;
   const seconds = now.seconds - counted.seconds;
-  // Counters only grow; where they do not, it is another engine that tells them.
+  // Counters only grow; where they do not, they belong to another engine.
   if (tokens < 0 || seconds < 0) return { counted: now };
   if (tokens < LEAST_TOKENS || seconds < LEAST_SECONDS) {
     const isAbsurd = tokens > MOST_PER_SECOND * LEAST_SECONDS;
@@ -43,8 +43,8 @@ export function smoothSpeed(known: number | undefined, measured: number): number
   return known === undefined ? measured : known + SHARE_OF_NEWEST * (measured - known);
 }
 
-/** What is told: two digits, and the same as before until it has moved by more than a tenth. */
-export function toldSpeed(told: number | undefined, exact: number): number {
-  if (told !== undefined && Math.abs(exact - told) <= STEP * told) return told;
+/** The reported speed: two digits, and the same as before until it has moved by more than a tenth. */
+export function reportedSpeed(reported: number | undefined, exact: number): number {
+  if (reported !== undefined && Math.abs(exact - reported) <= STEP * reported) return reported;
   return Number(exact.toPrecision(2));
 }

@@ -15,7 +15,7 @@ export function backoffMs(
   return Math.round(full * (0.5 + random / 2));
 }
 
-/** The same where a server may have said when to come back (Retry-After). All hear the same word, so nobody comes exactly then. */
+/** The same, but honors Retry-After. All clients get the same value, so each adds jitter to it. */
 export function retryMs(
   attempt: number,
   options: BackoffOptions,

@@ -48,7 +48,7 @@ describe("failures", () => {
     expect(failure.message.length).toBeLessThan(300);
   });
 
-  it("of the network name the server; an untrusted certificate is told apart", () => {
+  it("of the network name the server; an untrusted certificate gets a reason of its own", () => {
     const refused = failureOfNetwork(
       Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }),
       "https://h:1",

@@ -1,5 +1,7 @@
 /** From what a server or a network did to a typed failure, and from a failure to the catalogue. */
-import { type ErrorCode, MetalbridgeError } from "../errors.ts";
+
+import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { truncate } from "../text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
 
 /** `reason` of a failure whose kind of object the server does not serve: CRDs not installed. Never the same as an object that is not there. */
@@ -16,7 +18,7 @@ interface Status {
 }
 
 const MAX_MESSAGE = 2_000;
-/** Whatever a server asks for: nobody is to wait for days, and a timer of weeks would fire at once. */
+/** Caps what a server asks for: waiting for days helps no client, and a timer of weeks would fire at once. */
 const MAX_RETRY_AFTER_S = 60;
 
 /** The failure behind an HTTP response that is not 2xx. */
@@ -43,7 +45,7 @@ export function failureOfStatus(status: unknown, httpStatus = 0): ApiFailure {
     kind: kindOf(code, reason, known.message ?? ""),
     status: code,
     reason: reason === "" ? `Http${code}` : reason,
-    message: (known.message ?? `the API server answered ${code}`).slice(0, MAX_MESSAGE),
+    message: truncate(known.message ?? `the API server answered ${code}`, MAX_MESSAGE),
   };
   const seconds = known.details?.retryAfterSeconds;
   return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: retryMs(seconds) };
@@ -60,7 +62,7 @@ export function failureOfBadBody(body: string): ApiFailure {
   return { kind: "unexpected", status: 200, reason: "NotKubernetes", message: plainMessage(200, body) };
 }
 
-/** Nobody answered, or only that nobody can now: no word on when to come back. */
+/** No answer, or an answer of unavailable without Retry-After. */
 export function isAway({ kind, reason, retryAfterMs }: ApiFailure): boolean {
   if (kind === "unreachable") return true;
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
@@ -152,7 +154,7 @@ function isStatus(value: unknown): value is Status {
 }
 
 function plainMessage(status: number, body: string): string {
-  const text = body.replaceAll(/\s+/g, " ").trim().slice(0, 200);
+  const text = truncate(body.replaceAll(/\s+/g, " ").trim(), 200);
   return text === "" ? `the API server answered ${status}` : `the API server answered ${status}: ${text}`;
 }
 

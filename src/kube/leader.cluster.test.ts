@@ -24,7 +24,7 @@ it("a leader whose work fails makes room for another", async () => {
       name: "controller",
       namespace: namespace.name,
       identity,
-      // Nobody waits for so long here: only a Lease that was given back makes room.
+      // Longer than this test waits: only a released Lease lets the next candidate lead.
       durationSeconds: 120,
       retryMs: 50,
       onLead: () => {

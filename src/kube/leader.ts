@@ -16,10 +16,10 @@ export interface LeaderElectionOptions {
   /** Unique to this process. */
   readonly identity: string;
   readonly durationSeconds?: number;
-  /** A leader that has not renewed for so long stops leading; shorter than the duration. */
+  /** A leader that has not renewed for this long stops leading; shorter than the duration. */
   readonly renewDeadlineMs?: number;
   readonly retryMs?: number;
-  /** Runs while we lead; its signal is aborted when that is over. */
+  /** Runs while we lead; its signal is aborted when we stop leading. */
   readonly onLead: (signal: AbortSignal) => void | Promise<void>;
   readonly onLost?: () => void;
   /** A leader's renewal was answered; with the monotonic time of the last one before that was not. */
@@ -61,7 +61,7 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
     .then(() => onLead(leading.signal))
     .catch((err: unknown) => {
       log.error({ err, lease: name }, "the leader's work failed");
-      hasFailed = true; // to lead on without working would keep everybody else from it
+      hasFailed = true; // a leader that no longer works must not keep other candidates out
       stop();
     });
   const because = await keepLeading({ ...options, signal: over.signal }, claim, heldSinceMs);
@@ -73,7 +73,7 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
   onLost?.();
 }
 
-/** Returns why leading is over. */
+/** Returns why we no longer lead. */
 async function keepLeading(
   options: LeaderElectionOptions,
   claim: LeaseClaim,

@@ -38,22 +38,22 @@ export interface KeptLease {
 const RETRY: BackoffOptions = { firstMs: 200, capMs: 7_000 };
 const DURATION_S = 40;
 const RENEW_MS = 10_000;
-/** A new holder renews quickly at first: who judges by observed changes needs to see one, and would wait for a whole period. */
+/** A new holder renews quickly at first: observers that judge by changes need to see one, and would wait a whole period. */
 const FIRST_RENEWALS = 3;
 const FIRST_RENEW_MS = 1_000;
 
-/** Starts at once; ends with `signal`. The Lease is left as it is: engines outlive the agent, and it runs out by itself. */
+/** Starts at once; stops with `signal`. The Lease is not released: engines outlive the agent, and the Lease expires. */
 export function keepLease(options: KeepLeaseOptions): KeptLease {
-  const keeper = new LeaseKeeper(options);
-  void keeper.run();
+  const renewer = new LeaseRenewer(options);
+  void renewer.run();
   return {
-    isHeld: () => keeper.isHeld,
-    renewedAtMs: () => keeper.renewedAtMs,
-    renewNow: () => keeper.renewNow(),
+    isHeld: () => renewer.isHeld,
+    renewedAtMs: () => renewer.renewedAtMs,
+    renewNow: () => renewer.renewNow(),
   };
 }
 
-class LeaseKeeper {
+class LeaseRenewer {
   isHeld = false;
   renewedAtMs: number | undefined;
   readonly #options: KeepLeaseOptions;
@@ -152,7 +152,7 @@ class LeaseKeeper {
     if (isAway(failure)) this.#failedAtMs = clock.monotonicMs();
     this.#failures += 1;
     this.#retryAfterMs = failure.retryAfterMs;
-    // A conflict says only that somebody else wrote it; the next attempt reads who.
+    // A conflict says only that another holder wrote it; the next attempt reads which.
     if (this.#failures === 1 && failure.kind !== "conflict")
       log.warn({ lease: name, failure }, "lease not renewed");
     this.#guarded(() => onTrouble?.(failure));

@@ -110,6 +110,7 @@ export interface AccessReview extends KubeObject {
     resourceAttributes: {
       group: string;
       resource: string;
+      subresource?: string;
       verb: string;
       namespace?: string;
       name?: string;

@@ -5,7 +5,7 @@ import { createQueue } from "./queue.ts";
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 
-/** Time moves only when told to. */
+/** Time moves only when stepped. */
 function steppedClock() {
   let nowMs = 0;
   const waiting = new Set<{ atMs: number; fire: () => void }>();
@@ -59,6 +59,26 @@ describe("the work queue", () => {
     await step(0);
     expect(runs).toEqual(["a", "b"]);
     expect(queue.size()).toBe(0);
+  });
+
+  it("leaves places for other groups when one group has many slow keys", async () => {
+    const time = steppedClock();
+    const runs: string[] = [];
+    const finish = new Map<string, () => void>();
+    const queue = createQueue<string>({
+      ...{ clock: time.clock, log: silent, signal: new AbortController().signal, concurrency: 3 },
+      groups: { of: (key) => key.split("/")[0] ?? "", limit: 2 },
+      reconcile: async (key) => {
+        runs.push(key);
+        await new Promise<void>((resolve) => finish.set(key, resolve));
+      },
+    });
+    for (const key of ["slow/1", "slow/2", "slow/3", "slow/4", "other/1"]) queue.enqueue(key);
+    await time.step(0);
+    expect(runs).toEqual(["slow/1", "slow/2", "other/1"]);
+    finish.get("slow/2")?.();
+    await time.step(0);
+    expect(runs.slice(3)).toEqual(["slow/3"]);
   });
 
   it("runs a key once at a time, and once more for all that came meanwhile; others are not held up", async () => {

@@ -15,6 +15,8 @@ export interface QueueOptions<K extends string> {
   readonly signal: AbortSignal;
   /** Keys in work at the same time; the default leaves room for many slow ones. */
   readonly concurrency?: number;
+  /** At most `limit` keys of one group run at the same time, so that slow ones leave places for other groups. */
+  readonly groups?: { readonly of: (key: K) => string; readonly limit: number };
 }
 
 export interface Queue<K extends string> {
@@ -55,6 +57,7 @@ class WorkQueue<K extends string> {
   readonly #limit: number;
   readonly #entries = new Map<K, Entry>();
   readonly #ready = new Set<K>();
+  readonly #runningOf = new Map<string, number>();
   #running = 0;
   #isPumping = false;
 
@@ -117,17 +120,32 @@ class WorkQueue<K extends string> {
       this.#isPumping = false;
       for (const key of this.#ready) {
         if (this.#running >= this.#limit) return;
+        if (this.#isGroupFull(key)) continue;
         this.#ready.delete(key);
         void this.#run(key);
       }
     });
   }
 
+  #isGroupFull(key: K): boolean {
+    const { groups } = this.#options;
+    return groups !== undefined && (this.#runningOf.get(groups.of(key)) ?? 0) >= groups.limit;
+  }
+
+  #count(key: K, change: 1 | -1): void {
+    this.#running += change;
+    const group = this.#options.groups?.of(key);
+    if (group === undefined) return;
+    const left = (this.#runningOf.get(group) ?? 0) + change;
+    if (left === 0) this.#runningOf.delete(group);
+    else this.#runningOf.set(group, left);
+  }
+
   async #run(key: K): Promise<void> {
     const { reconcile, log, signal } = this.#options;
     const entry = this.#entryOf(key);
     entry.isRunning = true;
-    this.#running += 1;
+    this.#count(key, 1);
     let againMs: number | undefined;
     try {
       againMs = (await reconcile(key, signal))?.recheckAfterMs;
@@ -139,7 +157,7 @@ class WorkQueue<K extends string> {
       if (!signal.aborted)
         log.warn({ err, key, failures: entry.failures, retryMs: againMs }, "reconcile failed");
     }
-    this.#running -= 1;
+    this.#count(key, -1);
     entry.isRunning = false;
     this.#settle(key, entry, againMs);
   }

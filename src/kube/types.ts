@@ -124,10 +124,10 @@ export interface Reflector<T extends KubeObject> {
   readonly whenSynced: () => Promise<void>;
   /** Monotonic time of the last event, bookmark or list; undefined before the first. */
   readonly lastSignMs: () => number | undefined;
-  /** Grows with each failed attempt and once more when an interruption is over; liveness starts counting afresh whenever it has grown. */
+  /** Grows with each failed attempt and once more when an interruption ends; each growth restarts the liveness timeouts. */
   readonly interruptions: () => number;
-  /** Lists anew at once, on a connection of its own: after a sleep the watch may wait for ever at the end of a dead one. */
+  /** Relists at once, on a connection of its own: after a sleep the watch may wait forever on a dead one. */
   readonly relist: () => void;
-  /** Where the next attempt is waited for because the server could not be reached: it comes within `ms`. Whoever calls has seen it answer. */
+  /** If the watch is in backoff because the server was unreachable: retries within `ms`. The caller has seen it answer. */
   readonly retryWithin: (ms: number) => void;
 }

@@ -55,10 +55,13 @@ export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<
     },
     [Symbol.asyncDispose]: async () => {
       connection.close();
-      // Their names are unique: one that stays is in nobody's way.
+      // Their names are unique: a leftover does no harm.
       for (const host of hosts) {
         await cluster.kubectl(["delete", "host", host, "--ignore-not-found", "--wait=false"]).catch(() => {});
       }
+      // A private control plane has no controller that empties a deleted namespace.
+      const inside = ["isvc,irep,mdl", "--all", "-n", namespace.name, "--wait=false"];
+      await cluster.kubectl(["delete", ...inside]).catch(() => {});
       await namespace[Symbol.asyncDispose]();
     },
   };

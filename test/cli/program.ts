@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { vi } from "vitest";
-import { packageRoot } from "../../cli/program/package-root.ts";
+import { packageRoot } from "../../local/package-root.ts";
 
 const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
 
@@ -53,7 +53,7 @@ export function startProgram(args: readonly string[], { kubeconfig, env }: Progr
         () => {
           if (pattern.test(text.stdout)) return;
           throw new Error(
-            `${pattern} is not in ${JSON.stringify(text)}${isRunning() ? "" : ", and it has ended"}`,
+            `${pattern} is not in ${JSON.stringify(text)}${isRunning() ? "" : ", and it has exited"}`,
           );
         },
         { timeout: 20_000, interval: 20 },

@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
+import { KubectlFailed } from "../bed/kubectl.ts";
 import { sharedCluster, startCluster } from "./cluster.ts";
-import { KubectlFailed } from "./kubectl.ts";
 
 test("the shared cluster answers, and namespaces are the test's own", async () => {
   const cluster = sharedCluster();
@@ -36,7 +36,7 @@ test("a private cluster loses and regains its API server, and keeps its data", a
   );
 });
 
-test("after a compaction a watch from the past is told that it is gone", async () => {
+test("a watch from before a compaction gets 410 Gone", async () => {
   await using cluster = await startCluster({ crds: false });
   await cluster.kubectl(["create", "configmap", "first"]);
   const version = await cluster.kubectl([

@@ -3,16 +3,16 @@ import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { inject } from "vitest";
-import { installBasics } from "../../cli/control-plane/bootstrap.ts";
-import { readPartsConfig } from "../../cli/control-plane/config.ts";
-import { findClusterParts } from "../../cli/control-plane/parts.ts";
-import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
-import { layoutOf } from "../../cli/control-plane/state/layout.ts";
+import { afterAll, beforeAll, inject } from "vitest";
+import { installBasics } from "../../local/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
+import { layoutOf } from "../../local/control-plane/state/layout.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
+import { type Kubectl, kubectlFor } from "../bed/kubectl.ts";
+import { freePort } from "../bed/ports.ts";
 import { compactEtcd } from "./etcd-compaction.ts";
-import { freePort } from "./free-port.ts";
-import { type Kubectl, kubectlFor } from "./kubectl.ts";
 import { createNamespace, type TestNamespace } from "./namespace.ts";
 import { quietLog } from "./quiet-log.ts";
 
@@ -32,7 +32,7 @@ export interface PrivateCluster extends TestCluster, AsyncDisposable {
   /** Stops the API server in good order; clients see refused connections until `startApiServer`. */
   readonly stopApiServer: () => Promise<void>;
   readonly startApiServer: () => Promise<void>;
-  /** KILL; it comes back by itself after a quarter of a second or more. */
+  /** SIGKILL; its supervisor restarts it after a quarter of a second or more. */
   readonly killApiServer: () => void;
   /** Drops all history: a watch from an older resourceVersion then gets 410. */
   readonly compact: () => Promise<void>;
@@ -40,7 +40,7 @@ export interface PrivateCluster extends TestCluster, AsyncDisposable {
 }
 
 export interface PrivateClusterOptions {
-  /** Our CRDs and namespaces; true unless told otherwise. */
+  /** Installs our CRDs and namespaces; true by default. */
   readonly crds?: boolean;
   readonly controllerManager?: boolean;
   /** Of an earlier private cluster, to come back with its data; kept on disposal. */
@@ -88,6 +88,22 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     compact: () => compactEtcd(controlPlane.etcdSocket),
     installCrds,
     [Symbol.asyncDispose]: dispose,
+  };
+}
+
+/**
+ * One private control plane for all tests of a file or `describe`, one after the other: a start costs seconds of a core. A
+ * test that needs an empty one, or changes what cannot be changed back, starts its own.
+ */
+export function oneCluster(options: PrivateClusterOptions = {}): () => PrivateCluster {
+  let cluster: PrivateCluster | undefined;
+  beforeAll(async () => {
+    cluster = await startCluster(options);
+  });
+  afterAll(() => cluster?.[Symbol.asyncDispose]());
+  return () => {
+    if (cluster === undefined) throw new Error("the cluster starts before the first test, not before");
+    return cluster;
   };
 }
 

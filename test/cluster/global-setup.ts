@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestProject } from "vitest/node";
-import { installBasics } from "../../cli/control-plane/bootstrap.ts";
-import { readPartsConfig } from "../../cli/control-plane/config.ts";
-import { findClusterParts } from "../../cli/control-plane/parts.ts";
-import { type ControlPlane, startControlPlane } from "../../cli/control-plane/start.ts";
+import { installBasics } from "../../local/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
-import { freePort } from "./free-port.ts";
+import { freePort } from "../bed/ports.ts";
 import { quietLog } from "./quiet-log.ts";
 
 declare module "vitest" {

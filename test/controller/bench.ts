@@ -168,7 +168,7 @@ async function makeModel(
   const size = gib * GIB;
   const status = {
     phase: "Ready",
-    reason: "FetchedByHost",
+    reason: "SourceResolved",
     sizeBytes: size,
     weightsBytes: size,
     format: "gguf",

@@ -11,7 +11,7 @@ import { controllerConfigSchema } from "../../controller/config.ts";
 import { AGENT_KEYS, configKeys, flagsByKey } from "../../scripts/generate/configuration.ts";
 import { environmentVariables } from "../../scripts/generate/environment.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
-import { errorCatalogue } from "../../src/errors.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { allPages, inlineCode, type Page, repositoryFiles, root } from "./pages.ts";
 
 /** Words of others: Kubernetes' kinds and settings, launchd's keys. */

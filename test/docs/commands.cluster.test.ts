@@ -1,7 +1,7 @@
-/** What the pages tell readers to look at with kubectl can be looked at. */
+/** Every kubectl command of the pages works. */
 import { expect, test } from "vitest";
-import type { ErrorEntry } from "../../src/errors/entry.ts";
-import { errorCatalogue } from "../../src/errors.ts";
+import type { ErrorEntry } from "../../src/api/errors/entry.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { isForReaders, lookingCommandsIn, lookingCommandsOf } from "./commands.ts";
 import { allPages } from "./pages.ts";
@@ -17,7 +17,7 @@ test("there are such commands", () => {
 });
 
 test.for([...commands])("%s", async (command) => {
-  // An empty answer is fine, and so is an example's object that nobody made; a kind, field or option that does not exist is not.
+  // An empty answer is fine, and so is an example's object that was never created; a kind, field or option that does not exist is not.
   const words = wordsOf(command).slice(1);
   await sharedCluster()
     .kubectl(words)

@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import { exitCodes } from "../../cli/program/exit-codes.ts";
 import { verbs } from "../../cli/verbs.ts";
-import type { ErrorEntry } from "../../src/errors/entry.ts";
-import { errorCatalogue } from "../../src/errors.ts";
+import type { ErrorEntry } from "../../src/api/errors/entry.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
 import { allPages } from "./pages.ts";
 

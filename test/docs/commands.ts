@@ -112,7 +112,7 @@ export function isForReaders({ path: file }: Page): boolean {
   return file !== "CHANGELOG.md" && !file.startsWith("docs/decisions/");
 }
 
-/** The same check for what the error catalogue tells users to run. */
+/** The same check for the commands of the error catalogue. */
 export function commandsIn(text: string): readonly string[] {
   return text
     .split(/\||&&/)

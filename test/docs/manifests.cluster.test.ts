@@ -1,8 +1,8 @@
 /** Manifests in examples/ and in the pages are what the real API server takes, strictly. */
 import { expect, test } from "vitest";
 import { API_VERSION } from "../../src/api/group.ts";
+import { KubectlFailed } from "../bed/kubectl.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
-import { KubectlFailed } from "../cluster/kubectl.ts";
 import { documentedManifests, exampleManifests, type Found } from "./manifests.ts";
 
 const found = [...exampleManifests(), ...documentedManifests()];

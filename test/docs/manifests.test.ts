@@ -4,11 +4,11 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import type { z } from "zod";
 import { API_VERSION } from "../../src/api/group.ts";
-import { unhonoredFields } from "../../src/api/honored.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
+import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { documentedManifests, exampleManifests } from "./manifests.ts";
 import { repositoryFiles, root } from "./pages.ts";
 

@@ -45,10 +45,10 @@ test("describes every invariant and every fault, and no other", () => {
 });
 
 test("names no invariant that there is none of", () => {
-  const told = [...page.matchAll(/torture: ((?:`[\w-]+`(?:, )?)+)/g)].flatMap(([, list = ""]) =>
+  const named = [...page.matchAll(/torture: ((?:`[\w-]+`(?:, )?)+)/g)].flatMap(([, list = ""]) =>
     [...list.matchAll(/`([\w-]+)`/g)].map(([, name]) => name ?? ""),
   );
-  expect(told.filter((name) => !INVARIANTS.some((one) => one.name === name))).toEqual([]);
+  expect(named.filter((name) => !INVARIANTS.some((one) => one.name === name))).toEqual([]);
 });
 
 function escaped(text: string): string {

@@ -1,15 +1,15 @@
-/** An agent that is told to end, as a process and by signals: it leaves its engines, or drains them all where it was told to. */
+/** An agent process stopped by signals: it leaves its engines running, or drains them all where it is configured to. */
 import { existsSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { isAlive, livingEngines } from "../bed/engines.ts";
+import { processesNaming } from "../bed/leftovers.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import type { Part } from "../bed/part.ts";
+import { question } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { isAlive, livingEngines } from "../system/engines.ts";
-import { processesNaming } from "../system/leftovers.ts";
-import type { Part } from "../system/part.ts";
-import { question } from "./services.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -24,7 +24,7 @@ interface Engine {
   readonly port: number;
 }
 
-describe.skipIf(!can.ok)(`an agent that is told to end${why}`, () => {
+describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
   let on: System;
 
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe.skipIf(!can.ok)(`an agent that is told to end${why}`, () => {
   const enginesNow = async (): Promise<readonly Engine[]> =>
     (await Promise.all(NAMES.map((name) => on.services.replicaOf(name)))).map(({ status }) => status);
 
-  /** Begun when it resolves; `end` tells whether all of it came. */
+  /** Resolves once the stream has begun; `end` says whether all of it arrived. */
   async function stream(
     { port }: Engine,
     tokens: number,
@@ -83,10 +83,10 @@ describe.skipIf(!can.ok)(`an agent that is told to end${why}`, () => {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect(said.at(-2)).toMatchObject({ engines: 2, msg: expect.stringContaining("its engines run on") });
+    expect(said.at(-2)).toMatchObject({ engines: 2, msg: expect.stringContaining("2 engines keep running") });
     expect(before.map(({ pid }) => isAlive(pid))).toEqual([true, true]);
     expect(await (await stream(before[0] as Engine, 5)).end).toBe("whole");
-    on.farm.restartAgent(["--stop-engines"]);
+    on.farm.restartAgent({ args: ["--stop-engines"] });
     await vi.waitFor(
       () =>
         expect(
@@ -139,7 +139,7 @@ describe.skipIf(!can.ok)(`an agent that is told to end${why}`, () => {
   it(
     "a second TERM brings their end nearer, and a TERM within a second of the first does not",
     async () => {
-      on.farm.restartAgent(["--stop-engines"]);
+      on.farm.restartAgent({ args: ["--stop-engines"] });
       await allReady();
       const engines = await enginesNow();
       const streams = await Promise.all(engines.map((engine) => stream(engine, 120_000)));
@@ -151,7 +151,7 @@ describe.skipIf(!can.ok)(`an agent that is told to end${why}`, () => {
         const all = await Promise.all(NAMES.map((name) => on.services.replicaOf(name)));
         expect(all.map(({ status }) => status.reason)).toEqual(["AwaitingQuiet", "AwaitingQuiet"]);
       }, within);
-      // The drain has begun and would go on for an hour.
+      // The drain has begun and would take an hour.
       expect(performance.now() - firstAt).toBeGreaterThan(SECOND_REQUEST_MS);
       expect(engines.map((engine) => isAlive(engine.pid))).toEqual([true, true]);
       const secondAt = performance.now();

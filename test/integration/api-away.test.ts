@@ -1,27 +1,27 @@
-/** The API server is away: the agent goes on from what it has on disk, also across its own restart, and reconciles once afterwards. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+/** API server outage: the agent continues from its state on disk, even across its own restart, then reconciles once. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { silentLog } from "../../cli/program/terminal-log.ts";
+import { silentLog } from "../../local/terminal-log.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { livingEngines } from "../bed/engines.ts";
+import { type Farm, startFarm } from "../bed/farm.ts";
+import { type Network, openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
-import { createNamespacePair, type NamespacePair, whyNotHere } from "../cluster/network-namespace.ts";
 import { type ProxiedCluster, proxyCluster } from "../fixtures/fault-proxy.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { livingEngines } from "../system/engines.ts";
-import { type Farm, startFarm } from "../system/farm.ts";
 
-const why = whyNotHere();
+const why = whyNoNetwork();
 const MINUTE = 60_000;
 const within = { timeout: MINUTE, interval: 100 };
 
 describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "real parts"})`, () => {
   let cluster: PrivateCluster;
-  let pair: NamespacePair;
+  let network: Network;
   let proxy: ProxiedCluster;
   let farm: Farm;
 
@@ -33,17 +33,15 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     writeFileSync(policy, JSON.stringify({ apiVersion: "audit.k8s.io/v1", kind: "Policy", rules }));
     const apiServerArgs = [`--audit-policy-file=${policy}`, `--audit-log-path=${auditLog(dir)}`];
     cluster = await startCluster({ controllerManager: true, dir, apiServerArgs });
-    pair = await createNamespacePair();
+    network = await openNetwork(["station"]);
     proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     // This machine's own word would leave no room: what counts is the operator's, in the Host.
-    const settings = path.join(cluster.dir, "agent.yaml");
-    writeFileSync(settings, JSON.stringify({ memory: { budget: "1Mi" }, disk: { reserve: 0 } }));
+    const config = { memory: { budget: "1Mi" }, disk: { reserve: 0 } };
     farm = await startFarm({
       kubeconfig: proxy.kubeconfig,
-      address: pair.hostAddress,
-      agentArgs: ["--config", settings],
+      address: network.gateway,
+      agents: [{ config }],
     });
-    mkdirSync(farm.modelsDir, { recursive: true });
     await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
     const patch = ["--type=merge", "-p", '{"spec":{"memory":{"gpuBudget":"8Gi"}}}'];
     await vi.waitFor(() => cluster.kubectl(["patch", "host", farm.hostName, ...patch]), within);
@@ -56,7 +54,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
   afterAll(async () => {
     await farm?.[Symbol.asyncDispose]();
     await proxy?.[Symbol.asyncDispose]();
-    await pair?.remove();
+    await network?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
     if (cluster !== undefined) rmSync(cluster.dir, { recursive: true, force: true });
   }, MINUTE);
@@ -92,7 +90,7 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
         expect(pid).not.toBe(before.status.pid);
         return pid;
       }, within);
-      const url = `http://${pair.hostAddress}:${before.status.port}/v1/chat/completions`;
+      const url = `http://${network.gateway}:${before.status.port}/v1/chat/completions`;
       const body = JSON.stringify({ messages: [{ role: "user", content: "Are you there?" }], max_tokens: 4 });
       await vi.waitFor(
         async () => expect((await fetch(url, { method: "POST", body })).status).toBe(200),

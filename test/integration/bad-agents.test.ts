@@ -1,19 +1,19 @@
-/** Agents in trouble beside a good one: engines, disks, addresses, names, credentials. Each says what to do, and harms nobody. */
+/** Faulty agents beside a good one: engines, disks, addresses, names, credentials. Each reports what to do, harms none. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { startFarm } from "../bed/farm.ts";
+import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
+import { startPart } from "../bed/part.ts";
+import { servicesOf } from "../bed/services.ts";
 import { startCluster } from "../cluster/cluster.ts";
-import { canRunNodeNetwork, startNodeNetwork } from "../cluster/node-network.ts";
 import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { startFarm } from "../system/farm.ts";
-import { startPart } from "../system/part.ts";
 import { type BadFarm, type ExtraAgent, startBadFarm } from "./bad-farm.ts";
 import { model, service } from "./manifests.ts";
-import { servicesOf } from "./services.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -49,7 +49,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       return ready;
     }, soon);
 
-  // Before the others: hosts that fall silent together, as theirs do when they are over, are left as they are.
+  // First: the hosts of the other tests fall silent when those finish, and hosts silent together are not marked lost.
   it(
     "takes back its place in the Service when it comes back from a silence",
     async () => {
@@ -86,7 +86,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
     async () => {
       const at = (file: string) => path.join(bad.dir, file);
       const help = fileURLToPath(
-        new URL("../../src/engines/llama-server/fixtures/help-b5000-style.txt", import.meta.url),
+        new URL("../../src/engines/llamacpp/fixtures/help-b5000-style.txt", import.meta.url),
       );
       writeFileSync(at("old-server"), `#!/bin/sh\ncat '${help}'\n`);
       chmodSync(at("old-server"), 0o755);
@@ -235,12 +235,11 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
 
 describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
   it(
-    "wait for them, saying so, and work once they are installed",
+    "report that they wait for them, and work once they are installed",
     async () => {
       await using cluster = await startCluster({ crds: false, controllerManager: true });
       await using network = await startNodeNetwork(cluster);
       await using farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress });
-      mkdirSync(farm.modelsDir, { recursive: true });
       await writeTinyGguf(path.join(farm.modelsDir, "good.gguf"));
       await vi.waitFor(() => expect(farm.agent().log()).toContain("CrdsNotInstalled"), soon);
       await vi.waitFor(() => expect(farm.controller().log()).toContain("CrdsNotInstalled"), soon);

@@ -1,31 +1,20 @@
 /** A farm for bad input: one service that must not notice any of it, a bad origin, and as many further agents as a test wants. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, vi } from "vitest";
-import { readPartsConfig } from "../../cli/control-plane/config.ts";
-import { findLlamaServer } from "../../cli/control-plane/llama-server.ts";
-import type { NodeNetwork } from "../cluster/node-network.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
+import type { FarmAgent } from "../bed/farm.ts";
+import type { Part } from "../bed/part.ts";
+import type { Services } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { killEngines } from "../system/engines.ts";
-import type { Farm } from "../system/farm.ts";
-import { type Part, startPart } from "../system/part.ts";
 import { type BadOrigin, startBadOrigin } from "./bad-origin.ts";
-import type { Services } from "./services.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const LARGE_BYTES = 64 << 20;
 
 export interface ExtraAgent extends Part {
   readonly stateDir: string;
-}
-
-export interface ExtraAgentOptions {
-  readonly hostName?: string;
-  readonly stateDir?: string;
-  readonly kubeconfig?: string;
-  readonly llamaServer?: string;
-  readonly portRange?: string;
-  readonly config?: object;
 }
 
 export interface BadFarm extends System {
@@ -35,7 +24,7 @@ export interface BadFarm extends System {
   readonly realEngine: string;
   readonly get: (kind: string, name: string, namespace?: string) => Promise<Seen>;
   readonly replicasOf: (service: string, namespace?: string) => Promise<readonly Seen[]>;
-  readonly agent: (name: string, options?: ExtraAgentOptions) => ExtraAgent;
+  readonly agent: (name: string, options?: FarmAgent) => ExtraAgent;
   /** Controller and agent run, and the good service has the engine it began with, which answered all the time. */
   readonly expectUnharmed: () => Promise<void>;
 }
@@ -52,11 +41,11 @@ export async function startBadFarm(): Promise<BadFarm> {
   await using stack = new AsyncDisposableStack();
   const system = stack.use(
     await startSystem({
-      config: agentConfig({}),
+      agents: [{ config: agentConfig({}) }],
       controllerArgs: ["--allow-loopback", "--stall-ms", "1000", "--look-ms", "3000"],
     }),
   );
-  const { farm, network, services } = system;
+  const { farm, services } = system;
   const file = path.join(farm.modelsDir, "good.gguf");
   await writeTinyGguf(file);
   const origin = stack.use(await startBadOrigin(readFileSync(file), LARGE_BYTES));
@@ -76,7 +65,11 @@ export async function startBadFarm(): Promise<BadFarm> {
       const list = await farm.kubectl(["get", "irep", "-n", namespace, "-l", selector, "-o", "json"]);
       return JSON.parse(list).items;
     },
-    agent: (name, options = {}) => startExtra(farm, network, kept, name, options),
+    agent: (name, options = {}) => {
+      const config = agentConfig(options.config ?? {});
+      const { part, stateDir } = farm.addAgent({ hostName: name, ...options, name, config });
+      return { ...part(), stateDir };
+    },
     expectUnharmed: async () => {
       expect([farm.controller().isRunning(), farm.agent().isRunning()]).toEqual([true, true]);
       const { status } = await services.replicaOf("good");
@@ -115,39 +108,6 @@ function watchService(services: Services, stack: AsyncDisposableStack) {
       return vi.waitFor(() => expect(answers + failures.length).toBeGreaterThan(before), 10_000);
     },
   };
-}
-
-let ports = 22_000;
-
-function startExtra(
-  farm: Farm,
-  network: NodeNetwork,
-  stack: AsyncDisposableStack,
-  name: string,
-  options: ExtraAgentOptions,
-): ExtraAgent {
-  const stateDir = options.stateDir ?? path.join(farm.dir, name);
-  ports += 10;
-  const settings = path.join(farm.dir, `${name}.yaml`);
-  writeFileSync(settings, JSON.stringify(agentConfig(options.config ?? {})));
-  const engine = options.llamaServer ?? findLlamaServer(readPartsConfig()) ?? "llama-server";
-  const part = startPart(
-    [
-      "agent",
-      "--register",
-      ...["--config", settings],
-      ...["--kubeconfig", options.kubeconfig ?? farm.kubeconfig],
-      ...["--host-name", options.hostName ?? name, "--address", network.hostAddress],
-      ...["--state-dir", stateDir, "--model-root", farm.modelsDir],
-      ...["--llama-server", engine, "--port-range", options.portRange ?? `${ports}-${ports + 9}`],
-    ],
-    path.join(farm.dir, `${name}.log`),
-  );
-  stack.defer(async () => {
-    await part.kill("SIGTERM");
-    killEngines(stateDir);
-  });
-  return { ...part, stateDir };
 }
 
 /** Loopback sources, short patience. */

@@ -1,6 +1,6 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type BadFarm, startBadFarm } from "./bad-farm.ts";
 import { model, service } from "./manifests.ts";
 
@@ -21,13 +21,13 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
   /** Name of the Model, its source below the origin, phase, code, and the advice. */
   const sources = [
     ["unauthorized", "/401.gguf", "Failed", "SourceUnauthorized", "spec.sourceSecretRef"],
-    ["missing-file", "/404.gguf", "Failed", "SourceNotFound", "check the spelling"],
+    ["missing-file", "/404.gguf", "Failed", "SourceNotFound", "check the source"],
     ["circle", "/redirects.gguf", "Failed", "SourceRedirects", "use the final address"],
     ["silent", "/silent.gguf", "Pending", "SourceStalled", "check the network"],
     ["short", "/short.gguf", "Failed", "GgufTruncated", "upload the file again"],
     ["page", "/page.gguf", "Failed", "SourceIsNotAModel", "direct download address"],
     ["empty", "/empty.gguf", "Failed", "SourceEmpty", "upload the file again"],
-    ["nobody", "http://127.0.0.1:1/m.gguf", "Pending", "SourceUnreachable", "check the host name"],
+    ["closed-port", "http://127.0.0.1:1/m.gguf", "Pending", "SourceUnreachable", "check the host name"],
     ["metadata", "http://169.254.169.254/m.gguf", "Failed", "SourceNotAllowed", "allow it"],
   ] as const;
 
@@ -53,8 +53,8 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
 
   /** What only the host that downloads can find out. */
   const downloads = [
-    ["cut", "/cut.gguf", {}, "SourceTruncated", "it is resumed by itself"],
-    ["stalls", "/stalls.gguf", {}, "SourceStalled", "it is resumed by itself"],
+    ["cut", "/cut.gguf", {}, "SourceTruncated", "resumed automatically"],
+    ["stalls", "/stalls.gguf", {}, "SourceStalled", "resumed automatically"],
     ["forged", "/good.gguf", { sha256: "0".repeat(64) }, "ChecksumMismatch", "correct spec.sha256"],
   ] as const;
 
@@ -94,7 +94,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
     await bad.farm.kubectl(["delete", "mdl/late"]);
     await vi.waitFor(async () => {
       const { status } = await bad.get("isvc", "late");
-      expect(status.phase).toBe("Ready");
+      expect(status).toMatchObject({ phase: "Degraded", readyReplicas: 1 });
       const degraded = status.conditions.find(({ type }: { type: string }) => type === "Degraded");
       expect(degraded).toMatchObject({
         status: "True",

@@ -76,7 +76,7 @@ function refuseMore(
   setImmediate(() => spoil(response));
 }
 
-/** Tells its length to who reads the header only: a host finds out when its disk is full. */
+/** Gives its length only to a client that reads just the header: a host finds out when its disk is full. */
 function endless(content: Uint8Array, total: number): Answer {
   const header = serve(content, total);
   return (request, response) => {

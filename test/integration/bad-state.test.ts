@@ -3,11 +3,11 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { isAlive } from "../bed/engines.ts";
+import { pidsNaming } from "../bed/leftovers.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { isAlive } from "../system/engines.ts";
-import { pidsNaming } from "../system/leftovers.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -19,7 +19,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
 
   beforeAll(async () => {
     const engineLogs = { maxSize: "64Ki", keep: 2 };
-    on = await startSystem({ config: { engineLogs, disk: { reserve: 0 } } });
+    on = await startSystem({ agents: [{ config: { engineLogs, disk: { reserve: 0 } } }] });
     await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
     await on.services.applyService("chat", "chat.gguf", {});
     await on.services.untilReady("chat");
@@ -33,11 +33,11 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
     expect(on.farm.agent().isRunning()).toBe(true);
   });
 
-  /** By /proc: the engines of the one model, without their keepers. */
+  /** By /proc: the engines of the one model, without their shims. */
   function engines(): readonly number[] {
     const model = path.join(on.farm.modelsDir, "chat.gguf");
-    const keepers = new Set(pidsNaming(model, "/keeper "));
-    const found = pidsNaming(model, "--port").filter((pid) => !keepers.has(pid));
+    const shims = new Set(pidsNaming(model, "/shim "));
+    const found = pidsNaming(model, "--port").filter((pid) => !shims.has(pid));
     expect(found.length).toBeLessThan(2);
     return found;
   }
@@ -77,13 +77,13 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
   }
 
   it(
-    "serves on when its keeper is killed, is adopted, and its end is seen",
+    "serves on when its shim is killed, is adopted, and its end is seen",
     async () => {
       const { pid, restarts } = await untilServing();
       const dir = await runFolder();
-      const keeper = Number.parseInt(readFileSync(path.join(dir, "session"), "utf8"), 10);
-      process.kill(keeper, "SIGKILL");
-      await vi.waitFor(() => expect(isAlive(keeper)).toBe(false), within);
+      const shim = Number.parseInt(readFileSync(path.join(dir, "session"), "utf8"), 10);
+      process.kill(shim, "SIGKILL");
+      await vi.waitFor(() => expect(isAlive(shim)).toBe(false), within);
       expect((await on.services.chat("chat", { max_tokens: 2 })).choices).toHaveLength(1);
       await whileAway(() => {});
       expect(await untilServing()).toEqual(expect.objectContaining({ pid, restarts }));
@@ -103,7 +103,7 @@ describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
           const session = readFileSync(path.join(dir, "session"), "utf8");
           process.kill(Number.parseInt(session, 10), "SIGKILL");
           process.kill(pid, "SIGKILL");
-          // As after a reboot that gave the numbers away: the start times are those of the engine and its keeper.
+          // As after a reboot that gave the numbers away: the start times are those of the engine and its shim.
           for (const name of ["session", "pid"]) {
             const mark = readFileSync(path.join(dir, name), "utf8").replace(/^\d+/, String(stranger.pid));
             writeFileSync(path.join(dir, name), mark);

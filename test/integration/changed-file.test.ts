@@ -1,19 +1,19 @@
 /** An origin that shows one file to who reads the header and delivers another: no engine ever runs on a claim that is too small. */
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
+import { type Farm, startFarm } from "../bed/farm.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { type Farm, startFarm } from "../system/farm.ts";
 import { serveOther, type TwoFacedOrigin } from "./two-faced-origin.ts";
 
 const MIB = 1024 ** 2;
 const soon = { timeout: 60_000, interval: 50 };
 
-describe.skipIf(findLlamaServer() === undefined)("a file that is another than its header told", () => {
+describe.skipIf(findLlamaServer() === undefined)("a file that differs from the header read earlier", () => {
   let cluster: PrivateCluster;
   let origin: TwoFacedOrigin;
   let farm: Farm;
@@ -38,15 +38,13 @@ describe.skipIf(findLlamaServer() === undefined)("a file that is another than it
       "/shrinks.gguf": { header: large, body: small },
       "/pinned.gguf": { header: pinned, body: large },
     });
-    const config = path.join(cluster.dir, "agent.yaml");
-    writeFileSync(config, JSON.stringify({ disk: { reserve: 0 }, sources: { allowLoopback: true } }));
+    const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
     farm = await startFarm({
       kubeconfig: cluster.kubeconfig,
       address: testAddress(),
-      agentArgs: ["--config", config],
+      agents: [{ config }],
       controllerArgs: ["--allow-loopback"],
     });
-    mkdirSync(farm.modelsDir, { recursive: true });
     await vi.waitFor(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0), soon);
   });
 
@@ -147,7 +145,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that is another than it
     expect(status.restarts ?? 0).toBe(0);
     const needs = Number(/needs ([\d.]+) MiB/.exec(status.message)?.[1]) * MIB;
     expect(needs).toBeGreaterThan(large.length);
-    // A claim that no agent could let in would keep everybody else away.
+    // A claim that fits on no host would block all other services.
     expect(spec.memory.claimBytes).toBeLessThan(needs);
     await apply("other", "/small.gguf");
     await until("other", { phase: "Ready" });
@@ -178,7 +176,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that is another than it
     expect(failed.status.message).toContain(sha256);
     expect(failed.status).not.toHaveProperty("pid");
     expect(failed.status).not.toHaveProperty("memory");
-    // Nor does its Host hold anything for it, once it has told of the last one's end.
+    // Nor does its Host reserve memory for it, once it has reported that the last engine stopped.
     await vi.waitFor(async () => expect((await host()).status.memory.claimedBytes).toBe(0), soon);
     await remove("pinned");
   });

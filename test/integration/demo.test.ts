@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { machineAddress } from "../../cli/demo/address.ts";
-import { packageRoot } from "../../cli/program/package-root.ts";
-import { createNamespacePair, type NamespacePair } from "../cluster/network-namespace.ts";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
-import { pidsNaming, processesNaming } from "../system/leftovers.ts";
+import { machineAddress } from "../../local/demo/address.ts";
+import { packageRoot } from "../../local/package-root.ts";
+import { pidsNaming, processesNaming } from "../bed/leftovers.ts";
+import { type Network, openNetwork } from "../bed/network.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
 
 const can = process.platform === "linux" && canRunNodeNetwork().ok;
 const why = can ? "" : " (skipped: needs Linux, root and the network tools)";
@@ -17,16 +17,17 @@ const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
 interface Run {
   readonly child: ChildProcess;
   readonly output: () => string;
+  readonly stdout: () => string;
   readonly ended: Promise<readonly [number | null, NodeJS.Signals | null]>;
 }
 
 describe.skipIf(!can)(`the demo${why}`, () => {
-  let pair: NamespacePair;
+  let network: Network;
   let dir: string;
   const runs: Run[] = [];
 
   beforeAll(async () => {
-    pair = await createNamespacePair();
+    network = await openNetwork(["station"]);
     dir = await mkdtemp(path.join(tmpdir(), "metalbridge-demo-"));
   });
 
@@ -39,7 +40,7 @@ describe.skipIf(!can)(`the demo${why}`, () => {
 
   afterAll(async () => {
     await rm(dir, { recursive: true, force: true });
-    await pair.remove();
+    await network[Symbol.asyncDispose]();
   });
 
   it("ends with one line of JSON, and leaves nothing running", async () => {
@@ -48,14 +49,14 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     expect(code, run.output()).toBe(0);
     const line = run.output().trimEnd().split("\n").at(-1) ?? "";
     const result = JSON.parse(line);
-    expect(result).toMatchObject({ ready: true, endpoint: expect.stringContaining(pair.hostAddress) });
+    expect(result).toMatchObject({ ready: true, endpoint: expect.stringContaining(network.gateway) });
     expect(result.reply).not.toBe("");
     for (const name of ["controlPlaneMs", "readyMs", "answerMs", "totalMs"])
       expect(result.timings[name]).toBeGreaterThan(0);
     await untilNothingIsLeft();
   });
 
-  it("brings its service back from the folder, tells what to try next, and stops on Ctrl-C", async () => {
+  it("restores its service from the folder, prints what to try next, and stops on Ctrl-C", async () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     expect(run.output()).toContain(`export KUBECONFIG=${dir}`);
@@ -64,7 +65,7 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await untilNothingIsLeft();
   });
 
-  it("stops on a closed terminal, also when told again and again", async () => {
+  it("stops when its terminal closes, even when signalled repeatedly", async () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     for (const signal of ["SIGHUP", "SIGINT", "SIGINT", "SIGTERM"] as const) run.child.kill(signal);
@@ -110,34 +111,44 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await untilNothingIsLeft();
   });
 
-  it("says what stands in the way of a model that cannot work", async () => {
+  it("exits as soon as the model has failed, and prints one JSON object that says why", async () => {
     const other = `${dir}-bad`;
     const file = path.join(dir, "no-model.gguf");
     await writeFile(file, "no model");
-    const run = demo(["--once", "--dir", other, "--model", file, "--timeout-seconds", "8"]);
+    const run = demo(["--once", "--dir", other, "--model", file, "--output", "json"]);
     expect((await run.ended)[0]).toBe(1);
-    expect(run.output()).toContain("DemoNotReady");
-    expect(run.output()).toContain("no-model.gguf");
+    expect(run.output()).toMatch(/InferenceReplica\/quickstart\S+ +Failed .*no-model\.gguf/);
+    expect(JSON.parse(run.stdout())).toEqual({
+      ready: false,
+      error: expect.objectContaining({
+        code: "DemoNotReady",
+        message: expect.stringMatching(
+          /^it cannot become ready; InferenceReplica.* is Failed: .*no-model\.gguf/,
+        ),
+      }),
+    });
     await untilNothingIsLeft();
     await rm(other, { recursive: true, force: true });
   });
 
   function demo(args: readonly string[]): Run {
-    const all = ["demo", "--dir", dir, "--address", pair.hostAddress, ...args];
+    const all = ["demo", "--dir", dir, "--address", network.gateway, ...args];
     const child = spawn(process.execPath, [program, ...all], {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
     });
     let output = "";
+    let stdout = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.on("data", (chunk) => {
         output += String(chunk);
+        if (stream === child.stdout) stdout += String(chunk);
       });
     }
     const ended = new Promise<readonly [number | null, NodeJS.Signals | null]>((resolve) => {
       child.once("close", (code, signal) => resolve([code, signal]));
     });
-    const run = { child, output: () => output, ended };
+    const run = { child, output: () => output, stdout: () => stdout, ended };
     runs.push(run);
     return run;
   }

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { isAlive, livingEngines } from "../bed/engines.ts";
+import { monotonicEpochMs } from "../bed/load/ask.ts";
+import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
+import type { ClientOrder } from "../bed/load/protocol.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE, question } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { isAlive, livingEngines } from "../system/engines.ts";
-import { monotonicEpochMs } from "../system/load/ask.ts";
-import { allKinds, type Clients, lostOf, startClients } from "../system/load/clients.ts";
-import type { ClientOrder } from "../system/load/protocol.ts";
-import { NAMESPACE, question } from "./services.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -24,12 +24,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
   beforeAll(async () => {
     const patient = { drain: { quietMs: PATIENT_QUIET_MS } };
     on = await startSystem({
-      hostName: "mac-1",
-      agentArgs: ["--port-range", "23200-23219"],
-      furtherAgents: [
-        { hostName: "mac-2", portRange: "23220-23239" },
-        { hostName: "patient", portRange: "23240-23259", config: patient },
-      ],
+      agents: [{ hostName: "mac-1" }, { hostName: "mac-2" }, { hostName: "patient", config: patient }],
     });
     // Every answer has as many tokens as were asked for.
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
@@ -45,9 +40,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
   /** On the two usual hosts; resolves when it answers through kube-proxy. */
   async function serve(name: string, spec: object): Promise<void> {
     const placement = { hosts: ["mac-1", "mac-2"], spread: "Required" };
-    // llama-server's threads spin while they wait for each other: two engines with all cores each hardly get on.
-    const extraArgs = ["--threads", "1"];
-    const slots = { contextSize: 8_192, parallelSlots: 4, extraArgs };
+    const slots = { contextSize: 8_192, parallelSlots: 4 };
     const usual = { ...slots, rollout: { drainSeconds: 180 }, placement };
     await on.services.applyService(name, "endless.gguf", { ...usual, ...spec });
     await on.services.untilReady(name);
@@ -63,10 +56,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
 
   const replicas = async (): Promise<readonly Replica[]> =>
     JSON.parse(await on.farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"])).items;
-  const engines = () =>
-    [on.farm.stateDir, ...on.furtherAgents.map(({ stateDir }) => stateDir)].flatMap((dir) => [
-      ...livingEngines(dir).values(),
-    ]);
+  const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
   const scale = (name: string, count: number) =>
     on.farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);
   const change = (name: string, spec: object) =>
@@ -168,7 +158,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     async () => {
       const drainSeconds = 4;
       await serve("busy", { rollout: { drainSeconds } });
-      // Few long requests: llama-server ends a connection after its hundredth by itself.
+      // Few long requests: llama-server closes a connection after its hundredth request.
       const busy = {
         isKept: true,
         isStreamed: false,

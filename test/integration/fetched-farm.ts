@@ -2,12 +2,12 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "./bad-origin.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 export interface FetchedFarm extends System {
-  /** Source of a model whose answers never end by themselves. */
+  /** Source of a model that never ends an answer on its own. */
   readonly source: string;
 }
 
@@ -15,7 +15,7 @@ export async function startFetchedFarm(): Promise<FetchedFarm> {
   await using stack = new AsyncDisposableStack();
   const origin = stack.use(await startBadOrigin(await endlessModel(), 0));
   const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
-  const system = stack.use(await startSystem({ config, controllerArgs: ["--allow-loopback"] }));
+  const system = stack.use(await startSystem({ agents: [{ config }], controllerArgs: ["--allow-loopback"] }));
   const kept = stack.move();
   return {
     ...{ ...system, source: `${origin.url}/good.gguf` },

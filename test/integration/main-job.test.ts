@@ -1,11 +1,11 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { isAlive, livingEngines } from "../bed/engines.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE, question } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { watchSlices } from "../bed/watch-slices.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { isAlive, livingEngines } from "../system/engines.ts";
-import { watchSlices } from "../system/watch-slices.ts";
-import { NAMESPACE, question } from "./services.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -58,7 +58,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     await on.farm.kubectl(["delete", "isvc/embed", "-n", NAMESPACE, "--timeout=60s"]);
   });
 
-  it("tells the story in kubectl get, events and conditions", async () => {
+  it("shows the whole course in kubectl get, events and conditions", async () => {
     const table = await on.farm.kubectl(["get", "isvc,irep,mdl,mbhost", "-A"]);
     expect(table).toMatch(/inferenceservice\S*\/chat\s+Ready/);
     expect(table).toContain(on.farm.hostName);

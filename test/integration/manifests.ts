@@ -1,5 +1,7 @@
 /** Objects as users apply them, as small as they may be. */
+
 import { API_VERSION } from "../../src/api/group.ts";
+import { ONE_THREAD } from "../bed/agent.ts";
 
 /** A Model on Metal. */
 export function model(name: string, source: string, spec: object = {}, namespace = "default"): object {
@@ -22,6 +24,7 @@ export function service(name: string, host: string, spec: object = {}, namespace
       contextSize: 256,
       parallelSlots: 1,
       promptCacheMiB: 0,
+      extraArgs: ONE_THREAD,
       placement: { hosts: [host] },
       ...spec,
     },

@@ -1,12 +1,13 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { installRelease } from "../../scripts/bench/release.ts";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { bundleInto } from "../../scripts/bundle.ts";
+import { livingEngines } from "../bed/engines.ts";
+import { allKinds, lostOf, startClients } from "../bed/load/clients.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { installRelease } from "../bed/release.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { livingEngines } from "../system/engines.ts";
-import { allKinds, lostOf, startClients } from "../system/load/clients.ts";
-import { NAMESPACE } from "./services.ts";
-import { type System, startSystem } from "./whole-system.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -17,12 +18,7 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
 
   beforeAll(async () => {
     on = await startSystem({
-      hostName: "mac-1",
-      agentArgs: ["--port-range", "23100-23119"],
-      furtherAgents: [
-        { hostName: "mac-2", portRange: "23140-23159" },
-        { hostName: "mac-3", portRange: "23160-23179" },
-      ],
+      agents: ["mac-1", "mac-2", "mac-3"].map((hostName) => ({ hostName })),
     });
     await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
     await vi.waitFor(
@@ -92,18 +88,17 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
     "an upgrade of the agents of all hosts fails no request and keeps every engine",
     async () => {
       const next = "0.1.0-next";
-      const program = await installRelease(path.join(on.farm.dir, "release"), next);
-      const engines = () =>
-        [on.farm, ...on.furtherAgents].flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
+      const bundle = path.join(on.farm.dir, "bundle");
+      await bundleInto(bundle);
+      const { program } = installRelease(path.join(on.farm.dir, "release"), next, bundle);
+      const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
       const before = engines();
       expect(before).toHaveLength(3);
       const { asked, lost } = await underLoad(async () => {
-        for (const other of on.furtherAgents) {
-          await other.part().kill("SIGTERM");
-          other.restart(program);
+        for (const agent of on.farm.agents.toReversed()) {
+          await agent.part().kill("SIGTERM");
+          agent.restart({ program });
         }
-        await on.farm.agent().kill("SIGTERM");
-        on.farm.restartAgent([], undefined, program);
         const versions = ["get", "mbhost", "-o", "jsonpath={.items[*].status.info.agentVersion}"];
         await vi.waitFor(
           async () => expect((await on.farm.kubectl(versions)).split(" ")).toEqual(Array(3).fill(next)),

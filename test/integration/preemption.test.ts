@@ -1,10 +1,10 @@
 /** A higher priority on a host that has room for one, with real engines: who drains, who waits, who comes back. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
-import { livingEngines } from "../system/engines.ts";
+import { livingEngines } from "../bed/engines.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE, question } from "../bed/services.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
 import { model, service } from "./manifests.ts";
-import { NAMESPACE, question } from "./services.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -67,12 +67,12 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
       const events = stdout.split("\n").filter((line) => line.startsWith("data: "));
       expect(events.at(-1)).toBe("data: [DONE]");
       expect(events.length).toBeGreaterThan(1_000);
-      // Else the stream was over before it was asked to go, and nothing was shown.
+      // Otherwise the stream finished before the drain began, and the test shows nothing.
       expect(endedAtMs).toBeGreaterThan(drain.seenAtMs);
 
       await services.untilReady("urgent");
       const urgent = await services.replicaOf("urgent");
-      // To the second: it was made after the stream had ended.
+      // To the second: it was created after the stream finished.
       expect(Date.parse(urgent.metadata.creationTimestamp) + 999).toBeGreaterThanOrEqual(endedAtMs);
       expect([...livingEngines(farm.stateDir)]).toEqual([[urgent.metadata.uid, urgent.status.pid]]);
       expect((await services.chat("urgent", { max_tokens: 4 })).choices).toHaveLength(1);
@@ -82,7 +82,7 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
         expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 });
         return status;
       }, soon);
-      expect(low.message).toContain(`${NAMESPACE}/urgent has a higher priority and took its place`);
+      expect(low.message).toContain(`${NAMESPACE}/urgent has a higher priority and preempted it on`);
       expect(low.placement.preempted).toMatchObject([{ slot: 0, by: `${NAMESPACE}/urgent` }]);
 
       await farm.kubectl(["delete", "isvc/urgent", "-n", NAMESPACE, "--timeout=60s"]);

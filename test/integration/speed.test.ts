@@ -1,9 +1,9 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { canRunNodeNetwork } from "../cluster/node-network.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE } from "../bed/services.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
 import { model, service } from "./manifests.ts";
-import { NAMESPACE } from "./services.ts";
 
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
@@ -34,7 +34,7 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
       const spentMs = () => timings.reduce((sum, one) => sum + one.predicted_ms, 0);
       while (generated() < 400 || spentMs() < 2_000)
         timings.push((await on.services.chat("chat", { max_tokens: 200 })).timings);
-      const told = await vi.waitFor(
+      const observed = await vi.waitFor(
         async () => {
           const [one] = await models();
           expect(one?.tokensPerSecond).toBeGreaterThan(0);
@@ -43,9 +43,9 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
         { timeout: 90_000, interval: 250 },
       );
       const speeds = timings.map((one) => (one.predicted_n / one.predicted_ms) * 1_000);
-      expect(told).toBeGreaterThan(Math.min(...speeds) * 0.85);
-      expect(told).toBeLessThan(Math.max(...speeds) * 1.15);
-      expect(told).toBe(Number(told.toPrecision(2)));
+      expect(observed).toBeGreaterThan(Math.min(...speeds) * 0.85);
+      expect(observed).toBeLessThan(Math.max(...speeds) * 1.15);
+      expect(observed).toBe(Number(observed.toPrecision(2)));
 
       await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
       // The last requests may have been measured after the first look.
@@ -57,7 +57,7 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
       await on.apply(service("chat", on.farm.hostName, { contextSize: 512 }));
       await on.services.untilReady("chat");
       expect(await models()).toMatchObject([{ source: on.source, tokensPerSecond: last }]);
-      // Placement was given it: what it says of a host that nobody measured says nothing of speed.
+      // Placement used the measurement: its reason for a host without one does not mention speed.
       const { chosen } = (await on.services.serviceStatus("chat")).placement;
       expect(chosen[0].reason).toContain("measured speed 1.00");
     },

@@ -5,8 +5,9 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
-import { installRelease } from "../../scripts/bench/release.ts";
-import { startPart } from "../system/part.ts";
+import { bundleInto } from "../../scripts/bundle.ts";
+import { startPart } from "../bed/part.ts";
+import { installRelease } from "../bed/release.ts";
 import { parseExposition } from "./exposition.ts";
 
 let folder = "";
@@ -14,7 +15,9 @@ let program = "";
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "mb-bundle-"));
-  program = await installRelease(path.join(folder, "release"));
+  const bundle = path.join(folder, "bundle");
+  await bundleInto(bundle);
+  program = installRelease(path.join(folder, "release"), "0.1.0-test", bundle).program;
 }, 60_000);
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 

@@ -7,7 +7,7 @@ import { expect, test, vi } from "vitest";
 import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
-import { errorCatalogue } from "../../src/errors.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { allPages, inlineCode, type Page } from "../docs/pages.ts";
@@ -121,12 +121,12 @@ test.skipIf(llamaServer === undefined)(
     }, patiently);
 
     const events = JSON.parse(await kubectl(["get", "events.events.k8s.io", "-A", "-o", "json"])).items;
-    const told = eventsOfOurs(events);
-    expect(new Set(told.map(({ regarding }) => regarding.kind))).toEqual(
+    const announced = eventsOfOurs(events);
+    expect(new Set(announced.map(({ regarding }) => regarding.kind))).toEqual(
       new Set(["Host", "InferenceReplica", "InferenceService", "Model"]),
     );
     const documented = inlineCode(pageOf("docs/observability.md"));
-    for (const { reason, note } of told) {
+    for (const { reason, note } of announced) {
       expect(note.split(" ").length, `${reason}: ${note}`).toBeGreaterThan(3);
       expect([...documented, ...Object.keys(errorCatalogue)], note).toContain(reason);
     }

@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { HOST_CONDITIONS } from "../../controller/metrics/hosts.ts";
+import { errorCatalogue } from "../../src/api/errors.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import { SERVICE_PHASES } from "../../src/api/inference-service/status.ts";
-import { errorCatalogue } from "../../src/errors.ts";
 import { allPages, anchorsOf, root } from "../docs/pages.ts";
 import { alerts, dashboards, expressions } from "./charts.ts";
 import { parseQuery, type Selector } from "./promql.ts";
@@ -52,7 +52,7 @@ function problemsOf(expr: string, legend: string): readonly string[] {
 
 function problemsOfSelector({ metric, matchers }: Selector): readonly string[] {
   const labels = known.get(metric);
-  if (labels === undefined) return [`nobody exposes ${metric}`];
+  if (labels === undefined) return [`no part exposes ${metric}`];
   return matchers.flatMap(({ label, value }) => {
     if (!labels.has(label) && !OF_THE_SCRAPE.has(label)) return [`${metric} has no label ${label}`];
     const values = VALUES[`${metric} ${label}`];
@@ -65,7 +65,7 @@ function problemsOfSelector({ metric, matchers }: Selector): readonly string[] {
 test("wrong expressions are noticed", () => {
   expect(() => parseQuery("sum by (")).toThrow("no PromQL");
   expect(problemsOf("rate(metalbridge_nothing_total[5m])", "")).toEqual([
-    "nobody exposes metalbridge_nothing_total",
+    "no part exposes metalbridge_nothing_total",
   ]);
   expect(problemsOf('metalbridge_replica_phase{phase="Reddy"}', "")).toEqual([
     "metalbridge_replica_phase is never phase=Reddy",

@@ -43,7 +43,7 @@ const queryVariable = z.looseObject({
   query: z.strictObject({ query: z.string(), refId: z.string() }),
   refresh: z.literal(2),
 });
-/** Strict, so that nothing of somebody's own Grafana (id, version, __inputs) comes along. */
+/** Strict, so that no fields of an author's own Grafana (id, version, __inputs) are committed. */
 const dashboard = z.strictObject({
   uid: z.string().regex(/^[a-zA-Z0-9_-]{1,40}$/),
   title: z.string().min(1),

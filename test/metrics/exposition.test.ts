@@ -26,7 +26,7 @@ test("what is right is read", () => {
 
 test.each([
   ["no end", GOOD.slice(0, -1), "no end"],
-  ["a sample of nobody", "a 1\n", "before any family"],
+  ["a sample without a family", "a 1\n", "before any family"],
   ["a sample of another family", GOOD.replace('a_total{x="2"', 'c_total{x="2"'), "not of the family"],
   ["a series twice", GOOD.replace('x="2",y=""} 4.5e+3', 'y="a\\"b\\\\c\\nd",x="1"} 1'), "same series"],
   ["a family twice", `${GOOD}# HELP a_total Again.\n# TYPE a_total counter\na_total 1\n`, "there before"],

@@ -1,10 +1,9 @@
 /** A replica runner on real parts, wired as the agent wires it, for tests and for a child process that tests may kill. */
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import { createEngineDrivers, engineEnvironment } from "../../agent/engines/registry.ts";
+import { createEngineDrivers, type EngineOptions, engineEnvironment } from "../../agent/engines/registry.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { createIdentity } from "../../agent/process/identity/identity.ts";
-import { createEngineProcesses } from "../../agent/process/processes.ts";
+import { createInstances } from "../../agent/instances/instances.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
@@ -20,9 +19,9 @@ import { findLlamaServer } from "../fixtures/llama-server.ts";
 
 export interface Agent {
   readonly runner: ReplicaRunner;
-  /** Ends supervision as a crash would: nothing is stopped in order. */
+  /** Stops supervision as a crash would: nothing is shut down in order. */
   readonly end: () => Promise<void>;
-  /** Lists replicas and slices anew, as an agent does once the API server is back. */
+  /** Relists replicas and slices, as an agent does once the API server is back. */
   readonly relist: () => void;
 }
 
@@ -32,15 +31,21 @@ export interface AgentPlace {
   readonly kubeconfig: string;
   readonly hostName: string;
   readonly address: string;
+  /** First and last for engines. */
+  readonly ports: readonly [number, number];
 }
 
-export type AgentChanges = Partial<ReplicaRunnerPorts> & { readonly llamaServer?: string };
+export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "processes"> & {
+  readonly llamaServer?: string;
+  readonly footprintBytes?: (pid: number) => Promise<number | undefined>;
+  readonly drivers?: (options: EngineOptions) => ReplicaRunnerPorts["drivers"];
+};
 
 export async function startAgentAt(
   place: AgentPlace,
-  { llamaServer, ...changes }: AgentChanges = {},
+  { llamaServer, footprintBytes, drivers = createEngineDrivers, ...changes }: AgentChanges = {},
 ): Promise<Agent> {
-  const { root, kubeconfig, hostName, address } = place;
+  const { root, kubeconfig, hostName, address, ports } = place;
   const connection = await connect({ kubeconfigPath: kubeconfig });
   const client = createClient(connection);
   const end = new AbortController();
@@ -63,18 +68,19 @@ export async function startAgentAt(
     allowLoopback: true,
     limits: { attempts: 1, firstBackoffMs: 10 },
   });
-  const paths = { llamacpp: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
+  const stateDir = join(root, "state");
+  const instances = createInstances({
+    ...{ stateDir, clock: changes.clock ?? systemClock, log },
+    footprintBytes: footprintBytes ?? createHostReader("linux", async () => undefined).footprintBytes,
+  });
+  const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
-    stateDir: join(root, "state"),
+    stateDir,
     clock: systemClock,
     log,
     store,
-    drivers: createEngineDrivers({ env: engineEnvironment(process.env), paths }),
-    processes: createEngineProcesses({
-      clock: systemClock,
-      log,
-      identity: createIdentity(process.platform),
-    }),
+    drivers: drivers({ env: engineEnvironment(process.env), config, instances }),
+    processes: instances.processes,
     endpoints,
     client,
     recorder: createEventRecorder({
@@ -84,10 +90,9 @@ export async function startAgentAt(
       reportingController: "test",
       reportingInstance: "test",
     }),
-    portRange: ownPorts(),
+    portRange: ports,
     address: () => address,
     memoryBudget: () => 1024 ** 4,
-    footprintBytes: createHostReader("linux", async () => undefined).footprintBytes,
     ...changes,
   });
   runners.push(runner);
@@ -114,12 +119,6 @@ export async function startAgentAt(
     },
   };
   return agent;
-}
-
-/** Test files run side by side, and one of them takes ports away from its engines. */
-function ownPorts(): readonly [number, number] {
-  const first = 21_500 + 50 * (Number(process.env.VITEST_POOL_ID ?? 0) % 10);
-  return [first, first + 49];
 }
 
 const quiet: Log = {

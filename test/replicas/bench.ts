@@ -18,7 +18,9 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import { kubectlFor } from "../cluster/kubectl.ts";
+import { ONE_THREAD } from "../bed/agent.ts";
+import { kubectlFor } from "../bed/kubectl.ts";
+import { enginePorts } from "../bed/ports.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type Agent, type AgentChanges, type AgentPlace, startAgentAt } from "./agent.ts";
@@ -71,7 +73,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     const answer = await client.get(INFERENCE_REPLICAS, { name, namespace });
     return answer.ok ? answer.value : undefined;
   };
-  const place = { root, kubeconfig, hostName, address };
+  const place = { root, kubeconfig, hostName, address, ports: enginePorts() };
   const startAgent: Bench["startAgent"] = async (changes = {}) => {
     const agent = await startAgentAt(place, changes);
     agents.add(agent);
@@ -144,8 +146,8 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       chmodSync(path, 0o755);
       return path;
     },
-    drivers: (path, searchPath) =>
-      createEngineDrivers({ env: { PATH: searchPath }, paths: { llamacpp: [path] } }),
+    drivers: (path, searchPath) => (options) =>
+      createEngineDrivers({ ...options, env: { PATH: searchPath }, config: { llamaServer: [path] } }),
     lines: (file, count) =>
       vi.waitFor(
         () => {
@@ -166,7 +168,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
           { timeout: 60_000, interval: 50 },
         );
       } finally {
-        // Also after a failure: an agent left behind would go on beside the tests that follow.
+        // Also after a failure: an agent left behind would keep running beside the following tests.
         for (const agent of [...agents]) await agent.end().catch(() => undefined);
         rmSync(root, { recursive: true, force: true });
       }
@@ -234,7 +236,7 @@ function newReplica({
         revision: "0123456789",
         runtime: "llamacpp",
         model: { source: modelPath, files: [], format: "gguf", refreshPolicy: "IfNotPresent" },
-        engine: { mode: "chat", contextSize: 512, parallelSlots: 1 },
+        engine: { mode: "chat", contextSize: 512, parallelSlots: 1, extraArgs: ONE_THREAD },
       },
       memory: { claimBytes: 64 * 1024 ** 2, weightsBytes: 1024 ** 2 },
     },

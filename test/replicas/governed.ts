@@ -1,9 +1,9 @@
 /** A replica runner under the pressure governor, with limits that suit a test. */
 
-import type { HostReader } from "../../agent/host/host-reader.ts";
+import { defaultLimits, type GovernorLimits } from "../../agent/pressure/governor/limits.ts";
 import { createPressureWatch, type PressureWatch } from "../../agent/pressure/pressure-watch.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
-import { defaultLimits, type GovernorLimits } from "../../src/memory/governor/limits.ts";
+import type { HostReader } from "../../src/macos/host-reader.ts";
 import type { Log } from "../../src/ports.ts";
 import { type Agent, type AgentPlace, startAgentAt } from "./agent.ts";
 
@@ -32,6 +32,10 @@ export async function startGoverned(
   const watches: PressureWatch[] = [];
   const agent = await start({
     memoryLevel: () => watches[0]?.judgement()?.level,
+    memory: {
+      latest: () => watches[0]?.latest(),
+      read: async () => watches[0]?.read(),
+    },
     mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
   });
   const watch = createPressureWatch({

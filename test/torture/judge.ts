@@ -1,4 +1,4 @@
-/** Checks every invariant again and again while the run goes on, and tells of each violation once. */
+/** Checks every invariant periodically during the run, and prints each violation once. */
 import type { Violation } from "./invariants/invariant.ts";
 import { INVARIANTS } from "./invariants/registry.ts";
 import type { Recorder } from "./observe/recorder.ts";
@@ -6,7 +6,7 @@ import type { Recording } from "./observe/recording.ts";
 import { explain } from "./report/explain.ts";
 
 const EVERY_MS = 15_000;
-/** What has only just happened may be told by another watch a moment later. */
+/** Another watch may report a recent event a moment later. */
 const SETTLED_MS = 3_000;
 
 export interface Judge {
@@ -16,7 +16,7 @@ export interface Judge {
 }
 
 export function startJudge(recorder: Recorder, print: (line: string) => void): Judge {
-  const told = new Set<string>();
+  const printed = new Set<string>();
   const look = (): void => {
     const recording = recorder.recording();
     const until = recorder.now() - SETTLED_MS;
@@ -25,8 +25,8 @@ export function startJudge(recorder: Recorder, print: (line: string) => void): J
       until,
     )) {
       const key = `${violation.invariant}/${Math.round(violation.at / 1_000)}/${violation.about.join()}`;
-      if (told.has(key)) continue;
-      told.add(key);
+      if (printed.has(key)) continue;
+      printed.add(key);
       print(explain(violation, recording));
     }
   };

@@ -8,7 +8,7 @@ import { whyNotConverged } from "./observe/convergence.ts";
 import { lockOf, type PlannedFault, type Round } from "./plan/plan-faults.ts";
 
 const LOOK_MS = 250;
-/** Well for so long: not well by chance between two changes. */
+/** The farm must stay well for this long: not well by chance between two changes. */
 const STEADY_MS = 2_000;
 
 export async function runRound(context: FaultContext, round: Round): Promise<void> {

@@ -4,7 +4,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
-import { type Bed, openBed } from "./bed/bed.ts";
+import { type Bed, CLIENTS, openBed } from "./bed/bed.ts";
 import type { FaultContext } from "./faults/fault.ts";
 import { startJudge } from "./judge.ts";
 import { keepLoadOn } from "./load/keep-load-on.ts";
@@ -72,8 +72,8 @@ async function observe(
     recorder,
     (dir) => hosts.find(({ stateDir }) => dir.startsWith(`${stateDir}/`))?.name,
   );
-  cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.clients));
-  const load = startLoad(recorder, bed.network.clients, seed);
+  cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
+  const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);
   const context: FaultContext = { bed, recorder, engines, cluster, load };

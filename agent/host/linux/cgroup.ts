@@ -1,11 +1,11 @@
-/** The tightest memory limit that this process lives under, in either version of cgroups. */
+/** The tightest memory limit that applies to this process, in either version of cgroups. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface GroupMemory {
   readonly limitBytes: number;
   readonly usedBytes: number;
-  /** File pages that the kernel takes back first: used, but to be had. */
+  /** File pages that the kernel reclaims first: used, but available. */
   readonly reclaimableBytes: number;
 }
 
@@ -52,7 +52,7 @@ export interface GroupMemoryReader {
   readonly read: (totalBytes: number) => GroupMemory | undefined;
 }
 
-/** The groups of a process do not change while it runs; their limits may, so those are read anew each time. */
+/** The groups of a process do not change while it runs; their limits may, so those are read each time. */
 export function createGroupMemoryReader(pid: number | "self"): GroupMemoryReader {
   const folders = groupFolders(readKernelFile(`/proc/${pid}/cgroup`) ?? "");
   return { read: (totalBytes) => readTightest(folders, totalBytes) };

@@ -1,5 +1,5 @@
 /** Reads files of /proc and /etc. Pure. */
-import type { Pressure } from "../host-reader.ts";
+import type { Pressure } from "../../../src/macos/host-reader.ts";
 import type { GroupMemory } from "./cgroup.ts";
 
 /** `/proc/meminfo` in bytes. */
@@ -28,7 +28,7 @@ export function pressureFromPsi(text: string | undefined): Pressure {
   return some >= 20 ? "Warning" : "Normal";
 }
 
-/** Below these shares of the memory the kernel is about to end somebody, with or without stalls before it. */
+/** Below these shares of memory the kernel is about to OOM-kill a process, with or without stalls before it. */
 const WARNING_SHARE = 0.1;
 const CRITICAL_SHARE = 0.05;
 

@@ -1,7 +1,7 @@
 /** Reads a Linux machine from /proc, without children. */
 import { readFile } from "node:fs/promises";
-import { arch, cpus, hostname, totalmem } from "node:os";
-import type { HostReader, MemoryReading } from "../host-reader.ts";
+import { arch, cpus, totalmem } from "node:os";
+import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.ts";
 import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
 import {
   parseFootprint,
@@ -34,7 +34,7 @@ async function readInfo(): ReturnType<HostReader["info"]> {
   const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
   return {
-    machineId: machineId?.trim() || hostname(),
+    ...(machineId?.trim() ? { machineId: machineId.trim() } : {}),
     os: "linux",
     arch: arch(),
     ...(osVersion === undefined ? {} : { osVersion }),
@@ -46,7 +46,7 @@ async function readInfo(): ReturnType<HostReader["info"]> {
   };
 }
 
-/** Files of the kernel answer at once: to hand them to another thread costs more than to read them. */
+/** Kernel files return at once: handing the read to another thread costs more than reading. */
 function readMemory(group: GroupMemoryReader): MemoryReading {
   const values = parseMeminfo(readKernelFile("/proc/meminfo") ?? "");
   const machine = { totalBytes: values.get("MemTotal"), availableBytes: values.get("MemAvailable") };

@@ -1,8 +1,10 @@
-/** What is counted of replicas from the agent's start, as plain numbers: nobody has to ask for it to be right later. */
+/**
+ * Replica counts since the agent's start, as plain numbers: they are correct no matter when they are scraped.
+ */
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
-import type { Histogram } from "../../../src/metrics/family.ts";
-import { createHistogram, observe } from "../../../src/metrics/histogram.ts";
-import { createTally, type Tally } from "../../../src/metrics/tally.ts";
+import type { Histogram } from "../../../src/http/metrics/family.ts";
+import { createHistogram, observe } from "../../../src/http/metrics/histogram.ts";
+import { createTally, type Tally } from "../../../src/http/metrics/tally.ts";
 
 /** `health` asks whether it answers, `request` for one real token. */
 type ProbeKind = "health" | "request";
@@ -12,7 +14,10 @@ export interface ReplicaCounts {
   readonly probes: Readonly<Record<ProbeKind, { readonly seconds: Histogram; failures: number }>>;
 }
 
-/** `quiet`: no request was left. `deadline`: drainSeconds were over. `ended`: the engine went by itself meanwhile. */
+/**
+ * `quiet`: no request was left. `deadline`: drainSeconds had elapsed. `ended`: the engine exited during the
+ * drain.
+ */
 export type DrainOutcome = "quiet" | "deadline" | "ended";
 
 /** Of all replicas together, those that are gone included. */

@@ -1,7 +1,8 @@
 /** Asks every engine for its gauges, all at once and for a bounded time: a scrape must not wait for a dead one. */
+
+import { type Probe, probeOf, within } from "../act/question.ts";
 import type { RunnerContext } from "../context.ts";
-import type { ReplicaState } from "../state.ts";
-import { type Probe, probeOf, within } from "../work/question.ts";
+import { type ReplicaState, runOf } from "../state/state.ts";
 import type { EngineReading } from "./counts.ts";
 
 /** Engines that run but cannot be read are "unknown"; those that tell nothing at all are left out. */
@@ -16,20 +17,21 @@ export function readEngines(context: RunnerContext, timeoutMs: number): Promise<
 
 /** While it loads the weights it has nothing to tell. */
 function readable(state: ReplicaState, context: RunnerContext): Probe | undefined {
-  const isUp = state.process?.state().at === "running" && state.file?.readyAtMs !== undefined;
+  const run = runOf(state);
+  const isUp = run?.instance.state().at === "running" && run.file.readyAtMs !== undefined;
   const probe = isUp ? probeOf(state, context) : undefined;
   return probe?.driver.gauges === undefined ? undefined : probe;
 }
 
 async function read(
   state: ReplicaState,
-  { driver, target }: Probe,
+  { driver, target, run }: Probe,
   context: RunnerContext,
   timeoutMs: number,
 ): Promise<EngineReading> {
   const { uid } = state;
   // Its probes have just found that it does not answer.
-  if (state.run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
+  if (run.health.failuresInARow > 0 || driver.gauges === undefined) return { uid, gauges: "unknown" };
   const asked = driver.gauges(target, { timeoutMs }).catch(() => "unknown" as const);
   return { uid, gauges: await within(timeoutMs, context, asked, "unknown") };
 }

@@ -1,5 +1,5 @@
 /** The agent itself. */
-import { type Family, flag, known } from "../../../src/metrics/family.ts";
+import { type Family, flag, known } from "../../../src/http/metrics/family.ts";
 import type { DrainOutcome } from "../../replicas/metrics/counts.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
 
@@ -23,14 +23,14 @@ export const agentFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_agent_replicas_synced",
     type: "gauge",
-    help: "1 while the local copy of this host's replicas is complete.",
+    help: "1 while the local cache of this host's replicas is complete.",
     labels: HOST_LABELS,
     read: (scrape) => flag(scrape.isSynced, hostLabels(scrape)),
   },
   {
     name: "metalbridge_agent_watch_age_seconds",
     type: "gauge",
-    help: "Time since the replica watch last gave a sign of life; bookmarks come about once a minute.",
+    help: "Time since the last event or bookmark of the replica watch; bookmarks arrive about once a minute.",
     labels: HOST_LABELS,
     read: (scrape) =>
       known(scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000, hostLabels(scrape)),
@@ -38,7 +38,7 @@ export const agentFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_agent_api_requests_total",
     type: "counter",
-    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 where no answer came.",
+    help: "Requests to the API server by verb (WATCH for a watch) and status code; code 0 if no response arrived.",
     labels: [...HOST_LABELS, "verb", "code"],
     read: function* (scrape) {
       for (const { labels, value } of scrape.apiRequests.samples())
@@ -48,7 +48,7 @@ export const agentFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_agent_drain_duration_seconds",
     type: "histogram",
-    help: "Stops that were asked for, from the request until nothing of the engine was left; outcome quiet: no request was left, deadline: drainSeconds were over, ended: the engine went by itself.",
+    help: "Duration of requested stops, until all processes of the engine are gone; outcome quiet: no request was left, deadline: drainSeconds elapsed, ended: the engine exited during the drain.",
     labels: [...HOST_LABELS, "outcome"],
     read: function* (scrape) {
       for (const outcome of OUTCOMES)
@@ -58,14 +58,14 @@ export const agentFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_agent_download_bytes_total",
     type: "counter",
-    help: "Bytes of models received from their sources.",
+    help: "Bytes of models downloaded from their sources.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.downloadedBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_agent_fetch_failures_total",
     type: "counter",
-    help: "Times that a replica's weights could not be brought to disk, by error code.",
+    help: "Failed downloads of a replica's weights, by reason code.",
     labels: [...HOST_LABELS, "reason"],
     read: function* (scrape) {
       for (const { labels, value } of scrape.counts.fetchFailures.samples())

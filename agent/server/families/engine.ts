@@ -1,6 +1,6 @@
-/** What engines tell of their work, asked of them during the scrape, under one naming for all of them. */
+/** The engines' own metrics, read during the scrape, under common names for all engines. */
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
-import type { Family, Labels } from "../../../src/metrics/family.ts";
+import type { Family, Labels } from "../../../src/http/metrics/family.ts";
 import type { EngineReading } from "../../replicas/metrics/counts.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
@@ -29,27 +29,27 @@ export const engineFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_engine_up",
     type: "gauge",
-    help: "1 where a serving engine told its gauges during this scrape, 0 where it did not in time.",
+    help: "1 if the serving engine reported its metrics during this scrape, 0 on timeout.",
     labels: REPLICA_LABELS,
     read: function* (scrape) {
       for (const [gauges, labels] of readings(scrape)) yield { labels, value: gauges === "unknown" ? 0 : 1 };
     },
   },
-  family("running", { name: "requests_running", type: "gauge", help: "Requests that the engine works on." }),
+  family("running", { name: "requests_running", type: "gauge", help: "Requests in flight in the engine." }),
   family("waiting", {
     name: "requests_waiting",
     type: "gauge",
-    help: "Requests that wait in the engine for their turn.",
+    help: "Requests queued in the engine.",
   }),
   family("promptTokens", {
     name: "prompt_tokens_total",
     type: "counter",
-    help: "Prompt tokens computed since the engine's start, without those taken from its cache.",
+    help: "Prompt tokens computed since the engine's start, without those read from its cache.",
   }),
   family("cachedPromptTokens", {
     name: "prompt_tokens_cached_total",
     type: "counter",
-    help: "Prompt tokens taken from the engine's cache.",
+    help: "Prompt tokens read from the engine's cache.",
   }),
   family("generatedTokens", {
     name: "generated_tokens_total",
@@ -59,26 +59,26 @@ export const engineFamilies: readonly Family<Scrape>[] = [
   family("promptSeconds", {
     name: "prompt_seconds_total",
     type: "counter",
-    help: "Time that the engine spent on computing prompts.",
+    help: "Time that the engine spent computing prompts.",
   }),
   family("generationSeconds", {
     name: "generation_seconds_total",
     type: "counter",
-    help: "Time that the engine spent on generating tokens.",
+    help: "Time that the engine spent generating tokens.",
   }),
   family("draftTokens", {
     name: "draft_tokens_total",
     type: "counter",
-    help: "Tokens proposed by the draft model of speculative decoding.",
+    help: "Tokens drafted by the draft model of speculative decoding.",
   }),
   family("acceptedDraftTokens", {
     name: "draft_tokens_accepted_total",
     type: "counter",
-    help: "Proposed tokens that the model accepted.",
+    help: "Draft tokens that the model accepted.",
   }),
   family("kvUseRatio", {
     name: "kv_cache_usage_ratio",
     type: "gauge",
-    help: "Share of the KV cache in use, 0 to 1; only of engines that tell it.",
+    help: "Fraction of the KV cache in use, 0 to 1; only for engines that report it.",
   }),
 ];

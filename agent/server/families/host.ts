@@ -1,5 +1,5 @@
 /** The machine that the agent runs on. Readings that failed are absent, never zero. */
-import { type Family, known, stateSet } from "../../../src/metrics/family.ts";
+import { type Family, known, stateSet } from "../../../src/http/metrics/family.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
 
 const PRESSURE_LEVELS = ["Normal", "Warning", "Critical", "Unknown"] as const;
@@ -8,14 +8,14 @@ export const hostFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_host_memory_claimed_bytes",
     type: "gauge",
-    help: "Memory claimed by all replicas of this host together.",
+    help: "Total memory claimed by all replicas of this host.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.claimedBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_memory_budget_bytes",
     type: "gauge",
-    help: "Memory that replicas of this host may claim together: its GPU budget less systemReserve.",
+    help: "Memory budget of this host for all replicas: its GPU budget less systemReserve.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.budgetBytes, hostLabels(scrape)),
   },
@@ -29,7 +29,7 @@ export const hostFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_host_memory_available_bytes",
     type: "gauge",
-    help: "Memory that could be given to programs now.",
+    help: "Available memory.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.memory?.availableBytes, hostLabels(scrape)),
   },
@@ -43,7 +43,7 @@ export const hostFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_host_memory_pressure",
     type: "gauge",
-    help: "1 for the level of memory pressure that holds, 0 for the others.",
+    help: "1 for the current memory pressure level, 0 for the others.",
     labels: [...HOST_LABELS, "level"],
     read: (scrape) => stateSet(hostLabels(scrape), "level", PRESSURE_LEVELS, scrape.memory?.pressure),
   },
@@ -64,14 +64,14 @@ export const hostFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_host_disk_reserve_bytes",
     type: "gauge",
-    help: "Free space that downloads leave.",
+    help: "Free disk space that downloads must leave.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.diskReserveBytes, hostLabels(scrape)),
   },
   {
     name: "metalbridge_host_models_bytes",
     type: "gauge",
-    help: "Space that stored models take.",
+    help: "Disk space used by stored models.",
     labels: HOST_LABELS,
     read: (scrape) => known(scrape.disk?.storeBytes, hostLabels(scrape)),
   },

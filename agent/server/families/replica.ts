@@ -1,6 +1,13 @@
 /** One replica as its agent sees it. Series end with the object. */
 import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
-import { type Family, flag, known, type Labels, type Sample, stateSet } from "../../../src/metrics/family.ts";
+import {
+  type Family,
+  flag,
+  known,
+  type Labels,
+  type Sample,
+  stateSet,
+} from "../../../src/http/metrics/family.ts";
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
@@ -34,28 +41,28 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_replica_phase",
     type: "gauge",
-    help: "1 for the phase that the replica is in, 0 for the others.",
+    help: "1 for the current phase of the replica, 0 for the others.",
     labels: [...REPLICA_LABELS, "phase"],
     read: each(({ phase }, labels) => stateSet(labels, "phase", REPLICA_PHASES, phase)),
   },
   {
     name: "metalbridge_replica_reason",
     type: "gauge",
-    help: "The code that goes with the phase, as in status.reason; always 1.",
+    help: "Reason code of the phase, as in status.reason; always 1.",
     labels: [...REPLICA_LABELS, "reason"],
     read: each(({ reason }, labels) => flag(true, { ...labels, reason })),
   },
   {
     name: "metalbridge_replica_restarts_total",
     type: "counter",
-    help: "How often the engine ended unasked; kept across restarts of the agent.",
+    help: "Restarts of the engine after unexpected exits; kept across agent restarts.",
     labels: REPLICA_LABELS,
     read: each(({ restarts }, labels) => known(restarts, labels)),
   },
   {
     name: "metalbridge_replica_exits_total",
     type: "counter",
-    help: "How often the engine ended unasked, by error code; kept across restarts of the agent.",
+    help: "Unexpected exits of the engine, by reason code; kept across agent restarts.",
     labels: [...REPLICA_LABELS, "reason"],
     read: each(function* ({ exits }, labels) {
       for (const [reason, value] of Object.entries({ ...USUAL_EXITS, ...exits }))
@@ -65,28 +72,28 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_replica_memory_claim_bytes",
     type: "gauge",
-    help: "Memory reserved for the replica; 0 while nothing is.",
+    help: "Memory reserved for the replica; 0 without a reservation.",
     labels: REPLICA_LABELS,
     read: each(({ claimBytes }, labels) => known(claimBytes, labels)),
   },
   {
     name: "metalbridge_replica_memory_footprint_bytes",
     type: "gauge",
-    help: "Memory that the engine's process really takes, as last measured (about every 5 minutes).",
+    help: "Memory footprint of the engine's processes, as last measured (about every 5 minutes).",
     labels: REPLICA_LABELS,
     read: each(({ footprintBytes }, labels) => known(footprintBytes, labels)),
   },
   {
     name: "metalbridge_replica_start_time_seconds",
     type: "gauge",
-    help: "When the running engine was started, in seconds since 1970.",
+    help: "Start time of the running engine, in seconds since the epoch.",
     labels: REPLICA_LABELS,
     read: each(({ startedAtMs }, labels) => known(seconds(startedAtMs), labels)),
   },
   {
     name: "metalbridge_replica_start_duration_seconds",
     type: "gauge",
-    help: "How long the running engine took from its start until it was ready.",
+    help: "Startup time of the running engine: from process start until ready.",
     labels: REPLICA_LABELS,
     read: each(({ startedAtMs, readyAtMs }, labels) =>
       known(
@@ -100,7 +107,7 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_replica_probe_duration_seconds",
     type: "histogram",
-    help: "Answer times of probes; probe health asks whether a serving engine answers, request asks it for one real token.",
+    help: "Latency of probes; probe health checks a serving engine, probe request asks it for one real token.",
     labels: [...REPLICA_LABELS, "probe"],
     read: function* (scrape) {
       for (const [{ counts }, labels] of namedReplicas(scrape)) {
@@ -112,7 +119,7 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
   {
     name: "metalbridge_replica_probe_failures_total",
     type: "counter",
-    help: "Probes that failed or came too late, by probe.",
+    help: "Probes that failed or timed out, by probe.",
     labels: [...REPLICA_LABELS, "probe"],
     read: each(function* ({ counts }, labels) {
       for (const probe of PROBES)

@@ -1,6 +1,6 @@
 /** What one scrape found, and the labels that go with it. */
-import type { Labels } from "../../../src/metrics/family.ts";
-import type { ProcessFacts } from "../../../src/metrics/process.ts";
+import type { Labels } from "../../../src/http/metrics/family.ts";
+import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
 import type { EngineReading } from "../../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
 import type { MetricsFacts } from "../facts.ts";
@@ -17,7 +17,7 @@ export function hostLabels({ hostName }: MetricsFacts): Labels {
   return { host: hostName };
 }
 
-/** Replicas that only a folder on disk tells of have no name yet, and would share one series. */
+/** Replicas known only from a folder on disk have no name yet, and would share one series. */
 export function* namedReplicas(scrape: Scrape): Iterable<readonly [ReplicaSnapshot, Labels]> {
   const seen = new Set<string>();
   for (const replica of scrape.replicas) {

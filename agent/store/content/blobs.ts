@@ -1,7 +1,7 @@
 /** Content by checksum, and folders of links that give it the names engines expect. */
-import { randomUUID } from "node:crypto";
-import { chmod, mkdir, rename, rm, stat, symlink } from "node:fs/promises";
+import { chmod, readlink, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { makeFolder } from "../../folder.ts";
 import { syncFolder, systemCode } from "../atomic.ts";
 import { type Layout, namesIn } from "./layout.ts";
 
@@ -22,30 +22,30 @@ export async function publishBlob(layout: Layout, sha256: string, partPath: stri
   await syncFolder(layout.blobs);
 }
 
-/** Makes the folder of links unless it is there; returns its path. */
+/** Makes the links of a view that are missing or point elsewhere; costs one `readlink` per file where none does. */
 export async function publishView(
   layout: Layout,
   view: string,
   files: readonly { readonly name: string; readonly sha256: string }[],
-): Promise<string> {
-  const target = join(layout.views, view);
-  if ((await sizeOf(target)) !== undefined) return target;
-  const temporary = join(layout.views, `${view}.${randomUUID()}.tmp`);
-  for (const file of files) {
-    const link = join(temporary, file.name);
-    await mkdir(dirname(link), { recursive: true, mode: 0o700 });
-    // Relative, so that the whole store can be moved; computed from the final place.
-    const from = dirname(join(target, file.name));
-    await symlink(relative(from, blobPath(layout, file.sha256)), link);
+): Promise<void> {
+  const folder = join(layout.views, view);
+  let isChanged = false;
+  for (const { name, sha256 } of files) {
+    const link = join(folder, name);
+    // Relative, so that the whole store can be moved.
+    const target = relative(dirname(link), blobPath(layout, sha256));
+    if ((await readlink(link).catch(() => undefined)) === target) continue;
+    await makeFolder(dirname(link));
+    await rm(link, { recursive: true, force: true });
+    await symlink(target, link).catch((error: unknown) => {
+      // Another replica of the same model repaired it first.
+      if (systemCode(error) !== "EEXIST") throw error;
+    });
+    isChanged = true;
   }
-  try {
-    await rename(temporary, target);
-  } catch (error) {
-    await rm(temporary, { recursive: true, force: true });
-    if (systemCode(error) !== "ENOTEMPTY" && systemCode(error) !== "EEXIST") throw error;
-  }
+  if (!isChanged) return;
+  await syncFolder(folder);
   await syncFolder(layout.views);
-  return target;
 }
 
 export async function removeBlob(layout: Layout, sha256: string): Promise<void> {

@@ -1,7 +1,7 @@
-/** Brings one content to the blobs: found there, or downloaded once however many ask. */
+/** Brings one content to the blobs: found there, or downloaded once for all callers. */
 import type { Admission } from "../admission.ts";
 import { download } from "../remote/download.ts";
-import type { DownloadContext, RemoteFile } from "../remote/download-context.ts";
+import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
 import { dropPart, partAt } from "../remote/part.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";
@@ -9,15 +9,17 @@ import { createFlights } from "./flights.ts";
 import { contentKey, type Layout } from "./layout.ts";
 
 export type FetchContent = (
-  file: RemoteFile,
+  file: StoreFile,
   ask: {
-    readonly secretHeaders: Readonly<Record<string, string>>;
+    readonly source: DownloadContext["source"];
     readonly signal: AbortSignal;
     readonly onProgress: DownloadContext["onProgress"];
+    /** Keeps the content for the caller if its blob is there; undefined otherwise. */
+    readonly take: (content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
   },
 ) => Promise<Content>;
 
-export type DownloadSettings = Omit<DownloadContext, "secretHeaders" | "signal" | "onProgress" | "admit">;
+export type DownloadSettings = Omit<DownloadContext, "source" | "signal" | "onProgress" | "admit">;
 
 export function createFetchContent(
   layout: Layout,
@@ -28,9 +30,7 @@ export function createFetchContent(
   return async (file, ask) => {
     const key = contentKey(file);
     for (;;) {
-      const present =
-        (await findBlob(layout, file)) ??
-        (await findFinished(layout, file, key, { rules: settings.rules, ...ask }));
+      const present = await findStored(layout, file, key, ask);
       if (present !== undefined) return present;
       const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
         fly(layout, file, key, {
@@ -41,35 +41,34 @@ export function createFetchContent(
           admit: admitFor(admission, key, file),
         }).finally(() => admission.done(key)),
       );
-      if (flight.isOwn) return await flight.done;
-      try {
-        return await flight.done;
-      } catch {
-        // Somebody else's source or token failed; ours may still be good.
+      const fetched = await flight.done.catch((error: unknown) => {
         ask.signal.throwIfAborted();
-      }
+        // Another caller's source or token failed; ours may still be good.
+        if (flight.isOwn) throw error;
+        return undefined;
+      });
+      const kept = fetched === undefined ? undefined : await ask.take(fetched);
+      if (kept !== undefined) return kept;
     }
   };
 }
 
-async function findBlob(layout: Layout, file: RemoteFile): Promise<Content | undefined> {
-  if (file.sha256 === undefined) return undefined;
-  const sizeBytes = await blobSize(layout, file.sha256);
-  return sizeBytes === undefined
-    ? undefined
-    : { sha256: file.sha256.toLowerCase(), sizeBytes, validator: {} };
+async function findStored(
+  layout: Layout,
+  file: StoreFile,
+  key: string,
+  ask: Parameters<FetchContent>[1],
+): Promise<Content | undefined> {
+  const stated = file.sha256 === undefined ? undefined : { sha256: file.sha256.toLowerCase(), validator: {} };
+  const known = stated ?? (await findFinished(layout, file, key, ask));
+  return known === undefined ? undefined : ask.take(known);
 }
 
-function admitFor(admission: Admission, key: string, file: RemoteFile): DownloadContext["admit"] {
+function admitFor(admission: Admission, key: string, file: StoreFile): DownloadContext["admit"] {
   return (neededBytes) => admission.admit(key, file.name, neededBytes);
 }
 
-async function fly(
-  layout: Layout,
-  file: RemoteFile,
-  key: string,
-  context: DownloadContext,
-): Promise<Content> {
+async function fly(layout: Layout, file: StoreFile, key: string, context: DownloadContext): Promise<Content> {
   const part = partAt(layout.partial, key);
   const received = await download(file, part, context);
   if ((await blobSize(layout, received.sha256)) === undefined) {

@@ -2,12 +2,12 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import { SourceFailure } from "../../../src/hub/failure.ts";
+import { isUnchanged, type OpenSource } from "../../../src/hub/source.ts";
+import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../atomic.ts";
-import type { RemoteFile } from "../remote/download-context.ts";
-import { AttemptFailure } from "../remote/failure.ts";
-import { type Validator, validatorSchema } from "../remote/part.ts";
-import type { RemoteRules } from "../remote/request.ts";
-import { isUnchanged } from "../remote/revalidate.ts";
+import type { StoreFile } from "../remote/download-context.ts";
+import { validatorSchema } from "../remote/part.ts";
 import { blobSize } from "./blobs.ts";
 import type { Layout } from "./layout.ts";
 
@@ -34,20 +34,19 @@ export async function forgetFinished(layout: Layout, key: string): Promise<void>
 /** The content if it was finished before, is still on disk, and the source says that it did not change. */
 export async function findFinished(
   layout: Layout,
-  file: RemoteFile,
+  file: StoreFile,
   key: string,
-  ask: { rules: RemoteRules; secretHeaders: Readonly<Record<string, string>>; signal: AbortSignal },
+  { source, signal }: { readonly source: OpenSource; readonly signal: AbortSignal },
 ): Promise<Content | undefined> {
   if (file.sha256 !== undefined) return undefined;
   const known = await read(pathOf(layout, key));
   if (known === undefined || (await blobSize(layout, known.sha256)) !== known.sizeBytes) return undefined;
-  const { rules, secretHeaders, signal } = ask;
   try {
-    const isSame = await isUnchanged(file.url, known.validator, { rules, secretHeaders, signal });
+    const isSame = await isUnchanged(source, file.url, known.validator, signal);
     return isSame ? known : undefined;
   } catch (error) {
     // No answer is no proof: the download itself then says what is wrong.
-    if (error instanceof AttemptFailure) return undefined;
+    if (error instanceof SourceFailure) return undefined;
     throw error;
   }
 }

@@ -1,7 +1,7 @@
-/** One run per key at a time; later callers join it, and it is stopped when the last of them has gone. */
+/** One run per key at a time; later callers join it, and it is stopped once its last caller has left. */
 
 export interface Flights<T> {
-  /** `isOwn` tells whether this call started the run. */
+  /** `isOwn`: whether this call started the run. */
   readonly join: (
     key: string,
     signal: AbortSignal,
@@ -21,7 +21,7 @@ interface Flight<T> {
 
 interface Air<T> {
   readonly flying: Map<string, Flight<T>>;
-  /** Abandoned runs that have not let go of their files yet; the next run of the key waits for them. */
+  /** Abandoned runs that have not closed their files yet; the next run of the key waits for them. */
   readonly landing: Map<string, Promise<unknown>>;
 }
 
@@ -84,7 +84,7 @@ async function follow<T>(
 }
 
 function abandon<T>({ flying, landing }: Air<T>, key: string, flight: Flight<T>, reason: unknown): void {
-  // Off the map at once, or a caller that comes now would join a run that is ending.
+  // Removed from the map at once, or a new caller would join a run that is stopping.
   if (flying.get(key) !== flight) return;
   flying.delete(key);
   const landed = flight.done

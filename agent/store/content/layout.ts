@@ -1,7 +1,8 @@
 /** Where things are in the store's folder, and the keys they are filed under. */
 import { createHash } from "node:crypto";
-import { mkdir, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { makeFolder } from "../../folder.ts";
 import { systemCode } from "../atomic.ts";
 import type { ModelRequest } from "../types.ts";
 
@@ -29,10 +30,9 @@ export function layoutOf(dir: string): Layout {
   };
 }
 
+/** Also before each fetch and repair: users delete folders under a running agent. */
 export async function makeFolders(layout: Layout): Promise<void> {
-  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-  }
+  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) await makeFolder(folder);
 }
 
 /** Of a folder that is not there: none. */
@@ -47,11 +47,13 @@ export async function namesIn(folder: string): Promise<readonly string[]> {
 
 /**
  * What a request is filed under: the same source with other files is another model. A stated checksum is part of it,
- * or whoever states the checksum of something else could put that in the place of a source that others trust.
+ * or a request with the checksum of other content could substitute it for a source that others trust.
  */
 export function requestKey(request: ModelRequest): string {
-  const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
-  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase()]));
+  const { source, files = [], mmproj = "", format = "gguf", sha256 = "", quantization, revision } = request;
+  // Absent ones add nothing: what earlier versions stored keeps its key.
+  const chosen = quantization === undefined && revision === undefined ? [] : [quantization, revision];
+  return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen]));
 }
 
 /** What one content is filed under while it is fetched. */

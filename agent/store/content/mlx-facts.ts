@@ -1,8 +1,8 @@
-/** What a folder of safetensors says of itself: its `config.json`, and how large its weights are. */
+/** Facts about a folder of safetensors: its `config.json`, and how large its weights are. */
 import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
-import { parseMlxConfig, parseSafetensorsIndex } from "../../../src/mlx/config.ts";
-import { summarizeMlx } from "../../../src/mlx/summary.ts";
+import { parseMlxConfig, parseSafetensorsIndex } from "../../../src/models/mlx/config.ts";
+import { summarizeMlx } from "../../../src/models/mlx/summary.ts";
 import type { ModelFacts, StoredModel } from "../types.ts";
 
 /** Real ones have some KiB; an index of a very large model some MiB. */

@@ -8,7 +8,7 @@ import { openSpeeds } from "./speeds.ts";
 const A = "a".repeat(64);
 const B = "b".repeat(64);
 
-test("a measured speed outlives the agent, and is written only when what is told changes", async () => {
+test("a measured speed survives an agent restart, and is written only when the reported speed changes", async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, "speeds.json");
   const speeds = await openSpeeds(path, silentLog);
@@ -33,7 +33,7 @@ test.each([
   "{}",
   `{"version":1,"tokensPerSecond":{"${A}":-1}}`,
   `{"version":1,"tokensPerSecond":{"x":1}}`,
-])("speeds that cannot be read are measured anew: %s", async (content) => {
+])("unreadable speeds are measured again: %s", async (content) => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, "speeds.json");
   await writeFile(path, content);

@@ -1,8 +1,10 @@
 /** How fast engines were with each content on this machine. On disk, so that it outlives engine, agent and model. */
 import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { z } from "zod";
-import { smoothSpeed, toldSpeed } from "../../../src/engines/speed.ts";
+import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
 import type { Log } from "../../../src/ports.ts";
+import { makeFolder } from "../../folder.ts";
 import { systemCode, writeFileAtomic } from "../atomic.ts";
 
 const fileSchema = z.object({
@@ -12,37 +14,40 @@ const fileSchema = z.object({
 });
 
 export interface Speeds {
-  /** As it is told; undefined where nothing was measured. */
+  /** The reported speed; undefined where nothing was measured. */
   readonly of: (sha256: string) => number | undefined;
-  /** One more measurement. Written only when what is told changes. */
+  /** One more measurement. Written only when the reported speed changes. */
   readonly note: (sha256: string, tokensPerSecond: number) => Promise<void>;
 }
 
 const MOST_ENTRIES = 1_000;
 
-/** What cannot be read is measured anew. */
+/** Unreadable speeds are dropped and measured again. */
 export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
-  const told = new Map(Object.entries(await readSpeeds(path, log)));
-  const exact = new Map(told);
+  const reported = new Map(Object.entries(await readSpeeds(path, log)));
+  const exact = new Map(reported);
   let writing: Promise<void> = Promise.resolve();
   const write = (): Promise<void> => {
-    const text = JSON.stringify({ version: 1, tokensPerSecond: Object.fromEntries(told) });
-    const next = writing.then(() => writeFileAtomic(path, text));
+    const text = JSON.stringify({ version: 1, tokensPerSecond: Object.fromEntries(reported) });
+    const next = writing.then(async () => {
+      await makeFolder(dirname(path));
+      await writeFileAtomic(path, text);
+    });
     writing = next.catch(() => undefined);
     return next;
   };
   return {
-    of: (sha256) => told.get(sha256),
+    of: (sha256) => reported.get(sha256),
     note: async (sha256, tokensPerSecond) => {
       const speed = smoothSpeed(exact.get(sha256), tokensPerSecond);
       exact.set(sha256, speed);
-      const before = told.get(sha256);
-      const after = toldSpeed(before, speed);
+      const before = reported.get(sha256);
+      const after = reportedSpeed(before, speed);
       if (after === before) return;
-      told.delete(sha256);
-      told.set(sha256, after);
-      for (const oldest of [...told.keys()].slice(0, Math.max(0, told.size - MOST_ENTRIES))) {
-        told.delete(oldest);
+      reported.delete(sha256);
+      reported.set(sha256, after);
+      for (const oldest of [...reported.keys()].slice(0, Math.max(0, reported.size - MOST_ENTRIES))) {
+        reported.delete(oldest);
         exact.delete(oldest);
       }
       await write();
@@ -58,6 +63,6 @@ async function readSpeeds(path: string, log: Log): Promise<Readonly<Record<strin
     if (systemCode(error) === "ENOENT") return {};
     if (!(error instanceof SyntaxError)) throw error;
   }
-  log.warn({ path }, "measured speeds cannot be read; they are measured anew");
+  log.warn({ path }, "cannot read the measured speeds; they will be measured again");
   return {};
 }

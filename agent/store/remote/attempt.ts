@@ -1,18 +1,24 @@
-/** One attempt at a file: asks for what is missing, appends it, and checks that it is whole. */
-import { createHash } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+/** One attempt at a file: requests what is missing, appends it, and checks that it is whole. */
+import { createHash, type Hash } from "node:crypto";
 import { dirname } from "node:path";
-import { MetalbridgeError } from "../../../src/errors.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Answer } from "../../../src/hub/client.ts";
+import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
+import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode } from "../atomic.ts";
 import { diskFull, readDiskSpace } from "../disk.ts";
 import { type Body, planBody, resumeHeaders } from "./body.ts";
-import type { DownloadContext, RemoteFile } from "./download-context.ts";
-import { AttemptFailure, lasting, passing, plainUrl } from "./failure.ts";
+import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { firstBytesCheck } from "./first-bytes.ts";
-import { type OpenPart, openPart, type Part, type Validator, writeMeta } from "./part.ts";
-import { exchange } from "./request.ts";
+import { type OpenPart, openPart, type Part, type PartMemory, writeMeta } from "./part.ts";
 import { sink } from "./sink.ts";
-import { watchForStall } from "./stall.ts";
+
+/** Bytes of its part that a download frees after it filled the disk. */
+const GIVE_BACK_BYTES = 64 << 20;
+
+interface Attempt extends DownloadContext {
+  readonly remember: (hash: Hash, sizeBytes: number) => void;
+}
 
 export interface Received {
   readonly sha256: string;
@@ -20,20 +26,31 @@ export interface Received {
   readonly validator: Validator;
 }
 
-/** Free space is looked at again after this many bytes. */
+/** Free space is checked again after this many bytes. */
 const ADMIT_EVERY_BYTES = 64 << 20;
 
-/** Throws AttemptFailure for what the server or network did, MetalbridgeError for the disk. */
-export async function receive(file: RemoteFile, part: Part, context: DownloadContext): Promise<Received> {
+/** Throws SourceFailure for failures of server or network, MetalbridgeError for those of the disk. */
+export async function receive(
+  file: StoreFile,
+  part: Part,
+  context: DownloadContext,
+  memory: PartMemory,
+): Promise<Received> {
   const hasChecksum = file.sha256 !== undefined;
-  const opened = await openPart(part, { url: plainUrl(file.url), boot: context.boot, hasChecksum });
+  const trust = { url: plainUrl(file.url), boot: context.boot, hasChecksum };
+  const opened = await openPart(part, trust, { memory, signal: context.signal });
+  const remember = (hash: Hash, sizeBytes: number): void => {
+    memory.hash = hash;
+    memory.sizeBytes = sizeBytes;
+  };
   try {
-    return await continueFrom(opened, file, part, context);
+    return await continueFrom(opened, file, part, { ...context, remember });
   } catch (error) {
     if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") throw error;
-    // With the disk at zero nothing else on this machine can write: give back what we took.
+    // With the disk at zero nothing else on this machine can write: give some back, and keep the rest for the next attempt.
     const { freeBytes } = await readDiskSpace(dirname(part.path));
-    await opened.file.truncate(0);
+    const { size } = await opened.file.stat();
+    await opened.file.truncate(Math.max(0, size - GIVE_BACK_BYTES));
     throw diskFull({ what: file.name, freeBytes, reserveBytes: 0, cause: error });
   } finally {
     await opened.file.close();
@@ -42,52 +59,50 @@ export async function receive(file: RemoteFile, part: Part, context: DownloadCon
 
 async function continueFrom(
   opened: OpenPart,
-  file: RemoteFile,
+  file: StoreFile,
   part: Part,
-  context: DownloadContext,
+  context: Attempt,
 ): Promise<Received> {
   const headers = resumeHeaders(opened, file.sha256 !== undefined);
-  const { secretHeaders, signal, rules } = context;
-  const answer = await exchange(file.url, { method: "GET", headers, secretHeaders, signal }, rules);
+  const answer = await context.source.open(file.url, { headers, signal: context.signal });
   try {
     const body = planBody(answer, opened);
     if (body.at === "useless") {
       await opened.file.truncate(0);
-      throw passing(
+      throw transient(
         "SourceTruncated",
-        `${plainUrl(answer.url)} answered with another range than was asked for`,
+        `${plainUrl(answer.url)} answered with a range that was not requested`,
       );
     }
     if (body.at === "complete") return await finish(opened, file, opened, opened.sizeBytes);
-    if (body.totalBytes === 0) throw lasting("SourceEmpty", `${plainUrl(answer.url)} has zero bytes`);
-    if (body.startsAt > 0) return await receiveBody(answer.response, body, opened, file, context);
+    if (body.totalBytes === 0) throw permanent("SourceEmpty", `${plainUrl(answer.url)} has zero bytes`);
+    if (body.startsAt > 0) return await receiveBody(answer, body, opened, file, context);
     await opened.file.truncate(0);
     await writeMeta(part, { url: plainUrl(file.url), boot: context.boot, validator: body.validator });
     const fresh: OpenPart = { ...opened, hash: createHash("sha256"), sizeBytes: 0 };
-    return await receiveBody(answer.response, body, fresh, file, context);
+    return await receiveBody(answer, body, fresh, file, context);
   } finally {
-    answer.response.destroy();
+    answer.body.destroy();
   }
 }
 
 async function receiveBody(
-  response: IncomingMessage,
+  answer: Answer,
   body: Extract<Body, { at: "bytes" }>,
   opened: OpenPart,
-  file: RemoteFile,
-  context: DownloadContext,
+  file: StoreFile,
+  context: Attempt,
 ): Promise<Received> {
   const { startsAt, totalBytes } = body;
   let written = 0;
   let admitAt = ADMIT_EVERY_BYTES;
   if (totalBytes !== undefined) await context.admit(totalBytes - startsAt);
   context.onProgress(startsAt, totalBytes);
-  const watch = watchForStall(response, context.clock, context.rules.stallMs);
   try {
-    await sink(response, {
+    await sink(answer.body, {
       file: opened.file,
       hash: opened.hash,
-      checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, response.headers["content-type"]),
+      checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, answer.headers["content-type"]),
       onBlock: async (bytes) => {
         context.onReceived?.(bytes - written);
         written = bytes;
@@ -98,32 +113,27 @@ async function receiveBody(
       },
     });
   } catch (error) {
-    const failure = bodyFailure(
-      error,
-      watch.isStalled(),
-      `${file.name} ended after ${startsAt + written} of ${totalBytes ?? "?"} bytes`,
-    );
-    if (failure instanceof AttemptFailure && !failure.canPass) await opened.file.truncate(0);
-    if (failure instanceof AttemptFailure) failure.gainedBytes = written;
+    const message = `${file.name} broke off after ${startsAt + written} of ${totalBytes ?? "?"} bytes`;
+    const failure = bodyFailure(error, message);
+    if (failure instanceof SourceFailure && !failure.isTransient) await opened.file.truncate(0);
+    if (failure instanceof SourceFailure) failure.gainedBytes = written;
+    context.remember(opened.hash, startsAt + written);
     throw failure;
-  } finally {
-    watch.stop();
   }
   return finish(opened, file, body, startsAt + written);
 }
 
-function bodyFailure(error: unknown, isStalled: boolean, message: string): unknown {
-  if (isStalled) return passing("SourceStalled", `${message}: no byte came any more`, error);
-  if (error instanceof AttemptFailure || error instanceof MetalbridgeError) return error;
+function bodyFailure(error: unknown, message: string): unknown {
+  if (error instanceof SourceFailure || error instanceof MetalbridgeError) return error;
   const code = systemCode(error);
   const isNetwork =
     code === "ECONNRESET" || code === "EPIPE" || code === "ETIMEDOUT" || code?.startsWith("HPE_") === true;
-  return isNetwork ? passing("SourceTruncated", message, error) : error;
+  return isNetwork ? transient("SourceTruncated", message, error) : error;
 }
 
 async function finish(
   opened: OpenPart,
-  file: RemoteFile,
+  file: StoreFile,
   body: {
     readonly validator: Validator;
     readonly totalBytes?: number | undefined;
@@ -131,17 +141,22 @@ async function finish(
   },
   sizeBytes: number,
 ): Promise<Received> {
-  if (sizeBytes === 0) throw lasting("SourceEmpty", `${file.name} has zero bytes`);
+  if (sizeBytes === 0) throw permanent("SourceEmpty", `${file.name} has zero bytes`);
   if (body.totalBytes !== undefined && sizeBytes !== body.totalBytes) {
-    throw passing("SourceTruncated", `${file.name} ended after ${sizeBytes} of ${body.totalBytes} bytes`);
+    throw transient(
+      "SourceTruncated",
+      `${file.name} broke off after ${sizeBytes} of ${body.totalBytes} bytes`,
+    );
   }
   await opened.file.datasync();
   const sha256 = opened.hash.digest("hex");
   if (file.sha256 !== undefined && file.sha256.toLowerCase() !== sha256) {
     await opened.file.truncate(0);
     const message = `${file.name} has sha256 ${sha256}, expected ${file.sha256.toLowerCase()}`;
-    // Put together from two answers it may be a mixture; one whole answer is what the server has.
-    throw body.startsAt === 0 ? lasting("ChecksumMismatch", message) : passing("ChecksumMismatch", message);
+    // A file assembled from two responses may be a mixture; one complete response is what the server has.
+    throw body.startsAt === 0
+      ? permanent("ChecksumMismatch", message)
+      : transient("ChecksumMismatch", message);
   }
   return { sha256, sizeBytes, validator: body.validator };
 }

@@ -1,7 +1,8 @@
-/** What to ask for when going on with a part, and what the answer's body then is. */
-import { lasting, plainUrl, statusFailure } from "./failure.ts";
-import type { OpenPart, Validator } from "./part.ts";
-import type { Exchange } from "./request.ts";
+/** What to request to resume a part, and what the body of the answer then is. */
+import type { Answer } from "../../../src/hub/client.ts";
+import { permanent, plainUrl, statusFailure } from "../../../src/hub/failure.ts";
+import { parseLength, type Validator, validatorOf } from "../../../src/hub/validator.ts";
+import type { OpenPart } from "./part.ts";
 
 export type Body =
   | {
@@ -25,12 +26,10 @@ export function resumeHeaders(part: OpenPart, hasChecksum: boolean): Record<stri
 }
 
 /** Judges status and headers; throws AttemptFailure for answers without the file in them. */
-export function planBody({ url, response }: Exchange, part: OpenPart): Body {
-  const status = response.statusCode ?? 0;
-  const { headers } = response;
+export function planBody({ url, status, headers }: Answer, part: OpenPart): Body {
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity" && status < 300) {
-    throw lasting(
+    throw permanent(
       "SourceRefused",
       `${plainUrl(url)} sends ${encoding}-encoded content although that was not asked for`,
     );
@@ -46,18 +45,6 @@ export function planBody({ url, response }: Exchange, part: OpenPart): Body {
     return total === String(part.sizeBytes) ? { at: "complete" } : { at: "useless" };
   }
   throw statusFailure(url, status, headers["retry-after"]);
-}
-
-/** The validator that an answer's headers carry. */
-export function validatorOf(headers: Exchange["firstHeaders"]): Validator {
-  const { etag } = headers;
-  const lastModified = headers["last-modified"];
-  return { ...(etag === undefined ? {} : { etag }), ...(lastModified === undefined ? {} : { lastModified }) };
-}
-
-/** A content length, or undefined when there is none that makes sense. */
-export function parseLength(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 function partialBody(contentRange: string | undefined, validator: Validator, part: OpenPart): Body {

@@ -1,27 +1,23 @@
 /** One remote file and what its download may use. */
+import type { RemoteFile } from "../../../src/hub/resolve.ts";
+import type { OpenSource } from "../../../src/hub/source.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
-import type { RemoteRules } from "./request.ts";
 
-export interface RemoteFile {
-  /** As the engine must see it: relative, checked. */
-  readonly name: string;
-  readonly url: URL;
+export interface StoreFile extends RemoteFile {
+  /** Its first bytes must be those of a GGUF. */
   readonly isGguf: boolean;
-  readonly sha256?: string | undefined;
-  readonly sizeBytes?: number | undefined;
 }
 
 export interface DownloadContext {
   readonly clock: Clock;
   readonly log: Log;
-  readonly rules: RemoteRules;
   readonly attempts: number;
   readonly firstBackoffMs: number;
   /** Names this boot of the machine. */
   readonly boot: string;
-  readonly secretHeaders: Readonly<Record<string, string>>;
+  readonly source: OpenSource;
   readonly signal: AbortSignal;
-  /** Bytes that were really received. */
+  /** Bytes that this attempt received; what a part had already does not count. */
   readonly onReceived?: ((bytes: number) => void) | undefined;
   readonly onProgress: (bytes: number, totalBytes: number | undefined) => void;
   /** Throws DiskFull when `neededBytes` more do not fit. */

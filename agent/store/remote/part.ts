@@ -1,8 +1,9 @@
-/** A download that is not complete: its bytes, and what is needed to go on with it later. */
+/** A download that is not complete: its bytes, and what is needed to resume it. */
 import { createHash, type Hash } from "node:crypto";
 import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../atomic.ts";
 
 export const validatorSchema = z.strictObject({
@@ -10,9 +11,6 @@ export const validatorSchema = z.strictObject({
   lastModified: z.string().optional(),
   totalBytes: z.number().int().nonnegative().optional(),
 });
-
-/** How the server tells one content from another. */
-export type Validator = Readonly<z.infer<typeof validatorSchema>>;
 
 const metaSchema = z.strictObject({ url: z.string(), boot: z.string(), validator: validatorSchema });
 
@@ -35,13 +33,21 @@ export function partAt(folder: string, key: string): Part {
   return { path: join(folder, `${key}.part`), metaPath: join(folder, `${key}.json`) };
 }
 
+/** What a download knows of its part from the previous attempt. */
+export interface PartMemory {
+  hash?: Hash;
+  sizeBytes: number;
+}
+
 /**
- * Opens a part to go on with it; the hash state is rebuilt by reading it once.
- * After a reboot only a part with a known checksum is trusted: what was not synced may be holes.
+ * Opens a part to resume it. The hash state is that of the attempt before where the size still fits, else it is rebuilt by
+ * reading the part once, which can be aborted: a large part takes minutes. After a reboot only
+ * a part with a known checksum is trusted: what was not synced may be holes.
  */
 export async function openPart(
   part: Part,
   trust: { url: string; boot: string; hasChecksum: boolean },
+  { memory, signal }: { readonly memory: PartMemory; readonly signal: AbortSignal },
 ): Promise<OpenPart> {
   const meta = await readMeta(part);
   const file = await open(part.path, "a+", 0o600);
@@ -49,8 +55,10 @@ export async function openPart(
     const isUsable =
       meta !== undefined && (trust.hasChecksum || (meta.boot === trust.boot && meta.url === trust.url));
     if (!isUsable) await file.truncate(0);
-    const hash = createHash("sha256");
-    const sizeBytes = await readInto(file, hash);
+    const { size } = await file.stat();
+    const known = size > 0 && size === memory.sizeBytes ? memory.hash : undefined;
+    const hash = known ?? createHash("sha256");
+    const sizeBytes = known === undefined ? await readInto(file, hash, signal) : size;
     // Another address for the same checksum: its validators say nothing about this one.
     const validator = isUsable && meta.url === trust.url ? meta.validator : {};
     return { file, hash, sizeBytes, validator };
@@ -79,10 +87,11 @@ async function readMeta(part: Part): Promise<z.infer<typeof metaSchema> | undefi
   }
 }
 
-async function readInto(file: FileHandle, hash: Hash): Promise<number> {
+async function readInto(file: FileHandle, hash: Hash, signal: AbortSignal): Promise<number> {
   const buffer = Buffer.allocUnsafe(READ_BYTES);
   let position = 0;
   for (;;) {
+    signal.throwIfAborted();
     const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
     if (bytesRead === 0) return position;
     hash.update(buffer.subarray(0, bytesRead));

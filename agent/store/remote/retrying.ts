@@ -1,6 +1,6 @@
-/** Repeats a small exchange while its failure may pass. */
+/** Retries a small request while its failure is transient. */
+import { SourceFailure } from "../../../src/hub/failure.ts";
 import type { Clock } from "../../../src/ports.ts";
-import { AttemptFailure } from "./failure.ts";
 
 export interface RetryLimits {
   readonly attempts: number;
@@ -21,14 +21,14 @@ export async function retrying<T>(
       return await run();
     } catch (error) {
       world.signal.throwIfAborted();
-      if (!(error instanceof AttemptFailure)) throw error;
-      if (!error.canPass || failures >= limits.attempts) throw error.error;
+      if (!(error instanceof SourceFailure)) throw error;
+      if (!error.isTransient || failures >= limits.attempts) throw error.error;
       await pause(backoffMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
     }
   }
 }
 
-/** Doubling with jitter; what the server asks for wins, within a limit. */
+/** Doubling with jitter; a longer Retry-After wins, within a limit. */
 export function backoffMs(failures: number, firstMs: number, askedMs: number | undefined): number {
   const doubled = Math.min(LONGEST_BACKOFF_MS, firstMs * 2 ** (failures - 1));
   const jittered = doubled * (0.75 + Math.random() / 2);

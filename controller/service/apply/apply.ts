@@ -1,6 +1,6 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
 import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
-import type { OwnedKind, ServiceStep } from "../plan/steps.ts";
+import type { OwnedKind, ServiceStep } from "../steps.ts";
 import { create } from "./create.ts";
 import { addFinalizer, removeFinalizer } from "./finalizer.ts";
 import { KINDS, newRun, type Outcome, type Run, reject, type StepPorts, settle } from "./run.ts";
@@ -8,8 +8,8 @@ import { KINDS, newRun, type Outcome, type Run, reject, type StepPorts, settle }
 type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
 
 /**
- * Finalizer first, so that nothing is made that nobody would clean up. Then the Service: a slice may carry
- * its name only once it is known to be ours. Replicas that end go before those that begin, so that there are
+ * Finalizer first, so that everything created is cleaned up. Then the Service: a slice may carry
+ * its name only once it is known to be ours. Replicas are removed before others are created, so that there are
  * never more than planned. Then the rest.
  */
 export async function applySteps(ports: StepPorts, steps: readonly ServiceStep[]): Promise<Outcome> {

@@ -1,12 +1,12 @@
-/** Makes one object, and says what stands in its way. */
+/** Creates one object, and records what prevents it. */
 import { LABEL_HOST, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import { isTerminating } from "../failure.ts";
-import type { Owned, OwnedKind } from "../plan/steps.ts";
+import type { Owned, OwnedKind } from "../steps.ts";
 import { KINDS, ownerOf, type Run, reject, type StepPorts } from "./run.ts";
 
-/** Nobody else's object is touched. */
+/** Leaves objects of other owners alone. */
 export async function create<K extends OwnedKind>(
   ports: StepPorts,
   run: Run,
@@ -41,7 +41,7 @@ export async function create<K extends OwnedKind>(
   await meetExisting(ports, run, what, object);
 }
 
-/** Made by a pass before this one, or by somebody else. */
+/** The object was created by an earlier pass, or by another client. */
 async function meetExisting<K extends OwnedKind>(
   { client }: StepPorts,
   run: Run,
@@ -61,14 +61,16 @@ async function meetExisting<K extends OwnedKind>(
   }
   if (!live.ok || ownerOf(live.value) === ownerOf(object)) run.isBehind = true;
   else if (what === "kubeService") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
-  // What another uid of this service has left behind goes by itself.
+  // Leftovers of another uid of this service are cleaned up separately.
   else if (isOfThisName(live.value, object)) run.isBehind = true;
   else {
     const message = takenMessage(kind, name);
     run.rejections.push({ what: `create ${kind.kind} ${name}`, code: "ObjectNameTaken", message });
   }
 }
-/** A slice names the host of the replica that exists, so it waits for one that was not made here and now. */
+/**
+ * A slice names the host of the replica that exists, so it waits if this pass did not create that replica.
+ */
 function isOfMissingReplica({ planned, created }: Run, { metadata }: KubeObject): boolean {
   if (!planned.has(metadata.name)) return false;
   const replica = created.find((one) => one.metadata.name === metadata.name);

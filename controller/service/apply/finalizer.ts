@@ -9,11 +9,13 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
 import type { JsonPatchOp, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import { guards } from "../corrections.ts";
 import { ApiCallFailed } from "../failure.ts";
-import { guards } from "../plan/corrections.ts";
+import { hasNameOf } from "../observe.ts";
+import type { OwnedKind } from "../steps.ts";
 import { KINDS, type Run, type StepPorts, settle } from "./run.ts";
 
-/** Before anything is made. */
+/** Added before anything is created. */
 export async function addFinalizer(
   { client }: StepPorts,
   run: Run,
@@ -26,7 +28,7 @@ export async function addFinalizer(
   if (!result.ok && run.rejections.length === 0) run.isBehind = true;
 }
 
-/** The copies may be behind by what was created a moment ago, so the server is asked before the last hold is given up. */
+/** The caches may miss recent creates, so the API server is asked before the finalizer is removed. */
 export async function removeFinalizer(
   ports: StepPorts,
   run: Run,
@@ -48,15 +50,16 @@ export async function removeFinalizer(
 
 async function hasBelongings(
   client: KubeClient,
-  { namespace, uid }: InferenceService["metadata"],
+  { namespace, name, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
-  for (const kind of Object.values(KINDS) as Kind<KubeObject>[]) {
-    // The cluster's own slices copy the labels of their Service, and go with it.
+  for (const [what, kind] of Object.entries(KINDS) as [OwnedKind, Kind<KubeObject>][]) {
+    // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
     const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
     const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
-    if (result.value.items.length > 0) return true;
+    const isOurs = (object: KubeObject) => what === "replica" || hasNameOf(name, object);
+    if (result.value.items.some(isOurs)) return true;
   }
   return false;
 }

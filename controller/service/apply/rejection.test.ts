@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ApiFailure } from "../../../src/kube/types.ts";
-import { codeOfRejections, rejectionOf, tellRejections } from "./rejection.ts";
+import { codeOfRejections, describeRejections, rejectionOf } from "./rejection.ts";
 
 const failure = (kind: ApiFailure["kind"], message: string): ApiFailure => ({
   kind,
@@ -26,14 +26,14 @@ test.each<[ApiFailure["kind"], string, string | undefined]>([
   expect(rejectionOf("create Service chat", failure(kind, message))?.code).toBe(code);
 });
 
-test("the same rejections are told in the same words, in whatever order they came", () => {
+test("the same rejections give the same message, in whatever order they came", () => {
   const rejections = ["chat-1", "chat-0", "chat-2"].flatMap((name, index) => {
     const kind = index === 1 ? "invalid" : "forbidden";
     return rejectionOf(`create ${name}`, failure(kind, `exceeded quota: ${name}`)) ?? [];
   });
-  const text = "create chat-0: exceeded quota: chat-0; and 2 more; it is tried again by itself";
+  const text = "create chat-0: exceeded quota: chat-0; and 2 more; retried automatically";
   for (const order of [rejections, rejections.toReversed()]) {
-    expect(tellRejections(order)).toBe(text);
+    expect(describeRejections(order)).toBe(text);
     expect(codeOfRejections(order)).toBe("ApiObjectRefused");
   }
 });

@@ -1,4 +1,4 @@
-/** Objects that the API server does not take: the rest of a service is made all the same, and its status says why. */
+/** Objects that the API server rejects: the rest of the service is still created, and its status says why. */
 import type { ApiFailure } from "../../../src/kube/types.ts";
 
 const CODES = ["ApiForbidden", "ApiObjectRefused", "ObjectNameTaken", "QuotaExceeded"] as const;
@@ -8,31 +8,34 @@ export interface Rejection {
   /** As in `create Service chat`. */
   readonly what: string;
   readonly code: RejectionCode;
-  /** In the API server's own words, where it was the one that said no. */
+  /** The API server's own message, where it rejected the call. */
   readonly message: string;
 }
 
-/** Undefined where the call may succeed if it is only made again: nobody answered, or somebody else was first. */
+/** Undefined where a retry may succeed: the server did not answer, or another client wrote first. */
 export function rejectionOf(what: string, failure: ApiFailure): Rejection | undefined {
   const { kind, message } = failure;
   if (kind !== "invalid" && kind !== "forbidden" && !isDeafWebhook(failure)) return undefined;
   return { what, code: kind === "forbidden" ? forbiddenCode(message) : "ApiObjectRefused", message };
 }
 
-/** Made ever more rarely while nothing of the service changes: only trying again tells. */
+/**
+ * The pass is retried with a growing backoff while the service is unchanged: only a retry shows whether it is
+ * accepted.
+ */
 export class NotAllTaken extends Error {
   constructor(rejections: readonly Rejection[]) {
-    super(tellRejections(rejections));
+    super(describeRejections(rejections));
     this.name = "NotAllTaken";
   }
 }
 
-/** The same sentence for the same rejections, in whatever order they came. */
-export function tellRejections(rejections: readonly Rejection[]): string {
+/** The same message for the same rejections, in whatever order they came. */
+export function describeRejections(rejections: readonly Rejection[]): string {
   const [first, ...others] = [...rejections].sort((a, b) => (a.what < b.what ? -1 : 1));
   if (first === undefined) return "";
   const more = others.length === 0 ? "" : `; and ${others.length} more`;
-  return `${first.what}: ${first.message}${more}; it is tried again by itself`;
+  return `${first.what}: ${first.message}${more}; retried automatically`;
 }
 
 /** The code that goes with the sentence. */
@@ -40,18 +43,16 @@ export function codeOfRejections(rejections: readonly Rejection[]): RejectionCod
   return [...rejections].sort((a, b) => (a.what < b.what ? -1 : 1))[0]?.code;
 }
 
-/** Is a reason that a status gives one of these? */
-export function isRejection(reason: string): boolean {
-  return CODES.some((code) => code === reason);
-}
-
-/** A right that is missing is another matter than an object that nobody may make. */
+/** Distinguishes a missing right from an object that no client may create. */
 function forbiddenCode(message: string): RejectionCode {
   if (message.includes("exceeded quota:")) return "QuotaExceeded";
   return / is forbidden: User ".*" cannot /.test(message) ? "ApiForbidden" : "ApiObjectRefused";
 }
 
-/** With failurePolicy Fail what a webhook does not answer is refused, with the words of an error of the server. */
+/**
+ * With failurePolicy Fail, the API server rejects what a webhook does not answer, with the message of a
+ * server error.
+ */
 function isDeafWebhook({ kind, message }: ApiFailure): boolean {
   return kind === "unavailable" && message.includes("failed calling webhook");
 }

@@ -1,4 +1,4 @@
-/** What a pass has done so far, and what of it went wrong. */
+/** What a pass has done so far, and what failed. */
 
 import { LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
@@ -6,10 +6,9 @@ import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/ports.ts";
+import type { Removal } from "../../paths/mac/rollout/types.ts";
 import { ApiCallFailed } from "../failure.ts";
-import type { Owned, OwnedKind } from "../plan/steps.ts";
-import type { Removal } from "../rollout/types.ts";
-import type { Obstacle } from "../status/facts.ts";
+import type { Owned, OwnedKind } from "../steps.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
 
 export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
@@ -19,25 +18,34 @@ export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
   revision: CONTROLLER_REVISIONS,
 };
 
+/** What outside the service keeps it from running. */
+export type Obstacle =
+  | { readonly at: "none" }
+  | { readonly at: "nameTaken"; readonly message: string }
+  | { readonly at: "terminating" };
+
 export interface Outcome {
   readonly obstacle: Obstacle;
-  /** What the API server does not take; the rest was made as far as that goes without it. */
+  /** Objects that the API server rejected; the rest was created as far as possible without them. */
   readonly rejections: readonly Rejection[];
-  /** Replicas that exist now as planned, and those of them that this pass really made. */
+  /** Replicas that exist now as planned, and those of them that this pass created. */
   readonly created: readonly InferenceReplica[];
   readonly made: readonly InferenceReplica[];
-  /** Replicas that were deleted, which ends them once they are drained. */
+  /** Replicas that were deleted; they stop once they are drained. */
   readonly removed: readonly Removal[];
-  /** Somebody else wrote meanwhile, or the copy is behind: look again soon. */
+  /** Another client wrote meanwhile, or the cache is behind: recheck soon. */
   readonly isBehind: boolean;
 }
 
 export interface Run {
-  /** Names of the replicas that this pass makes. */
+  /** Names of the replicas that this pass creates. */
   readonly planned: ReadonlySet<string>;
   obstacle: Obstacle;
   rejections: Rejection[];
-  /** There is no Service of ours, so nothing is begun that nobody could reach, nor carries its name. */
+  /**
+   * There is no Service of ours: no replica is created, as clients could not reach it, and no slice may carry
+   * the name.
+   */
   isWithoutService: boolean;
   created: InferenceReplica[];
   made: InferenceReplica[];
@@ -56,21 +64,21 @@ export function newRun(planned: ReadonlySet<string>): Run {
   return { planned, obstacle: { at: "none" }, isWithoutService: false, isBehind: false, ...nothing };
 }
 
-/** Gone is done; a conflict is looked at again. */
+/** Not found is success; a conflict is rechecked. */
 export function settle(run: Run, what: string, result: ApiResult<unknown>): void {
   if (result.ok || result.error.kind === "notFound") return;
   if (result.error.kind === "conflict") run.isBehind = true;
   else reject(run, what, result.error);
 }
 
-/** Throws where the API server has not said no: then only the pass as a whole can be tried again. */
+/** Throws where the API server did not reject the call: then only the whole pass can be retried. */
 export function reject(run: Run, what: string, failure: ApiFailure): void {
   const rejection = rejectionOf(what, failure);
   if (rejection === undefined) throw new ApiCallFailed(what, failure);
   run.rejections.push(rejection);
 }
 
-/** The uid of the service that an object is of. */
+/** The uid of the service that an object belongs to. */
 export function ownerOf({ metadata }: KubeObject): string | undefined {
   return metadata.labels?.[LABEL_SERVICE_UID];
 }

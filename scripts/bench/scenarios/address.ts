@@ -1,7 +1,7 @@
 /** From a change of the host's address to the old endpoint's end and the new one's readiness. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import { livingEngines } from "../../../test/system/engines.ts";
+import { livingEngines } from "../../../test/bed/engines.ts";
 import type { Measurement } from "../measurement.ts";
 import { type MovingHost, openMovingHost } from "../moving-host.ts";
 import { isReadySliceOf } from "./start.ts";
@@ -78,7 +78,7 @@ const replace: Change = async (host, from, to) => {
 
 const AWAY_MS = 3_000;
 
-/** As another Wi-Fi: for a while there is no network at all, and nobody to tell of it. */
+/** As another Wi-Fi: for a while there is no network at all. */
 const replaceLater: Change = async (host, from, to) => {
   await host.ip(remove(from));
   await pause(AWAY_MS);
@@ -148,7 +148,7 @@ async function measureBlips(host: MovingHost): Promise<readonly Measurement[]> {
 }
 
 function engineOf(host: MovingHost): number | undefined {
-  const [pid, ...others] = livingEngines(host.stateDir).values();
+  const [pid, ...others] = livingEngines(host.farm.stateDir).values();
   if (pid === undefined || others.length > 0) throw new Error("there is not exactly one engine");
   return pid;
 }

@@ -1,12 +1,12 @@
-/** The control plane goes and comes back under fifty hosts whose engines are well: nobody may be taken out of service for it. */
+/** The control plane goes and comes back under fifty hosts whose engines are healthy: none may be withdrawn. */
 import path from "node:path";
+import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { LABEL_HOST } from "../../../src/api/group.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
-import { startPart } from "../../../test/system/part.ts";
+import { startPart } from "../../../test/bed/part.ts";
+import { installRelease } from "../../../test/bed/release.ts";
 import type { Measurement } from "../measurement.ts";
 import { isTrue, openPlane, type Plane } from "../plane.ts";
-import { installRelease } from "../release.ts";
 import { type ScriptedHost, startScriptedHost } from "../scripted-host.ts";
 import { isReady } from "./start.ts";
 
@@ -22,7 +22,7 @@ const WATCH_MS = 50_000;
 
 export async function measureControlPlaneRestart(): Promise<readonly Measurement[]> {
   await using plane = await openPlane();
-  const program = await installRelease(path.join(plane.dir, "release"));
+  const { program } = installRelease(path.join(plane.dir, "release"), "0.1.0-bench");
   const args = ["controller", "--kubeconfig", plane.controlPlane.kubeconfig, "--health-port", "0"];
   const startController = () => startPart(args, path.join(plane.dir, "controller.log"), program);
   let controller = startController();
@@ -67,7 +67,7 @@ async function serveOnAll(plane: Plane): Promise<readonly ScriptedHost[]> {
     hosts.push(await startScriptedHost(plane.client, index, ending.signal));
   await plane.changed.until(`${HOSTS} reachable hosts`, () => reachable(plane) === HOSTS || undefined);
   const source = path.join(plane.dir, "bench.gguf");
-  await writeTinyGguf(source);
+  await writeTinyModel(source);
   await plane.createModel(source);
   await plane.createService("bench", { replicas: HOSTS, placement: { spread: "Required" } });
   await plane.changed.until(`${HOSTS} replicas`, () => plane.replicas.list().length === HOSTS || undefined);

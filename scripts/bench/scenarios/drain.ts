@@ -1,6 +1,7 @@
 /** From the end of an idle service to the end of everything of its engine. */
+
+import { defaultTimings } from "../../../agent/replicas/plan/timings.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import { defaultTimings } from "../../../src/replica/timings.ts";
 import { openBed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 import { expectOk, NAMESPACE } from "../plane.ts";
@@ -20,11 +21,11 @@ export async function measureDrains(): Promise<readonly Measurement[]> {
       bed.slices.list().find((slice) => isReadySliceOf(slice, name)),
     );
     const key = `${metadata.namespace}/${metadata.name}`;
-    const told = bed.changed.until(`the deletion of ${key}`, () =>
+    const deleted = bed.changed.until(`the deletion of ${key}`, () =>
       bed.replicas.get(key)?.metadata.deletionTimestamp === undefined ? undefined : performance.now(),
     );
     expectOk(await bed.client.remove(INFERENCE_SERVICES, { name, namespace: NAMESPACE }));
-    const toldAt = await told;
+    const toldAt = await deleted;
     const goneAt = await bed.changed.until(`the end of ${key}`, () =>
       bed.replicas.get(key) === undefined ? performance.now() : undefined,
     );

@@ -1,7 +1,7 @@
 /** What an agent costs when nothing happens: CPU, memory, requests to the API server. */
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { M4_MAX, startReplay } from "../../../test/macos/replay.ts";
+import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
 import type { Bed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
 
@@ -53,15 +53,15 @@ const SETTLE_MS = 20_000;
 
 /**
  * The same agent as it works on a Mac: every reading is a child of its own. The tools are recordings played by shell
- * scripts, so their own time is told apart and held to nothing.
+ * scripts, so their own time is listed separately, without a target.
  */
 export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
   await using mac = await startReplay(M4_MAX);
   await bed.farm.agent().kill("SIGKILL");
-  const { pid } = bed.farm.restartAgent(
-    ["--platform", "darwin"],
-    ["env", `PATH=${mac.path}`, process.execPath],
-  );
+  const { pid } = bed.farm.restartAgent({
+    args: ["--platform", "darwin"],
+    launcher: ["env", `PATH=${mac.path}`, process.execPath],
+  });
   await pause(SETTLE_MS);
   const before = { cpu: cpuSeconds(pid), children: childSeconds(pid), at: performance.now() };
   const forMinutes = Math.min(MAC_MINUTES, minutes);
@@ -90,7 +90,7 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Of children that have ended. */
+/** Of children that have exited. */
 function childSeconds(pid: number): number {
   const fields = statFields(pid);
   return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND;

@@ -59,7 +59,7 @@ async function killOnce(bed: Bed, service: string) {
 
 const POLL_MS = 3;
 
-/** The keeper writes this file right after it has started the engine. */
+/** The shim writes this file right after it has started the engine. */
 async function startAfter(pidFile: string, wallMs: number): Promise<number> {
   for (;;) {
     const at = statSync(pidFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { request } from "node:http";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { readEngineRecord } from "../../../agent/process/run-directory.ts";
+import { readEngineRecord } from "../../../agent/instances/process/run-directory.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../../src/api/group.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Bed } from "../bed.ts";
@@ -23,7 +23,7 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
       bed.slices.list().some((slice) => isReadySliceOf(slice, name)) ? Date.now() : undefined,
     );
     const [healthyMs, readyMs] = await Promise.all([healthy, readyAt]);
-    // The keeper writes this file right after it has started the engine.
+    // The shim writes this file right after it has started the engine.
     started.push(statSync(path.join(runDirectory(bed, name) ?? "", "pid")).mtimeMs - acceptedAt);
     announced.push(Math.max(0, readyMs - healthyMs));
   }

@@ -1,4 +1,5 @@
 /** The agent's upgrade while clients ask: phases with and without one, in turn, so that both see the same machine. */
+import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { type Fleet, openFleet } from "../fleet.ts";
 import { type Answered, startLoad } from "../load.ts";
 import { figuresOf, type Measurement } from "../measurement.ts";
@@ -18,11 +19,10 @@ interface Phase {
 
 export async function measureUpgrade(): Promise<readonly Measurement[]> {
   await using fleet = await openFleet(1);
-  // With a thread for each core all of them spin whenever the starting agent has one of the cores: no matter on a Mac.
-  const extraArgs = ["--threads", "1"];
-  await fleet.createService(SERVICE, { parallelSlots: 4, contextSize: 1_024, extraArgs });
+  await fleet.createService(SERVICE, { parallelSlots: 4, contextSize: 1_024, extraArgs: ONE_THREAD });
   await fleet.untilServing(SERVICE, 1);
-  const pid = fleet.replicasOf(SERVICE)[0]?.status?.pid;
+  // The endpoint is announced before the status is written.
+  const pid = await fleet.changed.until("a pid", () => fleet.replicasOf(SERVICE)[0]?.status?.pid);
   const load = await startLoad(fleet.network.namespace, await fleet.urlOf(SERVICE), REQUESTS_PER_S, TOKENS);
   const phases: Phase[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -32,14 +32,15 @@ export async function measureUpgrade(): Promise<readonly Measurement[]> {
   const answers = await load.stop();
   const failed = answers.filter(({ error }) => error !== undefined);
   sayFailures(failed);
-  if (fleet.replicasOf(SERVICE)[0]?.status?.pid !== pid) throw new Error("the engine was not adopted");
+  const { status } = fleet.replicasOf(SERVICE)[0] ?? {};
+  if (status?.pid !== pid) throw new Error(`the engine was not adopted: ${JSON.stringify(status)}`);
   return measurementsOf(answers, failed.length, phases);
 }
 
 async function phase(fleet: Fleet, isUpgrade: boolean): Promise<Phase> {
   const from = Date.now();
   const over = new Promise((resolve) => setTimeout(resolve, PHASE_MS));
-  if (isUpgrade) for (const host of fleet.fleetHosts) await host.upgrade();
+  if (isUpgrade) for (const agent of fleet.farm.agents) await fleet.upgrade(agent);
   await over;
   return { isUpgrade, from, to: Date.now() };
 }

@@ -17,7 +17,7 @@ process.stdin
   })
   .resume();
 
-/** At its moment whatever the others do, so that a slow answer delays nobody else's question. Every second one is streamed. */
+/** At its moment whatever the others do, so that a slow response delays no other request. Every second one is streamed. */
 function send(): void {
   sent += 1;
   open += 1;

@@ -19,8 +19,8 @@ export const farm: Dashboard = {
           ],
         }),
         stat({
-          title: "Hosts not reachable",
-          description: "Hosts that are registered and silent.",
+          title: "Hosts unreachable",
+          description: "Registered hosts whose Lease has expired.",
           queries: [
             [
               "",
@@ -30,12 +30,12 @@ export const farm: Dashboard = {
         }),
         stat({
           title: "Services ready",
-          description: "Services of which all wanted replicas answer.",
+          description: "Services with all desired replicas ready.",
           queries: [["", 'sum(max by (namespace, service) (metalbridge_service_phase{phase="Ready"}))']],
         }),
         stat({
           title: "Services not ready",
-          description: "Services that should serve and do not, or not in full.",
+          description: "Services with fewer ready replicas than desired.",
           queries: [
             [
               "",
@@ -45,12 +45,12 @@ export const farm: Dashboard = {
         }),
         stat({
           title: "Waiting for capacity",
-          description: "Services that no host has room for.",
+          description: "Queued services: no host has room.",
           queries: [["", "max(metalbridge_controller_waiting_services)"]],
         }),
         stat({
           title: "Leader",
-          description: "1 where one controller leads.",
+          description: "1 if exactly one controller is leader.",
           queries: [["", "sum(metalbridge_controller_leading)"]],
         }),
       ],
@@ -60,7 +60,7 @@ export const farm: Dashboard = {
       panels: [
         graph({
           title: "Tokens per second",
-          description: "All engines together.",
+          description: "Sum over all engines.",
           queries: [
             ["generated", "sum(rate(metalbridge_engine_generated_tokens_total[$__rate_interval]))"],
             ["prompt", "sum(rate(metalbridge_engine_prompt_tokens_total[$__rate_interval]))"],
@@ -72,7 +72,7 @@ export const farm: Dashboard = {
         }),
         graph({
           title: "Requests in engines",
-          description: "Worked on, and waiting inside an engine.",
+          description: "In flight, and queued inside an engine.",
           queries: [
             ["running", "sum(metalbridge_engine_requests_running)"],
             ["waiting", "sum(metalbridge_engine_requests_waiting)"],
@@ -80,7 +80,7 @@ export const farm: Dashboard = {
         }),
         graph({
           title: "Replicas by phase",
-          description: "Those on hosts that are not reachable count apart.",
+          description: "Replicas on unreachable hosts are counted separately.",
           queries: [
             [
               "{{phase}}",
@@ -99,7 +99,7 @@ export const farm: Dashboard = {
       panels: [
         graph({
           title: "Memory claimed, share of the budget",
-          description: "As placement sees it. At 1 the host is full.",
+          description: "As the scheduler sees it. At 1 the host is full.",
           unit: "percentunit",
           width: 12,
           queries: [
@@ -110,15 +110,15 @@ export const farm: Dashboard = {
           ],
         }),
         graph({
-          title: "Places in the queue",
-          description: "Services that wait, 1 being next.",
+          title: "Queue positions",
+          description: "Queued services; 1 is next.",
           width: 12,
           queries: [
             ["{{namespace}}/{{service}}", "max by (namespace, service) (metalbridge_service_queue_position)"],
           ],
         }),
         table({
-          title: "Services that are not ready",
+          title: "Services not ready",
           description: "Phase of each.",
           width: 12,
           queries: [
@@ -129,8 +129,8 @@ export const farm: Dashboard = {
           ],
         }),
         table({
-          title: "Hosts with a condition that asks for attention",
-          description: "What each Host says.",
+          title: "Hosts with a condition that needs attention",
+          description: "Conditions of each Host.",
           width: 12,
           queries: [
             [
@@ -145,7 +145,7 @@ export const farm: Dashboard = {
       title: "Controller",
       panels: [
         graph({
-          title: "Passes per second",
+          title: "Reconciles per second",
           description: "By queue.",
           queries: [
             [
@@ -159,8 +159,8 @@ export const farm: Dashboard = {
           ],
         }),
         graph({
-          title: "Duration of a pass, 95th percentile",
-          description: "By queue; models read their source over the network.",
+          title: "Reconcile duration, 95th percentile",
+          description: "By queue; Models read their source over the network.",
           unit: "s",
           queries: [
             [
@@ -170,13 +170,13 @@ export const farm: Dashboard = {
           ],
         }),
         graph({
-          title: "Keys due or in work",
-          description: "By queue; it should come back to 0.",
+          title: "Queue depth",
+          description: "By queue, keys due or in progress; should return to 0.",
           queries: [["{{queue}}", "max by (queue) (metalbridge_controller_queue_depth)"]],
         }),
         graph({
           title: "Requests to the API server",
-          description: "Of the controller, by verb and status code.",
+          description: "By the controller, by verb and status code.",
           unit: "reqps",
           width: 12,
           queries: [
@@ -188,7 +188,7 @@ export const farm: Dashboard = {
         }),
         graph({
           title: "Age of watches",
-          description: "Bookmarks come about once a minute.",
+          description: "Bookmarks arrive about once a minute.",
           unit: "s",
           width: 12,
           queries: [["{{kind}}", "max by (kind) (metalbridge_controller_watch_age_seconds)"]],

@@ -4,7 +4,7 @@ import { type Dashboard, graph, stat, table } from "./panel.ts";
 export const host: Dashboard = {
   uid: "metalbridge-host",
   title: "Metalbridge / Host",
-  description: "What runs on a host and what it takes. Needs the metrics of its agent.",
+  description: "Engines of one host and their resources. Needs the metrics of its agent.",
   variables: [{ name: "host", query: "label_values(metalbridge_agent_info, host)", isMulti: true }],
   rows: [
     {
@@ -17,7 +17,7 @@ export const host: Dashboard = {
         }),
         stat({
           title: "Not ready",
-          description: "Replicas that should serve and do not.",
+          description: "Replicas that should be ready and are not.",
           queries: [
             [
               "{{host}}",
@@ -27,7 +27,7 @@ export const host: Dashboard = {
         }),
         stat({
           title: "Memory pressure",
-          description: "The level that holds.",
+          description: "Current level.",
           width: 8,
           queries: [
             [
@@ -37,8 +37,8 @@ export const host: Dashboard = {
           ],
         }),
         stat({
-          title: "Agent since",
-          description: "When the agent was started.",
+          title: "Agent started",
+          description: "Start time of the agent.",
           unit: "dateTimeFromNow",
           queries: [
             [
@@ -49,7 +49,7 @@ export const host: Dashboard = {
         }),
         stat({
           title: "Version",
-          description: "Of the agent.",
+          description: "Version of the agent.",
           unit: "none",
           queries: [
             ["{{host}} {{version}}", 'max by (host, version) (metalbridge_agent_info{host=~"$host"})'],
@@ -61,8 +61,8 @@ export const host: Dashboard = {
       title: "Memory and disk",
       panels: [
         graph({
-          title: "Memory: claimed, really taken, budget",
-          description: "Claims must stay below the budget; what engines take should stay below their claims.",
+          title: "Memory: claimed, footprint, budget",
+          description: "Claims must stay below the budget; footprints should stay below claims.",
           unit: "bytes",
           queries: [
             ["{{host}} claimed", 'max by (host) (metalbridge_host_memory_claimed_bytes{host=~"$host"})'],
@@ -108,7 +108,7 @@ export const host: Dashboard = {
         }),
         graph({
           title: "Requests in engines",
-          description: "By replica: worked on, and waiting.",
+          description: "By replica: in flight, and queued.",
           queries: [
             ["{{replica}} running", 'sum by (replica) (metalbridge_engine_requests_running{host=~"$host"})'],
             [
@@ -118,8 +118,8 @@ export const host: Dashboard = {
           ],
         }),
         graph({
-          title: "Answer time of health probes, 99th percentile",
-          description: "An engine that is about to hang answers late first.",
+          title: "Health probe latency, 99th percentile",
+          description: "Latency rises before an engine hangs.",
           unit: "s",
           queries: [
             [
@@ -129,8 +129,8 @@ export const host: Dashboard = {
           ],
         }),
         graph({
-          title: "Exits that nobody asked for",
-          description: "By replica and code; docs/errors.md explains the codes.",
+          title: "Unexpected exits",
+          description: "By replica and reason; docs/errors.md explains the codes.",
           width: 12,
           queries: [
             [
@@ -141,7 +141,7 @@ export const host: Dashboard = {
         }),
         table({
           title: "Replicas",
-          description: "What runs here, and the code that goes with its phase.",
+          description: "Replicas of this host with phase and reason.",
           width: 12,
           queries: [
             [
@@ -160,8 +160,8 @@ export const host: Dashboard = {
       title: "Agent",
       panels: [
         graph({
-          title: "Processor time of the agent",
-          description: "Share of one core.",
+          title: "CPU time of the agent",
+          description: "Fraction of one core.",
           unit: "percentunit",
           queries: [
             [
@@ -172,7 +172,7 @@ export const host: Dashboard = {
         }),
         graph({
           title: "Requests to the API server",
-          description: "By verb and status code; 0 where no answer came.",
+          description: "By verb and status code; 0 if no response arrived.",
           unit: "reqps",
           queries: [
             [
@@ -183,13 +183,13 @@ export const host: Dashboard = {
         }),
         graph({
           title: "Age of the replica watch",
-          description: "Bookmarks come about once a minute.",
+          description: "Bookmarks arrive about once a minute.",
           unit: "s",
           queries: [["{{host}}", 'max by (host) (metalbridge_agent_watch_age_seconds{host=~"$host"})']],
         }),
         graph({
           title: "Downloads",
-          description: "Bytes per second from the sources of models.",
+          description: "Bytes per second from model sources.",
           unit: "Bps",
           queries: [
             [
@@ -210,7 +210,8 @@ export const host: Dashboard = {
         }),
         graph({
           title: "Drains",
-          description: "Time from the request to stop until nothing of the engine was left, 95th percentile.",
+          description:
+            "Time from the stop request until all processes of the engine are gone, 95th percentile.",
           unit: "s",
           queries: [
             [

@@ -22,34 +22,34 @@ export const service: Dashboard = {
       panels: [
         stat({
           title: "Phase",
-          description: "Of the InferenceService.",
+          description: "Phase of the InferenceService.",
           unit: "none",
           queries: [["{{phase}}", `max by (phase) (metalbridge_service_phase{${ONE}}) == 1`]],
         }),
         stat({
           title: "Replicas ready",
-          description: "Phase Ready on a host that is reachable.",
+          description: "Phase Ready on a reachable host.",
           queries: [["", `max(metalbridge_service_replicas_ready{${ONE}})`]],
         }),
         stat({
-          title: "Replicas wanted",
+          title: "Replicas desired",
           description: "0 while suspended.",
           queries: [["", `max(metalbridge_service_replicas_desired{${ONE}})`]],
         }),
         stat({
-          title: "Of the newest revision",
-          description: "Replicas that a rollout has brought up to date.",
+          title: "Replicas updated",
+          description: "Replicas of the newest revision.",
           queries: [["", `max(metalbridge_service_replicas_updated{${ONE}})`]],
         }),
         stat({
           title: "Rollout",
-          description: "stopped: the new revision fails and the old one serves on.",
+          description: "stopped: the new revision fails and the old one keeps serving.",
           unit: "none",
           queries: [["{{state}}", `max by (state) (metalbridge_service_rollout{${ONE}}) == 1`]],
         }),
         stat({
-          title: "Place in the queue",
-          description: "Empty for a service that does not wait.",
+          title: "Queue position",
+          description: "Empty if the service is not queued.",
           queries: [["", `max(metalbridge_service_queue_position{${ONE}})`]],
         }),
       ],
@@ -69,7 +69,7 @@ export const service: Dashboard = {
         }),
         graph({
           title: "Prompt tokens per second",
-          description: "Computed, and taken from the engine's cache.",
+          description: "Computed, and read from the engine's cache.",
           queries: [
             [
               "{{replica}}",
@@ -83,15 +83,15 @@ export const service: Dashboard = {
         }),
         graph({
           title: "Requests in engines",
-          description: "Worked on, and waiting.",
+          description: "In flight, and queued.",
           queries: [
             ["{{replica}} running", `sum by (replica) (metalbridge_engine_requests_running{${ONE}})`],
             ["{{replica}} waiting", `sum by (replica) (metalbridge_engine_requests_waiting{${ONE}})`],
           ],
         }),
         graph({
-          title: "Speed while generating",
-          description: "Tokens per second of generating time, all requests of an engine together.",
+          title: "Generation speed",
+          description: "Tokens per second of generation time, all requests of an engine together.",
           queries: [
             [
               "{{replica}}",
@@ -100,8 +100,8 @@ export const service: Dashboard = {
           ],
         }),
         graph({
-          title: "Speed while reading prompts",
-          description: "Tokens per second of prompt time: what the time to the first token depends on.",
+          title: "Prompt processing speed",
+          description: "Tokens per second of prompt time; determines the time to first token.",
           queries: [
             [
               "{{replica}}",
@@ -111,7 +111,7 @@ export const service: Dashboard = {
         }),
         graph({
           title: "Draft tokens accepted, and KV cache in use",
-          description: "Where the service uses a draft model, and where its engine tells.",
+          description: "If the service uses a draft model and its engine reports it.",
           unit: "percentunit",
           queries: [
             [
@@ -132,7 +132,7 @@ export const service: Dashboard = {
           queries: [["{{phase}}", `sum by (phase) (metalbridge_replica_phase{${ONE}}) > 0`]],
         }),
         graph({
-          title: "Memory: claim and what is really taken",
+          title: "Memory: claim and footprint",
           description: "By replica.",
           unit: "bytes",
           queries: [
@@ -142,7 +142,7 @@ export const service: Dashboard = {
         }),
         graph({
           title: "Restarts",
-          description: "How often the engine ended unasked.",
+          description: "Restarts after unexpected exits.",
           queries: [
             [
               "{{replica}}",
@@ -151,9 +151,9 @@ export const service: Dashboard = {
           ],
         }),
         graph({
-          title: "One real token, answer time",
+          title: "Latency of one real token",
           description:
-            "The agent's own requests: before the engine serves, and when its log looks bad. 95th percentile.",
+            "The agent's own requests: before the engine serves, and after suspicious log lines. 95th percentile.",
           unit: "s",
           queries: [
             [
@@ -164,13 +164,13 @@ export const service: Dashboard = {
         }),
         graph({
           title: "From start to ready",
-          description: "Of the engine that runs now.",
+          description: "Startup time of the running engine.",
           unit: "s",
           queries: [["{{replica}}", `max by (replica) (metalbridge_replica_start_duration_seconds{${ONE}})`]],
         }),
         table({
-          title: "Where they run",
-          description: "Host, engine, revision.",
+          title: "Placement",
+          description: "Host, engine and revision of each replica.",
           width: 8,
           queries: [["", `max by (host, replica, runtime, revision) (metalbridge_replica_info{${ONE}})`]],
         }),

@@ -1,11 +1,11 @@
 /** prometheus and promtool from the system's own package archive: unpacked into the cache, nothing installed, no service started. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
-import { publish } from "./publish.mjs";
+import { hasBoth, PROGRAMS } from "./find.mjs";
 
-/** Returns the folder with both. The lists of packages are fetched anew into a private place, so no right of root is needed. */
+/** Returns the folder with both. The lists of packages are fetched into a private folder, so root is not needed. */
 export async function installFromDebian(cache) {
   mkdirSync(cache, { recursive: true });
   const work = mkdtempSync(join(cache, ".apt-"));
@@ -18,7 +18,20 @@ export async function installFromDebian(cache) {
     rmSync(work, { recursive: true, force: true });
   }
 }
-installFromDebian.label = "fetching the system's package prometheus into the cache";
+
+/** Moves them from `folder` to `target` by one rename, so that whoever finds the folder finds it complete. */
+function publish(folder, target) {
+  if (!hasBoth(folder)) throw new SetupError(`what was fetched lacks ${PROGRAMS.join(" or ")}`);
+  const complete = mkdtempSync(join(dirname(target), ".complete-"));
+  for (const name of PROGRAMS) renameSync(join(folder, name), join(complete, name));
+  if (!hasBoth(target)) {
+    rmSync(target, { recursive: true, force: true });
+    mkdirSync(dirname(target), { recursive: true });
+    renameSync(complete, target);
+  }
+  rmSync(complete, { recursive: true, force: true });
+  return target;
+}
 
 /** Pure: `prometheus_2.42.0+ds-5+deb12u1_amd64.deb` → `2.42.0+ds-5+deb12u1` */
 export function versionOf(archive) {

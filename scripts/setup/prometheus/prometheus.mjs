@@ -1,18 +1,17 @@
-/** A real Prometheus for the tests of alerts and dashboards: one that is named, one on PATH, the cache, or the best way to get one. */
+/** A real Prometheus for the tests of alerts and dashboards: one that is named, one on PATH, the cache, or the package of a Debian system. */
 import { join } from "node:path";
 import { findOnPath, run } from "../command.mjs";
 import { SetupError } from "../steps.mjs";
 import { installFromDebian } from "./debian.mjs";
 import { findPrometheus, hasBoth, PROGRAMS, prometheusDir } from "./find.mjs";
-import { installRelease } from "./release.mjs";
 
 const HOW = [
   "install Prometheus so that prometheus and promtool are on PATH",
   "or name the folder that holds both in METALBRIDGE_PROMETHEUS",
-  "or run setup again with access to a package mirror, or to a copy of Prometheus' releases that METALBRIDGE_PROMETHEUS_RELEASES names",
+  "or run setup again with access to a Debian mirror",
 ];
 
-/** Returns the folder with both programs, or undefined after saying what is skipped and what helps; a wrong name is an error. */
+/** Returns the folder with both programs, or undefined after a message that says what is skipped and how to fix it; a wrong name is an error. */
 export async function ensurePrometheus({ progress, env = process.env }) {
   const named = env.METALBRIDGE_PROMETHEUS;
   if (named && !hasBoth(named)) {
@@ -36,10 +35,10 @@ export async function ensurePrometheus({ progress, env = process.env }) {
 }
 
 async function install(progress, env) {
-  const hasApt = ["apt-get", "dpkg"].every((program) => findOnPath(program, env) !== undefined);
-  for (const way of hasApt ? [installFromDebian, installRelease] : [installRelease]) {
+  const what = "fetching the system's package prometheus into the cache";
+  if (["apt-get", "dpkg"].every((program) => findOnPath(program, env) !== undefined)) {
     try {
-      return await progress.during("prometheus", way.label, () => way(prometheusDir(env), env));
+      return await progress.during("prometheus", what, () => installFromDebian(prometheusDir(env)));
     } catch (error) {
       if (!(error instanceof SetupError)) throw error;
       progress.note(error.message);

@@ -1,11 +1,13 @@
 /** What the real API server makes of our kinds: defaults, explain, scale, selectable fields, immutability, columns. */
 import { expect, test } from "vitest";
+import { stringify } from "yaml";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
 import { hostSchema } from "../host.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
 import { modelSchema } from "../model.ts";
+import { customResourceDefinitions } from "./definitions.ts";
 
 const kubectl = (args: readonly string[], input?: unknown): Promise<string> =>
   sharedCluster().kubectl(args, input === undefined ? {} : { input: JSON.stringify(input) });
@@ -178,7 +180,7 @@ test("a host's replicas can be selected, and their template cannot be changed or
   await expect(patch("merge", { spec: { drainSeconds: 5, priority: "low" } })).resolves.toContain("patched");
 });
 
-test("kubectl get tells the story of a replica", async () => {
+test("kubectl get shows the state of a replica", async () => {
   await using namespace = await sharedCluster().namespace();
   const at = ["-n", namespace.name];
   await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
@@ -206,7 +208,7 @@ test("kubectl get tells the story of a replica", async () => {
   expect(await kubectl([...at, "get", "metalbridge", "-o", "name"])).toContain("chat-0-a");
 });
 
-test("kubectl get tells the story of a service", async () => {
+test("kubectl get shows the state of a service", async () => {
   await using namespace = await sharedCluster().namespace();
   const at = ["-n", namespace.name];
   await kubectl([...at, "create", "-f", "-"], manifest("InferenceService", "chat"));
@@ -259,7 +261,7 @@ test("agent and controller keep their own conditions on one object", async () =>
   ]);
 });
 
-test("kubectl get tells the story of a host", async () => {
+test("kubectl get shows the state of a host", async () => {
   const name = "story-of-a-host";
   await kubectl(["create", "-f", "-"], manifest("Host", name));
   try {
@@ -279,4 +281,15 @@ test("kubectl get tells the story of a host", async () => {
   } finally {
     await kubectl(["delete", "mbhost", name]);
   }
+});
+
+test("metalbridge crds | kubectl apply --server-side works after metalbridge up, and up works after it", async () => {
+  const cluster = sharedCluster();
+  const input = customResourceDefinitions()
+    .map((crd) => `---\n${stringify(crd)}`)
+    .join("");
+  expect(input).not.toContain("x-kubernetes-validations: []");
+  // metalbridge up has applied the same as metalbridge-up; fields with equal values are owned together.
+  const applied = await cluster.kubectl(["apply", "--server-side", "--dry-run=server", "-f", "-"], { input });
+  expect(applied.match(/serverside-applied/g)).toHaveLength(customResourceDefinitions().length);
 });

@@ -133,7 +133,7 @@ const runtimes: Readonly<Record<string, Manifest>> = {
       attentionBackend: "FLASHINFER",
       speculative: { enabled: true, model: "org/draft", numSpeculativeTokens: 4 },
       enableExpertParallel: false,
-      hfTokenSecretRef: { name: "hf" },
+      hfTokenSecretRef: { name: "hf", key: "token" },
       cpuOffloadGB: 0,
       gpuMemoryUtilization: 0.9,
     },

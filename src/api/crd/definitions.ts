@@ -90,7 +90,8 @@ export function rootSchema({ schema, description, rules }: Definition): Structur
     },
     // Required at the root: a transition rule below spec does not run when spec itself is taken away.
     required: ["spec"],
-    "x-kubernetes-validations": [...rules],
+    // The server drops an empty list, and every later apply of the same file would find it missing.
+    ...(rules.length === 0 ? {} : { "x-kubernetes-validations": [...rules] }),
   };
 }
 

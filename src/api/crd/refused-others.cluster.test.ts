@@ -22,12 +22,17 @@ const cases: readonly Case[] = [
     /spec\.sha256 cannot be checked/,
   ],
   ["Model", "format that does not exist", { "spec.format": "onnx" }, /spec\.format: Unsupported value/],
-  ["Model", "ollama format from elsewhere", { "spec.format": "ollama" }, /spec\.format ollama goes with/],
+  [
+    "Model",
+    "ollama format from elsewhere",
+    { "spec.format": "ollama" },
+    /spec\.format is ollama exactly where/,
+  ],
   [
     "Model",
     "gguf format from ollama",
     { "spec.source": "ollama://qwen3:4b", "spec.format": "gguf" },
-    /spec\.format ollama goes with/,
+    /spec\.format is ollama exactly where/,
   ],
   [
     "Model",

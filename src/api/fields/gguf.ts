@@ -1,4 +1,4 @@
-/** What the header of a GGUF file tells, as Model.status and replicas carry it. */
+/** Metadata of a GGUF header, as in Model.status and in replicas. */
 import { z } from "zod";
 
 const count = (description: string) => z.int().min(0).describe(description).optional();
@@ -29,7 +29,7 @@ const sizingSchema = z.object({
   headCountKVByLayer: z
     .array(length("Key-value heads of one layer that have a cache of their own."))
     .max(1024)
-    .describe("Key-value heads per layer, where layers differ.")
+    .describe("Key-value heads per layer, if layers differ.")
     .optional(),
   keyLengthSliding: count("Elements of one key per head in windowed layers, where that differs."),
   valueLengthSliding: count("Elements of one value per head in windowed layers, where that differs."),
@@ -49,7 +49,7 @@ const sizingSchema = z.object({
     .optional(),
   recurrent: z
     .object({
-      kind: z.enum(RECURRENT_KINDS).describe("How recurrent layers are built."),
+      kind: z.enum(RECURRENT_KINDS).describe("Structure of the recurrent layers."),
       stateElements: length("Elements of state per slot and recurrent layer."),
       innerSize: length("Width inside a recurrent layer."),
       stateSize: length("Elements of state per channel."),
@@ -57,12 +57,12 @@ const sizingSchema = z.object({
       kernel: length("Tokens that the convolution looks back."),
       rank: length("Rank of the time step, or the number of heads."),
     })
-    .describe("Layers with a state of fixed size per slot in place of a cache.")
+    .describe("Layers with a fixed-size state per slot instead of a KV cache.")
     .optional(),
   traits: z
     .array(z.enum(MODEL_TRAITS))
     .max(MODEL_TRAITS.length)
-    .describe("How blocks are built, as far as it changes the compute buffers.")
+    .describe("Block structure, as far as it affects the compute buffers.")
     .optional(),
 });
 
@@ -89,9 +89,9 @@ export const ggufSchema = z.object({
     "Every so many layers the last one looks back over everything and the others only slidingWindow tokens; absent where that is not known or not regular, and then every layer counts in full.",
   ),
   sizing: sizingSchema.describe("Details of the layers that the memory claim needs.").optional(),
-  tensorCount: count("Tensors in the file, over all its parts."),
+  tensorCount: count("Number of tensors, over all parts of the file."),
   fileVersion: count("Version of the GGUF format."),
-  license: word("Licence that the file names."),
+  license: word("License stated in the file."),
 });
 
 export type ModelSizing = z.output<typeof sizingSchema>;

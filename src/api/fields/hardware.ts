@@ -7,6 +7,9 @@ const QUALIFIED = /^[a-z0-9.-]+\/[a-z0-9._-]+$/;
 const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
 export type Accelerator = z.output<typeof acceleratorSchema>;
 
+/** Of a Model that names none: hosts with an agent, whatever they compute on. */
+export const DEFAULT_ACCELERATOR: Accelerator = "metal";
+
 const resourceClaimSchema = z
   .object({
     name: z.string().min(1).max(63).describe("Name of this claim within the pod; one entry per name."),
@@ -49,7 +52,7 @@ const gpuSchema = z
   .object({
     enabled: z
       .boolean()
-      .describe("Asks for a GPU on Linux nodes. On Macs the accelerator alone decides.")
+      .describe("Requests a GPU on Linux nodes. On Macs the accelerator alone decides.")
       .optional(),
     count: z.int32().min(0).max(8).describe("GPUs per pod.").optional(),
     memory: quantity(
@@ -57,19 +60,19 @@ const gpuSchema = z
     ).optional(),
     vendor: z
       .enum(["nvidia", "amd", "intel"])
-      .describe("Maker of the GPU; decides the resource name.")
+      .describe("GPU vendor; determines the resource name.")
       .default("nvidia"),
     resourceName: z
       .string()
       .max(253)
       .regex(QUALIFIED)
-      .describe("Extended resource to ask for in place of the vendor's, for example nvidia.com/mig-1g.10gb.")
+      .describe("Extended resource to request instead of the vendor's, for example nvidia.com/mig-1g.10gb.")
       .optional(),
     tolerationKey: z
       .string()
       .max(253)
       .regex(QUALIFIED)
-      .describe("Taint to tolerate in place of the vendor's.")
+      .describe("Taint to tolerate instead of the vendor's.")
       .optional(),
     runtime: z.enum(["vulkan", "rocm"]).describe("Backend for AMD GPUs.").optional(),
     layers: z
@@ -102,18 +105,18 @@ export const hardwareSchema = z
   .object({
     accelerator: acceleratorSchema
       .describe(
-        "Where the model runs: metal for Macs with an agent; the others for Linux nodes or Linux hosts.",
+        "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes (not in this version).",
       )
-      .default("cpu"),
-    gpu: gpuSchema.describe("GPUs and how the model is laid on them.").optional(),
+      .default(DEFAULT_ACCELERATOR),
+    gpu: gpuSchema.describe("GPUs, and how the model is distributed over them.").optional(),
     memoryBudget: quantity(
-      "Most memory this model's engine may claim on a host, for example 24Gi. Absent: what the host has free.",
+      "Maximum memory that an engine of this model may claim on a host, for example 24Gi. Absent: the host's free memory.",
     ).optional(),
     memoryFraction: z
       .number()
       .gt(0)
       .max(1)
-      .describe("The same as a share of the host's memory: above 0, at most 1.")
+      .describe("Maximum claim as a fraction of the host's memory: above 0, at most 1.")
       .optional(),
   })
   .meta({

@@ -22,7 +22,7 @@ export function tolerationsSchema(description: string) {
         key: z.string().max(316).describe("Key of the taint; empty with operator Exists for all.").optional(),
         operator: z
           .enum(["Exists", "Equal", "Lt", "Gt"])
-          .describe("How key and value are compared. Absent: Equal.")
+          .describe("Operator that compares key and value. Absent: Equal.")
           .optional(),
         value: z.string().max(63).describe("Value of the taint.").optional(),
         effect: z
@@ -31,7 +31,7 @@ export function tolerationsSchema(description: string) {
           .optional(),
         tolerationSeconds: z
           .int()
-          .describe("Seconds to stay on a node with a NoExecute taint. Absent: for ever.")
+          .describe("Seconds to stay on a node with a NoExecute taint. Absent: indefinitely.")
           .optional(),
       }),
     )
@@ -43,14 +43,16 @@ export function tolerationsSchema(description: string) {
 export const labelSelectorSchema = z.object({
   matchLabels: z
     .record(z.string(), z.string().max(63))
-    .describe("Labels that must all be there with these values.")
+    .describe("Labels that must all have these values.")
     .optional(),
   matchExpressions: z
     .array(
       z
         .object({
-          key: z.string().min(1).max(316).describe("Label that is looked at."),
-          operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]).describe("How its value is compared."),
+          key: z.string().min(1).max(316).describe("Label key."),
+          operator: z
+            .enum(["In", "NotIn", "Exists", "DoesNotExist"])
+            .describe("Operator that compares its value."),
           values: z
             .array(z.string().max(63))
             .max(64)
@@ -67,7 +69,7 @@ export const labelSelectorSchema = z.object({
         }),
     )
     .max(32)
-    .describe("Conditions on labels, all of which must hold.")
+    .describe("Label expressions; all must match.")
     .optional(),
 });
 

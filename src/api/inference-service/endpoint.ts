@@ -40,7 +40,7 @@ export const endpointSchema = z
           .string()
           .min(1)
           .max(253)
-          .describe("Model name that clients use there. Absent: the service's name.")
+          .describe("Model name that clients use on the Gateway. Absent: the service's name.")
           .optional(),
       })
       .describe("A route on a Gateway.")
@@ -80,17 +80,17 @@ export const sloSchema = z
       .string()
       .max(16)
       .regex(/^[0-9]+[mhdw]$/)
-      .describe("Time over which it is judged, for example 28d.")
+      .describe("Evaluation window, for example 28d.")
       .default("28d"),
     indicator: z
       .enum(["availability", "latency"])
-      .describe("What counts as good: answered, or answered in time.")
+      .describe("Indicator: availability counts answered requests, latency those answered in time.")
       .default("availability"),
     latencyThreshold: z
       .string()
       .max(16)
       .regex(/^[0-9]+(\.[0-9]+)?(ms|s|m)$/)
-      .describe("Longest time of a good request, for example 500ms; needed for indicator latency.")
+      .describe("Maximum latency of a good request, for example 500ms; required with indicator latency.")
       .optional(),
     name: z.string().min(1).max(63).describe("Name of the objective. Absent: the service's name.").optional(),
   })

@@ -9,7 +9,7 @@ export const inferenceServiceSchema = z.object({
   kind: z.string().exactOptional(),
   metadata: metadataSchema,
   spec: inferenceServiceSpecSchema.describe("What is served, and how."),
-  status: inferenceServiceStatusSchema.describe("What has become of it.").optional(),
+  status: inferenceServiceStatusSchema.describe("Status of the service.").optional(),
 });
 
 export type InferenceService = z.output<typeof inferenceServiceSchema>;

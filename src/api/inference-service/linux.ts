@@ -31,8 +31,8 @@ export const linuxFields = {
     .max(1024)
     .describe("Container image of the engine. Absent: the runtime's own for the accelerator.")
     .optional(),
-  command: argumentList("Command of the container, in place of the image's."),
-  args: argumentList("Arguments of the container, in place of those made from this spec."),
+  command: argumentList("Command of the container; replaces the image's."),
+  args: argumentList("Arguments of the container; replace those generated from this spec."),
   env: passThroughList("Environment of the engine's container (Kubernetes EnvVar).").optional(),
   resources: resourcesSchema.describe("CPU, memory and GPUs of each pod.").optional(),
   nodeSelector: stringMap("Labels that a node must have.").optional(),
@@ -51,7 +51,7 @@ export const linuxFields = {
     .string()
     .min(1)
     .max(253)
-    .describe("PriorityClass of the pods; wins over priority there.")
+    .describe("PriorityClass of the pods; overrides priority there.")
     .optional(),
   imagePullSecrets: z
     .array(z.object({ name: objectName("Name of the Secret.") }))
@@ -82,17 +82,17 @@ export const linuxFields = {
     .max(65535)
     .describe("Port the engine listens on inside its pod. Absent: the runtime's own.")
     .optional(),
-  probeOverrides: probeOverridesSchema.describe("Probes in place of the runtime's own.").optional(),
+  probeOverrides: probeOverridesSchema.describe("Probes that replace the runtime's defaults.").optional(),
   skipModelInit: z
     .boolean()
-    .describe("True: pods start without fetching the model first; the engine brings it.")
+    .describe("True: pods start without fetching the model first; the engine fetches it.")
     .optional(),
-  modelCache: modelCacheSchema.describe("Where pods keep the weights.").optional(),
+  modelCache: modelCacheSchema.describe("Storage of the weights for pods.").optional(),
   autoscaling: autoscalingSchema
-    .describe("Scales replicas by load; the autoscaler then owns spec.replicas.")
+    .describe("Scales replicas by load (Linux nodes); the autoscaler then owns spec.replicas.")
     .optional(),
   disruption: disruptionSchema.describe("Protection against voluntary disruption.").optional(),
-  rolloutPolicy: rolloutPolicySchema.describe("How a change waits for idle pods.").optional(),
+  rolloutPolicy: rolloutPolicySchema.describe("How a rollout waits for idle pods.").optional(),
   maxPodLifetimeSeconds: z
     .int32()
     .min(1)
@@ -101,7 +101,7 @@ export const linuxFields = {
   maxPodLifetimeIdleTimeoutSeconds: z
     .int32()
     .min(0)
-    .describe("Seconds such a pod is given to become idle first.")
+    .describe("Seconds to wait for such a pod to become idle.")
     .optional(),
   vllmConfig: vllmConfigSchema.describe("Settings of runtime vllm.").optional(),
   tgiConfig: tgiConfigSchema.describe("Settings of runtime tgi.").optional(),

@@ -37,10 +37,10 @@ const gpuSharingSchema = z
   });
 
 export const resourcesSchema = z.object({
-  gpu: z.int32().min(0).max(8).describe("GPUs per pod. Absent: as the Model says.").optional(),
+  gpu: z.int32().min(0).max(8).describe("GPUs per pod. Absent: the Model's.").optional(),
   cpu: quantity("CPU request, for example 2 or 500m.").optional(),
   memory: quantity("Memory request, for example 4Gi.").optional(),
-  hostMemory: quantity("Memory for weights kept on the CPU, for example 64Gi; wins over memory.").optional(),
+  hostMemory: quantity("Memory for weights kept on the CPU, for example 64Gi; overrides memory.").optional(),
   ephemeralStorage: quantity("Ephemeral storage request, for example 20Gi.").optional(),
   gpuMemory: quantity("GPU memory the service expects, for example 16Gi; information only.").optional(),
   gpuSharing: gpuSharingSchema.describe("How a GPU is shared with other services.").optional(),
@@ -56,7 +56,7 @@ export const modelCacheSchema = z
       .string()
       .min(1)
       .max(253)
-      .describe("PersistentVolumeClaim that holds them. Absent: the namespace's own cache.")
+      .describe("PersistentVolumeClaim that holds the weights. Absent: the namespace's model cache.")
       .optional(),
   })
   .meta({
@@ -78,19 +78,19 @@ const metricSchema = z.object({
     .max(253)
     .describe("Name of the metric or resource. Absent: the engine's number of running requests.")
     .optional(),
-  targetAverageValue: quantity("Value per replica to aim for.").optional(),
+  targetAverageValue: quantity("Target value per replica.").optional(),
   targetAverageUtilization: z
     .int32()
     .min(1)
     .max(100)
-    .describe("Utilization in percent to aim for; with type Resource.")
+    .describe("Target utilization in percent; with type Resource.")
     .optional(),
 });
 
 export const autoscalingSchema = z
   .object({
-    minReplicas: z.int32().min(1).max(10).describe("Fewest replicas.").default(1),
-    maxReplicas: z.int32().min(1).max(100).describe("Most replicas."),
+    minReplicas: z.int32().min(1).max(10).describe("Minimum number of replicas.").default(1),
+    maxReplicas: z.int32().min(1).max(100).describe("Maximum number of replicas."),
     metrics: z
       .array(metricSchema)
       .max(16)

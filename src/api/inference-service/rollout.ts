@@ -11,16 +11,16 @@ export const placementSchema = z.object({
     .max(256)
     .meta({ description: "Hosts that may be chosen. Absent or empty: any.", "x-kubernetes-list-type": "set" })
     .optional(),
-  hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be chosen.").optional(),
+  hostSelector: labelSelectorSchema.describe("Labels that a Host must have to be a candidate.").optional(),
   spread: z
     .enum(["Preferred", "Required", "None"])
     .describe(
-      "Preferred: replicas go to different hosts where they can. Required: only so. None: hosts are filled one by one.",
+      "Preferred: replicas go to different hosts if possible. Required: always to different hosts. None: hosts are filled one after another.",
     )
     .default("Preferred"),
   allowEviction: z
     .boolean()
-    .describe("True: a service of higher priority may take this one's place when no host has room.")
+    .describe("True: a service of higher priority may preempt this one when no host has room.")
     .default(true),
 });
 
@@ -36,13 +36,13 @@ export const rolloutSchema = z
       .int32()
       .min(0)
       .max(DRAIN_SECONDS_MAX)
-      .describe("Most seconds that requests in flight are waited for before an engine is stopped.")
+      .describe("Drain timeout: maximum seconds to wait for requests in flight before an engine is stopped.")
       .default(DRAIN_SECONDS_DEFAULT),
     revisionHistoryLimit: z
       .int32()
       .min(0)
       .max(1000)
-      .describe("Old revisions kept for going back. Absent: 10.")
+      .describe("Number of old revisions kept for rollback. Absent: 10.")
       .optional(),
   })
   .meta({
@@ -57,14 +57,17 @@ export const rolloutSchema = z
 
 /** LLMKube's name for how a Linux rollout waits for idle pods. */
 export const rolloutPolicySchema = z.object({
-  waitForIdle: z.boolean().describe("True: a pod is replaced only when it works on no request.").optional(),
+  waitForIdle: z
+    .boolean()
+    .describe("True: a pod is replaced only when it has no request in flight.")
+    .optional(),
   idleTimeoutSeconds: z
     .int32()
     .min(0)
     .max(86400)
-    .describe("Seconds to wait for that before the rollout goes on anyway.")
+    .describe("Timeout in seconds, after which the rollout continues anyway.")
     .default(300),
-  force: z.boolean().describe("True: go on at once, without waiting.").optional(),
+  force: z.boolean().describe("True: continue immediately, without waiting.").optional(),
 });
 
 export const disruptionSchema = z.object({
@@ -72,5 +75,5 @@ export const disruptionSchema = z.object({
     .boolean()
     .describe("True: pods that are still loading are kept from voluntary disruption.")
     .default(true),
-  protectAlways: z.boolean().describe("True: all pods of the service are.").optional(),
+  protectAlways: z.boolean().describe("True: all pods of the service are protected.").optional(),
 });

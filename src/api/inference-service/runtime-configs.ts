@@ -6,30 +6,45 @@ const text = (description: string) => z.string().min(1).max(1024).describe(descr
 const flag = (description: string) => z.boolean().describe(description).optional();
 const whole = (description: string, min = 1) => z.int32().min(min).describe(description).optional();
 const share = (description: string) => z.number().min(0.1).max(0.99).describe(description).optional();
-const token = () => localReference("Secret with HF_TOKEN.", "Name of the Secret.").optional();
+const token = () =>
+  localReference("Secret with a Hugging Face token.", "Name of the Secret.")
+    .extend({
+      key: z
+        .string()
+        .min(1)
+        .max(253)
+        .regex(/^[-._a-zA-Z0-9]+$/)
+        .describe("Key of the token in the Secret. Absent: HF_TOKEN.")
+        .optional(),
+    })
+    .describe("Secret with a Hugging Face token.")
+    .optional();
 
 export const vllmConfigSchema = z.object({
   tensorParallelSize: whole("GPUs that share one copy of the model."),
   maxModelLen: whole("Longest sequence in tokens; contextSize means the same for one slot."),
   quantization: z
     .enum(["awq", "gptq", "squeezellm", "fp8", "nvfp4", "mxfp4", "compressed-tensors"])
-    .describe("Quantization of the weights. Absent: from the model.")
+    .describe("Quantization of the weights. Absent: the model's.")
     .optional(),
-  dtype: z.enum(["auto", "float16", "bfloat16"]).describe("Type computed in. Absent: auto.").optional(),
+  dtype: z
+    .enum(["auto", "float16", "bfloat16"])
+    .describe("Data type of the computation. Absent: auto.")
+    .optional(),
   kvCacheDtype: z
     .enum(["auto", "fp8_e5m2", "fp8_e4m3"])
     .describe("Element type of the KV cache.")
     .default("auto"),
-  kvCacheCustomDtype: text("An element type the enum does not know; wins over kvCacheDtype."),
-  enablePrefixCaching: flag("Reuses the KV cache of common prompt beginnings."),
-  enableChunkedPrefill: flag("Computes long prompts in pieces, between other requests."),
+  kvCacheCustomDtype: text("An element type outside the enum; overrides kvCacheDtype."),
+  enablePrefixCaching: flag("Reuses the KV cache of common prompt prefixes."),
+  enableChunkedPrefill: flag("Splits long prompts into chunks that run between other requests."),
   maxNumBatchedTokens: whole("Tokens computed in one step, at least 512.", 512),
   attentionBackend: text("Attention implementation, for example FLASH_ATTN."),
   speculative: z
     .object({
       enabled: flag("Turns speculative decoding on."),
       model: text("Draft model."),
-      numSpeculativeTokens: z.int32().min(1).max(16).describe("Tokens guessed in one step.").default(4),
+      numSpeculativeTokens: z.int32().min(1).max(16).describe("Tokens drafted in one step.").default(4),
     })
     .describe("Speculative decoding of vLLM.")
     .optional(),
@@ -44,8 +59,8 @@ export const tgiConfigSchema = z.object({
     .enum(["bitsandbytes", "gptq", "awq", "eetq"])
     .describe("Quantization of the weights.")
     .optional(),
-  maxInputLength: whole("Longest prompt in tokens."),
-  maxTotalTokens: whole("Longest prompt and answer together, in tokens."),
+  maxInputLength: whole("Maximum prompt length in tokens."),
+  maxTotalTokens: whole("Maximum length of prompt and answer together, in tokens."),
   dtype: z.enum(["float16", "bfloat16"]).describe("Type computed in. Absent: from the model.").optional(),
   hfTokenSecretRef: token(),
 });
@@ -59,28 +74,28 @@ export const sglangConfigSchema = z.object({
   quantization: text("Quantization of the weights, for example fp8 or awq."),
   dtype: z
     .enum(["auto", "half", "float16", "bfloat16", "float", "float32"])
-    .describe("Type computed in. Absent: auto.")
+    .describe("Data type of the computation. Absent: auto.")
     .optional(),
   kvCacheDtype: z
     .enum(["auto", "fp8_e5m2", "fp8_e4m3"])
     .describe("Element type of the KV cache. Absent: auto.")
     .optional(),
   memFractionStatic: share("Share of GPU memory for weights and KV cache, 0.1 to 0.99."),
-  maxRunningRequests: whole("Most requests worked on at once."),
-  maxTotalTokens: whole("Most tokens held in the KV cache."),
+  maxRunningRequests: whole("Maximum number of concurrent requests."),
+  maxTotalTokens: whole("Maximum number of tokens in the KV cache."),
   chunkedPrefillSize: z
     .int32()
     .min(-1)
-    .describe("Prompt tokens computed in one piece; -1 turns it off.")
+    .describe("Prompt tokens per chunk; -1 turns chunking off.")
     .optional(),
   maxPrefillTokens: whole("Prompt tokens computed in one step."),
   schedulePolicy: z
     .enum(["lpm", "random", "fcfs", "dfs-weight", "lof"])
-    .describe("Order in which requests are worked on.")
+    .describe("Scheduling order of requests.")
     .optional(),
   attentionBackend: text("Attention implementation, for example flashinfer."),
   samplingBackend: text("Sampling implementation."),
-  disableRadixCache: flag("Turns off reuse of common prompt beginnings."),
+  disableRadixCache: flag("Turns off reuse of common prompt prefixes."),
   disableCudaGraph: flag("Turns off CUDA graphs."),
   enableTorchCompile: flag("Compiles the model with torch."),
   enableMixedChunk: flag("Mixes prompt pieces with generation."),
@@ -93,7 +108,7 @@ export const sglangConfigSchema = z.object({
   speculativeDraftModelPath: text("Draft model."),
   speculativeNumSteps: whole("Steps guessed ahead."),
   speculativeEagleTopk: whole("Branches guessed at each step."),
-  speculativeNumDraftTokens: whole("Tokens guessed in one step."),
+  speculativeNumDraftTokens: whole("Tokens drafted in one step."),
   cpuOffloadGB: whole("GB of weights kept in CPU memory.", 0),
   hfTokenSecretRef: token(),
 });

@@ -26,47 +26,53 @@ export const inferenceServiceSpecSchema = z
       .int32()
       .min(0)
       .max(REPLICAS_MAX)
-      .describe("Engines wanted; 0 stops all and keeps the service. On Macs each is one process on one host.")
+      .describe(
+        "Desired number of replicas; 0 stops all and keeps the service. On Macs each replica is one process on one host.",
+      )
       .default(1),
     suspend: z
       .boolean()
-      .describe("True: everything is stopped, and replicas keeps its number for later.")
+      .describe("True: all replicas are stopped, and spec.replicas keeps its value.")
       .default(false),
     priority: prioritySchema
-      .describe("Who goes first in the queue for capacity, and who is ended last under memory pressure.")
+      .describe(
+        "Priority in the scheduling queue, and under memory pressure: services of lower priority are evicted first.",
+      )
       .default("normal"),
     evictionProtection: z
       .boolean()
-      .describe("True: memory pressure on a host never ends this service's engines.")
+      .describe("True: engines of this service are never evicted under memory pressure.")
       .default(false),
     hostLostSeconds: z
       .int32()
       .min(1)
       .max(604800)
       .describe(
-        "Seconds of silence after which a host counts as lost and its replicas are placed anew. Never before its Lease of 40 s is over.",
+        "Seconds without a Lease renewal after which a host is marked lost and its replicas are rescheduled. Never before its Lease of 40 s expires.",
       )
       .default(HOST_LOST_SECONDS_DEFAULT),
-    placement: placementSchema.describe("Which hosts replicas may go to.").prefault({}),
-    rollout: rolloutSchema.describe("How a change replaces running replicas.").prefault({}),
+    placement: placementSchema.describe("Constraints on the hosts of replicas.").prefault({}),
+    rollout: rolloutSchema.describe("How a rollout replaces running replicas.").prefault({}),
     revisionHistoryLimit: z
       .int32()
       .min(0)
       .max(1000)
-      .describe("LLMKube's place for rollout.revisionHistoryLimit; set only one of the two.")
+      .describe("LLMKube's name for rollout.revisionHistoryLimit; set only one of the two.")
       .optional(),
-    endpoint: endpointSchema.describe("The cluster Service that clients use.").prefault({}),
-    auth: authSchema.describe("API key that clients must send. Absent: none is asked for.").optional(),
-    slo: sloSchema.describe("Service level objective, from which alerting rules are made.").optional(),
+    endpoint: endpointSchema.describe("The cluster Service for clients.").prefault({}),
+    auth: authSchema.describe("API key that clients must send. Absent: none required.").optional(),
+    slo: sloSchema.describe("Service level objective, from which alerting rules are generated.").optional(),
     ...engineFields,
     ropeScaling: ropeScalingSchema
       .meta({ "x-kubernetes-validations": ropeScalingRules })
       .describe(
-        "Stretches the model's context beyond what it was trained for. Absent: as the model file says.",
+        "RoPE scaling: extends the model's context beyond its trained length. Absent: as in the model file.",
       )
       .optional(),
     speculativeDecoding: speculativeDecodingSchema
-      .describe("Guesses tokens ahead and checks them in one step, for faster answers.")
+      .describe(
+        "Speculative decoding: drafts tokens ahead and verifies them in one step, for higher tokens per second.",
+      )
       .optional(),
     ...linuxFields,
   })

@@ -23,7 +23,7 @@ export const speculativeDecodingSchema = z
       .string()
       .min(1)
       .max(253)
-      .describe("File of the main model's source that makes the guesses.")
+      .describe("Draft model: a file in the main model's source.")
       .optional(),
     ...speculativeTuning,
   })

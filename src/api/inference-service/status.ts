@@ -9,6 +9,7 @@ export const SERVICE_PHASES = [
   "Creating",
   "Progressing",
   "Ready",
+  "Degraded",
   "WaitingForCapacity",
   "WaitingForGPU",
   "Stopped",
@@ -20,27 +21,29 @@ const count = (description: string) => z.int32().min(0).describe(description).op
 
 const chosenSchema = z.object({
   replica: z.string().max(63).describe("Name of the InferenceReplica."),
-  host: hostName("Host it was placed on."),
-  score: z.number().describe("How well it fits; larger is better.").optional(),
-  reason: z.string().max(1024).describe("Why this host, in one sentence.").optional(),
+  host: hostName("Host it is scheduled on."),
+  score: z.number().describe("Score of the host; larger is better.").optional(),
+  reason: z.string().max(1024).describe("Why this host was chosen; human-readable.").optional(),
 });
 
 const missSchema = z.object({
-  host: hostName("Host that was looked at."),
-  reason: z.string().max(63).describe("Code for why it was not chosen."),
-  message: z.string().max(1024).describe("The same as a sentence, with figures.").optional(),
-  shortBytes: bytes("Bytes of memory that were missing, where that was the reason.").optional(),
+  host: hostName("Name of the candidate host."),
+  reason: z.string().max(63).describe("Reason code: why the host was not chosen."),
+  message: z.string().max(1024).describe("Human-readable message, with numbers.").optional(),
+  shortBytes: bytes("Bytes of memory missing, if that was the reason.").optional(),
   hint: z
     .string()
     .max(1024)
-    .describe("Settings with which it would fit there beside what runs, for the nearest hosts.")
+    .describe(
+      "Settings with which the replica would fit on this host beside current claims, for the nearest misses.",
+    )
     .optional(),
 });
 
 const preemptedSchema = z.object({
-  slot: z.int32().min(0).describe("Number of the replica within its service."),
-  by: z.string().max(317).describe("The InferenceService that took its place, with its namespace."),
-  host: hostName("Where that was."),
+  slot: z.int32().min(0).describe("Ordinal of the replica within its service."),
+  by: z.string().max(317).describe("The InferenceService that preempted it, with its namespace."),
+  host: hostName("Host of that replica."),
 });
 
 const servicePlacementSchema = z.object({
@@ -66,27 +69,34 @@ const servicePlacementSchema = z.object({
     .array(preemptedSchema)
     .max(100)
     .meta({
-      description: "Replicas that made way for a higher priority and wait for another place.",
+      description: "Replicas preempted by a higher priority, queued for another host.",
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["slot"],
     })
     .optional(),
-  reasons: z
-    .record(z.string(), z.int32())
-    .describe("How many hosts were refused for each reason.")
-    .optional(),
+  reasons: z.record(z.string(), z.int32()).describe("Number of hosts rejected, by reason.").optional(),
 });
 
 export const inferenceServiceStatusSchema = z.object({
   phase: z
     .enum(SERVICE_PHASES)
-    .describe("Where the service is: Ready means that all wanted replicas answer.")
+    .describe(
+      "Ready: all wanted replicas are ready. Degraded: something needs attention; status.ready says what still serves.",
+    )
     .optional(),
-  reason: z.string().max(63).describe("Stable code for the phase; see docs/errors.md.").optional(),
-  message: z.string().max(4096).describe("One sentence: what is so and what to do.").optional(),
-  observedGeneration: z.int().min(0).describe("The metadata.generation this status was made for.").optional(),
-  mode: modeSchema.describe("Mode in use.").optional(),
-  runtime: runtimeSchema.describe("Runtime in use, chosen or given.").optional(),
+  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
+  message: z
+    .string()
+    .max(4096)
+    .describe("Human-readable message: what is the case, then what to do.")
+    .optional(),
+  observedGeneration: z
+    .int()
+    .min(0)
+    .describe("The metadata.generation that this status is based on.")
+    .optional(),
+  mode: modeSchema.describe("Current mode.").optional(),
+  runtime: runtimeSchema.describe("Runtime in use: chosen automatically, or spec.runtime.").optional(),
   model: z
     .object({
       name: z.string().max(253).describe("Name of the Model.").optional(),
@@ -94,33 +104,35 @@ export const inferenceServiceStatusSchema = z.object({
       quantization: z.string().max(64).describe("Its quantization.").optional(),
       sizeBytes: bytes("Its size in bytes.").optional(),
     })
-    .describe("The model that is served.")
+    .describe("The served model.")
     .optional(),
   currentRevision: z
     .string()
     .max(63)
-    .describe("Revision that serves; during a rollout the one that is being replaced.")
+    .describe("Serving revision; during a rollout, the one being replaced.")
     .optional(),
   updateRevision: z
     .string()
     .max(63)
-    .describe("Revision that replicas are brought to; equal to currentRevision when no rollout is under way.")
+    .describe("Target revision of the rollout; equal to currentRevision when no rollout is in progress.")
     .optional(),
   replicas: count("Replicas that exist; read by the scale subresource."),
-  readyReplicas: count("Replicas that answer: phase Ready on a host that is reachable."),
-  updatedReplicas: count("Wanted replicas that have one of updateRevision, ready or not."),
+  readyReplicas: count("Ready replicas: phase Ready on a reachable host."),
+  updatedReplicas: count("Replicas of updateRevision, ready or not."),
   desiredReplicas: count("Replicas wanted now; 0 while suspended."),
-  ready: z.string().max(16).describe("Ready and wanted replicas as one text, for example 1/2.").optional(),
+  ready: z.string().max(16).describe("Ready and desired replicas as one string, for example 1/2.").optional(),
   selector: z
     .string()
     .max(1024)
     .describe("Label selector of the replicas, for the scale subresource; never empty.")
     .optional(),
   endpoint: z.string().max(2048).describe("URL of the service inside the cluster.").optional(),
-  placement: servicePlacementSchema.describe("Which hosts were chosen, and why others were not.").optional(),
-  queuePosition: count("Place in the queue for capacity, 1 being next. Absent or 0: not waiting."),
-  waitingFor: z.string().max(1024).describe("What is short, for example memory: 12.3 GiB.").optional(),
-  effectivePriority: z.int32().describe("Priority as a number; larger goes first.").optional(),
+  placement: servicePlacementSchema
+    .describe("Scheduling result: chosen hosts, and why others were rejected.")
+    .optional(),
+  queuePosition: count("Position in the scheduling queue; 1 is next. Absent or 0: not queued."),
+  waitingFor: z.string().max(1024).describe("Missing resource, for example memory: 12.3 GiB.").optional(),
+  effectivePriority: z.int32().describe("Priority as a number; larger is scheduled first.").optional(),
   conditions: conditionsSchema.optional(),
 });
 

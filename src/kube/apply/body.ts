@@ -1,4 +1,4 @@
-/** The body of a server-side apply: what a manager wants, without anything that is the server's. */
+/** The body of a server-side apply: what a manager wants, without the fields that the server sets. */
 import { GROUP } from "../../api/group.ts";
 import { apiVersionOf } from "../client/paths.ts";
 import type { Kind, KubeObject } from "../types.ts";
@@ -42,6 +42,20 @@ export function bodyOfApply<T extends KubeObject>(
   };
 }
 
+/** YAML's line breaks beside CR and LF, its byte order mark, and what its readers refuse. */
+const NOT_VERBATIM_IN_YAML = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
+
+/**
+ * The body as it is sent. The server parses an apply as YAML, which refuses some characters that JSON allows and folds
+ * others to a blank; as escapes it stores them unchanged.
+ */
+export function textOfApply(body: ApplyBody): string {
+  return JSON.stringify(body).replace(
+    NOT_VERBATIM_IN_YAML,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
 function ownMetadata({ labels, annotations, finalizers, ownerReferences }: KubeObject["metadata"]): object {
   return withoutAbsent({ labels, annotations, finalizers, ownerReferences }, true);
 }
@@ -56,12 +70,14 @@ function withoutAbsent(fields: Record<string, unknown>, isEmptyAbsent: boolean):
     // Null means "no value" to the server, which then does not own the field: absent says the same and compares equal.
     if (value === undefined || value === null) continue;
     const part = pruned(value, isEmptyAbsent);
-    if (!isEmptyAbsent || !isEmpty(part)) kept[name] = part;
+    if (!isEmptyAbsent || !isEmpty(part)) kept[name.toWellFormed()] = part;
   }
   return kept;
 }
 
 function pruned(value: unknown, isEmptyAbsent: boolean): unknown {
+  // A lone surrogate has no UTF-8: no server can store it.
+  if (typeof value === "string") return value.toWellFormed();
   if (Array.isArray(value)) return value.map((part) => pruned(part, isEmptyAbsent));
   if (typeof value !== "object" || value === null) return value;
   return withoutAbsent(value as Record<string, unknown>, isEmptyAbsent);

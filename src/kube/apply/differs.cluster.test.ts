@@ -142,4 +142,39 @@ describe("whether an apply would change anything, against what the API server re
       expect(held.sent).toBeGreaterThan(0);
     }, 120_000);
   }
+
+  it("stores any text as it is and sends it once, whatever YAML makes of its characters", async () => {
+    await using namespace = await sharedCluster().namespace();
+    const ref = { namespace: namespace.name, name: "w" };
+    let current: Widget = value(await client.create(WIDGETS, { metadata: ref }));
+    const store = async (text: string, key: string) => {
+      const object = { metadata: ref, status: { word: text, labels: { [key]: text } } };
+      const options = { manager: "mine", subresource: "status" as const };
+      current = value(await client.apply(WIDGETS, object, { ...options, current })).object;
+      const status = {
+        flag: false,
+        word: text.toWellFormed(),
+        labels: { [key.toWellFormed()]: text.toWellFormed() },
+      };
+      expect(current.status).toEqual(status);
+      expect(value(await client.get(WIDGETS, ref)).status).toEqual(status);
+      const again = value(await client.apply(WIDGETS, object, { ...options, current }));
+      expect({ text, again: again.sent }).toEqual({ text, again: false });
+    };
+
+    const awkward = [
+      ..."\u0000\t\n\r\u001b \"\\'/:#-?&*!|>%@`\u2028\u2029\u00a0\u00ad\ufeff\u{1f600}\u{1fffe}a",
+      "\ud83d",
+      "\ude00",
+    ];
+    for (let unit = 0x7f; unit <= 0xa0; unit += 1) awkward.push(String.fromCharCode(unit));
+    for (const special of [...awkward, "\ufffd", "\ufffe", "\uffff"])
+      await store(`a ${special} b${special}`, `k${special}`);
+    const unit = fc.oneof(
+      fc.constantFrom(...awkward),
+      fc.nat(0xffff).map((code) => String.fromCharCode(code)),
+    );
+    const text = fc.array(unit, { minLength: 1, maxLength: 40 }).map((units) => units.join(""));
+    await fc.assert(fc.asyncProperty(text, text, store), { numRuns: 200 });
+  }, 120_000);
 });

@@ -159,7 +159,7 @@ describe("an apply that changes something", () => {
     expect(differs(WANTED, current)).toBe(true);
   });
 
-  it("is seen when somebody changed what we own", () => {
+  it("is seen when another writer changed what we own", () => {
     expect(differs(WANTED, replica({ ...READY, port: 22_000 }, READY_FIELDS))).toBe(true);
     expect(differs(WANTED, replica({ ...READY, conditions: [] }, READY_FIELDS))).toBe(true);
     expect(differs(WANTED, replica({ ...READY, conditions: null }, READY_FIELDS))).toBe(true);

@@ -10,7 +10,7 @@ import { type Exchange, openExchange, readBody } from "./transport.ts";
 
 export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
-  /** Told of every exchange: the verb, WATCH for a stream, and the status; 0 where no answer came. */
+  /** Called for every exchange: the verb, WATCH for a stream, and the status; 0 if no answer came. */
   readonly onAnswer?: ((verb: string, status: number) => void) | undefined;
 }
 

@@ -61,12 +61,12 @@ describe("results of the real API server", () => {
     expect(failure(await client.remove(CONFIG_MAPS, ref))).toBe("404 notFound");
   });
 
-  it("tells an object that is not there from a kind that is not installed", async () => {
+  it("distinguishes a missing object from a kind that is not installed", async () => {
     using opened = await open();
     const { client } = opened;
-    const notThere = await client.get(CONFIG_MAPS, { namespace: "default", name: "nobody" });
-    const noGroup = await client.get(WIDGETS, { namespace: "default", name: "nobody" });
-    const noKind = await client.get({ ...WIDGETS, group: "apps" }, { namespace: "default", name: "nobody" });
+    const notThere = await client.get(CONFIG_MAPS, { namespace: "default", name: "absent" });
+    const noGroup = await client.get(WIDGETS, { namespace: "default", name: "absent" });
+    const noKind = await client.get({ ...WIDGETS, group: "apps" }, { namespace: "default", name: "absent" });
     const noKindList = await client.list({ ...WIDGETS, group: "" });
     const noNamespace = await client.create(CONFIG_MAPS, configMap("nowhere", "a", {}));
     expect(notThere).toMatchObject({ error: { kind: "notFound", reason: "NotFound" } });

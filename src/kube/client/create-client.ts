@@ -1,6 +1,6 @@
 /** The typed client: one request per call, every outcome a value. */
 
-import { bodyOfApply } from "../apply/body.ts";
+import { bodyOfApply, textOfApply } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
 import type {
@@ -93,7 +93,7 @@ class Client {
       method: "PATCH",
       path: objectPath(kind, object.metadata, subresource, { fieldManager: manager, force: "true" }),
       contentType: "application/apply-patch+yaml",
-      body: JSON.stringify(body),
+      body: textOfApply(body),
     });
     if (result.ok) return { ok: true, value: { object: result.value, sent: true } };
     return isOtherUid(result.error) ? failed({ ...result.error, kind: "conflict" }) : result;

@@ -20,10 +20,10 @@ export type TlsSettings = Pick<
 export interface Credentials {
   /** Runs exec plugins and reads token files where they are due. Rejects when the credential cannot be had. */
   readonly current: () => Promise<Credential>;
-  /** Loads everything anew, at most once per few seconds; false when nothing was loaded since `generation`. */
+  /** Reloads everything, at most once per few seconds; false if nothing was loaded since `generation`. */
   readonly reloadSince: (generation: number) => boolean;
   readonly generation: () => number;
-  /** For when the server cannot be reached: loads anew, at most once per few seconds; true when the file now leads elsewhere. */
+  /** For an unreachable server: reloads, at most once per few seconds; true if the file now names another server. */
   readonly reloadIfMoved: () => boolean;
   readonly server: () => string;
 }
@@ -57,7 +57,7 @@ export function openCredentials(source: CredentialSource): Credentials {
     try {
       config = load();
     } catch {
-      return false; // half-written or gone for the moment: the next 401 tries again
+      return false; // half-written or missing for a moment: the next 401 retries
     }
     generation += 1;
     return true;

@@ -1,9 +1,9 @@
-/** A signal for one exchange: aborted by the caller's, or when the time is over; nothing is left on either afterwards. */
+/** A signal for one exchange: aborted by the caller's signal or at the timeout; leaves no listener or timer behind. */
 
 export interface Deadline {
   readonly signal: AbortSignal;
   readonly isOver: () => boolean;
-  /** Stops the timer only: what follows has no limit but the caller's signal. */
+  /** Stops the timer only: from then on the caller's signal is the only limit. */
   readonly lift: () => void;
   readonly release: () => void;
 }

@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { MetalbridgeError } from "../../errors.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
 import { explainFailure } from "../errors.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { connect } from "./connect.ts";
@@ -80,7 +80,7 @@ describe("a kubeconfig that cannot work", () => {
 });
 
 describe("credentials", () => {
-  it("of a token file are read relative to the kubeconfig, trimmed, and anew on reload", async () => {
+  it("of a token file are read relative to the kubeconfig, trimmed, and read again on reload", async () => {
     await writeFile(path.join(dir, "token"), "first\n");
     const credentials = openCredentials({
       kubeconfigPath: await kubeconfig({ user: { tokenFile: "token", token: "old" } }),

@@ -4,7 +4,7 @@ import { dirname, isAbsolute, resolve } from "node:path";
 // The deep path on purpose: the package's index loads every generated API class (+50 MB resident).
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
-import { MetalbridgeError } from "../../errors.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
 
 export interface KubeconfigSource {
   /** Absent: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount. */

@@ -1,8 +1,8 @@
 /** Credentials that end, change and fail while an agent uses them. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { expect, it, vi } from "vitest";
-import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { afterAll, expect, it, vi } from "vitest";
+import { oneCluster, type PrivateCluster } from "../../../test/cluster/cluster.ts";
 import { createTestAuthority, whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
 import { LEASES } from "../kinds.ts";
 import type { KubeClient } from "../types.ts";
@@ -10,6 +10,12 @@ import { connect } from "./connect.ts";
 import { createClient } from "./create-client.ts";
 
 const within = { timeout: 30_000, interval: 50 };
+const authority = whyNoAuthority() === undefined ? createTestAuthority() : undefined;
+afterAll(() => authority?.remove());
+const shared = oneCluster({
+  crds: false,
+  apiServerArgs: authority === undefined ? [] : [`--client-ca-file=${authority.certificateFile}`],
+});
 
 interface User {
   readonly [field: string]: unknown;
@@ -42,14 +48,11 @@ async function untilWorks(client: KubeClient): Promise<void> {
   await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
 }
 
-it.skipIf(whyNoAuthority() !== undefined)(
+it.skipIf(authority === undefined)(
   "a client certificate that ran out is refused, and its successor is taken from the files without a restart",
   async () => {
-    const authority = createTestAuthority();
-    await using cluster = await startCluster({
-      crds: false,
-      apiServerArgs: [`--client-ca-file=${authority.certificateFile}`],
-    });
+    if (authority === undefined) return;
+    const cluster = shared();
     const [cert, key] = [path.join(cluster.dir, "host.crt"), path.join(cluster.dir, "host.key")];
     const first = authority.issue("first", { organization: "system:masters", validSeconds: 20 });
     writeFileSync(cert, first.certificate);
@@ -72,7 +75,6 @@ it.skipIf(whyNoAuthority() !== undefined)(
     });
     writeFileSync(key, second.key);
     await untilWorks(client);
-    authority.remove();
   },
   120_000,
 );
@@ -108,8 +110,8 @@ function tokenOf(cluster: PrivateCluster): string {
   return /token: *"?([^"\s]+)/.exec(readFileSync(cluster.kubeconfig, "utf8"))?.[1] ?? "";
 }
 
-it("a plugin runs when its credential has ended or was refused, and not for every attempt while the server is away", async () => {
-  await using cluster = await startCluster({ crds: false });
+it("a plugin runs when its credential has expired or was refused, and not for every attempt during an outage", async () => {
+  const cluster = shared();
   const plugin = writePlugin(cluster, `cat ${path.join(cluster.dir, "answer")}`);
   answerWith(cluster, { token: tokenOf(cluster) });
   using opened = await open(kubeconfigFor(cluster, plugin.user));
@@ -144,7 +146,7 @@ it("a plugin runs when its credential has ended or was refused, and not for ever
 }, 120_000);
 
 it("a plugin that hangs holds a call no longer than the call's own time", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = shared();
   const plugin = writePlugin(cluster, "exec sleep 60");
   using opened = await open(kubeconfigFor(cluster, plugin.user), 1_000);
   const startedAt = performance.now();
@@ -153,7 +155,7 @@ it("a plugin that hangs holds a call no longer than the call's own time", async 
 });
 
 it("a token file that is empty for a moment is no credential, and the next content counts at once", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = shared();
   const file = path.join(cluster.dir, "token");
   writeFileSync(file, "");
   using opened = await open(kubeconfigFor(cluster, { tokenFile: "token" }));

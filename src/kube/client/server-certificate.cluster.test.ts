@@ -2,8 +2,8 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
-import { certificateFile } from "../../../cli/control-plane/state/certificate.ts";
-import { layoutOf } from "../../../cli/control-plane/state/layout.ts";
+import { certificateFile } from "../../../local/control-plane/state/certificate.ts";
+import { layoutOf } from "../../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import type { Log } from "../../ports.ts";
 import { explainFailure } from "../errors.ts";

@@ -1,4 +1,5 @@
 /** Event objects of events.k8s.io/v1 within the server's limits. */
+import { truncateBytes } from "../../text.ts";
 import { microTime } from "../lease/micro-time.ts";
 import type { KubeEvent } from "../objects.ts";
 import type { JsonPatchOp } from "../types.ts";
@@ -32,7 +33,7 @@ export function newEvent(series: Series, name: string, reporter: Reporter): Kube
     type: event.type,
     reason: event.reason.slice(0, MAX_WORD),
     action: event.action.slice(0, MAX_WORD),
-    note: cut(event.note, MAX_NOTE),
+    note: truncateBytes(event.note, MAX_NOTE),
     regarding,
     reportingController: reporter.reportingController,
     reportingInstance: reporter.reportingInstance.slice(0, MAX_WORD),
@@ -47,15 +48,4 @@ export function countUp(series: Series): JsonPatchOp[] {
 
 function seriesOf({ count, lastAtMs }: Series) {
   return { count, lastObservedTime: microTime(lastAtMs) };
-}
-
-// The server counts bytes.
-function cut(text: string, maxBytes: number): string {
-  const bytes = Buffer.from(text, "utf8");
-  if (bytes.length <= maxBytes) return text;
-  const head = bytes
-    .subarray(0, maxBytes - 3)
-    .toString("utf8")
-    .replace(/\uFFFD+$/, "");
-  return `${head}…`;
 }

@@ -11,7 +11,7 @@ const event = (note: string, reason = "Crashed"): EventInput => ({
 });
 
 describe("series", () => {
-  it("join what is said again within minutes, and begin anew after that", () => {
+  it("join an Event repeated within minutes, and start a new series after that", () => {
     const memory = createSeriesMemory();
     const first = memory.note(regarding, event("x"), 0);
     expect(first.isNew).toBe(true);

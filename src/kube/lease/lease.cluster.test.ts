@@ -57,7 +57,7 @@ function keep(client: KubeClient, namespace: string, holder: string, more: Parti
 }
 
 describe("the Lease of a host", () => {
-  it("is created, renewed with MicroTime, and goes on after someone deletes it", async () => {
+  it("is created, renewed with MicroTime, and created again after someone deletes it", async () => {
     const cluster = sharedCluster();
     await using namespace = await cluster.namespace();
     using opened = await open(cluster.kubeconfig);
@@ -93,7 +93,7 @@ describe("the Lease of a host", () => {
     const cluster = sharedCluster();
     await using namespace = await cluster.namespace();
     using opened = await open(cluster.kubeconfig);
-    // So long that a busy machine renews in it, and it is outwaited all the same.
+    // Long enough to renew on a busy machine, short enough to outwait.
     const durationSeconds = 6;
     using first = keep(opened.client, namespace.name, "mac-1_a", { durationSeconds });
     await vi.waitFor(() => expect(first.renewals()).toBeGreaterThan(0), within);
@@ -168,7 +168,7 @@ describe("leader election", () => {
     const [a, b, c] = [new AbortController(), new AbortController(), new AbortController()];
     const runA = run(first.client, "a", a.signal);
     await vi.waitFor(() => expect(log).toEqual(["a"]), within);
-    // Longer than anybody waits for its successor: only a Lease that was given back makes room.
+    // Longer than this test waits for a successor: only a released Lease lets one lead.
     const runB = run(second.client, "b", b.signal, 60);
     proxy.stall(true); // the leader's requests hang until long after its deadline
     await vi.waitFor(() => expect(log).toEqual(["a", "b"]), within);

@@ -1,24 +1,22 @@
-/** An API server that is away: for a moment, for days, without its etcd, or back with an older history. */
+/** An API server that is away for a moment, without its etcd, or back with an older history. */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, it, vi } from "vitest";
-import { layoutOf } from "../../../cli/control-plane/state/layout.ts";
-import { type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { layoutOf } from "../../../local/control-plane/state/layout.ts";
+import { pidsNaming } from "../../../test/bed/leftovers.ts";
+import { oneCluster, type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted, mostWithin, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
-import { pidsNaming } from "../../../test/system/leftovers.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Log } from "../../ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
-import { keepLease } from "../lease.ts";
 import type { ConfigMap } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";
 import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
+const shared = oneCluster({ crds: false });
 const within = { timeout: 60_000, interval: 20 };
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
@@ -44,7 +42,7 @@ async function put(connection: NotedConnection, name: string, x: string): Promis
 const WATCHERS = 50;
 
 it("fifty watchers whose place in history is gone list once each, and not in one instant", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = shared();
   await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
   using direct = await connectNoted(cluster.kubeconfig);
   await put(direct, "a", "1");
@@ -79,58 +77,8 @@ it("fifty watchers whose place in history is gone list once each, and not in one
   for (const connection of connections) connection.close();
 }, 150_000);
 
-/** Waits are this many times shorter: 10,000 attempts of half a minute each pass in seconds. */
-const HURRY = 30_000;
-const hurried: Clock = { ...systemClock, after: (delayMs, fire) => systemClock.after(delayMs / HURRY, fire) };
-const ATTEMPTS = 10_000;
-
-it("days of refused connections cost no memory, no sockets and hardly a line in the log", async () => {
-  await using cluster = await startCluster({ crds: false });
-  await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
-  using direct = await connectNoted(cluster.kubeconfig);
-  using connection = await connectNoted(proxy.kubeconfig);
-  const ending = new AbortController();
-  const lines: string[] = [];
-  const line = (_data: object, message: string) => void lines.push(message);
-  const log: Log = { debug() {}, info: line, warn: line, error: line, child: () => log };
-  const { signal } = ending;
-  const { x, reflector } = watchMaps(connection, signal, { clock: hurried, log, silenceMs: 9e9 });
-  const shared = { client: createClient(connection), clock: hurried, log, signal };
-  keepLease({ ...shared, name: "mac-1", namespace: "default", holder: "mac-1_a", renewMs: 9e8 });
-  await reflector.whenSynced();
-  proxy.refuse(true);
-  proxy.cut();
-  const untilAttempts = async (count: number) => {
-    connection.requests.length = 0;
-    await vi.waitFor(() => expect(connection.requests.length).toBeGreaterThan(count), {
-      timeout: 120_000,
-      interval: 10,
-    });
-  };
-  await untilAttempts(1_000);
-  const before = measure();
-  lines.length = 0;
-  await untilAttempts(ATTEMPTS);
-  const after = measure();
-  connection.requests.length = 0;
-  expect(lines).toEqual([]);
-  expect(after.handles).toBeLessThanOrEqual(before.handles + 2);
-  expect(after.heap - before.heap).toBeLessThan(8 * 1_024 * 1_024);
-  proxy.refuse(false);
-  await put(direct, "a", "1");
-  await vi.waitFor(() => expect(x("a")).toBe("1"), within);
-  ending.abort();
-}, 240_000);
-
-function measure() {
-  setFlagsFromString("--expose-gc");
-  runInNewContext("gc")();
-  const handles = process.getActiveResourcesInfo().filter((name) => /TCP|TLS|Socket/.test(name)).length;
-  return { heap: process.memoryUsage().heapUsed, handles };
-}
-
 it("an API server without its etcd is an outage with a cause, and nothing that happened in it is missed", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = shared();
   using connection = await connectNoted(cluster.kubeconfig);
   const ending = new AbortController();
   const { x, reflector } = watchMaps(connection, ending.signal);

@@ -80,7 +80,7 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
   };
 }
 
-it("after an outage that renewals have seen, a watch on a dead connection lists anew, once", async () => {
+it("after an outage that failed renewals, a watch on a dead connection lists again, once", async () => {
   await using host = await hostBehindProxy(Math.random);
   const { direct, proxy } = host;
   proxy.stall(true);
@@ -96,7 +96,7 @@ it("after an outage that renewals have seen, a watch on a dead connection lists 
   expect(host.lists()).toHaveLength(2);
 }, 90_000);
 
-it("a watch that waits after an outage too short for any renewal to see tries again at the next one, without a list", async () => {
+it("after an outage too short to fail a renewal, a watch in backoff retries at the next renewal, without a list", async () => {
   await using host = await hostBehindProxy(() => 0);
   const { direct, proxy } = host;
   // Only what stands open is cut, and the one attempt right after it.

@@ -1,4 +1,4 @@
-/** What a proof that the API server answers is good for: watches that wait, or listen to a dead connection, go on. */
+/** Once the API server is known to answer, resumes watches that are in backoff or on a dead connection. */
 import type { Clock } from "../../ports.ts";
 import type { KubeObject, Reflector } from "../types.ts";
 
@@ -9,14 +9,14 @@ export interface CatchUp {
   readonly answered: (failedAtMs: number | undefined) => void;
 }
 
-/** All hosts of a farm learn within seconds of each other that the server is back; they must not all list in one instant. */
+/** All hosts learn within seconds of each other that the server is back; they must not all list in one instant. */
 const SPREAD_MS = 2_000;
-/** Something on the way may end every connection that is idle: no reason to list all the time. */
+/** A proxy may close every idle connection: no reason to list all the time. */
 const REPLACED_AGAIN_MS = 60_000;
 
 /**
- * After an outage every watch that has shown no sign since lists anew: it may hang on a connection that is open and dead,
- * and etcd may have been put back to older data. Between outages only those that wait try again: an outage may have begun and
+ * After an outage every watch that has received nothing since lists again: its connection may be open but dead,
+ * and etcd may have been restored to older data. Between outages only watches in backoff retry: an outage may have begun and
  * ended between two renewals of the Lease.
  */
 export function createCatchUp(ports: {

@@ -1,4 +1,4 @@
-/** A network that drops every packet and tells nobody: no FIN, no RST, no answer. */
+/** A network that silently drops every packet: no FIN, no RST, no answer. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -7,14 +7,14 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, it, vi } from "vitest";
 import { parse, stringify } from "yaml";
+import { forwardTcp } from "../../../test/bed/forward-tcp.ts";
+import { openNetwork, whyNoNetwork } from "../../../test/bed/network.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
-import { forwardTcp } from "../../../test/cluster/forward-tcp.ts";
-import { createNamespacePair, whyNotHere } from "../../../test/cluster/network-namespace.ts";
 import type { Seen } from "../../../test/fixtures/watch-worker.ts";
 
 const WORKER = fileURLToPath(new URL("../../../test/fixtures/watch-worker.ts", import.meta.url));
 const within = { timeout: 60_000, interval: 20 };
-const why = whyNotHere();
+const why = whyNoNetwork();
 
 interface Kubeconfig {
   readonly clusters: readonly { cluster: Record<string, string> }[];
@@ -46,16 +46,17 @@ it.skipIf(why !== undefined)(
   "is found out by the kernel long before a watch would count as silent, and forgotten soon after it has passed",
   async () => {
     await using cluster = await startCluster({ crds: false });
-    const pair = await createNamespacePair();
+    const network = await openNetwork(["station"]);
     const forward = await forwardTcp({
-      listen: pair.hostAddress,
+      listen: network.gateway,
       to: { host: "127.0.0.1", port: cluster.port },
     });
-    const nft = (...args: string[]) => execFileSync("ip", ["netns", "exec", pair.name, "nft", ...args]);
+    const nft = (...args: string[]) =>
+      execFileSync("ip", ["netns", "exec", network.station("station").namespace, "nft", ...args]);
     try {
       const kubeconfig = path.join(cluster.dir, "inside.kubeconfig");
-      throughKubeconfig(cluster.kubeconfig, `https://${pair.hostAddress}:${forward.port}`, kubeconfig);
-      await using worker = startWorker(pair.name, kubeconfig);
+      throughKubeconfig(cluster.kubeconfig, `https://${network.gateway}:${forward.port}`, kubeconfig);
+      await using worker = startWorker(network.station("station").namespace, kubeconfig);
       const { seen } = worker;
       const names = () => seen.flatMap((one) => (one.at === "change" ? [one.name] : []));
       await cluster.kubectl(["create", "configmap", "a"]);
@@ -93,7 +94,7 @@ it.skipIf(why !== undefined)(
       expect(tookMs).toBeLessThan(30_000);
     } finally {
       await forward.close();
-      await pair.remove();
+      await network[Symbol.asyncDispose]();
     }
   },
   240_000,

@@ -1,5 +1,5 @@
 /** List and watch for as long as a signal lives, through every failure of server and network. */
-import { describeError } from "../../errors.ts";
+import { describeError } from "../../api/errors.ts";
 import type { Clock, Log } from "../../ports.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
@@ -32,10 +32,10 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
 }
 
 const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
-/** Somebody is installing us: the wait for our kinds should end soon after they are there. */
+/** The CRDs are being installed: retry soon after they exist. */
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
 const SILENCE_MS = 90_000;
-/** A watch that stood for so long worked. */
+/** A watch that stayed open this long worked. */
 const STOOD_MS = 5_000;
 const LIST_TIMEOUT_MS = 30_000;
 
@@ -61,7 +61,7 @@ class ReflectorLoop<T extends KubeObject> {
   lastSignMs: number | undefined;
   interruptions = 0;
   readonly #options: ReflectorOptions<T>;
-  readonly #waiters = new Set<() => void>();
+  readonly #untilSynced = new Set<() => void>();
   /** Where to resume; undefined when a list is due. */
   #resourceVersion: string | undefined;
   /** Since the last complete list. */
@@ -119,7 +119,7 @@ class ReflectorLoop<T extends KubeObject> {
     if (this.isSynced) return Promise.resolve();
     return new Promise((resolve, reject) => {
       const stop = () => {
-        this.#waiters.delete(done);
+        this.#untilSynced.delete(done);
         reject(signal.reason);
       };
       const done = () => {
@@ -128,7 +128,7 @@ class ReflectorLoop<T extends KubeObject> {
       };
       if (signal.aborted) return stop();
       signal.addEventListener("abort", stop, { once: true });
-      this.#waiters.add(done);
+      this.#untilSynced.add(done);
     });
   }
 
@@ -213,7 +213,7 @@ class ReflectorLoop<T extends KubeObject> {
         this.#resourceVersion = undefined;
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
       case "silent":
-        // A server that was put back to older data waits without a word until its history reaches our place: a list tells.
+        // A server restored to older data stays silent until its history reaches our resourceVersion: list instead.
         if (signs === 0) this.#resourceVersion = undefined;
         return this.#trouble(end.failure, this.#watchFailures, "watch ended");
       case "failed":
@@ -256,8 +256,8 @@ class ReflectorLoop<T extends KubeObject> {
     const { log, kind, onSynced } = this.#options;
     log.info({ kind: kind.plural, objects: this.store.list().length }, "first list is complete");
     this.#guarded(() => onSynced?.());
-    for (const done of this.#waiters) done();
-    this.#waiters.clear();
+    for (const done of this.#untilSynced) done();
+    this.#untilSynced.clear();
   }
 
   #tell({ key, object, before }: Change<T>): void {

@@ -14,7 +14,7 @@ export interface ObjectStore<T extends KubeObject> {
   /** One event of a watch; undefined when it says nothing new. */
   readonly put: (object: T) => Change<T> | undefined;
   readonly drop: (object: T) => Change<T> | undefined;
-  /** A complete list takes the place of all; the result is what differs. */
+  /** Replaces everything with a complete list; returns what differs. */
   readonly replaceAll: (items: readonly T[]) => Change<T>[];
 }
 

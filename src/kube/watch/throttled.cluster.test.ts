@@ -1,4 +1,4 @@
-/** Many watchers whom the API server's priority and fairness turns away: each waits as it is told, none in step with the others. */
+/** Many watchers throttled by API priority and fairness: each honors Retry-After, none in step with the others. */
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
@@ -136,7 +136,7 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
   await fill(cluster.kubeconfig);
   await kubectl(["apply", "-f", "-"], { input: shutOut("system:serviceaccount:default:host") });
   const [first] = connections;
-  if (first === undefined) throw new Error("nobody watches");
+  if (first === undefined) throw new Error("no connection watches");
   const client = createClient(first);
   const release = await takeSeat(cluster.port, token);
   const refused = await vi.waitFor(async () => {

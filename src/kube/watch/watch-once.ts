@@ -1,6 +1,8 @@
 /** One watch request from open to end. */
+
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../ports.ts";
+import { truncate } from "../../text.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { failureOfNetwork } from "../errors.ts";
 import type { ApiFailure, KubeObject } from "../types.ts";
@@ -21,7 +23,7 @@ export interface WatchCall<T> {
   readonly userAgent?: string | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** No byte for so long means that nobody is at the other end: bookmarks come about every minute. */
+  /** With no byte for this long the connection counts as dead: bookmarks come about every minute. */
   readonly silenceMs: number;
   /** The server has accepted the watch. */
   readonly onOpen?: () => void;
@@ -85,7 +87,7 @@ function garbled(line: string): ApiFailure {
     kind: "unexpected",
     status: 200,
     reason: "NotAWatchEvent",
-    message: `the watch sent something that is no event: ${line.slice(0, 200)}`,
+    message: `the watch sent something that is no event: ${truncate(line, 200)}`,
   };
 }
 

@@ -1,7 +1,6 @@
 /** A farm in which something happens of everything that metrics tell: served, waiting, failed, killed, drained. */
 
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,15 +8,15 @@ import path from "node:path";
 import { vi } from "vitest";
 import { testAddress } from "../../../agent/fixtures/agent.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { livingEngines } from "../../bed/engines.ts";
+import { type Farm, startFarm } from "../../bed/farm.ts";
+import type { Part } from "../../bed/part.ts";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
-import { livingEngines } from "../../system/engines.ts";
-import { type Farm, startFarm } from "../../system/farm.ts";
-import type { Part } from "../../system/part.ts";
 import type { Job } from "./server.ts";
 
 export interface BusyFarm extends AsyncDisposable {
   readonly farm: Farm;
-  /** As docs/observability.md tells to scrape: the controller, the agent on its own machine, the agent from elsewhere. */
+  /** Scrape jobs as in docs/observability.md: the controller, the agent on its own machine, the agent from elsewhere. */
   readonly jobs: readonly Job[];
   /** Addresses of /metrics that need no token. */
   readonly open: Readonly<Record<"agent" | "controller", string>>;
@@ -35,15 +34,10 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
   const folder = await mkdtemp(path.join(tmpdir(), "mb-busy-"));
   const outside = `${testAddress()}:${await freePort()}`;
   const credentials_file = path.join(folder, "token");
-  const config = path.join(folder, "agent.yaml");
   await writeFile(credentials_file, "token-of-this-test\n");
   const [metricsAddress, metricsPort] = outside.split(":");
-  await writeFile(
-    config,
-    JSON.stringify({ metricsPort: Number(metricsPort), metricsAddress, metricsTokenFile: credentials_file }),
-  );
-  const farm = await startFarm({ kubeconfig, address: testAddress(), agentArgs: ["--config", config] });
-  mkdirSync(farm.modelsDir, { recursive: true });
+  const config = { metricsPort: Number(metricsPort), metricsAddress, metricsTokenFile: credentials_file };
+  const farm = await startFarm({ kubeconfig, address: testAddress(), agents: [{ config }] });
   await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"), {
     endless: true,
     layers: 8,

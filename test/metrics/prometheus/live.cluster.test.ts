@@ -16,15 +16,15 @@ const rulesFile = path.join(root, "charts/metalbridge/rules.yaml");
 
 /** What this farm does not have, and why. */
 const EMPTY: Readonly<Record<string, string>> = {
-  "Metalbridge / Farm: Hosts with a condition that asks for attention": "the host is well",
-  "Metalbridge / Farm: Passes per second: {{queue}} failed": "no pass fails",
+  "Metalbridge / Farm: Hosts with a condition that needs attention": "the host is well",
+  "Metalbridge / Farm: Reconciles per second: {{queue}} failed": "no reconcile fails",
   "Metalbridge / Service: Draft tokens accepted, and KV cache in use: {{replica}} KV cache":
-    "llama-server does not tell it any more",
+    "llama-server no longer reports it",
 };
 
-/** Alerts about what is wrong in this farm on purpose; some are still waiting for their time to be over. */
+/** Alerts about what is wrong in this farm on purpose; some are still pending. */
 const EXPECTED = ["MetalbridgeServiceDown", "MetalbridgeWaitingForCapacity"];
-/** Alerts that may come and go here: engines are being started and killed, and have more requests than slots. */
+/** Alerts that may fire for a while here: engines are started and killed, and get more requests than they have slots. */
 const POSSIBLE = ["MetalbridgeReplicaNotReady", "MetalbridgeRequestsWait", "MetalbridgeServiceDegraded"];
 
 interface Target {

@@ -45,7 +45,7 @@ export function variableQueries(variables: Variables): readonly VariableQuery[] 
 /** Grafana's own: four scrapes that are one second apart, and what the dashboard shows. */
 const TIMES: Variables = { __rate_interval: "10s", __range: "5m", __interval: "1s" };
 
-/** A name that nobody filled in stays, and Prometheus refuses it. */
+/** An unknown name stays in place, and Prometheus rejects it. */
 function fillIn(expr: string, variables: Variables): string {
   const all = { ...TIMES, ...variables };
   return expr.replaceAll(/\$(\w+)/g, (whole, name: string) => all[name] ?? whole);

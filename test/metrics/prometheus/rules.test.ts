@@ -13,7 +13,7 @@ import { stories, storiesFile } from "./stories.ts";
 const rulesFile = path.join(root, "charts/metalbridge/rules.yaml");
 const names = alerts().map(({ alert }) => alert);
 const GOOD_ORDER = "a farm in good order";
-/** Told at a time by which both ways of counting a range (closed on the left until Prometheus 3) agree. */
+/** Their stories check a time at which both range semantics (left-closed until Prometheus 3) agree. */
 const LENIENT = new Set(["MetalbridgeReconcileErrors", "MetalbridgeRequestsWait"]);
 const withPrometheus = test.skipIf(prometheusFolder === undefined);
 
@@ -30,15 +30,15 @@ withPrometheus(`every alert does what its stories tell${needsPrometheus}`, async
 });
 
 test("every alert has a story in which it fires, and is silent before, and is silent in a farm in good order", () => {
-  const told = (inGoodOrder: boolean, isFiring: boolean) =>
+  const announced = (inGoodOrder: boolean, isFiring: boolean) =>
     stories()
       .filter(({ name }) => (name === GOOD_ORDER) === inGoodOrder)
       .flatMap(({ alert_rule_test }) => alert_rule_test)
       .filter(({ exp_alerts }) => exp_alerts.length > 0 === isFiring)
       .map(({ alertname }) => alertname);
-  for (const found of [told(false, true), told(false, false), told(true, false)])
+  for (const found of [announced(false, true), announced(false, false), announced(true, false)])
     expect([...new Set(found)].sort()).toEqual([...names].sort());
-  expect(told(true, true)).toEqual([]);
+  expect(announced(true, true)).toEqual([]);
 });
 
 test("the farm in good order has every metric that an alert asks for", () => {

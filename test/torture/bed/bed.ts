@@ -1,26 +1,26 @@
 /** The farm under torture: a real control plane, three hosts in networks of their own, clients behind a real kube-proxy. */
 import { mkdirSync } from "node:fs";
 import path from "node:path";
-import { installBasics } from "../../../cli/control-plane/bootstrap.ts";
-import { readPartsConfig } from "../../../cli/control-plane/config.ts";
-import { findLlamaServer } from "../../../cli/control-plane/llama-server.ts";
-import { findClusterParts } from "../../../cli/control-plane/parts.ts";
-import { type ControlPlane, startControlPlane } from "../../../cli/control-plane/start.ts";
+import { installBasics } from "../../../local/control-plane/bootstrap.ts";
+import { readPartsConfig } from "../../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../../local/control-plane/llama-server.ts";
+import { findClusterParts } from "../../../local/control-plane/parts.ts";
+import { type ControlPlane, startControlPlane } from "../../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
+import { startKubeProxy } from "../../bed/kube-proxy.ts";
+import { kubectlFor } from "../../bed/kubectl.ts";
+import { type Network, openNetwork } from "../../bed/network.ts";
+import { installRelease, type Release } from "../../bed/release.ts";
 import { compactEtcd } from "../../cluster/etcd-compaction.ts";
-import { kubectlFor } from "../../cluster/kubectl.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { HOSTS } from "../plan/catalogue.ts";
 import { type FarmObjects, farmObjects } from "./farm-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
-import { startKubeProxy } from "./kube-proxy.ts";
 import { serveModels } from "./models.ts";
-import { type Network, openNetwork } from "./network.ts";
 import { type ControlledPart, controlPart } from "./process-control.ts";
-import { installReleases, type Release } from "./release.ts";
 
 export interface Bed extends AsyncDisposable {
   readonly network: Network;
@@ -33,6 +33,9 @@ export interface Bed extends AsyncDisposable {
   readonly controller: ControlledPart;
   readonly releases: readonly [Release, Release];
 }
+
+/** The station behind kube-proxy, from which all requests come. */
+export const CLIENTS = "clients";
 
 type Keep = (cleanup: () => Promise<unknown>) => void;
 
@@ -53,8 +56,10 @@ export async function openBed(dir: string): Promise<Bed> {
 
 async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.asyncDispose>> {
   mkdirSync(dir, { recursive: true });
-  const releases = installReleases(path.join(dir, "releases"));
-  const network = await openNetwork();
+  const releases = ["1", "2"].map((which) =>
+    installRelease(path.join(dir, "releases", which), `0.1.0-torture.${which}`),
+  ) as unknown as readonly [Release, Release];
+  const network = await openNetwork([...HOSTS, CLIENTS]);
   keep(async () => network[Symbol.asyncDispose]());
   const parts = findClusterParts(readPartsConfig());
   const controlPlane = await startControlPlane({
@@ -72,7 +77,10 @@ async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.a
   const client = createClient(connection);
   const controller = controlPart({
     ...{ name: "controller", dir, inside: [], release: releases[0] },
-    args: ["controller", "--kubeconfig", kubeconfig, "--health-port", "0"],
+    args: [
+      ...["controller", "--kubeconfig", kubeconfig, "--health-port", "0"],
+      ...["--allow-networks", network.cidr],
+    ],
   });
   keep(controller.dispose);
   const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0] }, keep);
@@ -84,11 +92,9 @@ async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.a
 }
 
 async function clients(dir: string, network: Network, kubeconfig: string, keep: Keep): Promise<void> {
-  const { kubeProxy } = findClusterParts(readPartsConfig());
-  if (kubeProxy === undefined) throw new Error("kube-proxy is not installed: npm run setup -- --for test");
   const proxy = await startKubeProxy({
-    ...{ program: kubeProxy, kubeconfig, kubectl: kubectlFor(kubeconfig) },
-    ...{ station: network.clients, dir: path.join(dir, "kube-proxy") },
+    ...{ kubeconfig, kubectl: kubectlFor(kubeconfig), nodeName: "torture-node" },
+    ...{ station: network.station(CLIENTS), dir: path.join(dir, "kube-proxy") },
   });
   keep(proxy.stop);
 }
@@ -102,13 +108,13 @@ async function prepareHosts(
   },
   keep: Keep,
 ): Promise<ReadonlyMap<string, TestHost>> {
-  const llamaServer = findLlamaServer(readPartsConfig());
-  if (llamaServer === undefined) throw new Error("llama-server is not installed: npm run setup");
+  if (findLlamaServer(readPartsConfig()) === undefined)
+    throw new Error("llama-server is not installed: npm run setup");
   const { controlPlane, ...rest } = where;
   const hosts = new Map<string, TestHost>();
   for (const name of HOSTS) {
     const { kubeconfig, port: apiPort } = controlPlane;
-    const host = await prepareHost({ ...rest, name, kubeconfig, apiPort, llamaServer });
+    const host = await prepareHost({ ...rest, name, kubeconfig, apiPort });
     keep(host.dispose);
     hosts.set(name, host);
   }

@@ -6,17 +6,15 @@ import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
+import { ONE_THREAD } from "../../bed/agent.ts";
 import type { ServiceName } from "../plan/catalogue.ts";
 import type { ModelServer } from "./models.ts";
 
 export const NAMESPACE = "default";
 
-/** Silence after which a host's replicas are placed anew; just past its Lease. */
+/** Silence after which a host's replicas are rescheduled; just past its Lease. */
 export const HOST_LOST_SECONDS = 50;
 const DRAIN_SECONDS = 15;
-
-/** One thread each: two cores have to do for all of it. */
-export const ENGINE_ARGS = ["--threads", "1"];
 
 const REPLICAS: Readonly<Record<ServiceName, number>> = { steady: 2, elastic: 2, brief: 1 };
 
@@ -99,7 +97,7 @@ function serviceOf(name: ServiceName, modelRef: string): InferenceService {
       parallelSlots: 2,
       promptCacheMiB: 0,
       hostLostSeconds: HOST_LOST_SECONDS,
-      extraArgs: ENGINE_ARGS,
+      extraArgs: ONE_THREAD,
       rollout: { drainSeconds: DRAIN_SECONDS },
     },
   } as unknown as InferenceService;

@@ -1,12 +1,13 @@
 /** One host of the farm: a namespace with a small disk of its own, and the agent in it. */
-import { closeSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import path from "node:path";
-import { killEngines } from "../../system/engines.ts";
-import { run } from "./command.ts";
+import { agentArgs } from "../../bed/agent.ts";
+import { killEngines } from "../../bed/engines.ts";
+import type { Network, Station } from "../../bed/network.ts";
+import type { Release } from "../../bed/release.ts";
+import { run } from "../../bed/run.ts";
 import { type LinkState, moveAddress, setLink } from "./link.ts";
-import type { Network, Station } from "./network.ts";
 import { type ControlledPart, controlPart } from "./process-control.ts";
-import type { Release } from "./release.ts";
 
 export interface TestHost {
   readonly name: string;
@@ -29,7 +30,6 @@ export interface HostOptions {
   readonly network: Network;
   readonly kubeconfig: string;
   readonly apiPort: number;
-  readonly llamaServer: string;
   readonly release: Release;
 }
 
@@ -38,8 +38,7 @@ const DISK = "size=96m";
 /** The agent is not started yet. */
 export async function prepareHost(options: HostOptions): Promise<TestHost> {
   const { name, network, apiPort } = options;
-  const station = network.hosts.get(name);
-  if (station === undefined) throw new Error(`there is no station ${name}`);
+  const station = network.station(name);
   const dir = path.join(options.dir, name);
   const disk = path.join(dir, "disk");
   const stateDir = path.join(disk, "state");
@@ -72,15 +71,11 @@ export async function prepareHost(options: HostOptions): Promise<TestHost> {
 }
 
 function agentOf(
-  { name, kubeconfig, llamaServer, release }: HostOptions,
+  { name, kubeconfig, release }: HostOptions,
   place: { readonly dir: string; readonly stateDir: string; readonly inside: readonly string[] },
 ): ControlledPart {
-  const config = path.join(place.dir, "agent.yaml");
-  writeFileSync(config, JSON.stringify({ disk: { reserve: "1Mi" } }));
-  const args = [
-    ...["agent", "--config", config, "--kubeconfig", kubeconfig, "--host-name", name],
-    ...["--state-dir", place.stateDir, "--llama-server", llamaServer],
-  ];
+  const config = { disk: { reserve: "1Mi" } };
+  const args = agentArgs({ hostName: name, kubeconfig, stateDir: place.stateDir, config });
   return controlPart({ name: `agent-${name}`, dir: place.dir, args, inside: place.inside, release });
 }
 
@@ -103,7 +98,7 @@ function writeUntilFull(descriptor: number, size: number): void {
   }
 }
 
-/** What still writes there, such as the keeper of an engine that was just killed, is over in a moment. */
+/** A process that still writes there, such as the shim of a just killed engine, exits within a moment. */
 async function unmount(disk: string): Promise<void> {
   await run("umount", [disk]).catch(() => run("umount", ["--lazy", disk]).catch(() => {}));
 }

@@ -1,6 +1,7 @@
 /** The cable of one host: cut, cut from the API server alone, slow, lossy, or whole. */
-import { run } from "./command.ts";
-import type { Station } from "./network.ts";
+
+import type { Station } from "../../bed/network.ts";
+import { run } from "../../bed/run.ts";
 
 export type LinkState = "whole" | "cut" | "apiCut" | "slow" | "lossy";
 

@@ -1,8 +1,8 @@
 /** One long-lived part of the farm that faults end, freeze, restart and whose wall clock they step. */
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { type Part, startPart } from "../../system/part.ts";
-import type { Release } from "./release.ts";
+import { type Part, startPart } from "../../bed/part.ts";
+import type { Release } from "../../bed/release.ts";
 
 export interface ControlledPart {
   readonly logFile: string;
@@ -12,7 +12,7 @@ export interface ControlledPart {
   /** Another version from the next start on. */
   readonly install: (release: Release) => void;
   readonly start: () => void;
-  /** Undefined until then, if it was not told to end. */
+  /** Sets the callback for an exit that was not requested. */
   readonly onUnasked: (tell: (code: number | null) => void) => void;
   readonly kill: (signal: "SIGKILL" | "SIGTERM") => Promise<void>;
   readonly freeze: () => void;

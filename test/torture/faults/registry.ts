@@ -6,7 +6,6 @@ import { diskFull } from "./host/disk-full.ts";
 import { addressChange, leaseExpiry, networkCut, networkLossy, networkSlow } from "./host/network.ts";
 import { engineKill } from "./process/engine-kill.ts";
 import { enginePause } from "./process/engine-pause.ts";
-import { keeperKill, keeperPause } from "./process/keeper.ts";
 import {
   agentClockStep,
   agentKill,
@@ -16,13 +15,14 @@ import {
   controllerKill,
   controllerPause,
 } from "./process/part.ts";
+import { shimKill, shimPause } from "./process/shim.ts";
 import { badRevision, cordon, drain, newRevision, priorityChange, recreate, scale } from "./spec/changes.ts";
 
 export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "engine-kill": engineKill,
   "engine-pause": enginePause,
-  "keeper-kill": keeperKill,
-  "keeper-pause": keeperPause,
+  "shim-kill": shimKill,
+  "shim-pause": shimPause,
   "agent-kill": agentKill,
   "agent-pause": agentPause,
   "agent-upgrade": agentUpgrade,

@@ -14,6 +14,6 @@ export interface Invariant {
   readonly name: string;
   /** What it promises, in one sentence. */
   readonly promise: string;
-  /** `now` is the end of the recording so far; what is still going on lasts until then. */
+  /** `now` is the end of the recording so far; open spans last until then. */
   readonly check: (recording: Recording, now: number) => readonly Violation[];
 }

@@ -16,24 +16,24 @@ const killed = at(10, "engine", { change: "killed" });
 const withdrawn = at(10.1, "slice", { isServing: false });
 const restarting = at(10.1, "replica", { phase: "Backoff", reason: "EngineKilled", message: "killed" });
 const counted = at(10.2, "service", { ready: 0 });
-const told: readonly RecordedEvent[] = [withdrawn, restarting, counted];
+const reported: readonly RecordedEvent[] = [withdrawn, restarting, counted];
 
-/** For each invariant: a recording that keeps it by a hair, and the same story told badly. */
+/** For each invariant: a recording that just keeps it, and a variant of the same story that breaks it. */
 const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: readonly RecordedEvent[] }>> = {
   requests: {
-    good: [...serving, killed, ...told, at(10.5, "request", { startedAt: 9_900, ...failed() })],
+    good: [...serving, killed, ...reported, at(10.5, "request", { startedAt: 9_900, ...failed() })],
     bad: [...serving, at(10.5, "request", { startedAt: 9_900, ...failed() })],
   },
   "one-engine": {
-    good: [...serving, killed, ...told, at(12, "engine", { pid: 101 })],
+    good: [...serving, killed, ...reported, at(12, "engine", { pid: 101 })],
     bad: [...serving, at(12, "engine", { pid: 101 })],
   },
   "truth-of-endpoints": {
-    good: [...serving, killed, ...told],
+    good: [...serving, killed, ...reported],
     bad: [...serving, killed, restarting, counted, at(16, "slice", { isServing: false })],
   },
   "truth-of-replicas": {
-    good: [...serving, killed, ...told],
+    good: [...serving, killed, ...reported],
     bad: [
       ...serving,
       killed,
@@ -51,7 +51,7 @@ const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: re
     bad: [...serving, cut(), ...unreachable(58)],
   },
   "counts-of-services": {
-    good: [...serving, killed, ...told],
+    good: [...serving, killed, ...reported],
     bad: [...serving, killed, withdrawn, restarting, at(16, "service", { ready: 0 })],
   },
   "stated-reasons": {
@@ -141,8 +141,8 @@ test("an earlier replica of the same name on another host does not make its host
     at(6, "replica", { ...later, pid: 200 }),
     at(6, "slice", { host: "mac-b" }),
   ];
-  const [told] = unreachable(54);
-  const silence = [cut(), ...(told === undefined ? [] : [told])];
+  const [reported] = unreachable(54);
+  const silence = [cut(), ...(reported === undefined ? [] : [reported])];
   expect(broken(...serving, ...moved, ...silence)).toEqual([]);
   const itsOwn = silence.map((event) => ({ ...event, host: "mac-b", name: "mac-b" }));
   expect(broken(...serving, ...moved, ...(itsOwn as RecordedEvent[]))).toEqual(["silent-hosts"]);

@@ -26,7 +26,7 @@ test("in flight on an engine that was killed, and sent there before every proxy 
   expect(excuse(8, 9.5, [killed, withdrawn])).toBeUndefined();
 });
 
-test("a proxy that could not hear of the withdrawal goes on sending until it can", () => {
+test("a kube-proxy that could not see the withdrawal is excused for sending until it can", () => {
   const away = [at(9.5, "api", { isUp: false }), at(20, "api")];
   const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(27, "proxy")];
   expect(excuse(25, 25.1, [...away, ...rules, killed, withdrawn])).toContain("was killed");

@@ -3,12 +3,12 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ask } from "../../bed/load/ask.ts";
+import { keepAliveAgent } from "../../bed/load/connections.ts";
 import { findLlamaServer } from "../../fixtures/llama-server.ts";
 import { type RunningServer, runLlamaServer } from "../../fixtures/run-llama-server.ts";
 import { temporaryFolder } from "../../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
-import { ask } from "../../system/load/ask.ts";
-import { keepAliveAgent } from "../../system/load/connections.ts";
 
 const program = findLlamaServer();
 

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { monotonicEpochMs } from "../../system/load/ask.ts";
+import { monotonicEpochMs } from "../../bed/load/ask.ts";
 
 export interface Tracking {
   /** `address:port` of the connection's other end, or undefined where no endpoint was chosen. */
@@ -26,7 +26,7 @@ export function startTracking(): Tracking {
   };
 }
 
-/** The newest of each local port: one that kube-proxy itself refused is never told, and its port had others before it. */
+/** The newest connection of each local port. conntrack never reports one that kube-proxy refused; its port had others. */
 export function createConnections() {
   const newest = new Map<number, { readonly at: number; readonly endpoint: string }>();
   return {

@@ -3,7 +3,7 @@ import type { FaultContext } from "../faults/fault.ts";
 import { SERVICES, type ServiceName } from "../plan/catalogue.ts";
 
 const LOOK_MS = 500;
-/** kube-proxy follows within its sync period; before that a refused connection is nobody's fault. */
+/** kube-proxy follows within its sync period; a connection refused before that is no defect. */
 const PROPAGATION_MS = 4_000;
 
 export function keepLoadOn(context: FaultContext): () => void {

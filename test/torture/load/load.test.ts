@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { complaint } from "../../system/load/ask.ts";
+import { complaint } from "../../bed/load/ask.ts";
 import { createConnections, parseConnection } from "./conntrack.ts";
 
 const rewritten =
@@ -11,7 +11,7 @@ test("the endpoint is where the reply comes from, and there is none without a re
   expect(parseConnection("")).toBeUndefined();
 });
 
-test("a connection that nobody took does not get the endpoint of an older one from the same port", () => {
+test("a connection that was never accepted does not get the endpoint of an older one from the same port", () => {
   const connections = createConnections();
   connections.note(rewritten, 1_000);
   expect(connections.endpointOf(12_007, 900)).toBe("10.78.3.11:21000");

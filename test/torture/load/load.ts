@@ -1,18 +1,18 @@
-/** Starts the load in the clients' namespace, tells it what to ask, and writes down what it says. */
+/** Starts the load in the clients' namespace, sends it its orders, and records its results. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import type { Station } from "../bed/network.ts";
+import type { Station } from "../../bed/network.ts";
 import type { Recorder } from "../observe/recorder.ts";
 import type { ServiceName } from "../plan/catalogue.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 
 export interface Load {
   readonly begin: (service: ServiceName, url: string) => void;
-  /** So many times the usual pace from now on. */
+  /** `factor` times the usual pace from now on. */
   readonly hurry: (factor: number) => void;
-  /** No new requests from now on; those in flight go on. */
+  /** No new requests from now on; those in flight continue. */
   readonly pause: (service: ServiceName) => void;
   readonly stop: () => Promise<void>;
 }

@@ -11,7 +11,7 @@ export interface Target {
   readonly requestsPerSecond: number;
 }
 
-/** From the load: one request that is over. Times are milliseconds since the epoch on a clock that no step moves. */
+/** From the load: one finished request. Times are milliseconds since the epoch on a clock that no step moves. */
 export interface Result {
   readonly id: number;
   readonly service: string;

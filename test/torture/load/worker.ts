@@ -1,8 +1,8 @@
-/** The load: runs in the clients' namespace, sends requests at a steady pace and tells how each ended. */
+/** The load: runs in the clients' namespace, sends requests at a steady pace and reports each result. */
 import type { Agent } from "node:http";
 import { createInterface } from "node:readline";
-import { type Answer, ask, monotonicEpochMs } from "../../system/load/ask.ts";
-import { freshAgent, keepAliveAgent } from "../../system/load/connections.ts";
+import { type Answer, ask, monotonicEpochMs } from "../../bed/load/ask.ts";
+import { freshAgent, keepAliveAgent } from "../../bed/load/connections.ts";
 import { createRandom } from "../plan/random.ts";
 import { startTracking } from "./conntrack.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
@@ -18,7 +18,7 @@ let lastId = 0;
 process.once("SIGTERM", () => process.exit(0));
 createInterface({ input: process.stdin })
   .on("line", (line) => follow(JSON.parse(line) as Orders))
-  // The harness is gone: nobody would read what we say.
+  // The harness is gone, and with it the reader of our output.
   .on("close", () => process.exit(0));
 
 function follow(orders: Orders): void {

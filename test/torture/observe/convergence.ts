@@ -51,7 +51,7 @@ function serviceReasons(view: FarmView, name: string): readonly string[] {
   const reasons: string[] = [];
   const replicas = view.replicas.filter(({ spec: { template } }) => template.serviceName === name);
   if (status?.observedGeneration !== metadata.generation)
-    reasons.push(`service ${name} was not looked at yet`);
+    reasons.push(`service ${name} is not reconciled yet`);
   if (status?.phase !== "Ready") {
     reasons.push(`service ${name} is ${status?.phase} (${status?.reason}: ${status?.message})`);
   }

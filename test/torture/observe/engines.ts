@@ -1,9 +1,9 @@
 /** The engines that really run, by /proc: found by the mark in their environment, whatever any state folder says. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { MARK_VARIABLE } from "../../../agent/process/run-directory.ts";
+import { MARK_VARIABLE } from "../../../agent/instances/process/run-directory.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** A main process of an engine: a marked process that is not its keeper and not a child of an engine. */
+/** A main process of an engine: a marked process that is not its shim and not a child of an engine. */
 export interface SeenEngine {
   readonly pid: number;
   /** The state folder's run directory: its last part is the replica's uid. */
@@ -13,27 +13,27 @@ export interface SeenEngine {
 
 export interface EngineWatch {
   readonly engines: () => readonly (SeenEngine & { readonly host: string })[];
-  /** Keepers by the run directory that they keep. */
-  readonly keepers: () => ReadonlyMap<string, number>;
+  /** Shims by the run directory that they keep. */
+  readonly shims: () => ReadonlyMap<string, number>;
   readonly look: () => void;
   readonly stop: () => void;
 }
 
 const EVERY_MS = 250;
 
-/** `hostOf` tells whose state folder a run directory is in; engines of other runs have none. */
+/** `hostOf` returns the host whose state folder holds a run directory; engines of other runs have none. */
 export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string | undefined): EngineWatch {
   const known = new Map<string, Known>();
   let engines = new Map<number, SeenEngine & { host: string }>();
-  let keepers = new Map<string, number>();
+  let shims = new Map<string, number>();
   const look = (): void => {
     const marked = findMarked(known).flatMap((process) => {
       const host = hostOf(process.dir);
       return host === undefined ? [] : [{ ...process, host, uid: process.dir.split("/").at(-1) ?? "" }];
     });
-    keepers = new Map(marked.filter(({ isKeeper }) => isKeeper).map(({ dir, pid }) => [dir, pid]));
-    const found = new Map(marked.filter(({ isKeeper }) => !isKeeper).map((engine) => [engine.pid, engine]));
-    // A scan takes a while: one that ended while the others were looked at was not there beside them.
+    shims = new Map(marked.filter(({ isShim }) => isShim).map(({ dir, pid }) => [dir, pid]));
+    const found = new Map(marked.filter(({ isShim }) => !isShim).map((engine) => [engine.pid, engine]));
+    // A scan takes a while: an engine that exited during it did not run beside those read after it.
     for (const { pid } of doubled([...found.values()]))
       if (startOf(String(pid)) === undefined) found.delete(pid);
     const at = recorder.now();
@@ -44,7 +44,7 @@ export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string
   const timer = setInterval(look, EVERY_MS);
   return {
     engines: () => [...engines.values()],
-    keepers: () => keepers,
+    shims: () => shims,
     look,
     stop: () => clearInterval(timer),
   };
@@ -66,7 +66,7 @@ function doubled(engines: readonly SeenEngine[]): readonly SeenEngine[] {
 interface MarkedProcess {
   readonly pid: number;
   readonly dir: string;
-  readonly isKeeper: boolean;
+  readonly isShim: boolean;
 }
 
 /** What is known of one pid with its start time. */
@@ -91,7 +91,7 @@ function findMarked(known: Map<string, Known>): readonly MarkedProcess[] {
   return marked;
 }
 
-/** Undefined for what has ended, a zombie included. */
+/** Undefined for a process that has exited, a zombie included. */
 function startOf(pid: string): string | undefined {
   const fields = statOf(pid);
   return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
@@ -105,11 +105,11 @@ function lookAt(pid: string, before: Known | undefined): Known | undefined {
   const dir = decodeURI(mark.slice(MARK_VARIABLE.length + 1));
   const argv = text(`/proc/${pid}/cmdline`).split("\0");
   const isShell = /\/(ba|da|z)?sh$/.test(program(pid));
-  // The keeper leads its session; a copy of it that does not is the engine before its exec.
-  if (isShell && argv[1] === `${dir}/keeper` && statOf(pid)[3] === pid) {
-    return { pid: Number(pid), dir, isKeeper: true };
+  // The shim leads its session; a copy of it that does not is the engine before its exec.
+  if (isShell && argv[1] === `${dir}/shim` && statOf(pid)[3] === pid) {
+    return { pid: Number(pid), dir, isShim: true };
   }
-  return !isShell && argv.includes("--port") ? { pid: Number(pid), dir, isKeeper: false } : undefined;
+  return !isShell && argv.includes("--port") ? { pid: Number(pid), dir, isShim: false } : undefined;
 }
 
 /** From the state on: state, parent, group, session. */

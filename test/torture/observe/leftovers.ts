@@ -23,7 +23,7 @@ export async function leftoversOfServices(
   ]);
   return [
     ...engines.engines().map(({ pid, host, uid }) => `engine ${pid} on ${host} of replica ${uid}`),
-    ...[...engines.keepers()].map(([dir, pid]) => `keeper ${pid} of ${dir}`),
+    ...[...engines.shims()].map(([dir, pid]) => `shim ${pid} of ${dir}`),
     ...hosts.flatMap(filesOf),
     ...hosts.flatMap(portsOf),
     ...objects.flat(),
@@ -46,7 +46,7 @@ const FIRST_PORT = 21_000;
 const LAST_PORT = 21_999;
 const LISTENING = "0A";
 
-/** Ports of engines that somebody listens on, by the view of a process inside: the agent. */
+/** Engine ports with a listener, as seen by a process inside the host's namespace: the agent. */
 function portsOf({ name, agent }: TestHost): readonly string[] {
   const pid = agent.pid();
   if (pid === undefined) return [];

@@ -1,6 +1,7 @@
 /** What kube-proxy really sends connections to, as the kernel's rules say it: it follows the API server in its own time. */
-import { run } from "../bed/command.ts";
-import type { Station } from "../bed/network.ts";
+
+import type { Station } from "../../bed/network.ts";
+import { run } from "../../bed/run.ts";
 import type { Recorder } from "./recorder.ts";
 
 const EVERY_MS = 500;

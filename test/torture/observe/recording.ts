@@ -111,7 +111,7 @@ export interface HostEvent extends At {
   readonly lost: string;
 }
 
-/** One request of the load, when it was over. */
+/** One request of the load, once it finished. */
 export interface RequestEvent extends At {
   readonly type: "request";
   readonly id: number;
@@ -195,7 +195,7 @@ const sorted = new WeakMap<
   { readonly length: number; readonly byType: ReadonlyMap<string, unknown> }
 >();
 
-/** The events of one type, in order. Judges ask for them thousands of times while the run goes on: sorted once. */
+/** The events of one type, in order. Judges ask for them thousands of times during a run: sorted once. */
 export function eventsOf<T extends RecordedEvent["type"]>(
   recording: Recording,
   type: T,

@@ -38,8 +38,8 @@ export const CATALOGUE = [
     lasts: seconds(1, 8),
     lastsLong: seconds(45, 60),
   },
-  { kind: "keeper-kill", weight: 3, on: "host", lock: "engine:*" },
-  { kind: "keeper-pause", weight: 2, on: "host", lock: "engine:*", lasts: seconds(2, 10) },
+  { kind: "shim-kill", weight: 3, on: "host", lock: "engine:*" },
+  { kind: "shim-pause", weight: 2, on: "host", lock: "engine:*", lasts: seconds(2, 10) },
   {
     kind: "agent-kill",
     weight: 5,

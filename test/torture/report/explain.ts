@@ -28,7 +28,7 @@ function inForce(past: Recording): readonly EventOf<"fault">[] {
   return [...faults.values()];
 }
 
-/** Faults and outages concern everybody. */
+/** Faults and outages concern every object. */
 function concerns(event: RecordedEvent, about: readonly string[]): boolean {
   if (event.type === "request" && event.outcome === "answered") return false;
   if (["fault", "api", "part", "link", "address"].includes(event.type)) return true;

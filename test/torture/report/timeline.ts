@@ -36,7 +36,7 @@ const WORDS: Words = {
     `   host ${name}: reachable ${reachable} (${reason}), lost ${lost}`,
   request: ({ id, service, outcome, failure, endpoint = "no endpoint" }) =>
     outcome === "answered" ? undefined : `!  request ${id} to ${service} failed: ${failure} (${endpoint})`,
-  proxy: ({ endpoints }) => `   kube-proxy sends to ${endpoints.join(", ") || "nobody"}`,
+  proxy: ({ endpoints }) => `   kube-proxy sends to ${endpoints.join(", ") || "no endpoint"}`,
   load: ({ service, isOn }) => `   load on ${service} ${isOn ? "on" : "off"}`,
   leftovers: ({ items }) => `   left behind: ${items.length === 0 ? "nothing" : items.join("; ")}`,
   lag: () => undefined,

@@ -56,7 +56,7 @@ export function recordingOf(...events: readonly RecordedEvent[]): Recording {
   return [...begun, ...events].sort((one, other) => one.at - other.at);
 }
 
-/** An engine that serves, and everybody knows it. */
+/** An engine that serves, as its replica, slice and service all say. */
 export const serving: readonly RecordedEvent[] = [
   at(1, "engine"),
   at(2, "replica"),

@@ -8,7 +8,7 @@ export const apiStop: Fault = async (context) => {
   return { at: "done", detail: "stopped in good order", heal: () => start(context) };
 };
 
-/** Supervision brings it back by itself. */
+/** Its supervisor restarts it. */
 export const apiKill: Fault = async (context) => {
   const { bed, recorder } = context;
   recorder.note({ type: "api", isUp: false });
@@ -17,11 +17,11 @@ export const apiKill: Fault = async (context) => {
   return { at: "done", detail: "killed" };
 };
 
-/** Whoever resumes a watch from before is told 410, and has to list anew. */
+/** A client that resumes a watch from before gets 410 and has to relist. */
 export const apiCompaction: Fault = async (context) => {
   await stop(context);
   await context.bed.compact().catch((error: unknown) => {
-    // The cluster compacts by itself, too, and nothing was written since.
+    // The cluster compacts on its own schedule too, and nothing was written since.
     if (!String(error).includes("has been compacted")) throw error;
   });
   return { at: "done", detail: "history dropped while it was away", heal: () => start(context) };

@@ -1,4 +1,4 @@
-/** SIGSTOP of an engine: alive, holds its port, answers nobody. */
+/** SIGSTOP of an engine: alive, holds its port, answers no request. */
 import { engineOf, type Fault, send } from "../fault.ts";
 
 export const enginePause: Fault = async (context, planned) => {
@@ -11,7 +11,7 @@ export const enginePause: Fault = async (context, planned) => {
     at: "done",
     detail: `engine ${pid} of replica ${uid}`,
     heal: async () => {
-      // A hung engine was killed and replaced meanwhile; its pid is then nobody's.
+      // A hung engine was killed and replaced meanwhile; its pid is then no longer an engine's.
       if (context.engines.engines().some((one) => one.pid === pid)) send(pid, "SIGCONT");
       context.recorder.note({ type: "engine", change: "resumed", host, uid, pid });
     },

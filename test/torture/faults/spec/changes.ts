@@ -1,6 +1,6 @@
-/** What users change while all of it goes on. An API server that is away refuses them, as it refuses users. */
+/** Changes that users make during the run. They fail while the API server is away, as a user's would. */
 import { setTimeout as pause } from "node:timers/promises";
-import { ENGINE_ARGS } from "../../bed/farm-objects.ts";
+import { ONE_THREAD } from "../../../bed/agent.ts";
 import type { ServiceName } from "../../plan/catalogue.ts";
 import type { PlannedFault } from "../../plan/plan-faults.ts";
 import { type Fault, type FaultContext, hostOf, type Injected, serviceOf } from "../fault.ts";
@@ -48,20 +48,20 @@ export const recreate: Fault = async (context, planned) => {
 
 const RETRY_MS = 500;
 
-/** Until the old one is gone and the API server is there; nobody waits for it. */
+/** Retries until the old service is gone and the API server is there; the caller does not wait. */
 async function createAgain({ bed }: FaultContext, name: ServiceName, generation: number): Promise<void> {
   void persistently(() => bed.objects.createService(name, generation));
 }
 
-/** One that no engine takes: the old one has to go on serving until it is corrected. */
+/** A revision that no engine accepts: the old one has to keep serving until it is corrected. */
 export const badRevision: Fault = async (context, planned) => {
   const name = serviceOf(planned);
   const set = (args: readonly string[]) => context.bed.objects.patchService(name, "/spec/extraArgs", args);
   const result = await tried(async () => {
-    await set([...ENGINE_ARGS, "--no-such-flag"]);
+    await set([...ONE_THREAD, "--no-such-flag"]);
     return `${name}: extraArgs with --no-such-flag`;
   });
-  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(ENGINE_ARGS)) };
+  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(ONE_THREAD)) };
 };
 
 /** Nothing new goes there. */

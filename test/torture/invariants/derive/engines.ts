@@ -6,9 +6,9 @@ export interface Life extends Span {
   readonly uid: string;
   readonly host: string;
   readonly pid: number;
-  /** By a fault of ours; a life that ended otherwise was ended by its agent, or by itself. */
+  /** Killed by an injected fault; otherwise its agent stopped it, or it exited on its own. */
   readonly wasKilled: boolean;
-  /** Frozen by a fault of ours. */
+  /** Frozen by an injected fault. */
   readonly paused: readonly Span[];
 }
 

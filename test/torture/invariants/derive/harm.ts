@@ -89,7 +89,7 @@ function addressHarms(
     });
 }
 
-/** A drain waits a fixed time for kube-proxies; one that cannot hear of it goes on sending. */
+/** A drain waits a fixed time for kube-proxies; one that is cut off from the API server keeps sending. */
 function lateProxies(slices: readonly SliceEvent[], followed: Follows): readonly Harm[] {
   return slices.flatMap(({ at, isServing }) => {
     const to = followed(at, endpointAt(slices, at));
@@ -113,7 +113,7 @@ function proxyFollows(recording: Recording, now: number): Follows {
       (event) => event.at >= withdrawnAt && (endpoint === undefined || !event.endpoints.includes(endpoint)),
     );
     const heardAt = Math.min(without?.at ?? now, deaf.to);
-    // In time for a drain, which waits so long: then an outage some time ago explains nothing.
+    // Heard within the time that a drain waits: an earlier outage then explains nothing.
     return heardAt <= withdrawnAt + DRAIN_WAITS_MS ? due : heardAt + PROPAGATION_MS;
   };
 }

@@ -42,7 +42,7 @@ function moved(recording: Recording, host: string): readonly Span[] {
   return events.map(({ at }) => ({ from: at, to: at }));
 }
 
-/** Nobody renews the host's Lease. */
+/** The host's Lease is not renewed. */
 export function silent(recording: Recording, host: string, now: number): readonly Span[] {
   return union([...agentAway(recording, host, now), ...linkAway(recording, host, now)]);
 }
@@ -51,7 +51,7 @@ export function silent(recording: Recording, host: string, now: number): readonl
 const RENEWS_MS = 10_000;
 const LEASE_MS = 40_000;
 
-/** The host's Lease may rightly be over: a renewal that came through is not sure for so long. */
+/** The host's Lease may rightly have expired: no renewal is certain to have arrived for the Lease's duration. */
 export function leaseOver(recording: Recording, host: string, now: number): readonly Span[] {
   const unsure = [...silent(recording, host, now), ...linkIn(recording, host, ["slow", "lossy"], now)];
   return union(extend(unsure, RENEWS_MS))

@@ -29,12 +29,12 @@ export const countsOfServices: Invariant = {
 /** Times in which the service's count differs from what its replicas say. */
 function mismatches(recording: Recording, service: string, now: number): readonly Span[] {
   const ready = new Set<string>();
-  let told: number | undefined;
+  let reported: number | undefined;
   const spans: Span[] = [];
   let from: number | undefined;
   for (const event of recording) {
     if (!follow(event)) continue;
-    const differs = told !== undefined && told !== ready.size;
+    const differs = reported !== undefined && reported !== ready.size;
     if (differs) from ??= event.at;
     else if (from !== undefined) {
       spans.push({ from, to: event.at });
@@ -51,7 +51,7 @@ function mismatches(recording: Recording, service: string, now: number): readonl
       return true;
     }
     if (event.type !== "service" || event.name !== service) return false;
-    told = event.isGone || event.isDeleting ? undefined : event.ready;
+    reported = event.isGone || event.isDeleting ? undefined : event.ready;
     return true;
   }
 }

@@ -1,4 +1,4 @@
-/** An engine that answers nobody is found out, although its process lives. */
+/** An engine that answers no request is detected as hung, although its process lives. */
 import { livesOf, servingOf } from "../derive/engines.ts";
 import { agentBlocked } from "../derive/outages.ts";
 import { lagMs, lengthOf, subtract } from "../derive/spans.ts";

@@ -9,7 +9,7 @@ import { seconds } from "./claims.ts";
 
 /** 40 s since the last renewal that the controller saw, and 5 s. */
 const WITHIN_MS = 45_000;
-/** Whoever takes over counts afresh, after outwaiting the old leader. */
+/** A new leader restarts the count, after waiting for the old leader's Lease to expire. */
 const TAKES_OVER_MS = 20_000;
 /** Three hosts silent within one window: an outage of the cluster, not of its hosts. */
 const WINDOW_MS = 40_000;

@@ -1,0 +1,192 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, vi } from "vitest";
+import {
+  env,
+  healthy,
+  prepareTiny,
+  processes,
+  program,
+} from "../../../test/fixtures/started-llama-server.ts";
+import { until } from "../../fixtures/until.ts";
+import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
+import { createEngineProcesses } from "../../instances/process/processes.ts";
+import { choosePort } from "../ports.ts";
+import { createLlamaServerDriver } from "./driver.ts";
+
+/** Room for streams of many seconds. */
+const LONG = { contextSize: 65_536 };
+const AGENT = fileURLToPath(new URL("../../instances/process/fixtures/agent.ts", import.meta.url));
+
+describe.skipIf(program === undefined)("a real llama-server", () => {
+  it.each(["chat", "embedding", "rerank"] as const)("answers a real request in mode %s", async (mode) => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder, { mode, parallelSlots: 2 });
+    const { startEngine } = createEngineProcesses(processPorts());
+    // ggml would otherwise run a debugger on the dying engine, which keeps its memory and its port meanwhile.
+    expect(prepared.env).toMatchObject({ GGML_NO_BACKTRACE: "1" });
+    const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
+    await healthy(driver, target);
+    expect(await driver.probeRequest(target)).toBe("ok");
+    expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 });
+    expect(await driver.facts(target)).toEqual({ contextPerSlot: 256 });
+    expect(await driver.probeLive(target)).toMatchObject({ health: "healthy", progress: { inFlight: 0 } });
+    expect(await driver.probeRequest({ ...target, modelAlias: "other" })).toEqual({
+      failed: expect.stringContaining("a server of tiny, not of other"),
+    });
+    const wrong = mode === "chat" ? "embedding" : "rerank";
+    const answer = await driver.probeRequest({ ...target, mode: wrong });
+    if (mode !== "rerank") expect(answer).toEqual({ failed: expect.stringContaining("HTTP 501") });
+    engine.signal("TERM");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
+    expect(driver.classifyExit({ code: 0 }, await engine.logTail(4096)).code).toBe("EngineKilled");
+    expect(await driver.readWork(target)).toBe("unknown");
+    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
+  });
+
+  it("asks for its key everywhere but at /health", async () => {
+    await using folder = runFolder();
+    const { driver, dir, target, launch } = await prepareTiny(folder);
+    const apiKeyFile = join(folder.root, "key");
+    writeFileSync(apiKeyFile, "secret-1\nsecret-2\n", { mode: 0o600 });
+    const prepared = await driver.prepare({ ...launch, apiKeyFile });
+    expect(prepared.argv.join(" ")).not.toContain("secret-1");
+    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await healthy(driver, target);
+    expect(await driver.readWork(target)).toBe("unknown");
+    expect(await driver.probeRequest({ ...target, apiKey: "secret-2" })).toBe("ok");
+    expect(await driver.readWork({ ...target, apiKey: "secret-1" })).toMatchObject({ inFlight: 0 });
+    expect(await driver.probeRequest(target)).toEqual({ failed: expect.stringContaining("401") });
+  });
+
+  it("listens on loopback and on the registered address", async (context) => {
+    const address = Object.values(networkInterfaces())
+      .flatMap((list) => list ?? [])
+      .find((one) => !one.internal && one.family === "IPv4")?.address;
+    if (address === undefined) return context.skip("this machine has no address beside loopback");
+    await using folder = runFolder();
+    const { driver, dir, target, launch } = await prepareTiny(folder);
+    const prepared = await driver.prepare({ ...launch, address });
+    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await healthy(driver, target);
+    expect(await driver.probeHealth({ ...target, host: address })).toBe("healthy");
+    expect(
+      await choosePort({ range: [launch.port, launch.port + 1], taken: new Set(), previous: launch.port }),
+    ).toBe(launch.port + 1);
+  });
+
+  it("survives the agent's SIGKILL in the middle of a stream, which arrives whole, and is adopted with the same pid", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
+    const first = spawn(process.execPath, [AGENT, dir, "", ...prepared.argv], {
+      stdio: ["ignore", "pipe", "inherit"],
+      env,
+    });
+    await healthy(driver, target);
+    const pid = pidIn(dir);
+    const answer = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({ stream: true, max_tokens: 4_000, messages: [{ role: "user", content: "Hi" }] }),
+    });
+    const reader = (answer.body ?? new ReadableStream()).getReader();
+    let text = new TextDecoder().decode((await reader.read()).value);
+    first.kill("SIGKILL");
+    await once(first, "exit");
+    const states = stateLog();
+    const engine = await createEngineProcesses(processPorts()).adoptEngine(dir, states.onChange);
+    expect(engine?.state()).toMatchObject({ at: "running", pid });
+    expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 });
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += new TextDecoder().decode(value);
+    }
+    expect(text.trimEnd().endsWith("data: [DONE]")).toBe(true);
+    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(3_000);
+    expect(await engine?.logTail(10_000)).toContain("listening");
+    expect(await driver.probeRequest(target)).toBe("ok");
+    engine?.signal("KILL");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
+  }, 60_000);
+
+  it("counts a running stream as work in flight, and its counters move", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
+    await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
+    await healthy(driver, target);
+    const abort = new AbortController();
+    const answer = await fetch(`http://127.0.0.1:${target.port}/completion`, {
+      method: "POST",
+      signal: abort.signal,
+      body: JSON.stringify({ prompt: "Hi", stream: true, n_predict: -1 }),
+    });
+    await answer.body?.getReader().read();
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 }));
+    const { progress: before } = await driver.probeLive(target);
+    await until(async () => {
+      const { progress: after } = await driver.probeLive(target);
+      if (typeof before === "string" || typeof after === "string") throw new Error("no gauges");
+      expect(after.decodeTotal + after.tokensTotal).toBeGreaterThan(before.decodeTotal + before.tokensTotal);
+    });
+    abort.abort();
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
+  });
+
+  it("in the middle of a stream ends at the second TERM", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
+      endless: true,
+      contextLength: LONG.contextSize,
+    });
+    const engine = await createEngineProcesses(processPorts()).startEngine(
+      dir,
+      { ...prepared, record: {} },
+      states.onChange,
+    );
+    await healthy(driver, target);
+    const answer = await fetch(`http://127.0.0.1:${target.port}/completion`, {
+      method: "POST",
+      body: JSON.stringify({ prompt: "Hi", stream: true, n_predict: -1 }),
+    });
+    const reader = answer.body?.getReader();
+    await reader?.read();
+    await vi.waitFor(
+      () => {
+        engine.signal("TERM");
+        expect(engine.state().at).toBe("gone");
+      },
+      { interval: 200, timeout: 15_000 },
+    );
+    const state = await states.until("gone");
+    expect([{ code: 0 }, { code: 1 }]).toContainEqual(state.at === "gone" ? state.exit : undefined);
+    await reader?.cancel().catch(() => {});
+  });
+
+  it("is found by a configured path and on PATH, and lists its devices", async () => {
+    const driver = createLlamaServerDriver({ paths: ["/nowhere", program ?? ""], env, processes });
+    expect(await driver.detect()).toMatchObject({
+      name: "llama-server",
+      path: program,
+      version: expect.stringMatching(/^b\d+$/),
+    });
+    expect(Array.isArray(await driver.devices())).toBe(true);
+    const onPath = createLlamaServerDriver({
+      paths: [],
+      env: { ...env, PATH: `${join(program ?? "", "..")}:${env.PATH}` },
+      processes,
+    });
+    expect(await onPath.detect()).toMatchObject({ path: program });
+  });
+});

@@ -1,0 +1,152 @@
+/** llama-server as an engine: one process per replica. */
+
+import type { EngineSettings } from "../../../src/api/engine-settings.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
+import type { ArgvProblem } from "../../../src/engines/llamacpp/argv-builder.ts";
+import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
+import type { ComputeTable } from "../../../src/engines/llamacpp/claim/compute/table.ts";
+import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
+import { classifyExit, findDegraded } from "../../../src/engines/llamacpp/exit.ts";
+import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
+import type { ProcessInstances } from "../../instances/process/process-instance.ts";
+import type { ModelFacts } from "../../store/types.ts";
+import type { EngineDriver, EngineLaunch } from "../engine.ts";
+import { isLoopback } from "../ports.ts";
+import type { EngineOptions } from "../registry.ts";
+import { computeTableOf } from "./compute-table.ts";
+import {
+  probeHealth,
+  probeLive,
+  probeRequest,
+  readContextPerSlot,
+  readEngineGauges,
+  readProgress,
+  readWork,
+} from "./probe.ts";
+import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
+
+const LOOPBACK = "127.0.0.1";
+/** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes of a large engine. */
+const NO_DEBUGGER = { GGML_NO_BACKTRACE: "1" } as const;
+
+/** The command of one engine, and all of its environment. */
+export interface PreparedEngine {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface LlamaServerDriver extends EngineDriver {
+  /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
+  readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
+}
+
+export interface LlamaServerOptions extends ProgramOptions {
+  readonly processes: ProcessInstances;
+  /** How compute buffers of this host's engines differ from the estimate. */
+  readonly computeTable?: ComputeTable | undefined;
+}
+
+/** The driver as the registry makes it. */
+export function llamaServerDriver({ env, config, instances }: EngineOptions): EngineDriver {
+  const { llamaServer: paths, memory, platform } = config;
+  const computeTable =
+    memory === undefined || platform === undefined ? undefined : computeTableOf({ memory, platform });
+  return createLlamaServerDriver({ env, paths, computeTable, processes: instances.processes });
+}
+
+export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServerDriver {
+  const find = createProgramFinder(options);
+  const prepared = async (launch: EngineLaunch): Promise<PreparedEngine> =>
+    prepare(await required(find, options), launch, options);
+  return {
+    runtime: "llamacpp",
+    detect: async () => {
+      const program = await find();
+      return program === undefined
+        ? undefined
+        : { name: "llama-server", version: program.capabilities.version, path: program.path };
+    },
+    prepare: prepared,
+    open: async (place, launch) => {
+      const { port, record, template } = launch;
+      const target = { host: LOOPBACK, port, modelAlias: template.serviceName };
+      return options.processes.open(place, { ...(await prepared(launch)), record, target });
+    },
+    adopt: (place, { port, service }) =>
+      options.processes.adopt(place, {
+        ...{ host: LOOPBACK, port },
+        ...(service === "" ? {} : { modelAlias: service }),
+      }),
+    claimBytes: (settings, model, draft) => claimBytes(settings, model, draft, options.computeTable),
+    probeHealth,
+    probeRequest,
+    readWork,
+    probeLive,
+    readProgress,
+    gauges: readEngineGauges,
+    facts: async (target) => {
+      const contextPerSlot = await readContextPerSlot(target);
+      return contextPerSlot === undefined ? {} : { contextPerSlot };
+    },
+    devices: async () => {
+      const program = await find().catch(() => undefined);
+      if (program === undefined) return "unknown";
+      const answer = await runProgram(program.path, ["--list-devices"], options.env);
+      return "failed" in answer ? "unknown" : (parseDevices(answer.text) ?? "unknown");
+    },
+    classifyExit,
+    ownLines,
+    findDegraded,
+  };
+}
+
+async function required(
+  find: () => Promise<Program | undefined>,
+  { paths }: ProgramOptions,
+): Promise<Program> {
+  const program = await find();
+  if (program !== undefined) return program;
+  const looked = paths.length === 0 ? "on PATH" : `at ${paths.join(", ")} or on PATH`;
+  throw new MetalbridgeError("RuntimeNotInstalled", `llama-server was not found ${looked}`);
+}
+
+function claimBytes(
+  settings: EngineSettings,
+  model: ModelFacts,
+  draft: ModelFacts | undefined,
+  table: ComputeTable | undefined,
+): number {
+  if (model.gguf === undefined || (draft !== undefined && draft.gguf === undefined)) {
+    const message = "only a GGUF file says how much memory it needs, and the model has none";
+    throw new MetalbridgeError("ClaimUnknown", message);
+  }
+  const files = { projectorSizeBytes: model.projectorBytes, draft: draft?.gguf };
+  return estimateClaim(model.gguf, { ...settings, ...files }, table).claimBytes;
+}
+
+/** All problems in one message: who mends one should not find the next only after another start. */
+function prepare(program: Program, launch: EngineLaunch, { env }: ProgramOptions): PreparedEngine {
+  const { template } = launch;
+  const { argv, problems } = buildArgv(
+    {
+      settings: template.engine,
+      modelPath: launch.modelPath,
+      ...(launch.mmprojPath === undefined ? {} : { mmprojPath: launch.mmprojPath }),
+      ...(launch.draftPath === undefined ? {} : { draftPath: launch.draftPath }),
+      ...(launch.apiKeyFile === undefined ? {} : { apiKeyFile: launch.apiKeyFile }),
+      hosts: isLoopback(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
+      port: launch.port,
+      aliases: [template.serviceName],
+      ...(template.model.gguf === undefined ? {} : { gguf: template.model.gguf }),
+    },
+    program.capabilities,
+  );
+  const first = problems[0];
+  if (first === undefined) return { argv: [program.path, ...argv], env: { ...env, ...NO_DEBUGGER } };
+  throw new MetalbridgeError(first.code, problems.map(describe).join("; "));
+}
+
+function describe({ field, why }: ArgvProblem): string {
+  return `${field}: ${why}`;
+}

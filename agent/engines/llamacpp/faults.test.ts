@@ -1,0 +1,81 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type EngineFault, writeFaultyEngine } from "../../../test/fixtures/faulty-engines.ts";
+import { healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
+import { until } from "../../fixtures/until.ts";
+import { processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
+import { createEngineProcesses } from "../../instances/process/processes.ts";
+import type { PreparedEngine } from "./driver.ts";
+
+/** The same command line for an engine that has the fault. */
+function faulty(prepared: PreparedEngine, root: string, fault: EngineFault) {
+  const path = writeFaultyEngine(join(root, fault), fault, program ?? "");
+  return { argv: [path, ...prepared.argv.slice(1)], env: prepared.env, record: {} };
+}
+
+describe.skipIf(program === undefined)("an engine that", () => {
+  it("never becomes ready answers no probe, and exits on SIGTERM", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const command = faulty(prepared, folder.root, "never-ready");
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    await until(() => expect(engine.state().at).toBe("running"));
+    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
+    engine.signal("TERM");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
+  });
+
+  it("ignores TERM ends with KILL, and what it leaves behind with killGroup", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const command = faulty(prepared, folder.root, "ignores-sigterm");
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    await healthy(driver, target);
+    engine.signal("TERM");
+    engine.signal("TERM");
+    expect(await driver.probeRequest(target)).toBe("ok");
+    engine.signal("KILL");
+    expect(await states.until("ended")).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
+    expect(await driver.probeHealth(target)).toBe("healthy");
+    engine.killGroup();
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
+    // The kernel lets go of an ended process's files one after the other, its socket not always before its FIFO.
+    await until(async () =>
+      expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" }),
+    );
+  });
+
+  it.each([
+    ["crashes-at-once", "SIGABRT"],
+    ["crashes-after-ready", "SIGSEGV"],
+  ] as const)("%s is named as crashed by %s", async (fault, signal) => {
+    await using folder = runFolder();
+    const { driver, dir, prepared } = await prepareTiny(folder);
+    const command = faulty(prepared, folder.root, fault);
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    await until(() => expect(engine.state()).toMatchObject({ exit: { signal } }));
+    const reason = driver.classifyExit({ signal }, await engine.logTail(4096));
+    expect(reason).toEqual({ code: "EngineCrashed", message: expect.stringContaining(signal) });
+    engine.killGroup();
+    await until(() => expect(engine.state().at).toBe("gone"));
+  });
+
+  it("leaves a child behind is ended, not gone, until the child is", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const command = faulty(prepared, folder.root, "leaves-a-child");
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
+    await healthy(driver, target);
+    engine.signal("KILL");
+    await states.until("ended");
+    engine.close();
+    const next = stateLog();
+    const adopted = await createEngineProcesses(processPorts()).adoptEngine(dir, next.onChange);
+    expect(adopted?.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } });
+    adopted?.killGroup();
+    expect(await next.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
+  });
+});

@@ -1,0 +1,184 @@
+/** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
+
+import { z } from "zod";
+import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
+import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engines/llamacpp/gauges.ts";
+import { truncate } from "../../../src/text.ts";
+import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";
+import type { EngineProgress, EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
+import { glance } from "../glance.ts";
+import { type Answer, ask } from "../http.ts";
+
+const PROBE_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+
+type Reply = Answer | { readonly failed: string };
+
+export async function probeHealth(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<Health> {
+  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+  const reply = await glance({ ...address(target), path: "/health", timeoutMs });
+  if ("failed" in reply) return { unhealthy: reply.failed };
+  if (reply.status === 200) return "healthy";
+  if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
+  return { unhealthy: describe(reply) };
+}
+
+/**
+ * The gauges prove the same as /health and tell more. Where they cannot be read (another key, an older engine whose busy
+ * main loop answers them late) /health still decides, in what is left of the time.
+ */
+export async function probeLive(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<LiveAnswer> {
+  const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
+  const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
+  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs: forGauges });
+  const gauges = gaugesIn(reply);
+  if (gauges === undefined) {
+    const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
+    return { health, progress: "failed" in reply ? "late" : "unknown" };
+  }
+  const { generated } = gauges;
+  return {
+    health: "healthy",
+    progress: progressIn(gauges),
+    ...(generated === undefined ? {} : { generated }),
+  };
+}
+
+export async function readProgress(
+  target: EngineTarget,
+  options: { readonly timeoutMs: number; readonly signal: AbortSignal },
+): Promise<EngineProgress | "unknown"> {
+  const gauges = gaugesIn(await glance({ ...address(target), path: "/metrics", ...options }));
+  return gauges === undefined ? "unknown" : progressIn(gauges);
+}
+
+/** Tokens alone are counted at the end of a prompt: one that takes minutes would look like a hang. */
+function progressIn({ running, deferred, decodeTotal, tokensTotal }: Gauges): EngineProgress | "unknown" {
+  if (decodeTotal === undefined) return "unknown";
+  return { inFlight: running + deferred, decodeTotal, tokensTotal };
+}
+
+function gaugesIn(reply: Reply): Gauges | undefined {
+  return "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
+}
+
+/** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */
+export async function probeRequest(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+): Promise<RequestResult> {
+  const stranger = await findStranger(target);
+  if (stranger !== undefined) return { failed: stranger };
+  const timeoutMs = options.timeoutMs ?? REQUEST_TIMEOUT_MS;
+  const { signal } = options;
+  const post = (path: string, body: object) => ask({ ...address(target), path, body, timeoutMs, signal });
+  const model = target.modelAlias ?? "default";
+  switch (target.mode) {
+    case "chat": {
+      const chat = await post("/v1/chat/completions", {
+        model,
+        max_tokens: 1,
+        messages: [{ role: "user", content: "Hi" }],
+      });
+      if ("failed" in chat || chat.status < 400 || chat.status >= 500) return judge(chat, '"choices"');
+      return judge(await post("/completion", { prompt: "Hi", n_predict: 1 }), '"content"');
+    }
+    case "embedding":
+      return judge(await post("/v1/embeddings", { model, input: "Hi" }), '"embedding"');
+    case "rerank":
+      return judge(await post("/v1/rerank", { model, query: "Hi", documents: ["Hi", "Ho"] }), '"results"');
+    default:
+      return target.mode satisfies never;
+  }
+}
+
+/** For a drain: half an answer is no answer. */
+export async function readWork(target: EngineTarget): Promise<DrainReading | "unknown"> {
+  const reply = await get(target, "/metrics");
+  const gauges = gaugesIn(reply);
+  if (gauges === undefined) return "unknown";
+  const { running, deferred, tokensTotal, decodeTotal } = gauges;
+  const work = { inFlight: running + deferred, tokensTotal };
+  return decodeTotal === undefined ? work : { ...work, decodeTotal };
+}
+
+/** Wakes no sleeping engine. */
+export async function readEngineGauges(
+  target: EngineTarget,
+  { timeoutMs }: { readonly timeoutMs: number },
+): Promise<EngineGauges | "unknown"> {
+  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs });
+  if ("failed" in reply || reply.status !== 200) return "unknown";
+  return parseEngineGauges(reply.body) ?? "unknown";
+}
+
+const propsSchema = z.object({ default_generation_settings: z.object({ n_ctx: z.int().positive() }) });
+const modelsSchema = z.object({
+  data: z.array(
+    z.object({
+      id: z.string(),
+      aliases: z.array(z.string()).optional(),
+      meta: z.object({ n_ctx: z.int().positive().optional() }).nullish(),
+    }),
+  ),
+});
+
+/** Tokens that one request may use, as the engine really set them up. */
+export async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
+  const props = propsSchema.safeParse(await getJson(target, "/props"));
+  if (props.success) return props.data.default_generation_settings.n_ctx;
+  const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));
+  return models.success ? models.data.data[0]?.meta?.n_ctx : undefined;
+}
+
+/** Whoever answers under another name is not our engine, even if it is healthy. */
+async function findStranger(target: EngineTarget): Promise<string | undefined> {
+  if (target.modelAlias === undefined) return undefined;
+  const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));
+  if (!models.success) return undefined;
+  const names = models.data.data.flatMap((model) => [model.id, ...(model.aliases ?? [])]);
+  if (names.includes(target.modelAlias)) return undefined;
+  const found = [...new Set(names)].join(", ") || "no model";
+  return `port ${target.port} is answered by a server of ${found}, not of ${target.modelAlias}`;
+}
+
+function judge(reply: Reply, wanted: string): RequestResult {
+  if ("failed" in reply) return { failed: reply.failed };
+  if (reply.status === 200 && reply.body.includes(wanted)) return "ok";
+  return { failed: describe(reply) };
+}
+
+const errorSchema = z.object({ error: z.object({ message: z.string() }) });
+
+function describe(reply: Answer): string {
+  const parsed = errorSchema.safeParse(parseJson(reply.body));
+  const text = parsed.success ? parsed.data.error.message : reply.body;
+  return `HTTP ${reply.status}: ${truncate(text.trim(), 300)}`;
+}
+
+function get(target: EngineTarget, path: string): Promise<Reply> {
+  return ask({ ...address(target), path, timeoutMs: PROBE_TIMEOUT_MS });
+}
+
+async function getJson(target: EngineTarget, path: string): Promise<unknown> {
+  const reply = await get(target, path);
+  return "failed" in reply || reply.status !== 200 ? undefined : parseJson(reply.body);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function address(target: EngineTarget) {
+  return { host: target.host, port: target.port, apiKey: target.apiKey };
+}

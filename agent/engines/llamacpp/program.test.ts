@@ -1,0 +1,47 @@
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { processes, program, template } from "../../../test/fixtures/started-llama-server.ts";
+import { runFolder } from "../../instances/process/fixtures/run.ts";
+import { createLlamaServerDriver } from "./driver.ts";
+
+describe("a host where llama-server", () => {
+  const make = (folder: ReturnType<typeof runFolder>, script: string, mode = 0o755) => {
+    const path = join(folder.root, "llama-server");
+    writeFileSync(path, `#!/bin/sh\n${script}\n`);
+    chmodSync(path, mode);
+    return createLlamaServerDriver({ paths: [path], env: { PATH: "/usr/bin:/bin" }, processes });
+  };
+  const older = fileURLToPath(
+    new URL("../../../src/engines/llamacpp/fixtures/help-b5000-style.txt", import.meta.url),
+  );
+
+  it("is not installed detects nothing and prepares nothing", async () => {
+    await using folder = runFolder();
+    const driver = createLlamaServerDriver({ paths: ["/nowhere"], env: { PATH: folder.root }, processes });
+    expect(await driver.detect()).toBeUndefined();
+    const launch = { template: template(), modelPath: "/m", address: "127.0.0.1", port: 1, record: {} };
+    await expect(driver.prepare(launch)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
+  });
+
+  it.each([
+    ["is not executable", "true", 0o644, "RuntimeNotExecutable"],
+    ["crashes at once", "kill -SEGV $$", 0o755, "RuntimeBroken"],
+    ["prints nothing", "true", 0o755, "RuntimeBroken"],
+    ["never answers", "exec sleep 60", 0o755, "RuntimeBroken"],
+    ["is too old", `cat '${older}'`, 0o755, "RuntimeTooOld"],
+  ] as const)("%s says so", async (_name, script, mode, code) => {
+    await using folder = runFolder();
+    await expect(make(folder, script, mode).detect()).rejects.toMatchObject({ code });
+  });
+
+  it("was replaced is asked again", async () => {
+    if (program === undefined) return;
+    await using folder = runFolder();
+    const driver = make(folder, "kill -SEGV $$");
+    await expect(driver.detect()).rejects.toMatchObject({ code: "RuntimeBroken" });
+    writeFileSync(join(folder.root, "llama-server"), `#!/bin/sh\nexec '${program}' "$@"\n`);
+    expect(await driver.detect()).toMatchObject({ name: "llama-server" });
+  });
+});

@@ -1,0 +1,94 @@
+/** Drivers of the two tiny programs: what a new engine has to say of itself, and nothing more. */
+import { fileURLToPath } from "node:url";
+import type { Runtime } from "../../../src/api/engine-settings.ts";
+import type { DaemonSpec } from "../../instances/daemon/daemons.ts";
+import type { Instances } from "../../instances/instances.ts";
+import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
+import { ask } from "../http.ts";
+
+const LOOPBACK = "127.0.0.1";
+const TIMEOUT_MS = 500;
+const env = { PATH: process.env.PATH ?? "" };
+
+function script(name: string): string {
+  return fileURLToPath(new URL(name, import.meta.url));
+}
+
+/** One process per replica. */
+export function tinyEngineDriver({ processes }: Instances): EngineDriver {
+  return {
+    ...tinyDriver("generic", () => "/"),
+    open: (place, { port, address, record }) => {
+      const argv = [process.execPath, script("tiny-engine.ts"), String(port), LOOPBACK, address];
+      return processes.open(place, { argv, env, record, target: { host: LOOPBACK, port } });
+    },
+    adopt: (place, { port }) => processes.adopt(place, { host: LOOPBACK, port }),
+  };
+}
+
+/** One daemon on `port` for all replicas; the service's name is the model's. */
+export function tinyDaemonDriver({ daemons }: Instances, port: number): EngineDriver {
+  const target = { host: LOOPBACK, port };
+  const call = (method: "PUT" | "DELETE", model: string): Promise<void> =>
+    fetch(`http://${LOOPBACK}:${port}/models/${model}`, {
+      method,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).then(async (answer) => void (await answer.text()));
+  const spec: DaemonSpec = {
+    name: "tiny",
+    argv: [process.execPath, script("tiny-daemon.ts"), String(port)],
+    env,
+    target,
+    api: {
+      load: (model) => call("PUT", model),
+      unload: (model) => call("DELETE", model),
+      isLoaded: async (model) => (await tinyModels(port)).includes(model),
+    },
+  };
+  return {
+    ...tinyDriver("ollama", ({ modelAlias }) => `/answer/${modelAlias}`),
+    open: (place, { template, record }) => daemons.open(place, spec, { model: template.serviceName, record }),
+    adopt: (place, { record }) => daemons.adopt(place, spec, record),
+  };
+}
+
+/** What the daemon on `port` has loaded. */
+export async function tinyModels(port: number): Promise<readonly string[]> {
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  return (await fetch(`http://${LOOPBACK}:${port}/models`, { signal })).json() as Promise<string[]>;
+}
+
+function tinyDriver(
+  runtime: Runtime,
+  pathOf: (target: EngineTarget) => string,
+): Omit<EngineDriver, "open" | "adopt"> {
+  const request = async (target: EngineTarget): Promise<RequestResult> => {
+    const { host, port } = target;
+    const answer = await ask({ host, port, path: pathOf(target), timeoutMs: TIMEOUT_MS });
+    if ("failed" in answer) return answer;
+    return answer.status === 200 ? "ok" : { failed: `HTTP ${answer.status}` };
+  };
+  const health: EngineDriver["probeHealth"] = async (target) => {
+    const answer = await request(target);
+    return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
+  };
+  return {
+    runtime,
+    detect: async () => ({ name: runtime, version: "1", path: process.execPath }),
+    claimBytes: () => 1024 ** 2,
+    probeHealth: health,
+    probeRequest: request,
+    probeLive: async (target) => ({ health: await health(target), progress: "unknown" }),
+    readWork: async (target) =>
+      (await request(target)) === "ok" ? { inFlight: 0, tokensTotal: 0 } : "unknown",
+    readProgress: async () => "unknown",
+    facts: async () => ({}),
+    devices: async () => "unknown",
+    classifyExit: (exit) =>
+      exit !== "unknown" && exit.signal === "SIGKILL"
+        ? { code: "EngineKilled", message: "killed" }
+        : { code: "EngineCrashed", message: "it exited" },
+    findDegraded: () => undefined,
+    ownLines: (logTail) => logTail,
+  };
+}

@@ -1,0 +1,57 @@
+/** One running engine as the rest of the agent sees it: a process of its own, or a model that a shared daemon has loaded. */
+import type { Log } from "../../src/ports.ts";
+
+/** How the main process exited: an exit code, or the signal that killed it. */
+export interface ExitRecord {
+  readonly code?: number;
+  readonly signal?: string;
+}
+
+/** What was asked of an instance: to stop by a deadline, or to end at once. The second replaces the first, never the other way round. */
+export type Ending = "stopping" | "killing";
+
+/**
+ * starting: it is being launched. running: it can be probed. ended: the engine itself has exited, something it started may
+ * still run. gone: nothing is left. An exit is "unknown" where nothing recorded the exit status.
+ */
+export type InstanceState =
+  | { readonly at: "starting"; readonly ending?: Ending }
+  | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
+  | { readonly at: "ended"; readonly exit: ExitRecord | "unknown"; readonly ending?: Ending }
+  | { readonly at: "gone"; readonly exit: ExitRecord | "unknown" };
+
+/** Where an instance answers: always loopback, so that a lost network is not a hung engine. */
+export interface InstanceTarget {
+  readonly host: string;
+  readonly port: number;
+  /** The name that requests must give; absent where it answers to any. */
+  readonly modelAlias?: string;
+}
+
+/** Where a replica's instance keeps its files, and who hears of its changes. */
+export interface Place {
+  readonly dir: string;
+  readonly log: Log;
+  /** Called on each change of state, within milliseconds; never for the state that open or adopt returned. */
+  readonly onChange: () => void;
+}
+
+export interface Instance {
+  readonly state: () => InstanceState;
+  readonly target: InstanceTarget;
+  /** Kept in engine.json beside the reservation, and handed back on adoption. */
+  readonly handle: Readonly<Record<string, unknown>>;
+  /** The file it logs to; it may be rotated at any time. */
+  readonly logPath: string;
+  /** Asks it to stop, more firmly as the deadline (monotonic ms) comes; from then on as `endNow`. An earlier deadline counts. */
+  readonly stopBy: (deadlineMs: number) => void;
+  /** Kills it and all that it started, and repeats that until nothing is left. */
+  readonly endNow: () => void;
+  /** Bytes of memory it really takes; undefined where that cannot be read. */
+  readonly footprintBytes: () => Promise<number | undefined>;
+  /** Writes again what the next agent needs to adopt it, where those files were removed; true if any was missing. */
+  readonly restoreFiles: () => boolean;
+  readonly logTail: (bytes: number) => Promise<string>;
+  /** Stops watching; the engine runs on. */
+  readonly close: () => void;
+}

@@ -1,0 +1,32 @@
+/** How engines run on this host: each in a process of its own, or several models in one shared daemon. */
+import { join } from "node:path";
+import type { Clock, Log } from "../../src/ports.ts";
+import { createDaemons, type Daemons } from "./daemon/daemons.ts";
+import { createIdentity } from "./process/identity/identity.ts";
+import type { RotationLimits } from "./process/log-rotation.ts";
+import { createProcessInstances, type ProcessInstances } from "./process/process-instance.ts";
+import { createEngineProcesses } from "./process/processes.ts";
+
+export interface Instances {
+  readonly processes: ProcessInstances;
+  readonly daemons: Daemons;
+}
+
+/** Below the state folder: one folder per replica, one per shared daemon. */
+export const ENGINES_FOLDER = "engines";
+export const DAEMONS_FOLDER = "daemons";
+
+export function createInstances(ports: {
+  readonly stateDir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly footprintBytes: (pid: number) => Promise<number | undefined>;
+  readonly logLimits?: RotationLimits;
+}): Instances {
+  const identity = createIdentity(process.platform);
+  const processes = createProcessInstances(createEngineProcesses({ ...ports, identity }), ports);
+  return {
+    processes,
+    daemons: createDaemons({ ...ports, processes, folder: join(ports.stateDir, DAEMONS_FOLDER) }),
+  };
+}

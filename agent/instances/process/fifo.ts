@@ -1,0 +1,115 @@
+/** FIFOs as liveness signals: while any process holds the write end, one is alive. */
+import { execFile } from "node:child_process";
+import { closeSync, constants, openSync, readSync } from "node:fs";
+import { Socket } from "node:net";
+import { join } from "node:path";
+
+/** Makes all FIFOs with one child, because Node cannot and each child costs milliseconds. */
+export function makeFifos(paths: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile("mkfifo", ["-m", "600", ...paths], { timeout: 10_000 }, (error, _out, text) => {
+      if (error === null) resolve();
+      else reject(new Error(`mkfifo failed: ${text.trim() || error.message}`, { cause: error }));
+    });
+  });
+}
+
+/** The reading end of one of an engine's FIFOs. */
+export interface HeldFifo {
+  readonly isHeld: () => boolean;
+  /** Opens it again, in case the end was not delivered. */
+  readonly askAgain: () => void;
+  readonly close: () => void;
+}
+
+/**
+ * Reads once, then watches; calls `onNews` on a message or on the end. A missing FIFO counts as not held.
+ * Throws when the FIFO exists but cannot be opened.
+ */
+export function holdFifo(dir: string, name: string, onNews: () => void): HeldFifo {
+  const path = join(dir, name);
+  const fd = openReader(path);
+  let held = fd !== undefined && isHeldOrClose(fd);
+  let socket: Socket | undefined;
+  const end = () => {
+    if (!held) return;
+    held = false;
+    socket?.destroy();
+    onNews();
+  };
+  if (fd !== undefined && held) socket = listen(fd, onNews, end);
+  return {
+    isHeld: () => held,
+    askAgain: () => {
+      if (held && isReleased(path)) end();
+    },
+    close: () => {
+      held = false;
+      socket?.destroy();
+    },
+  };
+}
+
+function listen(fd: number, onData: () => void, onEnd: () => void): Socket {
+  const socket = new Socket({ fd, readable: true, writable: false });
+  socket.on("data", onData);
+  socket.on("end", onEnd);
+  socket.on("error", onEnd);
+  socket.unref();
+  return socket;
+}
+
+/** Without waiting for a writer. */
+function openReader(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/**
+ * A socket cannot report this: if no process has held the FIFO since it was opened, the socket gets no `end`.
+ */
+function isHeld(fd: number): boolean {
+  const buffer = new Uint8Array(64);
+  for (;;) {
+    try {
+      if (readSync(fd, buffer) === 0) return false;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "EAGAIN") return true;
+      throw error;
+    }
+  }
+}
+
+/** Keeps the descriptor open only where there is something to watch. */
+function isHeldOrClose(fd: number): boolean {
+  let held = false;
+  try {
+    held = isHeld(fd);
+    return held;
+  } finally {
+    if (!held) closeSync(fd);
+  }
+}
+
+function isReleased(path: string): boolean {
+  const fd = openReader(path);
+  if (fd === undefined) return false;
+  const held = isHeldOrClose(fd);
+  if (held) closeSync(fd);
+  return !held;
+}
+
+/** Both ends of a FIFO, opened in the order that never blocks. */
+export function openBothEnds(path: string): { readonly reader: number; readonly writer: number } {
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return { reader, writer: openSync(path, constants.O_WRONLY) };
+  } catch (error) {
+    closeSync(reader);
+    throw error;
+  }
+}

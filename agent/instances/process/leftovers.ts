@@ -1,0 +1,69 @@
+/** What is left of an engine beside its main process: the rest of its session, and what carries its mark. */
+import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
+import { engineMark, type RunFiles } from "./run-directory.ts";
+
+/**
+ * The living members of the engine's session. If no session is known, because nothing was started or because
+ * the folder of a running engine was removed: every process that carries the engine's mark. A group id cannot
+ * be given away while a member lives, so the members are ours if the shim still leads them or if this agent
+ * has watched the session since the shim lived (`isWatched`). Otherwise the number may belong to a stranger
+ * by now, and only marked processes count.
+ */
+export async function findSession(
+  identity: IdentityReader,
+  dir: string,
+  files: RunFiles,
+  isWatched: boolean,
+): Promise<readonly LivingProcess[] | "unknown"> {
+  if (files.session === undefined) return identity.marked(engineMark(dir));
+  const { pid, startTime } = files.session;
+  const members = await identity.members(pid);
+  if (members === "unknown" || members.length === 0) return members;
+  const leader = members.find((member) => member.pid === pid);
+  if (leader !== undefined) return leader.startTime === startTime ? members : [];
+  if (isWatched) return members;
+  const marked = await identity.marked(engineMark(dir));
+  if (marked === "unknown") return marked;
+  return members.filter((member) => isMain(files, member) || marked.some((one) => isSame(one, member)));
+}
+
+/** Sends KILL to all that is left: session and marked processes, each compared with its start time right before. */
+export async function killLeftovers(
+  identity: IdentityReader,
+  dir: string,
+  files: RunFiles,
+  isWatched: boolean,
+): Promise<void> {
+  const [session, marked] = await Promise.all([
+    findSession(identity, dir, files, isWatched),
+    identity.marked(engineMark(dir)),
+  ]);
+  for (const found of [session, marked]) {
+    if (found === "unknown") continue;
+    for (const one of found) killIfSame(identity, one);
+  }
+}
+
+/** Sends a signal only to the process that was meant. */
+export function killIfSame(
+  identity: IdentityReader,
+  target: { readonly pid: number; readonly startTime: string },
+  signal: NodeJS.Signals = "SIGKILL",
+): "sent" | "not running" {
+  if (target.pid === process.pid || identity.startTimeNow(target.pid) !== target.startTime)
+    return "not running";
+  try {
+    process.kill(target.pid, signal);
+    return "sent";
+  } catch {
+    return "not running";
+  }
+}
+
+function isMain(files: RunFiles, one: LivingProcess): boolean {
+  return files.main?.pid === one.pid && files.main.startTime === one.startTime;
+}
+
+function isSame(a: LivingProcess, b: LivingProcess): boolean {
+  return a.pid === b.pid && a.startTime === b.startTime;
+}

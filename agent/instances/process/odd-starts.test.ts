@@ -1,0 +1,71 @@
+/** Starts from odd places and with odd arguments. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { until } from "../../fixtures/until.ts";
+import { mkfifo, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
+import { createEngineProcesses } from "./processes.ts";
+import { engineMark, readEngineRecord } from "./run-directory.ts";
+import { startEngine } from "./start.ts";
+import { createSweep } from "./sweep.ts";
+
+const open = () => createEngineProcesses(processPorts());
+
+describe("a state folder with spaces, quotes and letters of other languages", () => {
+  const name = `Ein Ordner's "für" 推論 $(x) --é`;
+
+  it("has a mark that every tool prints as it is", () => {
+    expect(engineMark(`/a/${name}`)).toMatch(/^METALBRIDGE_ENGINE_DIR=[!-~]+$/);
+  });
+
+  it("serves for an engine, its adoption, and the end of what left its session", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir(name);
+    const states = stateLog();
+    const command = shell(`setsid sleep 100 9>&- </dev/null >/dev/null 2>&1 & exec sleep 100`);
+    const first = await open().startEngine(dir, command, () => {});
+    await until(() => expect(first.state().at).toBe("running"));
+    first.close();
+    const engine = await open().adoptEngine(dir, states.onChange);
+    engine?.signal("KILL");
+    engine?.killGroup();
+    await states.until("gone");
+    const mark = engineMark(dir);
+    const { marked } = processPorts().identity;
+    await until(async () => expect(await marked(mark)).toEqual([]));
+  });
+});
+
+describe("an engine that the system refuses to start", () => {
+  it.each([
+    ["an argument that holds a NUL", ["/bin/echo", "a\0b"]],
+    ["an argument longer than the system takes", ["/bin/echo", "x".repeat(8 << 20)]],
+  ])("because of %s is a failed start", async (_what, argv) => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const before = descriptors();
+    const failed = open().startEngine(dir, shell("", { argv }), () => {});
+    await expect(failed).rejects.toMatchObject({ code: "EngineStartFailed" });
+    expect(await open().adoptEngine(dir, () => {})).toBeUndefined();
+    expect(readEngineRecord(dir)).toEqual({ test: true });
+    expect(descriptors()).toBe(before);
+  });
+});
+
+it("an engine starts although the FIFOs of an agent killed a moment ago appear late", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const ports = processPorts();
+  const late = (step: string): void => {
+    if (step === "record") mkfifo(join(dir, "main"));
+  };
+  const watch = { ...ports, sweep: createSweep({ ...ports, everyMs: 10_000 }) };
+  const engine = await startEngine(dir, shell("exec sleep 100"), watch, () => {}, late);
+  await until(() => expect(engine.state().at).toBe("running"));
+  engine.close();
+});
+
+/** Open descriptors of this process, where that can be seen. */
+function descriptors(): number {
+  return process.platform === "linux" ? readdirSync("/proc/self/fd").length : 0;
+}

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import { until } from "../../fixtures/until.ts";
+import { isLiving, processPorts, runFolder, shell } from "./fixtures/run.ts";
+import { createProcessInstances } from "./process-instance.ts";
+import { createEngineProcesses } from "./processes.ts";
+
+const target = { host: "127.0.0.1", port: 1 };
+const ports = processPorts();
+const { clock, log } = ports;
+
+/** A shell that notes each TERM, and then obeys the given one; it works in steps that no TERM cuts short. */
+const noting = (obeys: number) =>
+  shell(
+    `count=0; trap 'count=$((count + 1)); echo "TERM $count"; [ $count -ge ${obeys} ] && exit 7' TERM
+    echo ready; while :; do sleep 0.05; done`,
+  );
+
+function open(dir: string, command: ReturnType<typeof shell>, log = ports.log) {
+  const processes = createProcessInstances(createEngineProcesses(ports), {
+    clock,
+    footprintBytes: async (pid) => pid,
+  });
+  return processes.open({ dir, log, onChange: () => {} }, { ...command, target });
+}
+
+const inLog = (text: string) => (tail: string) => tail.includes(text);
+
+test("an engine that obeys is asked once, and is gone before its deadline", async () => {
+  await using folder = runFolder();
+  const instance = await open(folder.dir(), noting(1));
+  await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
+  instance.stopBy(clock.monotonicMs() + 30_000);
+  expect(instance.state()).toMatchObject({ at: "running", ending: "stopping" });
+  await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { code: 7 } }));
+  expect(await instance.logTail(1_000)).not.toContain("TERM 2");
+});
+
+test("an engine that works on after the first TERM gets a second one, and only then is it killed", async () => {
+  await using folder = runFolder();
+  const second = await open(folder.dir("second"), noting(2));
+  const never = await open(folder.dir("never"), noting(9));
+  for (const instance of [second, never]) {
+    await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
+    instance.stopBy(clock.monotonicMs() + 900);
+  }
+  await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 7 } }));
+  await until(() => expect(never.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
+  expect(await never.logTail(1_000)).toContain("TERM 2");
+});
+
+test("an earlier deadline counts, a later one changes nothing", async () => {
+  await using folder = runFolder();
+  const instance = await open(folder.dir(), noting(9));
+  await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
+  instance.stopBy(clock.monotonicMs() + 60_000);
+  instance.stopBy(clock.monotonicMs() + 100);
+  instance.stopBy(clock.monotonicMs() + 60_000);
+  await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
+});
+
+test("what an engine leaves behind ends with it, and its exit status is kept", async () => {
+  await using folder = runFolder();
+  const instance = await open(folder.dir(), shell('(trap "" TERM; sleep 1000) & echo "child $!"; wait'));
+  await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("child")));
+  const child = Number(/child (\d+)/.exec(await instance.logTail(1_000))?.[1]);
+  expect(await instance.footprintBytes()).toBeGreaterThan(1);
+  instance.endNow();
+  await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
+  expect(isLiving(child)).toBe(false);
+  expect(await instance.footprintBytes()).toBeUndefined();
+});
+
+test("an adopted engine is stopped by its next agent", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const first = await open(dir, noting(1));
+  await until(async () => expect(await first.logTail(1_000)).toSatisfy(inLog("ready")));
+  first.close();
+  const next = createProcessInstances(createEngineProcesses(ports), { clock, footprintBytes: async () => 1 });
+  const adopted = await next.adopt({ dir, log, onChange: () => {} }, target);
+  expect(adopted?.state()).toMatchObject({ at: "running" });
+  adopted?.stopBy(clock.monotonicMs() + 30_000);
+  await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { code: 7 } }));
+});

@@ -1,0 +1,200 @@
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { START_LINE } from "../../../src/engines/start-line.ts";
+import { until } from "../../fixtures/until.ts";
+import { isLiving, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
+import { createEngineProcesses } from "./processes.ts";
+import { readEngineRecord } from "./run-directory.ts";
+
+const open = () => createEngineProcesses(processPorts());
+
+describe("an engine of this agent", () => {
+  it("is starting, runs, and ends with its exit code", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const engine = await open().startEngine(folder.dir(), shell("echo hello; exit 3"), states.onChange);
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 3 } }));
+    expect(await engine.logTail(1000)).toContain("hello\n");
+    expect(readEngineRecord(engine.dir)).toEqual({ test: true });
+  });
+
+  it("ends within milliseconds of a signal, which is named", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const engine = await open().startEngine(folder.dir(), shell("exec sleep 100"), states.onChange);
+    await until(() => expect(engine.state().at).toBe("running"));
+    const before = performance.now();
+    expect(engine.signal("TERM")).toBe("sent");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
+    // Far less than the slow sweep, which would see it too.
+    const ended = states.seen.find((one) => one.state.at === "ended" || one.state.at === "gone");
+    expect((ended?.atMs ?? Number.POSITIVE_INFINITY) - before).toBeLessThan(8_000);
+    expect(engine.signal("TERM")).toBe("not running");
+  });
+
+  it("that cannot be executed ends with 127 and says so in the log", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const command = { ...shell(""), argv: ["/nowhere/llama-server"] };
+    const engine = await open().startEngine(folder.dir(), command, states.onChange);
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 127 } }));
+    expect(await engine.logTail(1000)).toContain("/nowhere/llama-server");
+  });
+
+  it("cannot start in a working folder that is not there", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const { startEngine, adoptEngine } = open();
+    const failed = startEngine(dir, shell("true", { cwd: "/nowhere" }), () => {});
+    await expect(failed).rejects.toMatchObject({ code: "EngineStartFailed" });
+    expect(await adoptEngine(dir, () => {})).toBeUndefined();
+  });
+
+  it("has no descriptor beside its output, /dev/null and the end of `alive`", async () => {
+    if (process.platform !== "linux") return;
+    await using folder = runFolder();
+    const { startEngine } = open();
+    const dir = folder.dir();
+    for (let index = 0; index < 3; index += 1)
+      await startEngine(folder.dir(`other-${index}`), shell("exec sleep 100"), () => {});
+    const engine = await startEngine(dir, shell("exec sleep 100"), () => {});
+    await until(() => expect(engine.state().at).toBe("running"));
+    const state = engine.state();
+    const fds = `/proc/${state.at === "running" ? state.pid : 0}/fd`;
+    await until(() => {
+      const links = readdirSync(fds).map((fd) => [fd, readlinkSync(join(fds, fd))]);
+      expect(Object.fromEntries(links.filter(([fd, link]) => !isInherited(fd, link)))).toEqual({
+        0: "/dev/null",
+        1: join(dir, "log"),
+        2: join(dir, "log"),
+        9: join(dir, "alive"),
+      });
+    });
+  });
+
+  it("is refused while an earlier one lives in the folder, and starts again once it is gone", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const { startEngine } = open();
+    const states = stateLog();
+    const engine = await startEngine(dir, shell("echo first; exec sleep 100"), states.onChange);
+    await expect(startEngine(dir, shell("echo second"), () => {})).rejects.toMatchObject({
+      code: "EngineStillRunning",
+    });
+    await until(() => expect(engine.state().at).toBe("running"));
+    engine.signal("KILL");
+    await states.until("gone");
+    const second = await startEngine(dir, shell("echo second"), () => {});
+    await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 0 } }));
+    const lines = readFileSync(join(dir, "log"), "utf8")
+      .split("\n")
+      .filter((line) => /^(first|second|-)/.test(line));
+    expect(lines).toEqual([
+      expect.stringContaining(START_LINE),
+      "first",
+      expect.stringContaining(START_LINE),
+      "second",
+    ]);
+  });
+
+  it("takes arguments with spaces, quotes and dollar signs as they are", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir("a folder with $(spaces)");
+    const words = ["a b", "$HOME", "'\"`id`", "", "*", "new\nline"];
+    const command = { ...shell(""), argv: ["/usr/bin/printf", "%s|", ...words] };
+    const engine = await open().startEngine(dir, command, () => {});
+    await until(() => expect(engine.state().at).toBe("gone"));
+    expect(await engine.logTail(1000)).toContain(words.map((word) => `${word}|`).join(""));
+  });
+});
+
+describe("what outlives the main process", () => {
+  it("keeps the engine `ended` until it has gone too", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const script = "sleep 100 & echo $! >child; read line <&0; exit 5";
+    const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
+    await until(() => expect(engine.state()).toEqual({ at: "ended", exit: { code: 5 } }));
+    const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
+    expect(engine.state().at).toBe("ended");
+    process.kill(child, "SIGKILL");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 5 } });
+  });
+
+  it("is seen although it closed the FIFO, and ended by killGroup", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const script = "sleep 100 9>&- & echo $! >child; exit 0";
+    const engine = await open().startEngine(folder.dir(), shell(script), states.onChange);
+    await until(() => expect(engine.state().at).toBe("ended"));
+    const child = Number(readFileSync(join(engine.dir, "child"), "utf8"));
+    expect(isLiving(child)).toBe(true);
+    engine.killGroup();
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
+    expect(isLiving(child)).toBe(false);
+  });
+
+  it("is ended by killGroup even in a session of its own", async () => {
+    await using folder = runFolder();
+    if (process.platform !== "linux") return;
+    const states = stateLog();
+    const engine = await open().startEngine(
+      folder.dir(),
+      shell("setsid sleep 100 & exit 0"),
+      states.onChange,
+    );
+    await until(() => expect(engine.state().at).toBe("ended"));
+    engine.killGroup();
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
+  });
+
+  it("killGroup as the last resort ends a running engine and its shim; how it ended stays unknown or KILL", async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const engine = await open().startEngine(
+      folder.dir(),
+      shell("trap '' TERM; echo deaf; while :; do sleep 1; done"),
+      states.onChange,
+    );
+    await until(() => expect(engine.state().at).toBe("running"));
+    await until(async () => expect(await engine.logTail(100)).toContain("deaf\n"));
+    engine.signal("TERM");
+    engine.killGroup();
+    await states.until("gone");
+    expect([
+      { at: "gone", exit: "unknown" },
+      { at: "gone", exit: { signal: "SIGKILL" } },
+    ]).toContainEqual(engine.state());
+  });
+});
+
+describe("strangers", () => {
+  it("a pid that now belongs to another process is neither running nor signaled", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const { startEngine, adoptEngine } = open();
+    const stranger = await startEngine(folder.dir("stranger"), shell("exec sleep 100"), () => {});
+    const old = await startEngine(dir, shell("exec true"), () => {});
+    await until(() => expect(stranger.state().at).toBe("running"));
+    await until(() => expect(old.state().at).toBe("gone"));
+    const state = stranger.state();
+    const pid = state.at === "running" ? state.pid : 0;
+    writeFileSync(join(dir, "pid"), `${pid} some-other-start-time\n`);
+    writeFileSync(join(dir, "session"), `${pid} some-other-start-time\n`);
+    const adopted = await adoptEngine(dir, () => {});
+    expect(adopted?.state()).toEqual({ at: "gone", exit: { code: 0 } });
+    adopted?.signal("KILL");
+    adopted?.killGroup();
+    expect(isLiving(pid)).toBe(true);
+  });
+});
+
+/** What the test itself was started with is not of our making. */
+function isInherited(fd = "", link = ""): boolean {
+  try {
+    return Number(fd) > 9 && readlinkSync(`/proc/self/fd/${fd}`) === link;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,99 @@
+import { closeSync, fstatSync, openSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { until } from "../../fixtures/until.ts";
+import { isLiving, pidIn, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
+import { createEngineProcesses } from "./processes.ts";
+
+const open = () => createEngineProcesses(processPorts());
+
+describe("a run directory that was removed while its engine ran", () => {
+  it("still has the engine, which is ended before another is started", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const first = await open().startEngine(dir, shell("exec sleep 100"), () => {});
+    await until(() => expect(first.state().at).toBe("running"));
+    const pid = pidIn(dir);
+    first.close();
+    rmSync(dir, { recursive: true });
+    const { adoptEngine, startEngine } = open();
+    const states = stateLog();
+    const found = await adoptEngine(dir, states.onChange);
+    expect(found?.state()).toEqual({ at: "ended", exit: "unknown" });
+    await expect(startEngine(dir, shell("true"), () => {})).rejects.toMatchObject({
+      code: "EngineStillRunning",
+    });
+    expect(isLiving(pid)).toBe(true);
+    found?.killGroup();
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
+    // Killed it is; whoever inherited it may take a moment to bury it.
+    await until(() => expect(isLiving(pid)).toBe(false));
+  });
+
+  it("is made again while the agent lives: the next agent knows the engine, its log and its end", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const { startEngine } = createEngineProcesses(processPorts({ sweepMs: 20 }));
+    const script = "echo before; trap 'echo after; exit 7' USR1; while :; do sleep 0.05; done";
+    const engine = await startEngine(dir, shell(script), () => {});
+    await until(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
+    expect(engine.restoreFiles()).toBe(false);
+    const pid = pidIn(dir);
+    rmSync(dir, { recursive: true });
+    expect(engine.restoreFiles()).toBe(true);
+    expect(engine.restoreFiles()).toBe(false);
+    await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("before"));
+
+    const states = stateLog();
+    const next = await open().adoptEngine(dir, states.onChange);
+    expect(next?.state()).toMatchObject({ at: "running", pid });
+    process.kill(pid, "SIGUSR1");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 7 } });
+    await until(() => expect(engine.state()).toEqual({ at: "gone", exit: { code: 7 } }));
+    expect(await engine.logTail(1_000)).toMatch(/before\n(?:.*\n)*after\n/);
+    next?.close();
+  });
+
+  it("does not hide a growing log: what cannot be copied is truncated", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 1_000, keep: 1 } });
+    const script = "while :; do echo 0123456789012345678901234567890123456789; done";
+    const engine = await createEngineProcesses(ports).startEngine(dir, shell(script), () => {});
+    await until(() => expect(engine.state().at).toBe("running"));
+    const log = openSync(join(dir, "log"), "r");
+    try {
+      rmSync(dir, { recursive: true });
+      let last = fstatSync(log).size;
+      let cuts = 0;
+      await vi.waitFor(
+        () => {
+          const { size } = fstatSync(log);
+          if (size < last) cuts += 1;
+          last = size;
+          expect(cuts).toBeGreaterThan(2);
+        },
+        { timeout: 10_000, interval: 1 },
+      );
+      expect(engine.state().at).toBe("running");
+    } finally {
+      closeSync(log);
+      engine.killGroup();
+      await until(() => expect(engine.state().at).toBe("gone"));
+    }
+  });
+
+  it("does not hide an exit: it is seen at once, although its status is unknown", async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const states = stateLog();
+    const engine = await open().startEngine(dir, shell("exec sleep 100"), states.onChange);
+    await until(() => expect(engine.state().at).toBe("running"));
+    const pid = pidIn(dir);
+    rmSync(dir, { recursive: true });
+    process.kill(pid, "SIGKILL");
+    expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
+    expect(states.seen.map(({ state }) => state.at)).not.toContain("starting");
+  });
+});

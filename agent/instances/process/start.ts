@@ -1,0 +1,117 @@
+/** Starting an engine, in steps of which each may be the last one the agent makes. */
+
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { START_LINE } from "../../../src/engines/start-line.ts";
+import { truncate } from "../../../src/text.ts";
+import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
+import { makeFifos, openBothEnds } from "./fifo.ts";
+import { clearRunFiles, MARK_VARIABLE, markOf, writeEngineRecord } from "./run-directory.ts";
+import { SHIM_SCRIPT } from "./shim-script.ts";
+import { type WatchPorts, watchEngine } from "./watch.ts";
+
+/** The message of a refused argument quotes it. */
+const LONGEST_REASON = 300;
+
+/**
+ * Refuses while anything of an earlier engine in `dir` may live. The order is what makes a crash harmless: old traces
+ * go first, then the record reaches the disk, then the FIFOs, and only their held ends or `session` mean "there may be
+ * an engine". `onStep` names each step as it is done.
+ */
+export async function startEngine(
+  dir: string,
+  command: EngineCommand,
+  ports: WatchPorts,
+  onChange: OnChange,
+  onStep: (step: StartStep) => void = () => {},
+): Promise<EngineProcess> {
+  await refuseIfOccupied(dir, ports);
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  onStep("directory");
+  clearRunFiles(dir);
+  writeEngineRecord(dir, command.record);
+  writeShim(dir);
+  onStep("record");
+  await makeBothFifos(dir);
+  onStep("fifos");
+  await spawnShim(dir, command, ports.clock.nowMs(), onStep);
+  const engine = await watchEngine(dir, ports, onChange);
+  if (engine !== undefined) return engine;
+  throw new MetalbridgeError(
+    "EngineStartFailed",
+    `the engine's shim ended before it started anything in ${dir}`,
+  );
+}
+
+export type StartStep = "directory" | "record" | "fifos" | "spawned";
+
+async function refuseIfOccupied(dir: string, ports: WatchPorts): Promise<void> {
+  const earlier = await watchEngine(dir, ports, () => {});
+  earlier?.close();
+  if (earlier === undefined || earlier.state().at === "gone") return;
+  throw new MetalbridgeError("EngineStillRunning", `an engine in ${dir} is ${earlier.state().at}`);
+}
+
+/** Twice, because the `mkfifo` of an agent that was killed a moment ago may still have been at work. */
+async function makeBothFifos(dir: string): Promise<void> {
+  const paths = [join(dir, "main"), join(dir, "alive")];
+  try {
+    await makeFifos(paths);
+  } catch {
+    clearRunFiles(dir);
+    await makeFifos(paths);
+  }
+}
+
+function writeShim(dir: string): void {
+  writeFileSync(join(dir, "shim.tmp"), SHIM_SCRIPT, { mode: 0o600 });
+  renameSync(join(dir, "shim.tmp"), join(dir, "shim"));
+}
+
+/** Our copies of the writing ends are closed right after: from then on "held" means that shim or engine live. */
+async function spawnShim(
+  dir: string,
+  command: EngineCommand,
+  now: number,
+  onStep: (step: StartStep) => void,
+): Promise<void> {
+  const open: number[] = [];
+  try {
+    const main = openBothEnds(join(dir, "main"));
+    open.push(main.reader, main.writer);
+    const alive = openBothEnds(join(dir, "alive"));
+    open.push(alive.reader, alive.writer);
+    const log = openSync(join(dir, "log"), "a", 0o600);
+    open.push(log);
+    writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
+    const none = "ignore";
+    const stdio: StdioOptions = [none, log, log, none, none, none, none, none, main.writer, alive.writer];
+    await spawned(dir, () =>
+      spawn("/bin/sh", [join(dir, "shim"), dir, ...command.argv], {
+        cwd: command.cwd ?? dir,
+        env: { ...command.env, [MARK_VARIABLE]: markOf(dir) },
+        detached: true,
+        stdio,
+      }),
+    );
+    onStep("spawned");
+  } finally {
+    for (const fd of open) closeSync(fd);
+  }
+}
+
+/** Some refusals are thrown (arguments too long, a NUL in one), others come as an event (no such folder, no descriptors). */
+async function spawned(dir: string, start: () => ChildProcess): Promise<void> {
+  try {
+    const shim = start();
+    shim.unref();
+    if (shim.pid === undefined) throw await new Promise((resolve) => shim.once("error", resolve));
+  } catch (cause) {
+    const why = cause instanceof Error ? truncate(cause.message, LONGEST_REASON) : String(cause);
+    throw new MetalbridgeError("EngineStartFailed", `cannot start a process in ${dir}: ${why}`, undefined, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,68 @@
+/** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
+
+import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
+import type { Clock, Log } from "../../../src/ports.ts";
+import { untilBeat } from "../../beats.ts";
+
+/** One engine, as the sweep sees it. */
+export interface Swept {
+  readonly pids: () => readonly number[];
+  readonly check: (living: ReadonlyMap<number, LivingProcess>) => void;
+}
+
+export interface Sweep {
+  readonly add: (swept: Swept) => void;
+  readonly remove: (swept: Swept) => void;
+}
+
+/** Runs only while there is something to watch. */
+export function createSweep(ports: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly identity: IdentityReader;
+  readonly everyMs: number;
+}): Sweep {
+  const all = new Set<Swept>();
+  let cancel: (() => void) | undefined;
+  const schedule = () => {
+    if (all.size === 0 || cancel !== undefined) return;
+    cancel = ports.clock.after(untilBeat(ports.clock.monotonicMs(), ports.everyMs), () => {
+      run().then(
+        () => again(),
+        (error) => {
+          ports.log.error({ err: error }, "comparing engine processes failed");
+          again();
+        },
+      );
+    });
+  };
+  const again = () => {
+    cancel = undefined;
+    schedule();
+  };
+  const run = async () => {
+    const engines = [...all];
+    const living = await ports.identity.observe(engines.flatMap((engine) => engine.pids()));
+    if (living === "unknown") return;
+    for (const engine of engines) if (all.has(engine)) checkOne(engine, living);
+  };
+  const checkOne = (engine: Swept, living: ReadonlyMap<number, LivingProcess>) => {
+    try {
+      engine.check(living);
+    } catch (error) {
+      ports.log.error({ err: error }, "comparing an engine's process failed");
+    }
+  };
+  return {
+    add: (swept) => {
+      all.add(swept);
+      schedule();
+    },
+    remove: (swept) => {
+      all.delete(swept);
+      if (all.size > 0) return;
+      cancel?.();
+      cancel = undefined;
+    },
+  };
+}

@@ -1,0 +1,59 @@
+/** Which engine is evicted first under pressure, and which returns first. Pure. */
+import type { Priority } from "../../../src/api/fields/shared.ts";
+import { awayMs, type GovernorLimits } from "./limits.ts";
+import type { Engine, PressureReading } from "./types.ts";
+
+const RANK: Readonly<Record<Priority, number>> = { critical: 4, high: 3, normal: 2, low: 1, batch: 0 };
+
+/** Lowest priority first, then the one that frees the most memory, then the oldest. Never a protected one. */
+export function chooseVictim(engines: readonly Engine[]): Engine | undefined {
+  return engines
+    .filter(({ standing, isProtected }) => {
+      return !isProtected && (standing.at === "running" || standing.at === "starting");
+    })
+    .toSorted(
+      (a, b) => RANK[a.priority] - RANK[b.priority] || b.bytes - a.bytes || a.age - b.age || byId(a, b),
+    )[0];
+}
+
+/** A long-idle engine whose priority allows it: it is unloaded before an engine in use has to be evicted. */
+export function chooseIdle(
+  engines: readonly Engine[],
+  now: number,
+  limits: GovernorLimits,
+): Engine | undefined {
+  return chooseVictim(
+    engines.filter(({ standing, priority }) => {
+      const idleSince = standing.at === "running" ? standing.idleSince : undefined;
+      return idleSince !== undefined && now - idleSince >= limits.idleMs && RANK[priority] <= RANK.normal;
+    }),
+  );
+}
+
+/** Highest priority first, then the one evicted longest ago. Only engines away long enough, and only those that fit. */
+export function chooseReturn(
+  engines: readonly Engine[],
+  reading: PressureReading,
+  now: number,
+  limits: GovernorLimits,
+): Engine | undefined {
+  return engines
+    .filter((engine) => mayReturn(engine, now, limits) && fits(engine, reading, limits))
+    .toSorted((a, b) => RANK[b.priority] - RANK[a.priority] || a.age - b.age || byId(a, b))[0];
+}
+
+function mayReturn({ standing, evictions }: Engine, now: number, limits: GovernorLimits): boolean {
+  if (standing.at === "waiting") return true;
+  return standing.at === "evicted" && now - standing.since >= awayMs(limits, evictions);
+}
+
+/** The claim says whether it may run at all; this says whether the memory is there now. */
+function fits({ bytes }: Engine, reading: PressureReading, limits: GovernorLimits): boolean {
+  const { availableBytes, totalBytes } = reading;
+  if (availableBytes === undefined || totalBytes === undefined) return true;
+  return availableBytes - bytes >= totalBytes * limits.scarceShare;
+}
+
+function byId(a: Engine, b: Engine): number {
+  return a.id < b.id ? -1 : 1;
+}

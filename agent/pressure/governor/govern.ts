@@ -1,0 +1,147 @@
+/**
+ * The pressure governor: readings and engines in; level, which engines may start and which to evict out. Pure, total.
+ *
+ * Warning holds new starts and unloads idle engines. Critical evicts one engine at a time and reads memory twice before
+ * the next. Normal restores all evicted engines, one at a time. A failed reading changes nothing.
+ */
+import { chooseIdle, chooseReturn, chooseVictim } from "./choose.ts";
+import { nextLevel, type Sign, signOf, withSwap } from "./level.ts";
+import { defaultLimits, type GovernorLimits } from "./limits.ts";
+import type { Engine, Eviction, GovernorInput, GovernorPlan, GovernorState, Starts } from "./types.ts";
+
+export const calm: GovernorState = {
+  level: "Normal",
+  quietMs: 0,
+  criticalInARow: 0,
+  swap: [],
+  isRecovering: false,
+};
+
+/** One decision. Call it with every reading, and whenever an engine's standing changed. */
+export function govern(
+  before: GovernorState,
+  input: GovernorInput,
+  limits: GovernorLimits = defaultLimits,
+): GovernorPlan {
+  const { state: seen, sign } = take(before, input, limits);
+  const eviction = chooseEviction(seen, sign, input, limits);
+  const { starts, state } = admit(seen, input, limits);
+  return {
+    state: eviction === undefined ? state : { ...state, criticalInARow: 0 },
+    level: state.level,
+    because: because(state, sign),
+    starts,
+    ...(eviction === undefined ? {} : { eviction }),
+    readAgainMs: state.level === "Critical" ? limits.criticalReadMs : limits.readMs,
+  };
+}
+
+/** Counts a reading once. */
+function take(
+  before: GovernorState,
+  input: GovernorInput,
+  limits: GovernorLimits,
+): { readonly state: GovernorState; readonly sign: Sign } {
+  const { reading, engines } = input;
+  const isNew = before.last === undefined || reading.at > before.last.at;
+  const swap = isNew ? withSwap(before.swap, reading, limits) : before.swap;
+  const sign = signOf(input, swap, limits);
+  if (!isNew) return { state: before, sign };
+  const { level, quietMs } = nextLevel(before, sign, reading.at, limits);
+  const isEnding = engines.some(({ standing }) => standing.at === "ending");
+  const state: GovernorState = {
+    level,
+    quietMs,
+    swap,
+    last: reading,
+    // An engine that is still stopping has not freed its memory: readings until then do not count.
+    criticalInARow: isEnding ? 0 : countCritical(before.criticalInARow, sign),
+    isRecovering: before.isRecovering || level !== "Normal",
+    ...(before.returning === undefined ? {} : { returning: before.returning }),
+  };
+  return { state, sign };
+}
+
+/** A failed reading neither confirms nor denies. */
+function countCritical(before: number, { level }: Sign): number {
+  if (level === "Unknown") return before;
+  return level === "Critical" ? before + 1 : 0;
+}
+
+function chooseEviction(
+  state: GovernorState,
+  sign: Sign,
+  { engines, mayEvict, now }: GovernorInput,
+  limits: GovernorLimits,
+): Eviction | undefined {
+  if (!mayEvict || engines.some(({ standing }) => standing.at === "ending")) return undefined;
+  if (sign.level === "Critical" && state.criticalInARow >= limits.confirmations) {
+    const victim = chooseVictim(engines);
+    return victim && { id: victim.id, how: "evict", because: `memory is critical: ${sign.because}` };
+  }
+  if (sign.level !== "Warning") return undefined;
+  const idle = chooseIdle(engines, now, limits);
+  return idle && { id: idle.id, how: "unload", because: `memory is short (${sign.because}) and it is idle` };
+}
+
+function admit(
+  state: GovernorState,
+  { engines, reading, now }: GovernorInput,
+  limits: GovernorLimits,
+): { readonly starts: Starts; readonly state: GovernorState } {
+  if (state.level !== "Normal") {
+    const short = state.level === "Critical" ? "critical" : "short";
+    return {
+      state,
+      starts: { at: "none", because: `memory is ${short}: nothing starts until it has recovered` },
+    };
+  }
+  const absent = engines.filter(({ standing }) => standing.at === "waiting" || standing.at === "evicted");
+  // After an agent restart only the evicted engines show that there was pressure.
+  const isRecovering = state.isRecovering || absent.some(({ standing }) => standing.at === "evicted");
+  const { returning, ...rest } = state;
+  if (!isRecovering || absent.length === 0) {
+    return { state: { ...rest, isRecovering: false }, starts: { at: "all" } };
+  }
+  const recovering = { ...state, isRecovering };
+  if (returning !== undefined && now - returning.at < limits.returnGapMs) {
+    // It is allowed for its whole turn: to reserve, to start, and to retry the start.
+    return { state: recovering, starts: letIn(returning.id, absent.length) };
+  }
+  const next = engines.some(isMoving) ? undefined : chooseNext(absent, returning?.id, reading, now, limits);
+  if (next === undefined) {
+    const because =
+      "memory has recovered: engines return one at a time, as soon as what they need is available";
+    return { state: recovering, starts: { at: "none", because } };
+  }
+  return {
+    state: { ...recovering, returning: { id: next.id, at: now } },
+    starts: letIn(next.id, absent.length),
+  };
+}
+
+/** An engine that had its turn and is still not back lets the others go first. */
+function chooseNext(
+  absent: readonly Engine[],
+  hadItsTurn: string | undefined,
+  reading: GovernorInput["reading"],
+  now: number,
+  limits: GovernorLimits,
+): Engine | undefined {
+  const others = absent.filter(({ id }) => id !== hadItsTurn);
+  return chooseReturn(others, reading, now, limits) ?? chooseReturn(absent, reading, now, limits);
+}
+
+function letIn(id: string, count: number): Starts {
+  return { at: "one", id, because: `memory has recovered: one of ${count} that are away returns at a time` };
+}
+
+function isMoving({ standing }: Engine): boolean {
+  return standing.at === "starting" || standing.at === "ending";
+}
+
+function because({ level }: GovernorState, sign: Sign): string {
+  if (sign.level === level) return sign.because;
+  if (sign.level === "Unknown") return `${sign.because}; the level stays`;
+  return `${sign.because}; the level stays until it has been quiet for long enough`;
+}

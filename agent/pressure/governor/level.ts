@@ -1,0 +1,89 @@
+/** From readings to the level of pressure: raised at once, lowered one step after quiet. Pure. */
+import { formatBytes } from "../../../src/bytes.ts";
+import type { GovernorLimits } from "./limits.ts";
+import type { GovernorInput, GovernorState, Level, PressureReading } from "./types.ts";
+
+/** The level that one reading alone indicates. A failed reading indicates none: neither critical nor normal. */
+export interface Sign {
+  readonly level: Level | "Unknown";
+  readonly because: string;
+}
+
+/** The system's level leads; swap growth, scarcity and killed engines can each raise it. */
+export function signOf(
+  { reading, killedAt, now }: Pick<GovernorInput, "reading" | "killedAt" | "now">,
+  swap: GovernorState["swap"],
+  limits: GovernorLimits,
+): Sign {
+  if (reading.pressure === "Critical") return { level: "Critical", because: "the system says critical" };
+  const second = secondSign(reading, swap, limits, killedAt, now);
+  if (reading.pressure === "Warning") {
+    const isWorse = second !== undefined && isScarce(reading, limits.scarceShare);
+    return isWorse
+      ? { level: "Critical", because: `the system warns, and ${second}` }
+      : { level: "Warning", because: "the system warns" };
+  }
+  // Without a warning of the system a second sign only holds starts; it never evicts an engine.
+  if (second !== undefined) return { level: "Warning", because: second };
+  if (reading.pressure === "Unknown") return { level: "Unknown", because: "memory could not be read" };
+  return { level: "Normal", because: "memory is available" };
+}
+
+function secondSign(
+  reading: PressureReading,
+  swap: GovernorState["swap"],
+  limits: GovernorLimits,
+  killedAt: number | undefined,
+  now: number,
+): string | undefined {
+  const { totalBytes = 0 } = reading;
+  const grownBytes = grown(swap);
+  if (totalBytes > 0 && grownBytes >= totalBytes * limits.swapShare)
+    return `swap grew by ${formatBytes(grownBytes)} within a minute`;
+  // Users and tests kill engines too: only with scarce memory does a kill count as the system's.
+  const wasKilled = killedAt !== undefined && now - killedAt < limits.killMs;
+  if (wasKilled && isScarce(reading, limits.killShare)) return "an engine was killed while memory was scarce";
+  if (isScarce(reading, limits.scarcestShare))
+    return `only ${formatBytes(reading.availableBytes ?? 0)} are available`;
+  return undefined;
+}
+
+function isScarce({ availableBytes, totalBytes }: PressureReading, share: number): boolean {
+  return availableBytes !== undefined && totalBytes !== undefined && availableBytes < totalBytes * share;
+}
+
+/** From the lowest point of the window to its end. */
+function grown(swap: GovernorState["swap"]): number {
+  const last = swap.at(-1);
+  return last === undefined ? 0 : last.bytes - Math.min(...swap.map(({ bytes }) => bytes));
+}
+
+export function withSwap(
+  swap: GovernorState["swap"],
+  { at, swapUsedBytes }: PressureReading,
+  limits: GovernorLimits,
+): GovernorState["swap"] {
+  const kept = swap.filter((point) => at - point.at <= limits.swapWindowMs);
+  return swapUsedBytes === undefined ? kept : [...kept, { at, bytes: swapUsedBytes }];
+}
+
+const ORDER: Readonly<Record<Level, number>> = { Normal: 0, Warning: 1, Critical: 2 };
+
+/** The next level, and how much quiet has been seen below it. */
+export function nextLevel(
+  state: Pick<GovernorState, "level" | "quietMs" | "last">,
+  sign: Sign,
+  at: number,
+  limits: GovernorLimits,
+): { readonly level: Level; readonly quietMs: number } {
+  const { level, last } = state;
+  if (sign.level === "Unknown") return { level, quietMs: state.quietMs };
+  if (ORDER[sign.level] > ORDER[level]) return { level: sign.level, quietMs: 0 };
+  if (sign.level === level) return { level, quietMs: 0 };
+  // Only time between two successful readings is quiet; neither gaps nor failed readings count.
+  const isJoined = last !== undefined && last.pressure !== "Unknown";
+  const quietMs = state.quietMs + (isJoined ? Math.min(limits.longestGapMs, Math.max(0, at - last.at)) : 0);
+  const neededMs = level === "Critical" ? limits.leaveCriticalMs : limits.leaveWarningMs;
+  if (quietMs < neededMs) return { level, quietMs };
+  return { level: level === "Critical" ? "Warning" : "Normal", quietMs: 0 };
+}

@@ -1,0 +1,59 @@
+/** Every duration and share that the governor uses, in one place, so that tests can move them. Times in ms. */
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+export interface GovernorLimits {
+  /** Between readings: in calm, and while memory is critical. */
+  readonly readMs: number;
+  readonly criticalReadMs: number;
+  /** A gap between two readings counts at most this long as quiet: nothing was measured in it. */
+  readonly longestGapMs: number;
+  /** Quiet that lowers the level by one step. */
+  readonly leaveCriticalMs: number;
+  readonly leaveWarningMs: number;
+  /** Critical readings in a row before an engine is evicted; the count restarts after each eviction. */
+  readonly confirmations: number;
+  /** Swap that grows by this share of the memory within the window is a sign of its own. */
+  readonly swapWindowMs: number;
+  readonly swapShare: number;
+  /** Less than this share of the memory available is a sign of its own. */
+  readonly scarceShare: number;
+  readonly scarcestShare: number;
+  /** How long an engine that was killed from outside is a sign of pressure, if less than this share is available. */
+  readonly killMs: number;
+  readonly killShare: number;
+  /** An engine idle for this long may be unloaded while memory is short. */
+  readonly idleMs: number;
+  /** Between the restarts of two evicted engines. */
+  readonly returnGapMs: number;
+  /** How long an evicted engine stays away; doubled with each eviction of the last `forgetMs`. */
+  readonly awayFirstMs: number;
+  readonly awayMaxMs: number;
+  readonly forgetMs: number;
+}
+
+export const defaultLimits: GovernorLimits = {
+  readMs: 5 * SECOND,
+  criticalReadMs: SECOND,
+  longestGapMs: 10 * SECOND,
+  leaveCriticalMs: 30 * SECOND,
+  leaveWarningMs: 2 * MINUTE,
+  confirmations: 2,
+  swapWindowMs: MINUTE,
+  swapShare: 0.02,
+  scarceShare: 0.05,
+  scarcestShare: 0.02,
+  killMs: MINUTE,
+  killShare: 0.1,
+  idleMs: 10 * MINUTE,
+  returnGapMs: MINUTE,
+  awayFirstMs: 5 * MINUTE,
+  awayMaxMs: 60 * MINUTE,
+  forgetMs: 6 * 60 * MINUTE,
+};
+
+/** How long an engine stays away after its n-th eviction within `forgetMs` (n from 1). */
+export function awayMs(limits: GovernorLimits, evictions: number): number {
+  return Math.min(limits.awayMaxMs, limits.awayFirstMs * 2 ** Math.min(20, Math.max(0, evictions - 1)));
+}

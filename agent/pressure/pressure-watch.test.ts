@@ -1,0 +1,66 @@
+import { expect, test, vi } from "vitest";
+import type { MemoryReading } from "../../src/macos/host-reader.ts";
+import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import { silentLog } from "../store/fixtures/store.ts";
+import { createPressureWatch } from "./pressure-watch.ts";
+
+function setup(memory: () => Promise<MemoryReading>) {
+  const clock = createSteppedClock();
+  const ending = new AbortController();
+  let woken = 0;
+  const runner = {
+    governed: () => ({ engines: [], killedAt: undefined }),
+    evict: () => {},
+    readmit: () => {},
+    enqueueAll: () => {},
+    memoryRead: () => {
+      woken += 1;
+    },
+  };
+  const watch = createPressureWatch({
+    ...{ reader: { memory }, runner, clock, log: silentLog, signal: ending.signal },
+    mayEvict: () => true,
+  });
+  return { clock, watch, woken: () => woken, end: () => ending.abort() };
+}
+
+test("every reading wakes the replicas that wait for memory, and carries the time at which it began", async () => {
+  let readings = 0;
+  let finish = (_: MemoryReading): void => {};
+  const { clock, watch, woken, end } = setup(
+    () =>
+      new Promise((resolve) => {
+        readings += 1;
+        finish = resolve;
+      }),
+  );
+  const began = clock.monotonicMs();
+  const started = watch.start();
+  const also = watch.read();
+  clock.advance(300);
+  finish({ pressure: "Normal", availableBytes: 7 });
+  await started;
+  expect(await also).toMatchObject({ pressure: "Normal", availableBytes: 7 });
+  expect((await also).at).toBeLessThan(began + 300);
+  expect(watch.latest()).toEqual(await also);
+  expect(woken()).toBe(1);
+  clock.advance(5_000);
+  await vi.waitFor(() => expect(readings).toBe(2));
+  finish({ pressure: "Normal", availableBytes: 8 });
+  await vi.waitFor(() => expect(woken()).toBe(2));
+  expect(watch.latest()).toMatchObject({ availableBytes: 8 });
+  end();
+});
+
+test("a reading that fails is unknown memory, never old memory", async () => {
+  let fails = false;
+  const { watch, end } = setup(async () => {
+    if (fails) throw new Error("sysctl is gone");
+    return { pressure: "Normal", availableBytes: 7 };
+  });
+  await watch.start();
+  fails = true;
+  expect(await watch.read()).toMatchObject({ pressure: "Unknown" });
+  expect(watch.latest()?.availableBytes).toBeUndefined();
+  end();
+});

@@ -1,0 +1,41 @@
+/** The replica's place in its Service: announced when it answers, withdrawn on the first evidence that it will not. */
+import type { RunnerContext } from "../context.ts";
+import type { EndpointResult } from "../ports.ts";
+import { type ReplicaState, refOf, runOf } from "../state/state.ts";
+
+/** Writes the endpoint as ready. From the attempt on it counts as possibly announced, answer or not. */
+export function announce(state: ReplicaState, context: RunnerContext, port: number): void {
+  const ref = refOf(state);
+  // The one it listens on, which is not the host's newest one right after a move.
+  const address = runOf(state)?.file.address;
+  if (ref === undefined || address === undefined) return;
+  state.jobs.run("announce", async () => {
+    state.slice = { ...state.slice, wasExposed: true, mayArrive: true };
+    const result = await context.ports.endpoints.announce(ref, { address, port });
+    return state.jobs.isRunning("withdraw") || note(state, result);
+  });
+}
+
+/** Writes the endpoint as not ready, not serving, terminating. Overtakes an announcement on its way. */
+export function withdraw(state: ReplicaState, context: RunnerContext): void {
+  const ref = refOf(state);
+  if (ref === undefined) return;
+  state.jobs.run("withdraw", async () => {
+    const result = await context.ports.endpoints.withdraw(ref);
+    if (state.jobs.isRunning("announce")) return true;
+    return note(state, result);
+  });
+}
+
+function note(state: ReplicaState, result: EndpointResult): boolean {
+  const { lastError: _, ...slice } = state.slice;
+  if (result.ok) {
+    state.repeated.resolved("write the endpoint");
+    // Writes go one after the other: what was attempted before this answer has arrived or never will.
+    state.slice = { ...slice, mayArrive: false };
+    return true;
+  }
+  state.repeated.found("write the endpoint", result.message, { message: result.message });
+  state.slice = { ...slice, lastError: result.message };
+  return false;
+}

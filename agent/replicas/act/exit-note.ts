@@ -1,0 +1,44 @@
+/** The note of an Event about an engine's end: whoever reads it learns how the process ended and what it said last. */
+
+import { lastRun } from "../../../src/engines/start-line.ts";
+import type { EventInput } from "../../../src/kube/event/series.ts";
+import { truncateBytes } from "../../../src/text.ts";
+
+/** What is kept of an end. */
+export interface End {
+  readonly code?: number | undefined;
+  readonly signal?: string | undefined;
+  readonly logTail: string;
+}
+
+/** The server takes no longer note. */
+const NOTE_BYTES = 1_024;
+const LINES = 3;
+const LINE_BYTES = 140;
+
+/**
+ * The sentence, then the exit code or the signal, then the last lines of the log; a long sentence makes room for them.
+ * Ends alike are one Event, though the lines of each name other pids and times.
+ */
+export function exitNote(message: string, end: End): Pick<EventInput, "note" | "sameAs"> {
+  const how = howItEnded(end);
+  const tail = ` (${how}; ${lastWords(end.logTail)})`;
+  return { note: truncateBytes(message, NOTE_BYTES - Buffer.byteLength(tail)) + tail, sameAs: how };
+}
+
+function howItEnded({ code, signal }: End): string {
+  if (signal !== undefined) return `signal ${signal}`;
+  return code === undefined ? "exit status unknown" : `exit code ${code}`;
+}
+
+function lastWords(logTail: string): string {
+  const lines = lastRun(logTail).split("\n").map(clean);
+  const last = lines.filter((line) => line !== "").slice(-LINES);
+  if (last.length === 0) return "its log is empty";
+  return `its log ends: ${last.map((line) => truncateBytes(line, LINE_BYTES)).join(" | ")}`;
+}
+
+/** Without colors, and without the NULs of a truncated log. */
+function clean(line: string): string {
+  return line.replace(/[\s\p{Cc}]+/gu, " ").trim();
+}

@@ -1,0 +1,130 @@
+/** The end of a run: classified, written down, and given back. */
+
+import { rmSync } from "node:fs";
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import { truncate } from "../../../src/text.ts";
+import type { ExitRecord } from "../../instances/instance.ts";
+import type { RunnerContext } from "../context.ts";
+import { countDrain } from "../metrics/counts.ts";
+import { drainEndsAt } from "../plan/evidence/drain-time.ts";
+import { isForced } from "../plan/step.ts";
+import { backoffMs } from "../plan/timings.ts";
+import { isHopeless } from "../plan/verdicts.ts";
+import { memoryTrouble, noteExit } from "../pressure.ts";
+import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
+import { type HistoryExit, keepHistory } from "../state/history.ts";
+import { NEVER_ANNOUNCED, NOTHING_RUNS, type ReplicaState, type Run, runOf } from "../state/state.ts";
+import { weightsTried } from "./fetch.ts";
+import { reportPhase } from "./report.ts";
+
+const TAIL_BYTES = 4_000;
+const MESSAGE_MAX = 2_000;
+const FORCED_CODE = {
+  hung: "EngineHung",
+  neverHealthy: "EngineNeverHealthy",
+  requestFailed: "EngineRequestFailed",
+  degraded: "EngineDegraded",
+} as const satisfies Record<string, ErrorCode>;
+
+/** Writes down how the run ended and how long the next start is held back. Once per run. */
+export async function recordExit(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const run = runOf(state);
+  const seen = run?.instance.state();
+  if (run === undefined || (seen?.at !== "ended" && seen?.at !== "gone")) return;
+  const { file, instance, record } = run;
+  const { past } = state;
+  if (past.history.recordedRunId === file.runId) return;
+  const logTail = await instance.logTail(TAIL_BYTES).catch(() => "");
+  const lastExit = exitOf(file, seen.exit, logTail, context);
+  const { clock } = context.ports;
+  const wasSteady =
+    record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
+  // One that had served for long restarts at once: what it ended of is not in its start. The next crash backs off.
+  const crashesInARow = wasSteady ? 0 : past.history.crashesInARow + 1;
+  const delayMs = wasSteady ? 0 : backoffMs(context.timings, crashesInARow, context.random());
+  const runtime = context.runtimes.state(file.runtime);
+  // What has served can serve again, whatever its log says: clients' own text is in it.
+  const isForGood = file.readyAtMs === undefined && isHopeless(lastExit.reason);
+  const hopelessWith = isForGood && runtime.at === "present" ? runtime.version : undefined;
+  const { port, hopelessWith: _, hopelessWeights: __, ...kept } = past.history;
+  noteExit(state, lastExit, clock.monotonicMs());
+  past.backoffUntil = clock.monotonicMs() + delayMs;
+  keepHistory(state, {
+    ...kept,
+    // A port that a stranger took is not asked for again.
+    ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
+    ...(hopelessWith === undefined ? {} : { hopelessWith, hopelessWeights: weightsTried(state) }),
+    restarts: kept.restarts + 1,
+    crashesInARow,
+    exits: { ...kept.exits, [lastExit.reason]: (kept.exits[lastExit.reason] ?? 0) + 1 },
+    recordedRunId: file.runId,
+    backoffUntilMs: clock.nowMs() + delayMs,
+    lastExit,
+  });
+  reportPhase(state, { phase: "Backoff", reason: lastExit.reason, message: lastExit.message }, context);
+  state.log.warn({ exit: seen.exit, reason: lastExit.reason, delayMs }, "engine ended");
+}
+
+function exitOf(
+  file: EngineFile,
+  exit: ExitRecord | "unknown",
+  logTail: string,
+  context: RunnerContext,
+): HistoryExit {
+  const why = file.stop?.why;
+  const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
+  const run = { wasReady: file.readyAtMs !== undefined, ...memoryTrouble(context) };
+  const driver = context.runtimes.driver(file.runtime);
+  const found =
+    forced === undefined
+      ? (driver?.classifyExit(exit, logTail, run) ?? {
+          code: "EngineEndUnknown" as const,
+          message: "the engine ended",
+        })
+      : { code: forced, message: endedBecause(file.stop?.because) };
+  return {
+    ...(exit === "unknown" ? {} : exit),
+    killedByUs: forced !== undefined,
+    reason: found.code,
+    message: truncate(describeError(new MetalbridgeError(found.code, found.message)), MESSAGE_MAX),
+    at: new Date(context.ports.clock.nowMs()).toISOString(),
+    // Until it was Ready it had no clients, and its last words may be of any form.
+    logTail: run.wasReady ? (driver?.ownLines(logTail) ?? "") : logTail,
+  };
+}
+
+function endedBecause(because: string | undefined): string {
+  return `the agent ended the engine: ${because ?? "it did not answer"}`;
+}
+
+/** Nothing of the run is left: its record goes, and its memory with it. */
+export function forgetRun(state: ReplicaState, context: RunnerContext): void {
+  const run = runOf(state);
+  if (run !== undefined) noteDrain(run, context);
+  run?.instance.close();
+  removeEngineFile(state.dir);
+  state.engine = NOTHING_RUNS;
+  state.slice = NEVER_ANNOUNCED;
+  state.weights = { at: "unknown" };
+  context.admission.release(state.uid);
+}
+
+/** A stop that was asked for, from then until nothing was left. */
+function noteDrain({ record, stopAskedAt: askedAt }: Run, context: RunnerContext): void {
+  const { stop } = record;
+  if (stop === undefined || isForced(stop.why)) return;
+  const outcome =
+    askedAt === undefined ? "ended" : askedAt >= drainEndsAt(stop, context.timings) ? "deadline" : "quiet";
+  countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
+}
+
+/** Nothing of the replica is left: its files go too. */
+export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
+  runOf(state)?.instance.close();
+  rmSync(state.dir, { recursive: true, force: true });
+  context.desiredFiles.remove(state.uid);
+  context.ports.store.release(state.uid);
+  context.admission.forget(state.uid);
+  context.states.delete(state.uid);
+  state.log.info({}, "replica let go");
+}

@@ -1,0 +1,288 @@
+/** The replica's weights: found on disk or fetched in the background, their claim estimated, their failures turned into states. */
+
+import { stat } from "node:fs/promises";
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import { ggufSchema } from "../../../src/api/fields/gguf.ts";
+import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import { parseSource } from "../../../src/models/source/source.ts";
+import type { EngineDriver } from "../../engines/engine.ts";
+import type { FetchProgress, ModelFacts, ModelRequest, StoredModel } from "../../store/types.ts";
+import { contentsOf } from "../../store/usage.ts";
+import type { RunnerContext } from "../context.ts";
+import type { ModelState, OwnClaim } from "../plan/observed.ts";
+import { fetchRetryMs } from "../plan/timings.ts";
+import { isHopeless } from "../plan/verdicts.ts";
+import { type ReplicaState, replicaOf, runOf, type Weights } from "../state/state.ts";
+import { readSourceSecret } from "./secrets.ts";
+
+const PROGRESS_MS = 1_000;
+
+/** Sets `state.weights` from the disk, once; without network. */
+export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const template = replicaOf(state)?.spec.template;
+  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return lookOnDisk(state, context);
+  if (template === undefined || state.weights.at !== "unknown") return;
+  await lookOnDisk(state, context);
+  // A source that may have changed is checked again before each start; the store answers fast if it has not.
+  // The stored files are held meanwhile: they keep serving if the source cannot be reached.
+  if (template.model.refreshPolicy === "OnChange") state.weights = { at: "absent" };
+}
+
+/** A file whose header gave no size may have been replaced by a better one. */
+function isUnsized({ weights }: ReplicaState, { ports, timings }: RunnerContext): boolean {
+  if (weights.at !== "stored" || weights.claim?.at !== "unknown") return false;
+  return ports.clock.monotonicMs() - weights.inspectedAt >= timings.outsideMs;
+}
+
+/** A file on this host that is no model, or not the one that was meant, may have been corrected: a look costs next to nothing. */
+function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolean {
+  const template = replicaOf(state)?.spec.template;
+  const { weights } = state;
+  if (template === undefined || weights.at !== "failed" || weights.transient) return false;
+  const isInPlace = isOnHost(template.model) && (template.draft === undefined || isOnHost(template.draft));
+  return isInPlace && ports.clock.monotonicMs() >= weights.retryAt;
+}
+
+function isOnHost({ source }: ReplicaModel): boolean {
+  try {
+    return parseSource(source).kind === "file";
+  } catch {
+    return false;
+  }
+}
+
+/** The weights of an engine that already runs: they are in use, and status names them. */
+export function claimModel(state: ReplicaState, context: RunnerContext): void {
+  state.jobs.run("claim", async () => {
+    await lookOnDisk(state, context);
+    return true;
+  });
+}
+
+/** Asks the disk alone, whatever the policy: what was found, or that it is not there. */
+export async function lookOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const template = replicaOf(state)?.spec.template;
+  if (template === undefined) return;
+  try {
+    const [model, draft] = await Promise.all([
+      context.ports.store.resolve(onDisk(template.model), state.uid),
+      template.draft === undefined
+        ? undefined
+        : context.ports.store.resolve(onDisk(template.draft), state.uid),
+    ]);
+    holdContents(state, context, model, draft);
+    if (model === undefined || (template.draft !== undefined && draft === undefined))
+      state.weights = { at: "absent" };
+    else await keepModel(state, context, model, draft);
+  } catch (error) {
+    state.weights = failed(state, error, context);
+  }
+}
+
+/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one still ends. */
+export function fetchModel(state: ReplicaState, context: RunnerContext): boolean {
+  if (state.jobs.isRunning("fetch")) return false;
+  state.weights = { at: "fetching", bytes: 0 };
+  state.jobs.run("fetch", async (signal) => {
+    try {
+      await fetchAll(state, context, signal);
+      state.past.fetchFailures = 0;
+    } catch (error) {
+      if (signal.aborted) state.weights = { at: "unknown" };
+      else state.weights = await fallBack(state, error, context);
+    }
+    return true;
+  });
+  return true;
+}
+
+async function fetchAll(state: ReplicaState, context: RunnerContext, signal: AbortSignal): Promise<void> {
+  const replica = replicaOf(state);
+  if (replica === undefined) return;
+  const { model, draft } = replica.spec.template;
+  const namespace = replica.metadata.namespace ?? "";
+  const onProgress = watchProgress(state, context);
+  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
+    const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
+    return context.ports.store.fetch(
+      { ...requestFor(wanted), ...secret },
+      { signal, onProgress, owner: state.uid },
+    );
+  };
+  const stored = await fetchOne(model);
+  // The draft's download may need room, and must not take it from the model.
+  holdContents(state, context, stored);
+  await keepModel(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
+}
+
+function requestFor(model: ReplicaModel): ModelRequest {
+  return {
+    source: model.source,
+    files: model.files,
+    quantization: model.quantization,
+    revision: model.revision,
+    mmproj: model.mmproj,
+    sha256: model.sha256,
+    format: model.format,
+    refreshPolicy: model.refreshPolicy,
+  };
+}
+
+/** The same without a question to the source. */
+function onDisk(model: ReplicaModel): ModelRequest {
+  return { ...requestFor(model), refreshPolicy: "IfNotPresent" };
+}
+
+/** Weights that are there serve on when only the question for newer ones failed. */
+async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
+  const { model, draft } = replicaOf(state)?.spec.template ?? {};
+  if (model?.refreshPolicy === "OnChange" && draft === undefined) {
+    const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
+    if (stored !== undefined) {
+      state.log.warn({ err: error }, "could not look for newer weights; using those on disk");
+      await keepModel(state, context, stored, undefined);
+      return state.weights;
+    }
+  }
+  return failed(state, error, context);
+}
+
+function failed(state: ReplicaState, error: unknown, context: RunnerContext): Weights {
+  const { clock } = context.ports;
+  const found = findingOf(error);
+  // Another look at the same file, which is as it was.
+  if (state.weights.at === "failed" && state.weights.message === found.message)
+    return { at: "failed", ...found, retryAt: clock.monotonicMs() + context.timings.outsideMs };
+  state.past.fetchFailures += 1;
+  context.counts.fetchFailures.add({ reason: found.code });
+  if (error instanceof MetalbridgeError)
+    state.log.warn({ code: found.code, message: error.message }, "weights not available");
+  else state.log.error({ err: error }, "fetching failed unexpectedly");
+  const delayMs = fetchRetryMs(context.timings, state.past.fetchFailures, context.random());
+  return { at: "failed", ...found, retryAt: clock.monotonicMs() + delayMs };
+}
+
+type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
+
+function findingOf(error: unknown): Finding {
+  if (error instanceof MetalbridgeError)
+    return { code: error.code, message: describeError(error), transient: !isHopeless(error.code) };
+  const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
+  return { code: "ReplicaStepFailed", message, transient: true };
+}
+
+function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {
+  const { clock } = context.ports;
+  let from = { at: clock.monotonicMs(), bytes: undefined as number | undefined };
+  return ({ bytes, totalBytes }) => {
+    const now = clock.monotonicMs();
+    const before = state.weights.at === "fetching" ? state.weights : undefined;
+    const isDue = now - from.at >= PROGRESS_MS || from.bytes === undefined;
+    const moved = bytes - (from.bytes ?? bytes);
+    const speed =
+      isDue && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
+    state.weights = {
+      at: "fetching",
+      bytes,
+      ...(totalBytes === undefined ? {} : { totalBytes }),
+      ...(speed === undefined ? {} : { bytesPerSecond: speed }),
+    };
+    if (!isDue) return;
+    from = { at: now, bytes };
+    context.enqueue(state.uid);
+  };
+}
+
+/** These, and what a running engine has open: that may be older contents than its source has by now. */
+export function holdContents(
+  state: ReplicaState,
+  { ports }: RunnerContext,
+  ...models: readonly (StoredModel | undefined)[]
+): void {
+  ports.store.hold(state.uid, [...contentsOf(...models), ...(runOf(state)?.file.contents ?? [])]);
+}
+
+/** Sets `state.weights`. A header that cannot be read is a finding and no failure. */
+export async function keepModel(
+  state: ReplicaState,
+  context: RunnerContext,
+  model: StoredModel,
+  draft: StoredModel | undefined,
+): Promise<void> {
+  const { store, clock } = context.ports;
+  holdContents(state, context, model, draft);
+  const [found, draftFound] = await Promise.all([
+    store.inspect(model),
+    draft === undefined ? undefined : store.inspect(draft),
+  ]);
+  const template = replicaOf(state)?.spec.template;
+  const driver = context.runtimes.driver(template?.runtime ?? "");
+  const gguf = ggufSchema.safeParse(found.gguf);
+  state.weights = {
+    at: "stored",
+    files: draft === undefined ? { model } : { model, draft },
+    inspectedAt: clock.monotonicMs(),
+    sizeBytes: model.sizeBytes,
+    ...(model.sha256 === undefined ? {} : { sha256: model.sha256 }),
+    ...(gguf.success ? { gguf: gguf.data } : {}),
+    ...(template === undefined || driver === undefined
+      ? {}
+      : { claim: ownClaim(template, driver, found, draftFound) }),
+  };
+}
+
+/** What the files on this host say that the engine will take. */
+export function ownClaim(
+  { engine }: ReplicaTemplate,
+  driver: EngineDriver,
+  found: ModelFacts,
+  draft: ModelFacts | undefined,
+): OwnClaim {
+  const problem = found.problem ?? draft?.problem;
+  if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
+  try {
+    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft) };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return unknown(error);
+  }
+}
+
+function unknown(error: MetalbridgeError): OwnClaim {
+  return { at: "unknown", code: error.code, message: describeError(error) };
+}
+
+/**
+ * Notes on `state.weights` what its files are, and later whether others have taken their place. A job, because a disk that is
+ * a network away may hang. Only while nothing runs: what a running engine has loaded is not what the disk has now.
+ */
+export function watchWeights(state: ReplicaState): void {
+  const { weights, engine, past } = state;
+  if (engine.at !== "none" || weights.at !== "stored") return;
+  const isTerminal = past.history.hopelessWith !== undefined;
+  if (weights.isReplaced === true || (weights.weights !== undefined && !isTerminal)) return;
+  state.jobs.run("weights", async () => {
+    const found = await identityOf(weights.files.model, weights.files.draft).catch(() => undefined);
+    // Inspected again meanwhile: this result was about the previous files.
+    if (state.weights !== weights) return true;
+    if (found === undefined || found === weights.weights) return "unchanged";
+    state.weights =
+      weights.weights === undefined ? { ...weights, weights: found } : { ...weights, isReplaced: true };
+    return isTerminal ? true : "unchanged";
+  });
+}
+
+/** What the run that has just ended was started with; undefined where that was not noted before its start. */
+export function weightsTried({ weights }: ReplicaState): string | undefined {
+  return weights.at === "stored" ? weights.weights : undefined;
+}
+
+async function identityOf(...models: readonly (StoredModel | undefined)[]): Promise<string> {
+  const files = models.flatMap((model) => model?.files ?? []);
+  const marks = files.map(async ({ path, sha256 }) => {
+    if (sha256 !== undefined) return sha256;
+    const { size, mtimeMs } = await stat(path);
+    return `${path} ${size} ${mtimeMs}`;
+  });
+  return (await Promise.all(marks)).join("\n");
+}

@@ -1,0 +1,80 @@
+/** What a serving engine's gauges say of its progress and speed: when they are read, and one patient question where they are late. */
+import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
+import { parseSource } from "../../../src/models/source/source.ts";
+import { nextBeat } from "../../beats.ts";
+import type { LiveAnswer } from "../../engines/engine.ts";
+import type { RunnerContext } from "../context.ts";
+import { hasMovedOn, longestStall, seeWork, type WorkSeen } from "../plan/evidence/work.ts";
+import { type ReplicaState, type Run, replicaOf } from "../state/state.ts";
+import { isSameRun, type Probe } from "./question.ts";
+
+const PATIENT = "gauges";
+
+/** From here on its gauges are read and its log is looked through; before that its requests are our own. */
+export function isServing({ file }: Run): boolean {
+  return file.readyAtMs !== undefined;
+}
+
+/** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
+export function isGaugeLookDue(state: ReplicaState, run: Run, context: RunnerContext): boolean {
+  if (!isServing(run) || state.jobs.isRunning(PATIENT)) return false;
+  const now = context.ports.clock.monotonicMs();
+  const { work, gaugesAt } = run;
+  const isBusy = (work.last?.inFlight ?? 0) > 0;
+  if (!isBusy && gaugesAt !== undefined && now < nextBeat(gaugesAt, context.timings.gaugesMs)) return false;
+  run.gaugesAt = now;
+  return true;
+}
+
+/**
+ * Late gauges are asked for once more, for as long as a step may take: some engines answer between two steps only, and
+ * there many short questions could all miss the moment.
+ */
+export function noteGauges(
+  state: ReplicaState,
+  context: RunnerContext,
+  probe: Probe,
+  progress: LiveAnswer["progress"],
+): void {
+  note(probe.run, context, progress === "late" ? "open" : progress);
+  if (progress !== "late") return;
+  const timeoutMs = 2 * longestStall(probe.run.work, context.timings);
+  state.jobs.run(PATIENT, async (signal) => {
+    const answer = await probe.driver.readProgress(probe.target, { timeoutMs, signal });
+    if (!signal.aborted && isSameRun(state, probe)) note(probe.run, context, answer);
+    return true;
+  });
+}
+
+/** Its time keeps counting. */
+export function seeOpenQuestion(state: ReplicaState, run: Run, context: RunnerContext): void {
+  if (isServing(run) && state.jobs.isRunning(PATIENT)) note(run, context, "open");
+}
+
+function note(run: Run, context: RunnerContext, seen: WorkSeen): void {
+  const now = context.ports.clock.monotonicMs();
+  const { work, idleSince } = run;
+  const isIdle = typeof seen !== "string" && seen.inFlight === 0 && !hasMovedOn(work.last, seen);
+  run.idleSince = isIdle ? (idleSince ?? now) : undefined;
+  run.work = seeWork(work, seen, now, context.timings.stallGapMs);
+}
+
+/** Measured once enough was generated since the last time. */
+export function noteSpeed(state: ReplicaState, run: Run, context: RunnerContext, generated: Generated): void {
+  const { counted, tokensPerSecond } = measureSpeed(run.generated ?? NOTHING_GENERATED, generated);
+  run.generated = counted;
+  const sha256 = weightsOf(state, run);
+  if (tokensPerSecond === undefined || sha256 === undefined) return;
+  state.log.debug({ tokensPerSecond }, "speed measured");
+  context.ports.store.noteSpeed(sha256, tokensPerSecond).catch((err: unknown) => {
+    state.log.warn({ err }, "the measured speed could not be kept");
+  });
+}
+
+/** The first of what it holds is its model, then comes the draft. A file used in place is no model of the store. */
+function weightsOf(state: ReplicaState, { file }: Run): string | undefined {
+  const replica = replicaOf(state);
+  if (replica === undefined || parseSource(replica.spec.template.model.source).kind === "file")
+    return undefined;
+  return file.contents?.[0];
+}

@@ -1,0 +1,77 @@
+/** Work that must not hold up a replica's queue: one at a time per name, and after a failure not again too soon. */
+import type { Clock, Log } from "../../../src/ports.ts";
+
+const FIRST_RETRY_MS = 500;
+const MAX_RETRY_MS = 30_000;
+
+export interface JobOptions {
+  /** Nothing new for the planner comes of it. */
+  readonly isSilent?: boolean;
+}
+
+/** Answers whether it succeeded; "unchanged" when it did and the planner would decide the same without it. */
+type Work = (signal: AbortSignal) => Promise<boolean | "unchanged">;
+
+export interface Jobs {
+  /** Starts the work unless one of that name runs or its last failure is too fresh. */
+  readonly run: (name: string, work: Work, options?: JobOptions) => void;
+  readonly cancel: (name: string) => void;
+  /** These may run again at once: what they failed on is known to work again. */
+  readonly forgive: (names: readonly string[]) => void;
+  readonly isRunning: (name: string) => boolean;
+}
+
+interface Failure {
+  readonly count: number;
+  readonly notBefore: number;
+}
+
+/** `onDone` is called after each job that may have changed something; `onRetry` says when a failed one may run again. */
+export function createJobs(ports: {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly onDone: () => void;
+  readonly onRetry: (delayMs: number) => void;
+  readonly random?: () => number;
+}): Jobs {
+  const { random = Math.random } = ports;
+  const running = new Map<string, AbortController>();
+  const failures = new Map<string, Failure>();
+
+  const fail = (name: string): void => {
+    const count = (failures.get(name)?.count ?? 0) + 1;
+    const fullMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(20, count - 1));
+    // Longer by up to a fifth: what one outage has failed on all hosts must not come back in step.
+    const delayMs = Math.round(fullMs * (1 + 0.2 * random()));
+    failures.set(name, { count, notBefore: ports.clock.monotonicMs() + delayMs });
+    ports.onRetry(delayMs);
+  };
+  const settle = async (name: string, work: Work, signal: AbortSignal): Promise<boolean | "unchanged"> => {
+    const result = await work(signal).catch((err: unknown) => {
+      if (!signal.aborted) ports.log.warn({ err, job: name }, "a step failed unexpectedly");
+      return false;
+    });
+    if (result === false) fail(name);
+    else failures.delete(name);
+    return result;
+  };
+  return {
+    run: (name, work, options = {}) => {
+      const failure = failures.get(name);
+      if (ports.signal.aborted || running.has(name)) return;
+      if (failure !== undefined && ports.clock.monotonicMs() < failure.notBefore) return;
+      const own = new AbortController();
+      running.set(name, own);
+      void settle(name, work, AbortSignal.any([ports.signal, own.signal])).then((result) => {
+        running.delete(name);
+        if (options.isSilent !== true && result !== "unchanged") ports.onDone();
+      });
+    },
+    cancel: (name) => running.get(name)?.abort(),
+    forgive: (names) => {
+      for (const name of names) failures.delete(name);
+    },
+    isRunning: (name) => running.has(name),
+  };
+}

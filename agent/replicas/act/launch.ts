@@ -1,0 +1,125 @@
+/** Reserve and start: memory and port first, then the record on disk, then the process. */
+import { randomUUID } from "node:crypto";
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import { contentsOf } from "../../store/usage.ts";
+import type { RunnerContext } from "../context.ts";
+import type { Launch } from "../plan/observed.ts";
+import { fetchRetryMs } from "../plan/timings.ts";
+import { isHopeless } from "../plan/verdicts.ts";
+import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
+import { keepHistory } from "../state/history.ts";
+import { runtimeOf } from "../state/observe.ts";
+import { NEVER_ANNOUNCED, newRun, type ReplicaState, replicaOf } from "../state/state.ts";
+import { adoptAgain, placeOf } from "./adopt.ts";
+import { writeKeyFile } from "./secrets.ts";
+
+/** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
+export async function reserve(
+  state: ReplicaState,
+  context: RunnerContext,
+  claimBytes: number,
+): Promise<boolean> {
+  try {
+    const got = await context.admission.reserve(state.uid, {
+      claimBytes,
+      previousPort: state.past.history.port,
+    });
+    return got !== "refused";
+  } catch (error) {
+    launchFailed(state, context, error);
+    return false;
+  }
+}
+
+/** Starts the engine on what was reserved. engine.json is synced to disk before anything runs, so no crash loses the claim. */
+export async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
+  const reserved = context.admission.of(state.uid);
+  if (reserved === undefined || state.engine.at !== "none") return;
+  try {
+    await startReserved(state, context, reserved);
+    state.past.launchFailures = 0;
+  } catch (error) {
+    // Something may have been started all the same: look before anything else is tried.
+    await adoptAgain(state, context);
+    if (state.engine.at === "none") {
+      removeEngineFile(state.dir);
+      context.admission.release(state.uid);
+    }
+    launchFailed(state, context, error);
+  }
+}
+
+async function startReserved(
+  state: ReplicaState,
+  context: RunnerContext,
+  reserved: { readonly port: number; readonly claimBytes: number },
+): Promise<void> {
+  const replica = replicaOf(state);
+  const template = replica?.spec.template;
+  const address = context.ports.address();
+  const driver = template === undefined ? undefined : context.runtimes.driver(template.runtime);
+  if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
+  if (driver === undefined || address === undefined) return;
+  const { model, draft } = state.weights.files;
+  const keys = await writeKeyFile(context.ports.client, replica, state.dir);
+  const record: EngineFile = {
+    version: 1,
+    runId: randomUUID(),
+    uid: state.uid,
+    namespace: replica.metadata.namespace ?? "",
+    name: replica.metadata.name,
+    service: template.serviceName,
+    runtime: template.runtime,
+    mode: template.engine.mode,
+    revision: template.revision,
+    address,
+    ...reserved,
+    contents: [...contentsOf(model, draft)],
+    drainSeconds: replica.spec.drainSeconds,
+    startedAtMs: context.ports.clock.nowMs(),
+  };
+  const moment = context.moment();
+  const instance = await driver.open(placeOf(state, context), {
+    template,
+    modelPath: model.path,
+    ...(model.mmprojPath === undefined ? {} : { mmprojPath: model.mmprojPath }),
+    ...(draft === undefined ? {} : { draftPath: draft.path }),
+    ...(keys === undefined ? {} : { apiKeyFile: keys.path }),
+    address,
+    port: reserved.port,
+    record,
+  });
+  state.engine = newRun(instance, { ...record, ...instance.handle }, keys?.apiKey, moment);
+  state.slice = NEVER_ANNOUNCED;
+  state.log.info({ port: reserved.port }, "engine started");
+  // After the start, not before it: losing the port's memory is harmless, and the start is what users wait for.
+  if (state.past.history.port !== reserved.port)
+    keepHistory(state, { ...state.past.history, port: reserved.port });
+}
+
+/** What a full, read-only or foreign state folder answers. */
+const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
+
+function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
+  const failures = ++state.past.launchFailures;
+  const now = context.ports.clock.monotonicMs();
+  const retryAt = now + fetchRetryMs(context.timings, failures, context.random());
+  const failed = (launch: Launch): void => {
+    if (state.engine.at === "none") state.engine = { at: "none", launch };
+  };
+  if (error instanceof MetalbridgeError) {
+    const { code } = error;
+    state.log.warn({ code, message: error.message }, "engine not started");
+    const runtime = context.runtimes.state(runtimeOf(state));
+    failed({
+      ...{ at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt },
+      ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
+    });
+    return;
+  }
+  state.log.error({ err: error }, "engine not started");
+  const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
+  const message = `the engine could not be started: ${error instanceof Error ? error.message : String(error)}`;
+  const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
+  failed({ at: "failed", code, message, transient: true, retryAt });
+}

@@ -1,0 +1,32 @@
+/** A log is looked through once, line by line, however it grows and shrinks. */
+import { appendFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import { readNewLines } from "./log-lines.ts";
+
+it("reads what is new, whole lines only, and nothing where nothing is new", async () => {
+  await using folder = await temporaryFolder();
+  const log = join(folder.path, "log");
+  expect(await readNewLines(join(folder.path, "log"), 0)).toBeUndefined();
+  writeFileSync(log, "one\ntwo\nthr");
+  expect(await readNewLines(join(folder.path, "log"), 0)).toEqual({ text: "one\ntwo\n", seenTo: 8 });
+  expect(await readNewLines(join(folder.path, "log"), 8)).toEqual({ text: "", seenTo: 8 });
+  appendFileSync(log, "ee\n");
+  expect(await readNewLines(join(folder.path, "log"), 8)).toEqual({ text: "three\n", seenTo: 14 });
+  expect(await readNewLines(join(folder.path, "log"), 14)).toBeUndefined();
+});
+
+it("starts from the beginning after a rotation", async () => {
+  await using folder = await temporaryFolder();
+  writeFileSync(join(folder.path, "log"), "new\n");
+  expect(await readNewLines(join(folder.path, "log"), 9_000)).toEqual({ text: "new\n", seenTo: 4 });
+});
+
+it("reads the end only of much, and gets past a line without an end", async () => {
+  await using folder = await temporaryFolder();
+  writeFileSync(join(folder.path, "log"), `${"x".repeat(1_000)}\nlast\n`);
+  expect(await readNewLines(join(folder.path, "log"), 0, 8)).toEqual({ text: "xx\nlast\n", seenTo: 1_006 });
+  appendFileSync(join(folder.path, "log"), "y".repeat(20));
+  expect(await readNewLines(join(folder.path, "log"), 1_006, 8)).toEqual({ text: "yyyyyyyy", seenTo: 1_026 });
+});

@@ -1,0 +1,213 @@
+/** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
+import { API_VERSION } from "../../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { Health, LiveAnswer } from "../../engines/engine.ts";
+import type { RunnerContext } from "../context.ts";
+import { countProbe } from "../metrics/counts.ts";
+import { seeQuiet } from "../plan/evidence/quiet.ts";
+import { judge, weigh } from "../plan/evidence/suspicion.ts";
+import { hasEngineFile, writeEngineFile } from "../state/engine-record.ts";
+import { writeHistory } from "../state/history.ts";
+import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
+import { isGaugeLookDue, isServing, noteGauges, noteSpeed, seeOpenQuestion } from "./gauges.ts";
+import { logBytes, lookAtLog } from "./log-lines.ts";
+import { isSameRun, type Probe, probeOf, within } from "./question.ts";
+import { keepKeys, readKeyFile } from "./secrets.ts";
+
+const DEFAULT_TIMEOUT_MS = 5_000;
+
+/** One health probe on a fresh connection. */
+export function probeHealth(state: ReplicaState, context: RunnerContext): void {
+  const probe = probeOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  const timeoutSeconds = replicaOf(state)?.spec.probes.timeoutSeconds;
+  const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
+  state.jobs.run("health", async () => {
+    restoreRunFolder(state, run);
+    const askedAt = context.ports.clock.monotonicMs();
+    const asksGauges = isGaugeLookDue(state, run, context);
+    const asked: Promise<LiveAnswer> = asksGauges
+      ? probe.driver.probeLive(probe.target, { timeoutMs })
+      : probe.driver
+          .probeHealth(probe.target, { timeoutMs })
+          .then((health) => ({ health, progress: "unknown" as const }));
+    const unhealthy = `no answer within ${timeoutMs} ms`;
+    const late: LiveAnswer = { health: { unhealthy }, progress: "unknown" };
+    const { health, progress, generated } = await within(timeoutMs, context, asked, late);
+    if (!isSameRun(state, probe)) return true;
+    const wasCalm = isCalm(run);
+    if (isServing(run)) {
+      const tookMs = context.ports.clock.monotonicMs() - askedAt;
+      countProbe(state.counts, "health", tookMs, health !== "healthy");
+    }
+    noteHealth(state, run, context, health);
+    if (asksGauges) noteGauges(state, context, probe, progress);
+    else seeOpenQuestion(state, run, context);
+    if (generated !== undefined) noteSpeed(state, run, context, generated);
+    if (isServing(run)) await lookAtLog(state, context, probe);
+    return wasCalm && isSameRun(state, probe) && isCalm(run) && isServing(run) ? "unchanged" : true;
+  });
+}
+
+/** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
+function isCalm({ health, work, suspicion }: Run): boolean {
+  if (health.lastProbeAt === undefined) return false;
+  const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
+  const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
+  return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
+}
+
+function noteHealth(state: ReplicaState, run: Run, context: RunnerContext, answer: Health): void {
+  const now = context.ports.clock.monotonicMs();
+  const before = run.health;
+  const { progressAt = undefined } = seeProgress(run) ? { progressAt: now } : before;
+  const kept = { lastProbeAt: now, ...(progressAt === undefined ? {} : { progressAt }) };
+  if (answer === "healthy") {
+    run.health = { ...kept, failuresInARow: 0, healthyAt: before.healthyAt ?? now };
+    return;
+  }
+  const wasHealthy = before.healthyAt !== undefined || run.file.readyAtMs !== undefined;
+  run.health = {
+    ...kept,
+    ...(before.healthyAt === undefined ? {} : { healthyAt: before.healthyAt }),
+    failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
+    lastMessage: answer === "loading" ? "the engine says that it loads" : answer.unhealthy,
+  };
+  if (wasHealthy) state.log.warn({ health: run.health }, "health probe failed");
+}
+
+/** A log that grows is the sign of progress every engine gives. */
+function seeProgress(run: Run): boolean {
+  if (run.file.readyAtMs !== undefined) return false;
+  const bytes = logBytes(run.instance.logPath);
+  const grew = bytes > run.logBytes && run.logBytes > 0;
+  run.logBytes = bytes;
+  return grew;
+}
+
+/** One real request; when it succeeds, what the engine reports about itself is read too. */
+export function probeRequest(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
+  const probe = probeOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  state.jobs.run("request", async (signal) => {
+    const logSeenTo = logBytes(run.instance.logPath);
+    const askedAt = context.ports.clock.monotonicMs();
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
+    countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
+    const before = run.request;
+    if (answer === "ok") {
+      run.request = { at: "ok" };
+      // What it logged before says nothing any more.
+      run.logSeenTo = logSeenTo;
+      readFacts(state, context, probe);
+      return true;
+    }
+    const tries = before.at === "failed" ? before.tries + 1 : 1;
+    const lastAt = context.ports.clock.monotonicMs();
+    run.request = { at: "failed", tries, lastAt, message: answer.failed };
+    state.log.warn({ tries, message: answer.failed }, "a real request failed");
+    return true;
+  });
+}
+
+/** Beside the announcement, not before it. */
+function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): void {
+  state.jobs.run("facts", async () => {
+    const { contextPerSlot } = await probe.driver.facts(probe.target);
+    const { run } = probe;
+    if (contextPerSlot === undefined || !isSameRun(state, probe)) return true;
+    if (run.file.contextPerSlot === contextPerSlot) return true;
+    setFile(run, { ...run.file, contextPerSlot }, context.moment());
+    writeEngineFile(state.dir, run.file);
+    return true;
+  });
+}
+
+/** One look at what a draining engine still has to do. */
+export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
+  const probe = probeOf(state, context);
+  if (probe === undefined) return;
+  state.jobs.run("quiet", async () => {
+    const asked = probe.driver.readWork(probe.target).catch(() => "unknown" as const);
+    const reading = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
+    if (!isSameRun(state, probe)) return true;
+    probe.run.quiet = seeQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
+    return true;
+  });
+}
+
+/**
+ * Made again from memory, and the engine serves on: it reads none of these files, the next agent needs them to know the
+ * engine and its claim. The FIFOs have lost their names for good, so that agent sees an end by pid, some seconds late.
+ */
+export function restoreRunFolder(state: ReplicaState, { file, instance, apiKey }: Run): void {
+  const { dir } = state;
+  if (instance.state().at !== "running") return;
+  try {
+    const wasRestored = instance.restoreFiles();
+    if (!wasRestored && hasEngineFile(dir)) return;
+    writeEngineFile(dir, file);
+    writeHistory(dir, state.past.history);
+    if (apiKey !== undefined && readKeyFile(dir) === undefined) keepKeys(dir, apiKey);
+    state.repeated.resolved("write the run directory");
+    state.log.warn({ dir }, "files of a running engine had been removed; they were written again");
+  } catch (err) {
+    state.repeated.found("write the run directory", String(err), { err });
+  }
+}
+
+/** One reading. One that fails leaves the last figure in place and is not asked again before its time. */
+export function measureFootprint(state: ReplicaState, context: RunnerContext): void {
+  const run = runOf(state);
+  if (run?.instance.state().at !== "running") return;
+  state.jobs.run("footprint", async () => {
+    const bytes = await run.instance.footprintBytes();
+    // What was read after its end is not its own.
+    if (state.engine !== run || run.instance.state().at !== "running") return true;
+    const lastAt = context.ports.clock.monotonicMs();
+    const kept = bytes ?? run.footprint?.bytes;
+    run.footprint = kept === undefined ? { lastAt } : { lastAt, bytes: kept };
+    return true;
+  });
+}
+
+/** Asks once. */
+export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
+  const probe = probeOf(state, context);
+  if (probe === undefined) return;
+  const { run } = probe;
+  state.jobs.run("prove", async (signal) => {
+    const { clock } = context.ports;
+    const at = clock.monotonicMs();
+    const before = run.work;
+    const answer = await probe.driver.probeRequest(probe.target, { timeoutMs, signal });
+    if (signal.aborted || !isSameRun(state, probe)) return true;
+    const now = clock.monotonicMs();
+    countProbe(state.counts, "request", now - at, answer !== "ok");
+    const verdict = weigh(answer, { at, isLate: now - at >= timeoutMs, before, after: run.work });
+    run.suspicion = judge(run.suspicion, verdict, now);
+    state.log.warn({ answer, verdict }, "a real request after errors in the engine's log");
+    if (answer === "ok") reportOnce(state, run, context);
+    return true;
+  });
+}
+
+/** Once per run: the engine is kept, and whoever looks later should know what its log said. */
+function reportOnce(state: ReplicaState, run: Run, context: RunnerContext): void {
+  const { suspicion } = run;
+  const ref = refOf(state);
+  if (run.hasReportedErrors === true || suspicion.at !== "cleared" || ref === undefined) return;
+  run.hasReportedErrors = true;
+  context.ports.recorder(
+    { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
+    {
+      type: "Warning",
+      reason: "EngineErrorsLogged",
+      action: "Prove",
+      note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it serves on`,
+    },
+  );
+}

@@ -1,0 +1,38 @@
+/** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
+import type { RunnerContext } from "../context.ts";
+import { seeSlice } from "../plan/evidence/exposure.ts";
+import { runtimeOf, sliceNow } from "../state/observe.ts";
+import { type ReplicaState, replicaOf, runOf } from "../state/state.ts";
+import { adoptAgain } from "./adopt.ts";
+import { resolveModel, watchWeights } from "./fetch.ts";
+
+/** Only where nothing runs does it read the disk; a running engine's facts come from its jobs. */
+export async function refresh(state: ReplicaState, context: RunnerContext): Promise<void> {
+  if (state.engine.at === "unreadable") await adoptAgain(state, context);
+  if (state.engine.at === "none" && replicaOf(state) !== undefined && state.wish.at !== "gone") {
+    const runtime = runtimeOf(state);
+    const isUnknown = context.runtimes.state(runtime).at === "unknown";
+    await Promise.all([
+      resolveModel(state, context),
+      isUnknown ? context.runtimes.detect(runtime) : undefined,
+    ]);
+  }
+  const now = context.ports.clock.monotonicMs();
+  noteAddress(state, context, now);
+  const wasReady = runOf(state)?.file.readyAtMs !== undefined;
+  const { state: _, ...slice } = seeSlice(state.slice, sliceNow(state, context), wasReady, now);
+  state.slice = slice;
+  watchWeights(state);
+}
+
+function noteAddress(state: ReplicaState, { ports, wasListed }: RunnerContext, now: number): void {
+  const run = runOf(state);
+  if (run === undefined) return;
+  const address = ports.address();
+  const isElsewhere =
+    run.instance.state().at === "running" &&
+    address !== undefined &&
+    run.file.address !== address &&
+    wasListed();
+  run.elsewhereSince = isElsewhere ? (run.elsewhereSince ?? now) : undefined;
+}

@@ -1,0 +1,20 @@
+/** How long a drain may last: its time counts from when the last request can have come, within what was named. */
+import type { Stop } from "../observed.ts";
+import type { Timings } from "../timings.ts";
+
+/**
+ * When a drain stops waiting for requests in flight. During an API server outage new ones arrive until it
+ * recovers.
+ */
+export function drainEndsAt(stop: Stop, timings: Timings): number {
+  const { startedAt, deadlineAt, latestAt = Number.POSITIVE_INFINITY } = stop;
+  return Math.min(latestAt, Math.max(startedAt, lastRequestAt(stop, timings)) + deadlineAt - startedAt);
+}
+
+function lastRequestAt({ why, startedAt, withdrawnAt }: Stop, timings: Timings): number {
+  const goodbyeAt = startedAt + timings.goodbyeMs;
+  if (withdrawnAt === undefined) return goodbyeAt;
+  const settledAt = withdrawnAt + timings.propagationMs;
+  // Whoever ends the agent waits for that long and no longer.
+  return why === "agentStopped" ? Math.min(settledAt, goodbyeAt + timings.propagationMs) : settledAt;
+}

@@ -1,0 +1,25 @@
+/**
+ * Whether a draining engine is idle: no request in its gauges, and none that began and finished between two
+ * readings. Pure.
+ */
+import type { WorkReading } from "./work.ts";
+
+/** Engines too old to count their decode steps count tokens. */
+export type DrainReading = Pick<WorkReading, "inFlight" | "tokensTotal"> & { readonly decodeTotal?: number };
+
+export interface Quiet {
+  readonly lastPollAt?: number;
+  /** Since when every reading was zero and no counter moved; absent after any busy or failed reading. */
+  readonly since?: number;
+  readonly last?: DrainReading;
+}
+
+/** One more look. One that failed means busy; counters that moved mean that there was work since the last one. */
+export function seeQuiet(before: Quiet, reading: DrainReading | "unknown", now: number): Quiet {
+  if (reading === "unknown") return { lastPollAt: now };
+  if (reading.inFlight > 0) return { lastPollAt: now, last: reading };
+  const { last } = before;
+  const stoodStill = last?.decodeTotal === reading.decodeTotal && last?.tokensTotal === reading.tokensTotal;
+  const since = stoodStill ? (before.since ?? now) : now;
+  return { lastPollAt: now, since, last: reading };
+}

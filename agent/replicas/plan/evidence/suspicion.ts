@@ -1,0 +1,63 @@
+/** Lines in the log that mean an engine may fail all its requests, and what one real request said to that. */
+import { hasMovedOn, type Work } from "./work.ts";
+
+export type Suspicion =
+  | { readonly at: "none" }
+  /** `askedAt`: the last request neither proved nor disproved it. */
+  | { readonly at: "suspected"; readonly line: string; readonly askedAt?: number }
+  | { readonly at: "confirmed"; readonly line: string; readonly message: string }
+  | { readonly at: "cleared"; readonly line: string; readonly askedAt: number };
+
+/** A new line counts once nothing is open; while requests are being failed there is one in every look. */
+export function suspect(
+  before: Suspicion,
+  line: string | undefined,
+  now: number,
+  everyMs: number,
+): Suspicion {
+  if (line === undefined) return before;
+  switch (before.at) {
+    case "none":
+      return { at: "suspected", line };
+    case "suspected":
+    case "confirmed":
+      return before;
+    case "cleared":
+      return now < before.askedAt + everyMs ? before : { at: "suspected", line };
+    default:
+      return before satisfies never;
+  }
+}
+
+export type Answer = "ok" | { readonly failed: string };
+
+/** An answer other than to a wrong request: what the engine itself has to say. */
+const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
+
+/**
+ * What an answer proves. A refusal decides nothing; nor does a missing answer if the engine made progress
+ * with other requests meanwhile, or if its progress is unknown.
+ */
+export function weigh(
+  answer: Answer,
+  asked: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
+): Answer | "unclear" {
+  if (answer === "ok") return answer;
+  const isClear = asked.isLate ? stoodStill(asked) : FAILED_ANSWER.test(answer.failed);
+  return isClear ? answer : "unclear";
+}
+
+function stoodStill({ at, before, after }: { at: number; before: Work; after: Work }): boolean {
+  const { last, lastAt } = after;
+  if (before.last === undefined || last === undefined || lastAt === undefined) return false;
+  return lastAt > at && !hasMovedOn(before.last, last);
+}
+
+/** What the request said becomes of it. */
+export function judge(before: Suspicion, answer: Answer | "unclear", now: number): Suspicion {
+  if (before.at !== "suspected") return before;
+  const { line } = before;
+  if (answer === "ok") return { at: "cleared", line, askedAt: now };
+  if (answer === "unclear") return { at: "suspected", line, askedAt: now };
+  return { at: "confirmed", line, message: answer.failed };
+}

@@ -1,0 +1,99 @@
+/**
+ * Whether a running engine must be killed: its start takes too long, or there is evidence that it serves no
+ * requests.
+ */
+import { planForcedStop } from "../ending.ts";
+import type { Desired, Observed, ProbeSettings, RunRecord } from "../observed.ts";
+import type { ForcedStop, ReplicaPlan, Step } from "../step.ts";
+import { startDeadline, type Timings } from "../timings.ts";
+import { findStall } from "./work.ts";
+
+/** All that the plan of a running engine is made from. */
+export interface Frame {
+  readonly desired: Desired;
+  readonly observed: Observed;
+  readonly record: RunRecord;
+  readonly now: number;
+  readonly timings: Timings;
+}
+
+export interface Trouble {
+  readonly why: ForcedStop;
+  readonly because: string;
+}
+
+/** The plan to end it, where there is a reason to. */
+export function planTrouble(frame: Frame): ReplicaPlan | undefined {
+  const trouble = findTrouble(frame);
+  return trouble === undefined
+    ? undefined
+    : beginForcedStop(trouble, frame.observed, frame.now, frame.timings);
+}
+
+/** The first plan of a forced end. */
+export function beginForcedStop(
+  { why, because }: Trouble,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const startedAt = observed.record?.stop?.startedAt ?? now;
+  const next = planForcedStop({ why, startedAt, deadlineAt: now, because }, observed, now, timings);
+  const begin: Step = { do: "beginStop", why, deadlineAt: now, because };
+  return { ...next, steps: [begin, ...next.steps] };
+}
+
+/** Evidence that a proven engine no longer answers: it counts while the engine serves and while it drains. */
+export function findHang(
+  { health, work }: Observed,
+  probes: ProbeSettings | undefined,
+  timings: Timings,
+): Trouble | undefined {
+  if (health.failuresInARow >= (probes?.failures ?? timings.failuresUntilHung)) {
+    const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
+    return { why: "hung", because: `${health.failuresInARow} health probes in a row failed${last}` };
+  }
+  const stall = findStall(work, timings);
+  return stall === undefined ? undefined : { why: "hung", because: stall };
+}
+
+function findTrouble(frame: Frame): Trouble | undefined {
+  const { desired, observed, record, now, timings } = frame;
+  const { health, request, suspicion } = observed;
+  if (record.readyAt === undefined && health.healthyAt === undefined) {
+    if (now < startBy(frame)) return undefined;
+    const seconds = Math.round((now - record.startedAt) / 1_000);
+    const startMs = desired.probes?.startMs;
+    const own =
+      startMs === undefined ? "" : `, and its service asks for ${startMs / 1_000} s (probeOverrides)`;
+    return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start${own}` };
+  }
+  const hang = findHang(observed, desired.probes, timings);
+  if (hang !== undefined) return hang;
+  if (suspicion.at === "confirmed") {
+    const because = `its log says "${suspicion.line}", and a real request failed: ${suspicion.message}`;
+    return { why: "degraded", because };
+  }
+  if (record.readyAt === undefined && request.at === "failed" && request.tries >= timings.requestTries) {
+    const because = `${request.tries} real requests failed: ${request.message}`;
+    return { why: "requestFailed", because };
+  }
+  return undefined;
+}
+
+/** A time that the service names holds as it is; else it is scaled to the weights. */
+export function startBy(frame: Frame): number {
+  const { desired, observed, record, timings } = frame;
+  const startMs = desired.probes?.startMs;
+  const scaled = startMs === undefined ? timings : { ...timings, startBaseMs: startMs, startPerGiBMs: 0 };
+  return startDeadline(scaled, {
+    startedAt: record.startedAt,
+    weightsBytes: weightsBytes(frame),
+    progressAt: observed.health.progressAt,
+  });
+}
+
+/** What the controller did not know of a file on the host, the agent has found. */
+export function weightsBytes({ desired, observed: { model } }: Frame): number {
+  return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
+}

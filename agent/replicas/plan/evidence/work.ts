@@ -1,0 +1,89 @@
+/**
+ * Whether a busy engine makes progress: its gauges over time, and how long they did not move or could not be
+ * read. Pure.
+ */
+
+/** Requests running or waiting, and counters that move with each decode step and token. */
+export interface WorkReading {
+  readonly inFlight: number;
+  readonly decodeTotal: number;
+  readonly tokensTotal: number;
+}
+
+/**
+ * "unknown": a reading that failed. "open": one question has waited since before, so the engine, which answers between two
+ * steps, has made none in that time.
+ */
+export type WorkSeen = WorkReading | "unknown" | "open";
+
+/** What this agent has seen of this run. */
+export interface Work {
+  readonly last?: WorkReading;
+  /** When `last` was read; absent after a reading that failed, so that the time in between counts for nothing. */
+  readonly lastAt?: number;
+  /** When the question was last seen open; absent while none is. */
+  readonly openAt?: number;
+  /** How long there has been work and no counter has moved. */
+  readonly stalledMs: number;
+  /** How long one question for the gauges has been open. */
+  readonly openMs: number;
+  /** The longest such time that ended by moving on, or by an answer. */
+  readonly longestStepMs: number;
+}
+
+export const NO_WORK_SEEN: Work = { stalledMs: 0, openMs: 0, longestStepMs: 0 };
+
+/**
+ * Adds a reading. Only the time between two consecutive readings is evidence: a gap longer than
+ * `longestGapMs` means that the host slept or the agent was paused, and the engine with it.
+ */
+export function seeWork(before: Work, reading: WorkSeen, now: number, longestGapMs: number): Work {
+  const { last, lastAt, openAt, openMs } = before;
+  const since = (at: number | undefined): number =>
+    at === undefined || now - at > longestGapMs ? 0 : now - at;
+  if (typeof reading === "string") {
+    const { lastAt: _read, openAt: _asked, ...kept } = before;
+    if (reading === "unknown")
+      return { ...kept, openMs: 0, longestStepMs: Math.max(kept.longestStepMs, openMs) };
+    return { ...kept, openAt: now, openMs: openMs + since(openAt) };
+  }
+  const spentMs = last === undefined || last.inFlight === 0 ? 0 : before.stalledMs + since(lastAt);
+  const hasMoved = hasMovedOn(last, reading);
+  return {
+    last: reading,
+    lastAt: now,
+    stalledMs: hasMoved || reading.inFlight === 0 ? 0 : spentMs,
+    openMs: 0,
+    longestStepMs: Math.max(before.longestStepMs, openMs, hasMoved ? spentMs : 0),
+  };
+}
+
+/** True unless both readings tell the same numbers. */
+export function hasMovedOn(before: WorkReading | undefined, after: WorkReading): boolean {
+  return before?.decodeTotal !== after.decodeTotal || before.tokensTotal !== after.tokensTotal;
+}
+
+export interface StallLimits {
+  readonly stallMs: number;
+  readonly stallSteps: number;
+}
+
+/** How long a step may take: longer for an engine that was seen to take long ones. Milliseconds. */
+export function longestStall({ longestStepMs }: Work, { stallMs, stallSteps }: StallLimits): number {
+  return Math.max(stallMs, stallSteps * longestStepMs);
+}
+
+/** Why the engine counts as hung although it answers; undefined while it does not. */
+export function findStall(work: Work, limits: StallLimits): string | undefined {
+  const limitMs = longestStall(work, limits);
+  const { last, stalledMs, openMs } = work;
+  const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
+  if (last !== undefined && stalledMs > 0 && stalledMs >= limitMs) {
+    const requests = last.inFlight === 1 ? "1 request" : `${last.inFlight} requests`;
+    return `with ${requests} in work, no token was read or written for ${seconds(stalledMs)} (limit ${seconds(limitMs)})`;
+  }
+  if (openMs > 0 && openMs >= limitMs) {
+    return `it answers /health, and has not answered for its gauges for ${seconds(openMs)} (limit ${seconds(limitMs)})`;
+  }
+  return undefined;
+}

@@ -1,0 +1,34 @@
+/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process really takes. */
+import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Desired, Observed, RunRecord } from "./observed.ts";
+
+export type Need =
+  | { readonly at: "known"; readonly bytes: number }
+  /** Unknown: nothing is started, because a wrong guess could take the machine down. */
+  | { readonly at: "unknown"; readonly code: ErrorCode; readonly message: string };
+
+/** What a replica of which nothing runs will need. A claim of 0 is one that the controller could not make. */
+export function needOf(
+  { claimBytes }: Pick<Desired, "claimBytes">,
+  { model }: Pick<Observed, "model">,
+): Need {
+  const found = model.at === "stored" ? model : undefined;
+  const own = found?.claim;
+  if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
+  if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
+  const message = "neither the controller nor the model's own files tell how much memory it needs";
+  const error = new MetalbridgeError("ClaimUnknown", message);
+  return own ?? { at: "unknown", code: error.code, message: describeError(error) };
+}
+
+/**
+ * What a running engine reserves. It grows at once; it shrinks only after weights and process have been
+ * inspected, so that a restarted agent does not release memory that the previous one knew to be taken.
+ */
+export function reservationOf(desired: Desired, observed: Observed, record: RunRecord): number {
+  const { footprint, model } = observed;
+  const need = needOf(desired, observed);
+  const wanted = Math.max(need.at === "known" ? need.bytes : 0, footprint?.bytes ?? 0);
+  const mayShrink = need.at === "known" && model.at === "stored" && footprint !== undefined;
+  return mayShrink ? wanted : Math.max(wanted, record.claimBytes);
+}

@@ -1,0 +1,250 @@
+/** The planner's input: one value per replica. All times are monotonic milliseconds of this process. */
+
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import type { GgufFacts } from "../../../src/api/fields/gguf.ts";
+import type { Quiet } from "./evidence/quiet.ts";
+import type { Suspicion } from "./evidence/suspicion.ts";
+import type { Work } from "./evidence/work.ts";
+import type { Need } from "./need.ts";
+import type { StopReason } from "./step.ts";
+
+/**
+ * What the API server wants of this replica: `absent` if the object is known to be gone, `unknown` until it
+ * was read.
+ */
+export type Wanted = Desired | "absent" | "unknown";
+
+export interface Desired {
+  readonly revision: string;
+  readonly runtime: string;
+  readonly claimBytes: number;
+  readonly weightsBytes: number;
+  readonly drainSeconds: number;
+  readonly isDeleting: boolean;
+  readonly hasFinalizer: boolean;
+  readonly drain?: { readonly reason: string; readonly deadlineAt?: number };
+  readonly probes?: ProbeSettings;
+}
+
+/** The service's own probe settings; what is absent comes from the timings. */
+export interface ProbeSettings {
+  readonly startMs?: number;
+  readonly intervalMs?: number;
+  readonly failures?: number;
+}
+
+export type Exit = { readonly code?: number; readonly signal?: string } | "unknown";
+
+/** What was asked of the running instance: to stop by a deadline, or to end at once. */
+export type Ending = "stopping" | "killing";
+
+export type Run =
+  | { readonly at: "none" }
+  /** The run directory could not be read, so an engine may live: nothing is started. */
+  | { readonly at: "unreadable"; readonly why: string }
+  | { readonly at: "starting"; readonly ending?: Ending }
+  | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
+  /** The engine has exited, something that it started has not. */
+  | { readonly at: "ended"; readonly exit: Exit; readonly ending?: Ending }
+  | { readonly at: "gone"; readonly exit: Exit };
+
+/** engine.json: written before the start, so a reservation outlives the agent. */
+export interface RunRecord {
+  readonly runId: string;
+  readonly revision: string;
+  readonly port: number;
+  readonly claimBytes: number;
+  readonly startedAt: number;
+  readonly readyAt?: number;
+  readonly drainSeconds: number;
+  readonly stop?: Stop;
+}
+
+export interface Stop {
+  readonly why: StopReason;
+  readonly startedAt: number;
+  /**
+   * The drain time after `startedAt`; requests in flight get that time from when the last of them can have
+   * arrived.
+   */
+  readonly deadlineAt: number;
+  /** It never takes longer than until here: the time was named, or what the engine makes room for cannot wait. */
+  readonly latestAt?: number;
+  /**
+   * When its withdrawal was first seen acknowledged. Persisted, so that a restarted agent continues the
+   * count.
+   */
+  readonly withdrawnAt?: number;
+  /** The evidence for a forced one. */
+  readonly because?: string;
+}
+
+export type ModelState =
+  | { readonly at: "unknown" }
+  | { readonly at: "absent" }
+  | {
+      readonly at: "fetching";
+      readonly bytes: number;
+      readonly totalBytes?: number;
+      readonly bytesPerSecond?: number;
+    }
+  | {
+      readonly at: "stored";
+      readonly sizeBytes: number;
+      readonly sha256?: string;
+      readonly gguf?: GgufFacts;
+      /**
+       * Identifies these files, as they were when inspected, among others of the same name; absent until that
+       * is known.
+       */
+      readonly weights?: string;
+      /** Other files have replaced them since and were not inspected yet. */
+      readonly isReplaced?: boolean;
+      /** The agent's own estimate, from the header on disk and the replica's settings. */
+      readonly claim?: OwnClaim;
+    }
+  | {
+      readonly at: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly transient: boolean;
+      readonly retryAt: number;
+    };
+
+export type OwnClaim =
+  | { readonly at: "estimated"; readonly bytes: number }
+  | Extract<Need, { at: "unknown" }>;
+
+/** What the host's pressure governor says of this replica. */
+export type PressureState =
+  | { readonly at: "none" }
+  /** It may not start now. */
+  | { readonly at: "held"; readonly because: string }
+  /** It is stopping or stopped until it is readmitted. "evict" does not wait for long answers. */
+  | { readonly at: "evicted"; readonly how: "evict" | "unload"; readonly because: string };
+
+export type RuntimeState =
+  | { readonly at: "unknown" }
+  | { readonly at: "present"; readonly version: string; readonly checkedAt: number }
+  | { readonly at: "missing"; readonly code: ErrorCode; readonly message: string; readonly checkedAt: number }
+  | { readonly at: "unsupported"; readonly message: string };
+
+/** The host's memory as admission sees it; `othersBytes` counts every other replica's reservation, adopted ones included. */
+export interface MemoryState {
+  readonly budgetBytes: number | "unknown";
+  readonly othersBytes: number;
+  /** What the machine could give now, less what engines that are only loading have yet to take; absent while not read. */
+  readonly availableBytes?: number;
+}
+
+/** The last attempt to start: settings the engine refuses, no free port, no room for its files. */
+export type Launch =
+  | { readonly at: "untried" }
+  | {
+      readonly at: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly transient: boolean;
+      readonly retryAt: number;
+      /** Of the engine that was tried; absent where it was not known. */
+      readonly runtimeVersion?: string;
+    };
+
+/** The replica's EndpointSlice as the API server last acknowledged it. `stale`: ready, but with another port or address. */
+export type SliceState = "unknown" | "missing" | "unwritten" | "ready" | "stale" | "withdrawn";
+
+export interface Slice {
+  readonly state: SliceState;
+  /** True once this run's endpoint may have been announced, even if no answer came. */
+  readonly wasExposed: boolean;
+  /** An announcement may be on its way: it was not answered, or an earlier agent may have sent it. Then empty is not out. */
+  readonly mayArrive: boolean;
+  /** Since when this agent has seen it out. */
+  readonly withdrawnAt?: number;
+  readonly lastError?: string;
+}
+
+export interface Health {
+  readonly lastProbeAt?: number;
+  readonly healthyAt?: number;
+  readonly failuresInARow: number;
+  readonly lastMessage?: string;
+  /** When loading was last seen to move on. */
+  readonly progressAt?: number;
+}
+
+export type RequestProof =
+  | { readonly at: "none" }
+  | { readonly at: "ok" }
+  | { readonly at: "failed"; readonly tries: number; readonly lastAt: number; readonly message: string };
+
+/** What the process really takes, and when that was last asked; the figure is absent while it cannot be read. */
+export interface Footprint {
+  readonly lastAt: number;
+  readonly bytes?: number;
+}
+
+export interface LastExit {
+  readonly code?: number;
+  readonly signal?: string;
+  readonly killedByUs: boolean;
+  readonly reason: ErrorCode;
+  readonly message: string;
+  readonly at: string;
+  readonly logTail: string;
+}
+
+export interface Crashes {
+  /** The run whose end is already written down. */
+  readonly recordedRunId?: string;
+  readonly restarts: number;
+  readonly inARow: number;
+  readonly backoffUntil?: number;
+  readonly lastExit?: LastExit;
+  /** Set while the last end was one that a restart cannot cure. */
+  readonly hopeless?: Hopeless;
+}
+
+/** The runtime and weights of a terminal failure. With any others, the start is retried. */
+export interface Hopeless {
+  readonly runtimeVersion: string;
+  /**
+   * As `weights` of the model; absent if not recorded: by an earlier version of the agent, or by one that
+   * crashed meanwhile.
+   */
+  readonly weights?: string;
+  /** When a source whose file may change was last asked for it; absent for other sources. */
+  readonly askedAt?: number;
+}
+
+export interface Observed {
+  readonly run: Run;
+  readonly record?: RunRecord;
+  readonly model: ModelState;
+  readonly memory: MemoryState;
+  readonly pressure: PressureState;
+  readonly launch: Launch;
+  readonly runtime: RuntimeState;
+  /** False while no address this host may serve on is up, and while its engine listens on another one. */
+  readonly hasAddress: boolean;
+  /** Set while the engine listens on an address that is no longer the host's: ms until it is moved. */
+  readonly movesInMs?: number;
+  /** The engine listens on another address than this host's; only a new one can listen on the new address. */
+  readonly isBoundElsewhere: boolean;
+  /** The address that it listens on is not up any more: no client reaches it, and none of its requests can be answered. */
+  readonly isCutOff: boolean;
+  readonly slice: Slice;
+  readonly health: Health;
+  readonly request: RequestProof;
+  /** Does it get on with what it has been asked for. */
+  readonly work: Work;
+  readonly suspicion: Suspicion;
+  readonly quiet: Quiet;
+  /** Absent until this run's process was asked for the first time by this agent. */
+  readonly footprint?: Footprint;
+  readonly crashes: Crashes;
+  /** True after the first successful list of this process. */
+  readonly wasListed: boolean;
+  /** The agent was asked to stop its engines when it exits; on a second request it waits for no client. */
+  readonly agentEnds?: "in order" | "at once";
+}

@@ -1,0 +1,130 @@
+/** The replica's planner: what is wanted, what was observed and the time in; phase, reason and steps out. Pure and total. */
+import { endSilentStart, planEnded } from "./ending.ts";
+import { reservationOf } from "./need.ts";
+import type { Desired, Observed, Wanted } from "./observed.ts";
+import { planPrepare } from "./prepare.ts";
+import { planServing } from "./serve.ts";
+import type { ReplicaPlan } from "./step.ts";
+import { planStop } from "./stop.ts";
+import type { StopGoal } from "./stop-goal.ts";
+import { defaultTimings, type Timings } from "./timings.ts";
+
+const DEFAULT_DRAIN_SECONDS = 30;
+const EVICTION_DRAIN_SECONDS = 2;
+
+/** Decides the next steps of one replica. */
+export function planReplica(
+  wanted: Wanted,
+  observed: Observed,
+  now: number,
+  timings: Timings = defaultTimings,
+): ReplicaPlan {
+  if (wanted === "unknown" && observed.agentEnds === undefined) return leaveAlone();
+  const stop = stopWanted(wanted, observed);
+  if (stop !== undefined) return planStop(stop, observed, now, timings);
+  if (typeof wanted === "string") return leaveAlone();
+  return planServe(wanted, observed, now, timings);
+}
+
+/** Why the replica should end, and by when; undefined when it should serve. */
+function stopWanted(wanted: Wanted, observed: Observed): StopGoal | undefined {
+  const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
+  return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
+}
+
+/** The engine would serve on if its agent did. */
+function agentStop(wanted: Wanted, { agentEnds, record }: Observed): StopGoal | undefined {
+  if (agentEnds === undefined) return undefined;
+  const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
+  return { why: "agentStopped", drainSeconds: known ?? DEFAULT_DRAIN_SECONDS, hasFinalizer: false };
+}
+
+function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
+  if (wanted === "unknown") return undefined;
+  if (wanted === "absent") {
+    const drainSeconds = observed.record?.drainSeconds ?? DEFAULT_DRAIN_SECONDS;
+    return { why: "unwanted", drainSeconds, hasFinalizer: false };
+  }
+  const { probes } = wanted;
+  const common = {
+    drainSeconds: wanted.drainSeconds,
+    hasFinalizer: wanted.hasFinalizer,
+    ...(probes === undefined ? {} : { probes }),
+  };
+  const cap = wanted.drain?.deadlineAt;
+  if (wanted.isDeleting)
+    return { why: "deleted", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  if (wanted.drain !== undefined) {
+    return { why: "drained", ...common, ...(cap === undefined ? {} : { deadlineAt: cap }) };
+  }
+  if (observed.pressure.at === "evicted") return evicted(observed.pressure.how, common);
+  if (isOtherRevision(wanted, observed)) return { why: "revision", ...common };
+  if (observed.isBoundElsewhere && observed.run.at === "running")
+    return { why: "moved", ...common, isCutOff: observed.isCutOff };
+  return undefined;
+}
+
+/** An engine that is idle may be waited for as usual; one that has to go now gets as long as its withdrawal takes. */
+function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGoal {
+  if (how === "unload") return { why: "unloaded", ...common };
+  return { why: "evicted", ...common, drainSeconds: Math.min(EVICTION_DRAIN_SECONDS, common.drainSeconds) };
+}
+
+/** The template is immutable, so this cannot happen; should it, the old engine is drained before the new one starts. */
+function isOtherRevision(desired: Desired, observed: Observed): boolean {
+  return (
+    observed.run.at !== "none" &&
+    observed.record !== undefined &&
+    observed.record.revision !== desired.revision
+  );
+}
+
+function planServe(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const { run } = observed;
+  switch (run.at) {
+    case "none":
+      return planPrepare(desired, observed, now, timings);
+    case "unreadable":
+      return {
+        phase: "Waiting",
+        reason: "RunDirectoryUnreadable",
+        message: `the engine's run directory cannot be read: ${run.why}`,
+        steps: [],
+        recheckAfterMs: timings.outsideMs,
+      };
+    case "starting":
+      return {
+        phase: "Starting",
+        reason: "EngineStarting",
+        message: "starting the engine",
+        steps: endSilentStart(observed, now, timings),
+        recheckAfterMs: timings.shimMs,
+      };
+    case "running":
+      return withClaim(desired, observed, planServing(desired, observed, now, timings));
+    case "ended":
+    case "gone":
+      return planEnded(observed, timings);
+    default:
+      return run satisfies never;
+  }
+}
+
+/** A corrected claim, or a process that takes more than was claimed, counts at once and restarts nothing. */
+function withClaim(desired: Desired, observed: Observed, plan: ReplicaPlan): ReplicaPlan {
+  const { record } = observed;
+  const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);
+  if (claimBytes === undefined || claimBytes === record?.claimBytes) return plan;
+  const adjust = { do: "adjustClaim", claimBytes, because: "the engine's need is known better now" } as const;
+  return { ...plan, steps: [adjust, ...plan.steps] };
+}
+
+function leaveAlone(): ReplicaPlan {
+  return {
+    phase: "Pending",
+    reason: "AwaitingFirstList",
+    message: "not known yet whether the API server still wants this engine; it is left as it is",
+    steps: [],
+    recheckAfterMs: defaultTimings.outsideMs,
+  };
+}

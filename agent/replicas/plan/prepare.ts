@@ -1,0 +1,259 @@
+/** Nothing runs yet: backoff, runtime, weights, address and memory are checked in this order before anything is started. */
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import { formatBytes } from "../../../src/bytes.ts";
+import { needOf } from "./need.ts";
+import type { Desired, Hopeless, ModelState, Observed, RuntimeState } from "./observed.ts";
+import type { ReplicaPlan, Step } from "./step.ts";
+import type { Timings } from "./timings.ts";
+import { isStillHopeless } from "./verdicts.ts";
+
+/** Plans for a replica that should serve and of which nothing runs. */
+export function planPrepare(
+  desired: Desired,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const plan =
+    heldBack(observed, now, timings) ??
+    runtimeMissing(observed, now, timings) ??
+    modelMissing(observed, now, timings) ??
+    addressMissing(observed, timings) ??
+    admitted(desired, observed, now, timings);
+  // A slice left over from an earlier run would route to a port without a listener.
+  return observed.slice.state === "ready" || observed.slice.state === "stale"
+    ? { ...plan, steps: [{ do: "withdraw", because: "no engine runs behind the endpoint" }, ...plan.steps] }
+    : plan;
+}
+
+function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { runtime } = observed;
+  const detect: Step = { do: "detectRuntime", because: "whether the runtime is installed is not known" };
+  switch (runtime.at) {
+    case "present":
+      return undefined;
+    case "unknown":
+      return {
+        phase: "Pending",
+        reason: "DetectingRuntime",
+        message: "looking for the runtime on this host",
+        steps: [detect],
+        recheckAfterMs: timings.endpointRetryMs,
+      };
+    case "missing": {
+      const wait = runtime.checkedAt + timings.outsideMs - now;
+      const again: Step = { do: "detectRuntime", because: "it may have been installed since" };
+      return {
+        phase: "Waiting",
+        reason: runtime.code,
+        message: runtime.message,
+        steps: wait <= 0 ? [again] : [],
+        recheckAfterMs: wait <= 0 ? timings.outsideMs : wait,
+      };
+    }
+    case "unsupported":
+      return {
+        phase: "Failed",
+        reason: "RuntimeNotSupported",
+        message: runtime.message,
+        steps: [],
+        recheckAfterMs: timings.fetchRetryMaxMs,
+      };
+    default:
+      return runtime satisfies never;
+  }
+}
+
+function modelMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { model } = observed;
+  const recheckAfterMs = timings.outsideMs;
+  switch (model.at) {
+    case "stored":
+      return undefined;
+    case "unknown":
+      return {
+        phase: "Pending",
+        reason: "ResolvingModel",
+        message: "looking for the weights on this host",
+        steps: [],
+        recheckAfterMs: timings.endpointRetryMs,
+      };
+    case "absent":
+      return {
+        phase: "Fetching",
+        reason: "DownloadingModel",
+        message: "fetching the weights",
+        steps: [{ do: "fetch", because: "the weights are not on this host" }],
+        recheckAfterMs,
+      };
+    case "fetching":
+      return {
+        phase: "Fetching",
+        reason: "DownloadingModel",
+        message: "fetching the weights",
+        steps: [],
+        recheckAfterMs: timings.progressMs,
+      };
+    case "failed":
+      return fetchFailed(model, now, timings);
+    default:
+      return model satisfies never;
+  }
+}
+
+function fetchFailed(
+  model: Extract<ModelState, { at: "failed" }>,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const { code, message } = model;
+  const wait = model.retryAt - now;
+  if (!model.transient) {
+    // A file on the host is inspected again then, without a step: it may have been corrected.
+    const recheckAfterMs = wait > 0 ? wait : timings.outsideMs;
+    return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
+  }
+  const retry: Step = { do: "fetch", because: "the last attempt failed in a way that may pass" };
+  const waiting = { phase: "Waiting", reason: code, message } as const;
+  if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
+  return { ...waiting, steps: [], recheckAfterMs: wait, nextTryAt: model.retryAt };
+}
+
+function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  if (observed.hasAddress) return undefined;
+  return {
+    phase: "Waiting",
+    reason: "HostAddressMissing",
+    message: "the host has no address to serve on; its condition Ready says why and what to do",
+    steps: [],
+    recheckAfterMs: timings.outsideMs,
+  };
+}
+
+export function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  const { crashes, runtime, model } = observed;
+  const exit = crashes.lastExit;
+  const { hopeless } = crashes;
+  if (hopeless !== undefined && exit !== undefined && isStillHopeless(hopeless, runtime, model)) {
+    return {
+      phase: "Failed",
+      reason: exit.reason,
+      message: exit.message,
+      steps: looksForAnother(hopeless, observed, now, timings),
+      recheckAfterMs: timings.outsideMs,
+    };
+  }
+  if (crashes.backoffUntil === undefined || now >= crashes.backoffUntil) return undefined;
+  return {
+    phase: "Backoff",
+    reason: exit?.reason ?? "EngineEndUnknown",
+    message: exit?.message ?? "the engine ended",
+    steps: [],
+    recheckAfterMs: crashes.backoffUntil - now,
+    nextTryAt: crashes.backoffUntil,
+  };
+}
+
+/** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
+function looksForAnother(
+  { askedAt }: Hopeless,
+  { runtime, model }: Observed,
+  now: number,
+  timings: Timings,
+): Step[] {
+  const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
+  // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
+  const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
+  const isFetchDue =
+    model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
+  const fetch: Step = { do: "fetch", because: "the weights may have been corrected" };
+  return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
+}
+
+/** An engine that was upgraded may take what the one before did not. */
+export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): Step[] {
+  const isDue =
+    runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
+  return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
+}
+
+/** Fails closed: without a figure for the need or for the budget nothing is started. */
+export function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const need = needOf(desired, observed);
+  if (need.at === "unknown") return waiting(need.code, need.message, timings);
+  return (
+    memoryMissing(need.bytes, observed, timings) ??
+    heldByPressure(observed, timings) ??
+    launchFailed(observed, now, timings) ??
+    start(need.bytes, timings)
+  );
+}
+
+function memoryMissing(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  const { budgetBytes, othersBytes } = observed.memory;
+  if (budgetBytes === "unknown") {
+    const message = "cannot read the host's memory; engines start once the agent can";
+    return waiting("MemoryUnknown", message, timings);
+  }
+  if (othersBytes + needBytes <= budgetBytes) return memoryTaken(needBytes, observed, timings);
+  const left = Math.max(0, budgetBytes - othersBytes);
+  const message =
+    `the engine needs ${formatBytes(needBytes)}, ` +
+    `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
+    "stop or move another service, or lower contextSize or parallelSlots";
+  return waiting("InsufficientMemory", message, timings);
+}
+
+/** Within the budget, but other programs hold what the engine needs: to start it all the same would push them out. */
+function memoryTaken(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+  const { availableBytes } = observed.memory;
+  if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
+  const message =
+    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} are available: ` +
+    "other programs on this host hold the rest; end them, or lower contextSize or parallelSlots";
+  return waiting("InsufficientMemory", message, timings);
+}
+
+/** Who fits by the sum of claims may still not start while the machine itself is short. */
+function heldByPressure({ pressure }: Observed, timings: Timings): ReplicaPlan | undefined {
+  return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
+}
+
+function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+  if (launch.at === "untried") return undefined;
+  const { code: reason, message } = launch;
+  if (!launch.transient) {
+    // What an engine does not know its next version may.
+    if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
+      return undefined;
+    const steps = detectAgain(runtime, now, timings);
+    return { phase: "Failed", reason, message, steps, recheckAfterMs: timings.outsideMs };
+  }
+  const wait = launch.retryAt - now;
+  if (wait <= 0) return undefined;
+  return {
+    phase: "Waiting",
+    reason,
+    message,
+    steps: [],
+    recheckAfterMs: wait,
+    nextTryAt: launch.retryAt,
+  };
+}
+
+function start(claimBytes: number, timings: Timings): ReplicaPlan {
+  return {
+    phase: "Admitting",
+    reason: "AdmittingMemory",
+    message: `reserving ${formatBytes(claimBytes)} and a port`,
+    steps: [
+      { do: "reserve", claimBytes, because: "the claim fits into the host's budget" },
+      { do: "start", because: "weights, memory and port are there" },
+    ],
+    recheckAfterMs: timings.endpointRetryMs,
+  };
+}
+
+function waiting(reason: ErrorCode, message: string, timings: Timings): ReplicaPlan {
+  return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
+}

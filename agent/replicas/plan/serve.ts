@@ -1,0 +1,207 @@
+/** A process runs and should serve: prove it ready, announce it, watch it, and tell a hung one. */
+import { endingOf, planEnding, planForcedStop } from "./ending.ts";
+import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
+import type { Desired, Observed } from "./observed.ts";
+import { type DueProbe, liveProbe, startProbe } from "./probe-step.ts";
+import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
+
+/** Plans for a running process whose replica should serve. */
+export function planServing(
+  desired: Desired,
+  observed: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan {
+  const { record } = observed;
+  if (record === undefined) return unrecorded(timings);
+  const frame = { desired, observed, record, now, timings };
+  if (record.stop !== undefined) {
+    if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
+    if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
+    const cancel: Step = { do: "cancelStop", because: "the replica is wanted again" };
+    const { stop: _, ...kept } = record;
+    return prepend(cancel, serve({ ...frame, record: kept }));
+  }
+  return serve(frame);
+}
+
+function serve(frame: Frame): ReplicaPlan {
+  const { observed } = frame;
+  const trouble = planTrouble(frame);
+  if (trouble !== undefined) return trouble;
+  if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
+  if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
+  // Before the first list an absent address only means that a fresh agent does not know it yet.
+  if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
+  switch (observed.slice.state) {
+    case "ready":
+      return ready(frame);
+    case "unknown":
+      // The agent has just started and has not read its slices: what was ready still is, and nothing can be written yet.
+      if (frame.record.readyAt !== undefined) return ready(frame);
+      return publishing(frame, "PublishingEndpoint", "waiting for the first look at the endpoint", []);
+    case "missing":
+      return publishing(frame, "EndpointMissing", "the controller has not made the EndpointSlice yet", []);
+    case "unwritten":
+    case "stale":
+    case "withdrawn":
+      return announce(frame);
+    default:
+      return observed.slice.state satisfies never;
+  }
+}
+
+function loading(frame: Frame): ReplicaPlan {
+  const { now, record, timings } = frame;
+  const probe = startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
+  return {
+    phase: "Starting",
+    reason: "LoadingModel",
+    message: "the engine runs and loads its weights",
+    steps: [...takeBack(frame), ...probe.steps],
+    recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - now)),
+  };
+}
+
+function proving(frame: Frame): ReplicaPlan {
+  const { observed, now, timings } = frame;
+  const { request } = observed;
+  const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  const ask: Step = { do: "probeRequest", timeoutMs, because: "healthy is not proof that it can answer" };
+  const probe = probeStep(frame);
+  return {
+    phase: "Starting",
+    reason: "ProvingRequest",
+    message:
+      request.at === "failed"
+        ? `a real request failed: ${request.message}`
+        : "one real request is being tried",
+    steps: [...takeBack(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
+    recheckAfterMs:
+      wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
+  };
+}
+
+/** The predecessor's announcement may have outlived it, through an outage of the API server. */
+function takeBack({ observed }: Frame): readonly Step[] {
+  const { state } = observed.slice;
+  if (state !== "ready" && state !== "stale") return [];
+  return [{ do: "withdraw", because: "this engine has not proven itself yet" }];
+}
+
+function announce(frame: Frame): ReplicaPlan {
+  const { observed, record } = frame;
+  if (!observed.wasListed) {
+    return publishing(
+      frame,
+      "AwaitingFirstList",
+      "the engine is announced after the first list of this host's replicas",
+      [],
+    );
+  }
+  // An engine that was ready before this agent, or before the machine slept, may hang by now.
+  const { lastProbeAt, failuresInARow } = observed.health;
+  if (lastProbeAt === undefined || failuresInARow > 0) {
+    const message = "the engine is announced as soon as it answers a health probe";
+    return publishing(frame, "PublishingEndpoint", message, []);
+  }
+  const set: Step = { do: "setEndpoint", port: record.port, because: "the engine answered a real request" };
+  const error = observed.slice.lastError;
+  return error === undefined
+    ? publishing(frame, "PublishingEndpoint", "announcing the endpoint", [set])
+    : publishing(frame, "EndpointRefused", `the endpoint could not be written: ${error}`, [set]);
+}
+
+function publishing(
+  frame: Frame,
+  reason: ReplicaReason,
+  message: string,
+  first: readonly Step[],
+): ReplicaPlan {
+  const { timings } = frame;
+  const probe = probeStep(frame);
+  return {
+    phase: "Starting",
+    reason,
+    message,
+    steps: [...first, ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, timings.endpointRetryMs),
+  };
+}
+
+function ready(frame: Frame): ReplicaPlan {
+  const probe = probeStep(frame);
+  const measure = measureStep(frame);
+  const prove = proveAgainStep(frame);
+  const mark: Step[] =
+    frame.record.readyAt === undefined
+      ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
+      : [];
+  return {
+    phase: "Ready",
+    reason: "Serving",
+    message: "the engine answers and its endpoint is announced",
+    steps: [...mark, ...probe.steps, ...prove, ...measure.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, measure.dueInMs),
+  };
+}
+
+/** Only a request shows whether the logged errors concerned one request or affect all that follow. */
+function proveAgainStep(frame: Frame): readonly Step[] {
+  const { observed, timings, now } = frame;
+  const { suspicion } = observed;
+  if (suspicion.at !== "suspected") return [];
+  if (suspicion.askedAt !== undefined && now < suspicion.askedAt + timings.proveAgainMs) return [];
+  const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
+  return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
+}
+
+/** Seldom: the figure is for admission and status, and on some systems it costs a process to ask. */
+function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly dueInMs: number } {
+  const { observed, timings, now } = frame;
+  const due = observed.footprint === undefined ? now : observed.footprint.lastAt + timings.footprintMs;
+  if (now < due) return { steps: [], dueInMs: due - now };
+  const because = "what the process really takes counts where it is more than was claimed";
+  return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
+}
+
+/** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
+function unreachable(frame: Frame): ReplicaPlan {
+  const { movesInMs, slice } = frame.observed;
+  const probe = probeStep(frame);
+  const isAnnounced = slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
+  const because =
+    movesInMs === undefined
+      ? "the host has no address to serve on"
+      : "it listens on an address that is not the host's";
+  return {
+    phase: "Waiting",
+    reason: "HostAddressMissing",
+    message:
+      movesInMs === undefined
+        ? "the engine runs, but its host has no address to serve on; the Host's condition Ready says why"
+        : "the engine runs, but the host has another address now; it moves there if that stays",
+    steps: [...(isAnnounced ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, movesInMs ?? probe.dueInMs),
+  };
+}
+
+function probeStep({ observed, desired, now, timings }: Frame): DueProbe {
+  return liveProbe(observed.health, desired.probes, now, timings);
+}
+
+function unrecorded(timings: Timings): ReplicaPlan {
+  return {
+    phase: "Waiting",
+    reason: "RunDirectoryUnreadable",
+    message: "an engine runs whose record is unreadable; it is left alone and no second one is started",
+    steps: [],
+    recheckAfterMs: timings.outsideMs,
+  };
+}
+
+function prepend(step: Step, plan: ReplicaPlan): ReplicaPlan {
+  return { ...plan, steps: [step, ...plan.steps] };
+}

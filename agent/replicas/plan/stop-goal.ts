@@ -1,0 +1,60 @@
+/** Why a replica should end and until when, and what of it is kept on disk. Pure. */
+import type { Observed, ProbeSettings, Stop } from "./observed.ts";
+import type { GracefulStop, ReplicaPlan, Step } from "./step.ts";
+
+export interface StopGoal {
+  readonly why: GracefulStop;
+  readonly drainSeconds: number;
+  readonly deadlineAt?: number;
+  readonly hasFinalizer: boolean;
+  readonly probes?: ProbeSettings;
+  /** No client can reach it: the withdrawal need not propagate, and no answer would arrive. */
+  readonly isCutOff?: boolean;
+}
+
+export const BECAUSE: Record<GracefulStop, string> = {
+  deleted: "the replica is being deleted",
+  drained: "spec.drain asks for it",
+  unwanted: "the API server has no such replica any more",
+  revision: "the running engine is of another revision",
+  moved: "the host's address has changed and the engine listens on the old one",
+  evicted: "the host's memory is critical",
+  unloaded: "the host's memory is short and the engine was idle",
+  agentStopped: "the agent was told to end its engines with itself",
+};
+
+/** A second request to stop may shorten the time that is left, never lengthen it. */
+export function shortened(before: Stop | undefined, goal: StopGoal, { slice }: Observed, now: number): Stop {
+  const { startedAt = now, why = goal.why } = before ?? {};
+  const asked = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
+  const deadlineAt = Math.max(startedAt, asked);
+  const latestAt = earliest(before?.latestAt, goal.why === "evicted" ? deadlineAt : goal.deadlineAt);
+  const withdrawnAt = before?.withdrawnAt ?? slice.withdrawnAt;
+  return {
+    why,
+    startedAt,
+    deadlineAt,
+    ...(latestAt === Number.POSITIVE_INFINITY ? {} : { latestAt }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+  };
+}
+
+function earliest(...times: readonly (number | undefined)[]): number {
+  return Math.min(...times.filter((time) => time !== undefined));
+}
+
+/** What a fresh agent has to know of the stop. */
+export function noteStop(
+  before: Stop | undefined,
+  { deadlineAt, latestAt, withdrawnAt }: Stop,
+  { why }: StopGoal,
+  { reason }: ReplicaPlan,
+): Step | undefined {
+  if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
+    const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
+    return { do: "beginStop", why, ...until, because: BECAUSE[why] };
+  }
+  if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
+    return undefined;
+  return { do: "noteWithdrawn", withdrawnAt, because: "its time to drain counts from here" };
+}

@@ -1,0 +1,202 @@
+/** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
+import { endingOf, endLeftovers, endSilentStart, planEnding, planForcedStop } from "./ending.ts";
+import { drainEndsAt } from "./evidence/drain-time.ts";
+import { isAnnounced } from "./evidence/exposure.ts";
+import { beginForcedStop, findHang } from "./evidence/trouble.ts";
+import type { Observed, Stop } from "./observed.ts";
+import { liveProbe } from "./probe-step.ts";
+import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { BECAUSE, noteStop, type StopGoal, shortened } from "./stop-goal.ts";
+import type { Timings } from "./timings.ts";
+
+const WITHDRAW: Step = { do: "withdraw", because: "no new connection may reach an engine that ends" };
+
+/** Plans for a replica that should not run. */
+export function planStop(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const { run } = observed;
+  switch (run.at) {
+    case "none":
+      return letGo(goal, observed, timings);
+    case "gone":
+      return afterEnd(
+        goal,
+        observed,
+        [{ do: "forgetRun", because: "nothing of the engine is left" }],
+        timings,
+      );
+    case "ended":
+      return afterEnd(goal, observed, endLeftovers(observed), timings);
+    case "unreadable":
+      return draining(
+        "RunDirectoryUnreadable",
+        `the run directory cannot be read: ${run.why}`,
+        [],
+        timings.outsideMs,
+      );
+    case "starting":
+      return draining(
+        "EngineStarting",
+        "the engine is only being started; it is ended as soon as it has a process",
+        endSilentStart(observed, now, timings),
+        timings.shimMs,
+      );
+    case "running":
+      return endRunning(goal, observed, now, timings);
+    default:
+      return run satisfies never;
+  }
+}
+
+function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  const stop = observed.record?.stop;
+  if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
+  const next = shortened(stop, goal, observed, now);
+  const plan = drain(goal, next, observed, now, timings);
+  // A forced end has its own beginning.
+  if (plan.steps.some((step) => step.do === "beginStop")) return plan;
+  const note = noteStop(stop, next, goal, plan);
+  return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
+}
+
+function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+  if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
+  // Requests that an engine will never answer are not waited for.
+  const hang = findHang(observed, goal.probes, timings);
+  if (hang !== undefined) return beginForcedStop(hang, observed, now, timings);
+  const wait =
+    awaitOut(goal, stop.startedAt, observed, now, timings) ?? awaitQuiet(goal, stop, observed, now, timings);
+  if (wait === undefined) {
+    const plan = planEnding(observed, now, timings);
+    return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
+  }
+  if (observed.record?.readyAt === undefined) return wait;
+  const probe = liveProbe(observed.health, goal.probes, now, timings);
+  const recheckAfterMs = Math.min(wait.recheckAfterMs ?? timings.outsideMs, probe.dueInMs);
+  return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
+}
+
+/** Until no new connection can come; undefined from then on. */
+function awaitOut(
+  goal: StopGoal,
+  startedAt: number,
+  { slice }: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan | undefined {
+  if (isAnnounced(slice)) {
+    if (isImpatient(goal) && now >= startedAt + timings.goodbyeMs) return undefined;
+    const { lastError } = slice;
+    const reason = lastError === undefined ? "WithdrawingEndpoint" : "EndpointNotWithdrawn";
+    const message =
+      lastError === undefined
+        ? "taking the engine out of its Service"
+        : `its endpoint could not be withdrawn: ${lastError}`;
+    return draining(reason, message, [WITHDRAW], timings.endpointRetryMs);
+  }
+  if (!slice.wasExposed || goal.isCutOff === true) return undefined;
+  const settledIn = (slice.withdrawnAt ?? now) + timings.propagationMs - now;
+  if (settledIn <= 0) return undefined;
+  return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
+}
+
+/** Stops even if the API server is unreachable: the agent is about to exit, or memory is running out. */
+function isImpatient({ why }: StopGoal): boolean {
+  return why === "agentStopped" || why === "evicted";
+}
+
+/** Waits until nothing is in flight or the deadline has passed; undefined then. */
+function awaitQuiet(
+  goal: StopGoal,
+  stop: Stop,
+  { slice, quiet: { since, lastPollAt } }: Observed,
+  now: number,
+  timings: Timings,
+): ReplicaPlan | undefined {
+  const endsAt = drainEndsAt({ ...stop, why: goal.why }, timings);
+  if (!slice.wasExposed || goal.isCutOff === true || now >= endsAt) return undefined;
+  // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
+  const outAt = isAnnounced(slice)
+    ? stop.startedAt + timings.goodbyeMs
+    : (slice.withdrawnAt ?? now) + timings.propagationMs;
+  const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, outAt);
+  if (lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs) return undefined;
+  const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
+  const poll: Step = { do: "pollQuiet", because: "requests may still be in flight" };
+  const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, endsAt - now));
+  const message = `waiting for requests in flight: ${BECAUSE[goal.why]}`;
+  return draining("AwaitingQuiet", message, pollIn <= 0 ? [poll] : [], recheck);
+}
+
+function afterEnd(goal: StopGoal, observed: Observed, last: readonly Step[], timings: Timings): ReplicaPlan {
+  const withdraw: Step[] = isAnnounced(observed.slice)
+    ? [{ do: "withdraw", because: "the engine has ended" }]
+    : [];
+  const message = `the engine has ended: ${BECAUSE[goal.why]}`;
+  return draining("EndingLeftovers", message, [...withdraw, ...last], timings.endingMs);
+}
+
+/** Nothing runs: what is left is to let go of the weights' download, the endpoint, the files and the object. */
+function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPlan {
+  const steps: Step[] = [];
+  const { slice, model, record } = observed;
+  if (model.at === "fetching") steps.push({ do: "cancelFetch", because: BECAUSE[goal.why] });
+  if (record !== undefined)
+    steps.push({ do: "forgetRun", because: "its reservation is not needed any more" });
+  if (slice.state === "ready" || slice.state === "stale" || slice.state === "unknown") {
+    steps.push({ do: "withdraw", because: "no engine runs behind the endpoint" });
+    return draining(
+      "WithdrawingEndpoint",
+      "taking the endpoint out of its Service",
+      steps,
+      timings.endpointRetryMs,
+    );
+  }
+  switch (goal.why) {
+    case "deleted":
+      if (!goal.hasFinalizer) return stopped("Deleted", "nothing of the engine is left", steps);
+      steps.push({ do: "removeFinalizer", because: "nothing of the engine is left" });
+      return {
+        ...stopped("RemovingFinalizer", "nothing of the engine is left", steps),
+        recheckAfterMs: timings.endpointRetryMs,
+      };
+    case "unwanted":
+      steps.push({ do: "forgetReplica", because: BECAUSE.unwanted });
+      return stopped("NotWanted", "nothing of the engine is left", steps);
+    case "drained":
+      return stopped(
+        "Drained",
+        "the engine was drained and stopped; it returns when the drain is lifted or there is room",
+        steps,
+      );
+    case "evicted":
+    case "unloaded":
+      return evicted(observed, steps, timings);
+    case "agentStopped":
+      return stopped("AgentStopped", `${BECAUSE.agentStopped}; start the agent again`, steps);
+    case "revision":
+    case "moved":
+      return { ...stopped("Drained", "the previous engine has stopped", steps), recheckAfterMs: 1 };
+    default:
+      return goal.why satisfies never;
+  }
+}
+
+/** The governor wakes it; the recheck is the fallback. */
+function evicted({ pressure }: Observed, steps: readonly Step[], timings: Timings): ReplicaPlan {
+  const because = pressure.at === "evicted" ? pressure.because : "memory was short";
+  const message = `the engine was ended to give memory back (${because}); it returns when memory has recovered`;
+  return { phase: "Evicted", reason: "EvictedForMemory", message, steps, recheckAfterMs: timings.outsideMs };
+}
+
+function draining(
+  reason: ReplicaReason,
+  message: string,
+  steps: readonly Step[],
+  recheckAfterMs: number,
+): ReplicaPlan {
+  return { phase: "Draining", reason, message, steps, recheckAfterMs };
+}
+
+function stopped(reason: ReplicaReason, message: string, steps: readonly Step[]): ReplicaPlan {
+  return { phase: "Stopped", reason, message, steps };
+}

@@ -1,0 +1,44 @@
+/** Where observations in tests start from. */
+import { NO_WORK_SEEN } from "../evidence/work.ts";
+import type { Desired, Observed } from "../observed.ts";
+
+/** The usual wish: serve. */
+export const SERVE: Desired = {
+  revision: "r1",
+  runtime: "llamacpp",
+  claimBytes: 100,
+  weightsBytes: 50,
+  drainSeconds: 30,
+  isDeleting: false,
+  hasFinalizer: true,
+};
+
+/** Nothing is known and nothing runs. */
+export function nothingKnown(): Observed {
+  return {
+    run: { at: "none" },
+    model: { at: "absent" },
+    memory: { budgetBytes: "unknown", othersBytes: 0 },
+    pressure: { at: "none" },
+    launch: { at: "untried" },
+    runtime: { at: "unknown" },
+    hasAddress: true,
+    isBoundElsewhere: false,
+    isCutOff: false,
+    slice: { state: "unknown", wasExposed: false, mayArrive: true },
+    ...newRun(),
+    crashes: { restarts: 0, inARow: 0 },
+    wasListed: false,
+  };
+}
+
+/** What is known of a run at its start. */
+export function newRun(): Pick<Observed, "health" | "request" | "work" | "suspicion" | "quiet"> {
+  return {
+    health: { failuresInARow: 0 },
+    request: { at: "none" },
+    work: NO_WORK_SEEN,
+    suspicion: { at: "none" },
+    quiet: {},
+  };
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import {
+  backoffMs,
+  defaultTimings,
+  fetchRetryMs,
+  requestTimeoutMs,
+  startDeadline,
+  startProbeMs,
+} from "./timings.ts";
+
+const GIB = 1024 ** 3;
+
+test("the backoff doubles from a second to five minutes, and jitter takes a quarter away at most", () => {
+  const delays = [1, 2, 3, 9, 10, 500].map((crashes) => backoffMs(defaultTimings, crashes, 0));
+  expect(delays).toEqual([1_000, 2_000, 4_000, 256_000, 300_000, 300_000]);
+  expect(backoffMs(defaultTimings, 1, 1)).toBe(750);
+});
+
+test("a failed fetch is retried after five seconds, then after ever longer delays", () => {
+  expect([1, 2, 99].map((failures) => fetchRetryMs(defaultTimings, failures, 0))).toEqual([
+    5_000, 10_000, 300_000,
+  ]);
+});
+
+test("the time to become healthy grows with the weights and with progress, but not without end", () => {
+  const start = { startedAt: 0, weightsBytes: 40 * GIB, progressAt: undefined };
+  expect(startDeadline(defaultTimings, start)).toBe(140_000);
+  expect(startDeadline(defaultTimings, { ...start, progressAt: 130_000 })).toBe(200_000);
+  expect(startDeadline(defaultTimings, { ...start, progressAt: 9_000_000 })).toBe(560_000);
+});
+
+test("the first real request has time for the weights to come into memory", () => {
+  expect([0, 40 * GIB].map((bytes) => requestTimeoutMs(defaultTimings, bytes))).toEqual([30_000, 110_000]);
+});
+
+test("a starting engine is asked every 25 ms at first and every 50 ms later", () => {
+  expect([0, 100, 400, 1_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
+    25, 25, 50, 50, 50,
+  ]);
+});

@@ -1,0 +1,150 @@
+/** Every duration the replica planner uses, in one place, so that tests and services can shorten or lengthen them. */
+import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const GIB = 1024 ** 3;
+
+export interface Timings {
+  /** Between health probes while the engine starts, and once it serves; sooner after a failed one. */
+  readonly startProbeMs: number;
+  readonly firstProbeMs: number;
+  readonly liveProbeMs: number;
+  readonly failedProbeMs: number;
+  /** Failed probes in a row, on fresh connections, that make a live process a hung one. */
+  readonly failuresUntilHung: number;
+  /** Work without movement that makes an answering process a hung one: this long, and so many times its longest step. */
+  readonly stallMs: number;
+  readonly stallSteps: number;
+  /** Readings further apart than this, and than twice the service's own interval, say nothing of the time between them. */
+  readonly stallGapMs: number;
+  /** Between two readings of an idle engine's gauges; a busy engine's are read with every live probe. */
+  readonly gaugesMs: number;
+  /** Between real requests to an engine whose log shows errors. */
+  readonly proveAgainMs: number;
+  /** Time to become healthy: base plus a share per GiB of weights; while progress is seen, up to `startMaxFactor` times that. */
+  readonly startBaseMs: number;
+  readonly startPerGiBMs: number;
+  readonly startMaxFactor: number;
+  /** Time for one real request: the first one may have to bring the weights into memory. */
+  readonly requestBaseMs: number;
+  readonly requestRetryMs: number;
+  readonly requestTries: number;
+  /** From the withdrawal's acknowledgement until every node's proxy has seen it. */
+  readonly propagationMs: number;
+  readonly quietMs: number;
+  readonly quietPollMs: number;
+  /** How long an engine that is idle, or out of time, has to stop before it is killed. */
+  readonly stopMs: number;
+  /** Between inspections of an engine that is on its way out. */
+  readonly endingMs: number;
+  /** How long an engine that is already useless waits for its withdrawal's acknowledgement before it is killed. */
+  readonly forcedWithdrawMs: number;
+  /**
+   * How long engines that stop with their agent wait for that acknowledgement: the API server may have
+   * stopped first.
+   */
+  readonly goodbyeMs: number;
+  readonly backoffFirstMs: number;
+  readonly backoffMaxMs: number;
+  readonly backoffResetMs: number;
+  readonly fetchRetryFirstMs: number;
+  readonly fetchRetryMaxMs: number;
+  /** Progress of a download is shown at most this often. */
+  readonly progressMs: number;
+  /** Looks again after this long when something outside has to change first. */
+  readonly outsideMs: number;
+  readonly endpointRetryMs: number;
+  readonly shimMs: number;
+  /** A shim that has not named its process by then never will: it is stopped, frozen, or cannot write. */
+  readonly shimMaxMs: number;
+  /**
+   * How long the host must have a new address before its engines restart on it; shorter if the old one is
+   * gone.
+   */
+  readonly movedMs: number;
+  readonly cutOffMs: number;
+  /** Between readings of a process's actual memory footprint. */
+  readonly footprintMs: number;
+}
+
+export const defaultTimings: Timings = {
+  startProbeMs: 50,
+  firstProbeMs: 25,
+  liveProbeMs: 5 * SECOND,
+  failedProbeMs: SECOND,
+  failuresUntilHung: 3,
+  stallMs: 2 * MINUTE,
+  stallSteps: 4,
+  stallGapMs: 30 * SECOND,
+  gaugesMs: 15 * SECOND,
+  proveAgainMs: MINUTE,
+  startBaseMs: MINUTE,
+  startPerGiBMs: 2 * SECOND,
+  startMaxFactor: 4,
+  requestBaseMs: 30 * SECOND,
+  requestRetryMs: SECOND,
+  requestTries: 3,
+  propagationMs: 2 * SECOND,
+  quietMs: 250,
+  quietPollMs: 50,
+  stopMs: 1.5 * SECOND,
+  endingMs: SECOND,
+  forcedWithdrawMs: 2 * SECOND,
+  goodbyeMs: 3 * SECOND,
+  backoffFirstMs: SECOND,
+  backoffMaxMs: 5 * MINUTE,
+  backoffResetMs: RESTARTS_RESET_AFTER_MS,
+  fetchRetryFirstMs: 5 * SECOND,
+  fetchRetryMaxMs: 5 * MINUTE,
+  progressMs: 5 * SECOND,
+  outsideMs: 30 * SECOND,
+  endpointRetryMs: SECOND,
+  shimMs: 250,
+  shimMaxMs: 10 * SECOND,
+  movedMs: 2 * SECOND,
+  cutOffMs: 1.5 * SECOND,
+  footprintMs: 5 * MINUTE,
+};
+
+/** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */
+export function startDeadline(
+  timings: Timings,
+  start: {
+    readonly startedAt: number;
+    readonly weightsBytes: number;
+    readonly progressAt: number | undefined;
+  },
+): number {
+  const allowed = timings.startBaseMs + Math.ceil((start.weightsBytes / GIB) * timings.startPerGiBMs);
+  const extended = start.progressAt === undefined ? 0 : start.progressAt + allowed / 2;
+  const latest = start.startedAt + allowed * timings.startMaxFactor;
+  return Math.min(latest, Math.max(start.startedAt + allowed, extended));
+}
+
+/** How long one real request may take. */
+export function requestTimeoutMs(timings: Timings, weightsBytes: number): number {
+  return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);
+}
+
+/** Between probes of a starting engine: often while it is young, so that a small model is ready when it is, then calmly. */
+export function startProbeMs(timings: Timings, ranForMs: number): number {
+  return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
+}
+
+const BACKOFF_JITTER = 0.25;
+
+/**
+ * How long to hold a crashed engine back: doubling and capped. Jitter (`random` in 0..1) takes up to a quarter away, so
+ * that engines that fell together do not rise together, and one that fell alone is back a moment sooner.
+ */
+export function backoffMs(timings: Timings, crashesInARow: number, random: number): number {
+  const doubled = timings.backoffFirstMs * 2 ** Math.min(30, Math.max(0, crashesInARow - 1));
+  return Math.round(Math.min(timings.backoffMaxMs, doubled) * (1 - BACKOFF_JITTER * random));
+}
+
+/** How long to wait before a fetch is retried. */
+export function fetchRetryMs(timings: Timings, failuresInARow: number, random: number): number {
+  const doubled = timings.fetchRetryFirstMs * 2 ** Math.min(30, Math.max(0, failuresInARow - 1));
+  return Math.round(Math.min(timings.fetchRetryMaxMs, doubled) * (1 + 0.2 * random));
+}

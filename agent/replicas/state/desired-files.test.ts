@@ -1,0 +1,69 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
+import type { Log } from "../../../src/ports.ts";
+import { manifest } from "../../../test/fixtures/manifests.ts";
+import { openDesiredFiles } from "./desired-files.ts";
+
+const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
+let folder = "";
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "metalbridge-desired-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function replica(resourceVersion: string, drainSeconds = 30): InferenceReplica {
+  const made = inferenceReplicaSchema.parse(
+    manifest("InferenceReplica", "chat-0", "team"),
+  ) as InferenceReplica;
+  const metadata = { ...made.metadata, uid: "u1", resourceVersion, managedFields: [{}] };
+  return { ...made, metadata, spec: { ...made.spec, drainSeconds }, status: { phase: "Ready" } };
+}
+
+test("what was wanted last is read back, without status and managed fields", async () => {
+  const files = openDesiredFiles(folder, quiet);
+  files.open();
+  files.save("u1", replica("1"));
+  files.save("u1", replica("2", 60));
+  await files.settled();
+  const read = openDesiredFiles(folder, quiet).readAll().get("u1");
+  expect(read?.spec.drainSeconds).toBe(60);
+  expect(read?.status).toBeUndefined();
+  expect(read?.metadata.managedFields).toBeUndefined();
+});
+
+test("a change of status alone writes nothing", async () => {
+  const files = openDesiredFiles(folder, quiet);
+  files.open();
+  files.save("u1", replica("1"));
+  await files.settled();
+  files.save("u1", replica("2"));
+  await files.settled();
+  expect(readFileSync(join(folder, "desired", "u1.json"), "utf8")).toContain('"resourceVersion":"1"');
+});
+
+test("a file that cannot be read is passed over, and half-written ones are swept away", async () => {
+  const files = openDesiredFiles(folder, quiet);
+  files.open();
+  files.save("u1", replica("1"));
+  await files.settled();
+  writeFileSync(join(folder, "desired", "u2.json"), '{"metadata":');
+  writeFileSync(join(folder, "desired", "u1.json.123.tmp"), "");
+  const again = openDesiredFiles(folder, quiet);
+  expect([...again.readAll().keys()]).toEqual(["u1"]);
+  again.open();
+  expect(readdirSync(join(folder, "desired")).sort()).toEqual(["u1.json", "u2.json"]);
+});
+
+test("what is removed is gone", async () => {
+  const files = openDesiredFiles(folder, quiet);
+  files.open();
+  files.save("u1", replica("1"));
+  files.remove("u1");
+  await files.settled();
+  expect(files.readAll().size).toBe(0);
+});

@@ -1,0 +1,98 @@
+/** desired/UID.json: the last seen replica, so that supervision continues through an API server outage. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
+import type { Log } from "../../../src/ports.ts";
+import { writeFileAtomic } from "../../store/atomic.ts";
+
+export interface DesiredFiles {
+  readonly readAll: () => ReadonlyMap<string, InferenceReplica>;
+  /** Makes the folder, and removes what a crash left half written. Before the first write, and not while another agent may be writing. */
+  readonly open: () => void;
+  /** Writes soon; a newer one replaces one that is still waiting. Never throws. */
+  readonly save: (uid: string, replica: InferenceReplica) => void;
+  readonly remove: (uid: string) => void;
+  /** Ends when all that was asked for is on disk. */
+  readonly settled: () => Promise<void>;
+}
+
+/** Touches nothing yet. */
+export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
+  const dir = join(stateDir, "desired");
+  const waiting = new Map<string, InferenceReplica | "remove">();
+  const saved = new Map<string, string>();
+  let writing: Promise<void> | undefined;
+
+  const drain = async (): Promise<void> => {
+    for (const [uid, what] of waiting) {
+      waiting.delete(uid);
+      const path = join(dir, `${uid}.json`);
+      try {
+        if (what === "remove") rmSync(path, { force: true });
+        else await writeFileAtomic(path, JSON.stringify(what));
+      } catch (err) {
+        saved.delete(uid);
+        const { namespace, name } = what === "remove" ? {} : what.metadata;
+        log.warn({ err, uid, namespace, name }, "could not keep the wanted replica on disk");
+      }
+    }
+  };
+  const flush = (): void => {
+    writing ??= drain().finally(() => {
+      writing = undefined;
+      if (waiting.size > 0) flush();
+    });
+  };
+  return {
+    readAll: () => readAll(dir, log),
+    open: () => {
+      mkdirSync(dir, { recursive: true, mode: 0o700 });
+      for (const name of readdirSync(dir))
+        if (!name.endsWith(".json")) rmSync(join(dir, name), { force: true });
+    },
+    save: (uid, replica) => {
+      const kept = withoutStatus(replica);
+      const text = fingerprint(kept);
+      if (saved.get(uid) === text) return;
+      saved.set(uid, text);
+      waiting.set(uid, kept);
+      flush();
+    },
+    remove: (uid) => {
+      saved.delete(uid);
+      waiting.set(uid, "remove");
+      flush();
+    },
+    settled: async () => {
+      while (writing !== undefined) await writing;
+    },
+  };
+}
+
+function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
+  const found = new Map<string, InferenceReplica>();
+  if (!existsSync(dir)) return found;
+  for (const name of readdirSync(dir)) {
+    if (!name.endsWith(".json")) continue;
+    try {
+      const replica = inferenceReplicaSchema.parse(JSON.parse(readFileSync(join(dir, name), "utf8")));
+      found.set(name.slice(0, -".json".length), replica as InferenceReplica);
+    } catch (err) {
+      log.warn({ err, file: name }, "a kept replica could not be read; the API server will tell");
+    }
+  }
+  return found;
+}
+
+/** Status is ours and changes often; managed fields are long and mean nothing here. */
+function withoutStatus(replica: InferenceReplica): InferenceReplica {
+  const { status: _status, ...rest } = replica;
+  const { managedFields: _managed, ...metadata } = replica.metadata;
+  return { ...rest, metadata };
+}
+
+/** The resource version changes with every status; it is no reason to write again. */
+function fingerprint(replica: InferenceReplica): string {
+  const { resourceVersion: _, ...metadata } = replica.metadata;
+  return JSON.stringify({ ...replica, metadata });
+}

@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Instance } from "../../instances/instance.ts";
+import {
+  type EngineFile,
+  readEngineFile,
+  recordOf,
+  removeEngineFile,
+  stopOnDisk,
+  writeEngineFile,
+} from "./engine-record.ts";
+import { readHistory } from "./history.ts";
+import { newRun, setFile } from "./state.ts";
+
+const file: EngineFile = {
+  version: 1,
+  runId: "run-1",
+  uid: "u1",
+  namespace: "team",
+  name: "chat-0",
+  service: "chat",
+  runtime: "llamacpp",
+  mode: "chat",
+  revision: "r1",
+  address: "192.0.2.1",
+  port: 21_000,
+  claimBytes: 100,
+  drainSeconds: 30,
+  argv: ["llama-server"],
+  startedAtMs: 1_000_000,
+};
+let folder = "";
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "metalbridge-record-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test("a record is read back as written; half a record and a later version are unreadable", () => {
+  expect(readEngineFile(folder)).toBeUndefined();
+  writeEngineFile(folder, file);
+  expect(readEngineFile(folder)).toEqual(file);
+  writeFileSync(join(folder, "engine.json"), JSON.stringify({ ...file, version: 2 }));
+  expect(readEngineFile(folder)).toBe("unreadable");
+  removeEngineFile(folder);
+  expect(readEngineFile(folder)).toBeUndefined();
+});
+
+test("a record of the first version is read, and what its engine's instance added is kept", () => {
+  const { version, ...first } = file;
+  writeFileSync(join(folder, "engine.json"), JSON.stringify({ version, ...first, later: "unknown here" }));
+  expect(readEngineFile(folder)).toEqual({ ...file, later: "unknown here" });
+});
+
+test("a history of the first version is read, and one that cannot be read counts as empty", () => {
+  const first = { version: 1, restarts: 3, crashesInARow: 2, port: 21_004 };
+  writeFileSync(join(folder, "history.json"), JSON.stringify(first));
+  expect(readHistory(folder)).toMatchObject({ ...first, exits: {}, transitions: [] });
+  for (const text of ["{", "[]", '{"version":2}', '{"version":1,"restarts":-1}']) {
+    writeFileSync(join(folder, "history.json"), text);
+    expect(readHistory(folder)).toMatchObject({ restarts: 0, crashesInARow: 0 });
+  }
+});
+
+test("a verdict of an agent that noted no weights is read", () => {
+  const lastExit = { killedByUs: false, reason: "EngineBadModel", message: "cut off", at: "", logTail: "" };
+  const earlier = { version: 1, restarts: 1, crashesInARow: 1, hopelessWith: "11669", lastExit };
+  writeFileSync(join(folder, "history.json"), JSON.stringify(earlier));
+  expect(readHistory(folder)).toMatchObject(earlier);
+});
+
+test("times are placed on the clock of this process, and never into its future", () => {
+  const later = { wallMs: 1_060_000, monotonicMs: 500 };
+  expect(recordOf(file, later).startedAt).toBe(-59_500);
+  const clockWentBack = { wallMs: 900_000, monotonicMs: 500 };
+  expect(recordOf(file, clockWentBack).startedAt).toBe(500);
+});
+
+test("a wall clock that is set while the agent runs changes no deadline", () => {
+  const run = newRun({} as Instance, file, undefined, { wallMs: 1_000_000, monotonicMs: 100 });
+  const dayLater = 1_000_000 + 86_400_000;
+  setFile(run, { ...file, readyAtMs: dayLater + 50 }, { wallMs: dayLater + 50, monotonicMs: 150 });
+  expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+  setFile(run, { ...file, readyAtMs: dayLater + 50, contextPerSlot: 1 }, { wallMs: 0, monotonicMs: 200 });
+  expect(run.record).toMatchObject({ startedAt: 100, readyAt: 150 });
+});
+
+test("why an engine is ended by force outlives the agent", () => {
+  const stop = { why: "degraded", startedAtMs: 5, deadlineMs: 5, because: "a real request failed" } as const;
+  writeEngineFile(folder, { ...file, stop });
+  const found = readEngineFile(folder);
+  if (found === undefined || found === "unreadable") throw new Error("not read");
+  expect(recordOf(found, { wallMs: 10, monotonicMs: 1_000 }).stop).toMatchObject({
+    why: "degraded",
+    because: "a real request failed",
+  });
+});
+
+test("the times of a stop outlive the agent, each as far from its beginning as it was", () => {
+  const stop = {
+    why: "drained",
+    startedAt: 500,
+    deadlineAt: 30_500,
+    latestAt: 20_500,
+    withdrawnAt: 700,
+  } as const;
+  writeEngineFile(folder, { ...file, stop: stopOnDisk(stop, { wallMs: 1_000_000, monotonicMs: 1_000 }) });
+  const found = readEngineFile(folder);
+  if (found === undefined || found === "unreadable") throw new Error("not read");
+  expect(recordOf(found, { wallMs: 1_010_000, monotonicMs: 0 }).stop).toEqual({
+    why: "drained",
+    startedAt: -10_500,
+    deadlineAt: 19_500,
+    latestAt: 9_500,
+    withdrawnAt: -10_300,
+  });
+  const clockWentBack = { wallMs: 900_000, monotonicMs: 50 };
+  expect(recordOf(found, clockWentBack).stop).toMatchObject({ startedAt: 50, withdrawnAt: 50 });
+});

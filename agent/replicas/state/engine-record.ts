@@ -1,0 +1,128 @@
+/** engine.json: what was reserved and started for a replica. It is on disk before the engine, so it outlives both. */
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { clearRunFiles, readEngineRecord, writeEngineRecord } from "../../instances/process/run-directory.ts";
+import type { Moment } from "../plan/desired.ts";
+import type { RunRecord, Stop } from "../plan/observed.ts";
+
+const stopSchema = z.object({
+  why: z.enum([
+    "deleted",
+    "drained",
+    "unwanted",
+    "revision",
+    "moved",
+    "agentStopped",
+    "evicted",
+    "unloaded",
+    "hung",
+    "neverHealthy",
+    "requestFailed",
+    "degraded",
+  ]),
+  startedAtMs: z.number(),
+  deadlineMs: z.number(),
+  latestMs: z.number().optional(),
+  withdrawnAtMs: z.number().optional(),
+  because: z.string().optional(),
+});
+
+/** Times are wall times here: they have to survive the agent. What is unknown belongs to the engine's instance, and is kept. */
+const engineFileSchema = z.looseObject({
+  version: z.literal(1),
+  runId: z.string().min(1),
+  uid: z.string().min(1),
+  namespace: z.string().min(1),
+  name: z.string().min(1),
+  service: z.string(),
+  runtime: z.string(),
+  mode: z.enum(["chat", "embedding", "rerank"]),
+  revision: z.string(),
+  address: z.string(),
+  port: z.number().int(),
+  claimBytes: z.number().min(0),
+  drainSeconds: z.number().min(0),
+  startedAtMs: z.number(),
+  readyAtMs: z.number().optional(),
+  contextPerSlot: z.number().optional(),
+  /** Checksums of the weights it runs on, so that they are known to be in use before anything else is. */
+  contents: z.array(z.string()).optional(),
+  stop: stopSchema.optional(),
+});
+
+export type EngineFile = z.output<typeof engineFileSchema>;
+
+/** What the directory holds; "unreadable" when there is something that this agent cannot understand. */
+export function readEngineFile(dir: string): EngineFile | undefined | "unreadable" {
+  const content = readEngineRecord(dir);
+  if (content === undefined) return undefined;
+  const parsed = engineFileSchema.safeParse(content);
+  return parsed.success ? parsed.data : "unreadable";
+}
+
+/** Synced to disk before it returns. */
+export function writeEngineFile(dir: string, file: EngineFile): void {
+  writeEngineRecord(dir, file);
+}
+
+export function hasEngineFile(dir: string): boolean {
+  return existsSync(join(dir, "engine.json"));
+}
+
+/** Takes away the run and its reservation; the log and the replica's history stay. */
+export function removeEngineFile(dir: string): void {
+  clearRunFiles(dir);
+  rmSync(join(dir, "engine.json"), { force: true });
+}
+
+/** The planner's view, on this process's clock. A wall clock that went back cannot put a time into the future. */
+export function recordOf(file: EngineFile, moment: Moment): RunRecord {
+  const past = (wallMs: number): number => Math.min(moment.monotonicMs, toMonotonic(wallMs, moment));
+  const { stop } = file;
+  return {
+    runId: file.runId,
+    revision: file.revision,
+    port: file.port,
+    claimBytes: file.claimBytes,
+    startedAt: past(file.startedAtMs),
+    drainSeconds: file.drainSeconds,
+    ...(file.readyAtMs === undefined ? {} : { readyAt: past(file.readyAtMs) }),
+    ...(stop === undefined ? {} : { stop: stopOf(stop, past(stop.startedAtMs), moment) }),
+  };
+}
+
+/** All at one distance from its start, wherever that has to be on this clock. */
+function stopOf(
+  { why, startedAtMs, deadlineMs, latestMs, withdrawnAtMs, because }: z.output<typeof stopSchema>,
+  startedAt: number,
+  { monotonicMs }: Moment,
+): Stop {
+  const from = (wallMs: number): number => startedAt + wallMs - startedAtMs;
+  return {
+    why,
+    startedAt,
+    deadlineAt: Math.max(startedAt, from(deadlineMs)),
+    ...(latestMs === undefined ? {} : { latestAt: from(latestMs) }),
+    ...(withdrawnAtMs === undefined ? {} : { withdrawnAt: Math.min(monotonicMs, from(withdrawnAtMs)) }),
+    ...(because === undefined ? {} : { because }),
+  };
+}
+
+/** The way back: wall times, which survive the agent. */
+export function stopOnDisk(stop: Stop, moment: Moment): NonNullable<EngineFile["stop"]> {
+  const toWall = (at: number): number => moment.wallMs + at - moment.monotonicMs;
+  const { why, latestAt, withdrawnAt, because } = stop;
+  return {
+    why,
+    startedAtMs: toWall(stop.startedAt),
+    deadlineMs: toWall(stop.deadlineAt),
+    ...(latestAt === undefined ? {} : { latestMs: toWall(latestAt) }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAtMs: toWall(withdrawnAt) }),
+    ...(because === undefined ? {} : { because }),
+  };
+}
+
+function toMonotonic(wallMs: number, moment: Moment): number {
+  return wallMs - moment.wallMs + moment.monotonicMs;
+}

@@ -1,0 +1,115 @@
+/** From a replica's state and the host to the one value that the planner reads. Writes nothing: `refresh` has brought it up to date. */
+import type { RunnerContext } from "../context.ts";
+import { desiredOf } from "../plan/desired.ts";
+import type { Crashes, Observed, SliceState, Wanted } from "../plan/observed.ts";
+import { availableFor, pressureOn } from "../pressure.ts";
+import { NO_EVIDENCE, type ReplicaState, type Run, refOf, replicaOf, runOf } from "./state.ts";
+
+/** What the API server wants of it, as far as this process can know. */
+export function wantedOf({ wish }: ReplicaState, context: RunnerContext): Wanted {
+  if (wish.at === "gone") return "absent";
+  if (wish.at === "unknown") return context.wasListed() ? "absent" : "unknown";
+  return desiredOf(wish.replica, wish.drainBy?.at);
+}
+
+export function observe(state: ReplicaState, context: RunnerContext): Observed {
+  const run = runOf(state);
+  const { engine, weights } = state;
+  const available = availableFor(state.uid, context);
+  const agentEnds = context.agentEnds();
+  const { health, request, work, suspicion, quiet, footprint } = run ?? {
+    ...NO_EVIDENCE,
+    footprint: undefined,
+  };
+  return {
+    run: engine.at === "run" ? engine.instance.state() : engine.at === "none" ? { at: "none" } : engine,
+    ...(run === undefined ? {} : { record: run.record }),
+    model: weights,
+    memory: {
+      budgetBytes: context.ports.memoryBudget() ?? "unknown",
+      othersBytes: context.admission.othersBytes(state.uid),
+      ...(available === undefined ? {} : { availableBytes: available }),
+    },
+    pressure: pressureOn(state, context),
+    launch: engine.at === "none" ? engine.launch : { at: "untried" },
+    runtime: context.runtimes.state(runtimeOf(state)),
+    ...observeAddress(run, context),
+    slice: { ...state.slice, state: sliceNow(state, context) },
+    ...{ health, request, work, suspicion, quiet },
+    ...(footprint === undefined ? {} : { footprint }),
+    crashes: crashesOf(state),
+    wasListed: context.wasListed(),
+    ...(agentEnds === undefined ? {} : { agentEnds }),
+  };
+}
+
+/** The engine that it asks for, or that runs where its replica is not known. */
+export function runtimeOf(state: ReplicaState): string {
+  return replicaOf(state)?.spec.template.runtime ?? runOf(state)?.file.runtime ?? "";
+}
+
+/** An address that flickers, or that a fresh agent has not learnt yet, moves no engine; one that is not there is no endpoint. */
+function observeAddress(
+  run: Run | undefined,
+  { ports, timings }: RunnerContext,
+): Pick<Observed, "hasAddress" | "isBoundElsewhere" | "isCutOff" | "movesInMs"> {
+  if (run?.elsewhereSince === undefined)
+    return { hasAddress: ports.address() !== undefined, isBoundElsewhere: false, isCutOff: false };
+  const isCutOff = ports.isAddressUp?.(run.file.address) === false;
+  const movesAt = run.elsewhereSince + (isCutOff ? timings.cutOffMs : timings.movedMs);
+  const movesInMs = movesAt - ports.clock.monotonicMs();
+  return { hasAddress: false, isBoundElsewhere: movesInMs <= 0, isCutOff, movesInMs: Math.max(1, movesInMs) };
+}
+
+/** As the API server last acknowledged it. */
+export function sliceNow(state: ReplicaState, context: RunnerContext): SliceState {
+  const ref = refOf(state);
+  if (ref === undefined || isSuperseded(state, context)) return "missing";
+  return context.ports.endpoints.state(ref, runOf(state)?.file);
+}
+
+/** A new replica of the same name owns the slice now; the old one has no business with it any more. */
+function isSuperseded(state: ReplicaState, context: RunnerContext): boolean {
+  if (state.wish.at !== "gone") return false;
+  const ref = refOf(state);
+  for (const other of context.states.values()) {
+    if (other === state || other.wish.at === "gone") continue;
+    const { metadata } = replicaOf(other) ?? {};
+    if (metadata?.name === ref?.name && metadata?.namespace === ref?.namespace) return true;
+  }
+  return false;
+}
+
+function crashesOf(state: ReplicaState): Crashes {
+  const { history, backoffUntil } = state.past;
+  const { recordedRunId, lastExit } = history;
+  const terminal = terminalOf(state);
+  return {
+    restarts: history.restarts,
+    inARow: history.crashesInARow,
+    ...(recordedRunId === undefined ? {} : { recordedRunId }),
+    ...(backoffUntil === undefined ? {} : { backoffUntil }),
+    ...(lastExit === undefined ? {} : { lastExit: exitOf(lastExit) }),
+    ...(terminal === undefined ? {} : { hopeless: terminal }),
+  };
+}
+
+/** An engine that serves is proof against the verdict on an earlier one. */
+function terminalOf(state: ReplicaState): Crashes["hopeless"] {
+  const { hopelessWith: runtimeVersion, hopelessWeights: weights } = state.past.history;
+  if (runtimeVersion === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
+  const mayChange = replicaOf(state)?.spec.template.model.refreshPolicy === "OnChange";
+  const askedAt = state.weights.at === "stored" ? state.weights.inspectedAt : undefined;
+  return {
+    runtimeVersion,
+    ...(weights === undefined ? {} : { weights }),
+    ...(mayChange && askedAt !== undefined ? { askedAt } : {}),
+  };
+}
+
+function exitOf(
+  exit: NonNullable<ReplicaState["past"]["history"]["lastExit"]>,
+): NonNullable<Crashes["lastExit"]> {
+  const { code, signal, ...rest } = exit;
+  return { ...rest, ...(code === undefined ? {} : { code }), ...(signal === undefined ? {} : { signal }) };
+}

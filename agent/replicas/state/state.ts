@@ -1,0 +1,248 @@
+/** All that this process knows of one replica, each fact in the case it belongs to. Only the key's own queue and its jobs change it. */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { Generated } from "../../../src/engines/speed.ts";
+import type { ObjectRef } from "../../../src/kube/types.ts";
+import type { Log } from "../../../src/ports.ts";
+import type { Instance } from "../../instances/instance.ts";
+import type { StoredModel } from "../../store/types.ts";
+import type { Jobs } from "../act/jobs.ts";
+import type { ReplicaCounts } from "../metrics/counts.ts";
+import type { Moment } from "../plan/desired.ts";
+import type { Quiet } from "../plan/evidence/quiet.ts";
+import type { Suspicion } from "../plan/evidence/suspicion.ts";
+import { NO_WORK_SEEN, type Work } from "../plan/evidence/work.ts";
+import type {
+  Footprint,
+  Health,
+  Launch,
+  ModelState,
+  Observed,
+  RequestProof,
+  RunRecord,
+  Slice,
+} from "../plan/observed.ts";
+import type { ReplicaPlan } from "../plan/step.ts";
+import { type EngineFile, recordOf } from "./engine-record.ts";
+import type { History } from "./history.ts";
+import type { Repeated } from "./replica-log.ts";
+
+export interface ReplicaState {
+  readonly uid: string;
+  readonly dir: string;
+  /** Names the replica in every line. */
+  readonly log: Log;
+  readonly jobs: Jobs;
+  readonly counts: ReplicaCounts;
+  readonly repeated: Repeated;
+  wish: Wish;
+  engine: EngineState;
+  weights: Weights;
+  /** Of the replica's EndpointSlice, from the start of a run on; its state is read when it is needed. */
+  slice: Omit<Slice, "state">;
+  past: Past;
+  shown: Shown;
+}
+
+/** What the API server wants of the replica. */
+export type Wish =
+  /** An engine was found whose replica nothing names. */
+  | { readonly at: "unknown" }
+  /** kept: from this host's disk, so its status is not known and none is written. seen: from the API server. */
+  | { readonly at: "kept" | "seen"; readonly replica: InferenceReplica; readonly drainBy?: DrainDeadline }
+  /** The API server has no such replica any more. */
+  | { readonly at: "gone"; readonly replica?: InferenceReplica; readonly drainBy?: DrainDeadline };
+
+/** `spec.drain.deadline`, placed on this process's clock once: a wall clock that is set later moves no deadline. */
+export interface DrainDeadline {
+  readonly text: string;
+  readonly at: number;
+}
+
+export type EngineState =
+  | { readonly at: "none"; readonly launch: Launch }
+  /** Its folder cannot be read, so whether an engine runs is not known. */
+  | { readonly at: "unreadable"; readonly why: string }
+  | Run;
+
+/** One run of an engine, from its start or adoption until nothing of it is left. */
+export interface Run {
+  readonly at: "run";
+  readonly instance: Instance;
+  /** Set with `record`, by `setFile` only. */
+  file: EngineFile;
+  /** The same on this process's clock, taken over once: a wall clock that is set later changes no deadline. */
+  record: RunRecord;
+  apiKey: string | undefined;
+  health: Health;
+  request: RequestProof;
+  work: Work;
+  suspicion: Suspicion;
+  quiet: Quiet;
+  footprint?: Footprint;
+  /** When the gauges were last read, on the monotonic clock. */
+  gaugesAt?: number | undefined;
+  /** What it had generated when its speed was last measured. An adopted engine's whole life is one measurement. */
+  generated?: Generated;
+  /** Since when it has had no work, on the monotonic clock; absent while it has, or none was read. */
+  idleSince?: number | undefined;
+  logBytes: number;
+  /** Up to where its log was searched for errors; absent before the first time. */
+  logSeenTo?: number;
+  /** An Event has reported its logged errors. */
+  hasReportedErrors?: boolean;
+  /** Since when the host's address is another one than the engine's. */
+  elsewhereSince?: number | undefined;
+  /** When it was asked to stop, on the monotonic clock. */
+  stopAskedAt?: number;
+}
+
+/** The planner's view, and where the files are. */
+export type Weights =
+  | Exclude<ModelState, { readonly at: "stored" }>
+  | (Extract<ModelState, { readonly at: "stored" }> & {
+      readonly files: { readonly model: StoredModel; readonly draft?: StoredModel };
+      /** When its header was read, on the monotonic clock. */
+      readonly inspectedAt: number;
+    });
+
+/** What is kept from run to run. */
+export interface Past {
+  history: History;
+  /** `history.backoffUntilMs` on this process's clock. */
+  backoffUntil: number | undefined;
+  pressure: PressureTimes;
+  /** Failures in a row. */
+  fetchFailures: number;
+  launchFailures: number;
+}
+
+/** What memory pressure did to a replica, on this process's clock, taken over once as all times of `history`. */
+export interface PressureTimes {
+  /** Since when it is evicted. */
+  readonly awaySince?: number;
+  readonly evictedAt: readonly number[];
+  /** When the OS last killed it; absent when it last ended otherwise. */
+  readonly killedAt?: number;
+}
+
+/** What the last pass made of it, and what of that was published. */
+export interface Shown {
+  plan?: ReplicaPlan;
+  observed?: Observed;
+  /** Phase and reason of the last Event. */
+  event?: { readonly phase: string; readonly reason: string };
+  progressWrittenAt?: number;
+}
+
+/** Of an engine that was not asked anything yet. */
+export const NO_EVIDENCE = {
+  health: { failuresInARow: 0 },
+  request: { at: "none" },
+  work: NO_WORK_SEEN,
+  suspicion: { at: "none" },
+  quiet: {},
+} as const satisfies Partial<Run>;
+
+export const NOTHING_RUNS: EngineState = { at: "none", launch: { at: "untried" } };
+export const NEVER_ANNOUNCED: Omit<Slice, "state"> = { wasExposed: false, mayArrive: false };
+
+/** The replica as last seen, wherever that was. */
+export function replicaOf({ wish }: ReplicaState): InferenceReplica | undefined {
+  return wish.at === "unknown" ? undefined : wish.replica;
+}
+
+export function runOf({ engine }: ReplicaState): Run | undefined {
+  return engine.at === "run" ? engine : undefined;
+}
+
+/** The API server's answer to a write of ours: newer than what was known or not, and no sign that a replica that went is back. */
+export function setAnswer(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
+  const at = state.wish.at === "unknown" ? "seen" : state.wish.at;
+  setWish(state, at, newerOf(replicaOf(state), answer), moment);
+}
+
+/** Takes over what was shown of a replica. */
+export function setWish(
+  state: ReplicaState,
+  at: Exclude<Wish["at"], "unknown">,
+  replica: InferenceReplica,
+  { wallMs, monotonicMs }: Moment,
+): void {
+  const text = replica.spec.drain?.deadline;
+  const before = state.wish.at === "unknown" ? undefined : state.wish.drainBy;
+  const deadlineAt = text === undefined ? Number.NaN : Date.parse(text) - wallMs + monotonicMs;
+  if (text === undefined || Number.isNaN(deadlineAt)) state.wish = { at, replica };
+  else state.wish = { at, replica, drainBy: before?.text === text ? before : { text, at: deadlineAt } };
+}
+
+/** The API server has no such replica any more; what it was stays known. */
+export function setGone(state: ReplicaState): void {
+  state.wish = state.wish.at === "unknown" ? { at: "gone" } : { ...state.wish, at: "gone" };
+}
+
+/** A run about which nothing is known yet but its record. */
+export function newRun(
+  instance: Instance,
+  file: EngineFile,
+  apiKey: string | undefined,
+  moment: Moment,
+): Run {
+  return {
+    at: "run",
+    instance,
+    file,
+    record: recordOf(file, moment),
+    apiKey,
+    ...NO_EVIDENCE,
+    logBytes: 0,
+  };
+}
+
+/** The engine did not run for a while either: old answers are no evidence, and its start has that much more time. */
+export function forgetPause(state: ReplicaState, countedMs: number): void {
+  const run = runOf(state);
+  if (run === undefined) return;
+  const { lastProbeAt: _probe, ...health } = run.health;
+  const { lastAt: _read, openAt: _open, ...work } = run.work;
+  run.gaugesAt = undefined;
+  run.health = { ...health, failuresInARow: 0 };
+  run.work = work;
+  run.quiet = {};
+  if (run.record.readyAt === undefined)
+    run.record = { ...run.record, startedAt: run.record.startedAt + countedMs };
+}
+
+/** The run's record and its times on the monotonic clock; times that have not changed keep their place. */
+export function setFile(run: Run, file: EngineFile, moment: Moment): void {
+  const { file: before, record: known } = run;
+  const record = recordOf(file, moment);
+  const { readyAt = record.readyAt } = before.readyAtMs === file.readyAtMs ? known : record;
+  const stop = JSON.stringify(before.stop) === JSON.stringify(file.stop) ? known.stop : record.stop;
+  const { readyAt: _ready, stop: _stop, ...rest } = record;
+  run.file = file;
+  run.record = {
+    ...rest,
+    startedAt: known.startedAt,
+    ...(readyAt === undefined ? {} : { readyAt }),
+    ...(stop === undefined ? {} : { stop }),
+  };
+}
+
+/** Namespace and name, from the object or from what was written down at the start; undefined if neither is there. */
+export function refOf(state: ReplicaState): (ObjectRef & { readonly namespace: string }) | undefined {
+  const { namespace = "", name } = replicaOf(state)?.metadata ?? { name: "", ...runOf(state)?.file };
+  return name === "" ? undefined : { namespace, name };
+}
+
+/** The newer of two versions of one object; what cannot be compared counts as newer. */
+export function newerOf(known: InferenceReplica | undefined, found: InferenceReplica): InferenceReplica {
+  if (known === undefined || known.metadata.uid !== found.metadata.uid) return found;
+  const before = version(known);
+  const after = version(found);
+  return before !== undefined && after !== undefined && after < before ? known : found;
+}
+
+function version(object: InferenceReplica): bigint | undefined {
+  const text = object.metadata.resourceVersion ?? "";
+  return /^\d+$/.test(text) ? BigInt(text) : undefined;
+}

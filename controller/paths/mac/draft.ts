@@ -1,0 +1,85 @@
+/** The draft of a service from the caches as they are now, and its demands in the queue for capacity. */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import {
+  claimOfReplica,
+  type Moment,
+  momentOf,
+  waitingSince,
+} from "../../../src/capacity/placement/claims.ts";
+import type { Caches } from "../../cache/caches.ts";
+import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
+import { readRefusals } from "../../scheduler/refusals.ts";
+import { type LiveService, soonest } from "../../service/path.ts";
+import type { ServiceObserved } from "./plan/observed.ts";
+import { draftService, type Findings, type ServiceDraft } from "./plan/plan.ts";
+import type { MacPorts } from "./ports.ts";
+import { readHealth } from "./rollout/health.ts";
+import { ordinalOf } from "./rollout/slots.ts";
+
+/** What a pass begins with. */
+export interface DraftNow {
+  readonly draft: ServiceDraft;
+  readonly preempted: ReadonlyMap<number, PreemptedSlot>;
+  readonly recheckAfterMs: number | undefined;
+}
+
+/** The current demands of a service; used before the first pass too, so that the queue is complete. */
+export function draftNow(ports: MacPorts, { key, service, own }: LiveService): DraftNow {
+  const { clock, ledger, caches, memory } = ports;
+  const moment = momentOf(clock);
+  const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
+  const observed = observe(caches, service, { ...own, replicas });
+  const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment);
+  noteClaims(ports, service, own.replicas, moment);
+  const bare = draftService(observed, findings);
+  const slots = preemptedSlots(observed.replicas, service.status, ordinalOf);
+  const waitingSinceMs = waitingSince(service, moment);
+  const demands = withPreempted(bare.demands, slots).map((demand) =>
+    waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
+  );
+  ledger.setDemands(key, demands, moment.monotonicMs);
+  return { draft: { ...bare, demands }, preempted: slots, recheckAfterMs };
+}
+
+function observe(caches: Caches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
+  const { namespace } = service.metadata;
+  const draftRef = service.spec.speculativeDecoding?.draftModelRef;
+  const hosts = new Map(caches.hosts.list().map((host) => [host.metadata.name, host]));
+  return {
+    service,
+    model: caches.models.get(`${namespace}/${service.spec.modelRef}`),
+    draftModel: draftRef === undefined ? undefined : caches.models.get(`${namespace}/${draftRef}`),
+    hosts,
+    ...own,
+  };
+}
+
+function findingsOn(
+  { ledger, memory }: MacPorts,
+  key: string,
+  replicas: readonly InferenceReplica[],
+  moment: Moment,
+): { readonly findings: Findings; readonly recheckAfterMs: number | undefined } {
+  const refusals = readRefusals(ledger.book(key), replicas, moment.monotonicMs);
+  ledger.setBook(key, refusals.book);
+  const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
+  memory.setHealth(key, book);
+  return {
+    findings: { displaced: refusals.displaced, refusals: refusals.book.refusals, failing, unsettled },
+    recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
+  };
+}
+
+/** Priority and protection of running replicas follow the service, which may have changed. */
+function noteClaims(
+  { ledger }: MacPorts,
+  service: InferenceService,
+  replicas: readonly InferenceReplica[],
+  moment: Moment,
+): void {
+  for (const replica of replicas) {
+    const claim = claimOfReplica(replica, service, moment);
+    ledger.noteClaim(claim.replica, claim);
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Services as replicas on hosts: one engine per slot, placed, rolled and moved by the controller, run by
+ * agents.
+ */
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { momentOf } from "../../../src/capacity/placement/claims.ts";
+import type { Placed } from "../../../src/capacity/placement/types.ts";
+import { type ReportedEvent, reportOn } from "../../cache/events.ts";
+import type { ControllerPorts } from "../../cache/ports.ts";
+import { planPreemptions } from "../../scheduler/preempted.ts";
+import { applySteps } from "../../service/apply/apply.ts";
+import type { Outcome } from "../../service/apply/run.ts";
+import { type LiveService, type PathResult, type ServicePath, soonest } from "../../service/path.ts";
+import type { ServiceStep } from "../../service/steps.ts";
+import { draftNow } from "./draft.ts";
+import { claimsOf, noteWritten, settleClaims } from "./expected.ts";
+import { planService } from "./plan/plan.ts";
+import type { MacPorts } from "./ports.ts";
+import { ordinalOf } from "./rollout/slots.ts";
+import { stayingReplicas } from "./rollout/staying.ts";
+import { earnedForMs } from "./status/priority.ts";
+import { planStatus } from "./status/status.ts";
+
+const BEHIND_MS = 1_000;
+const REFRESH_MS = 60_000;
+
+export function createMacPath(ports: MacPorts): ServicePath {
+  return {
+    accelerators: ["metal"],
+    prepare: (live) => {
+      draftNow(ports, live);
+    },
+    reconcile: (live) => reconcile(ports, live),
+    release: (key, isGone) => release(ports, key, isGone),
+  };
+}
+
+function release(ports: MacPorts, key: string, isGone: boolean): void {
+  const { ledger, memory, clock, onQueueChanged } = ports;
+  if (isGone) {
+    ledger.forget(key, clock.monotonicMs());
+    memory.forget(key);
+    setStays(ports, key, new Map(), []);
+    onQueueChanged();
+  } else if (ledger.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
+}
+
+async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult> {
+  const { ledger, clock } = ports;
+  const { key, service } = live;
+  const { draft, preempted, recheckAfterMs } = draftNow(ports, live);
+  // All pending demands are planned together, so that a better claim elsewhere is not taken away here.
+  ports.onDecided(ledger.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
+  const { placed, waiting: unplaced } = ledger.answers(key, clock.monotonicMs());
+  setStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
+  const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
+    ledger.hasRoom(demand, without.map(keyOf), clock.monotonicMs());
+  const steps = [
+    ...planService(draft, placed, hasRoom),
+    ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
+  ];
+  const outcome = await applyExpecting(ports, service, steps, placed);
+  noteWritten(ports, outcome);
+  reportReplicas(ports, service, outcome, placed);
+  const { created, obstacle, rejections, isBehind } = outcome;
+  // Demands that are placed leave the queue, and so do all of a service that cannot be served.
+  const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
+  if (ledger.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs())) ports.onQueueChanged();
+  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const times = [
+    isBehind ? BEHIND_MS : undefined,
+    recheckAfterMs,
+    // Figures of a long queue are refreshed periodically; decisions are written at once.
+    unplaced.length > 0 ? REFRESH_MS : undefined,
+    earnedForMs(service, clock.nowMs()),
+  ];
+  return {
+    status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
+    obstacle,
+    rejections,
+    ...soonest(times),
+  };
+}
+
+/** Replicas about to be created count for placement from here on. */
+async function applyExpecting(
+  ports: MacPorts,
+  service: InferenceService,
+  steps: readonly ServiceStep[],
+  placed: readonly Placed[],
+): Promise<Outcome> {
+  const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
+  for (const claim of claims) ports.ledger.expect(claim, ports.clock.monotonicMs());
+  try {
+    const outcome = await applySteps(ports, steps);
+    settleClaims(ports, claims, outcome);
+    return outcome;
+  } catch (error) {
+    for (const { replica } of claims) ports.ledger.settle(replica);
+    throw error;
+  }
+}
+
+function setStays(
+  { stays, onStaysChanged }: MacPorts,
+  key: string,
+  found: ReadonlyMap<string, string>,
+  hosts: readonly string[],
+): void {
+  if (stays.set(key, found)) onStaysChanged(hosts);
+}
+
+/** An Event for every replica that was created or removed, with why. */
+function reportReplicas(
+  { record }: ControllerPorts,
+  service: InferenceService,
+  { made, removed }: Outcome,
+  placed: readonly Placed[],
+): void {
+  const events: ReportedEvent[] = [];
+  for (const replica of made) {
+    const why = placed.find(({ ordinal }) => ordinal === ordinalOf(replica))?.why ?? "";
+    const note = `${whereOf(replica)}: revision ${replica.spec.template.revision}${why === "" ? "" : `, ${why}`}`;
+    events.push({ type: "Normal", reason: "ReplicaCreated", action: "Place", note });
+  }
+  for (const { replica, because } of removed) {
+    const note = `${whereOf(replica)} is drained and stopped: ${because}`;
+    events.push({ type: "Normal", reason: "ReplicaRemoved", action: "Remove", note });
+  }
+  for (const event of events) reportOn(record, INFERENCE_SERVICES, service, event);
+}
+
+function whereOf({ metadata, spec }: InferenceReplica): string {
+  return `${metadata.name} on ${spec.template.hostName}`;
+}
+
+function keyOf({ metadata }: InferenceReplica): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}

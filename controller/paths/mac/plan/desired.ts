@@ -1,0 +1,126 @@
+/** The objects of a service on Macs as they are created. Pure. */
+import {
+  ANNOTATION_ADDRESSES,
+  ANNOTATION_PLACEMENT_REASON,
+  ANNOTATION_PLACEMENT_SCORE,
+  FINALIZER_ENGINE,
+  LABEL_HOST,
+  LABEL_REPLICA,
+  LABEL_REVISION,
+  LABEL_SERVICE_NAME,
+  LABEL_SLICE_MANAGED_BY,
+  SLICE_MANAGED_BY,
+} from "../../../../src/api/group.ts";
+import type { Host } from "../../../../src/api/host.ts";
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import { replicaName, revisionName, serviceName, sliceName } from "../../../../src/api/names.ts";
+import type { Placed } from "../../../../src/capacity/placement/types.ts";
+import type { RevisionData } from "../../../../src/capacity/revision-data.ts";
+import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
+import { toReplicaProbes } from "../../../../src/capacity/template.ts";
+import type { ControllerRevision, EndpointSlice } from "../../../../src/kube/objects.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../../../service/kube-service.ts";
+
+export interface ReplicaParts {
+  readonly service: InferenceService;
+  readonly template: TemplateWithoutHost;
+  readonly memory: InferenceReplica["spec"]["memory"];
+  readonly ordinal: number;
+  /** Where placement puts it, and why. */
+  readonly placed: Pick<Placed, "host" | "score" | "why">;
+  /** Names that exist already: an attempt that is taken is not used again. */
+  readonly taken: ReadonlySet<string>;
+}
+
+/** The lowest attempt whose name is free: two controllers that place the same slot collide on it. */
+export function desiredReplica({
+  service,
+  template,
+  memory,
+  ordinal,
+  placed,
+  taken,
+}: ReplicaParts): InferenceReplica {
+  const { name: serviceName, uid = "" } = service.metadata;
+  const { revision } = template;
+  const nameOf = (attempt: number) =>
+    replicaName({ service: serviceName, serviceUid: uid, ordinal, revision, attempt });
+  let attempt = 0;
+  while (taken.has(nameOf(attempt))) attempt += 1;
+  return {
+    metadata: {
+      ...placeOf(service, nameOf(attempt)),
+      labels: {
+        ...ownerLabels(service),
+        [LABEL_HOST]: placed.host,
+        [LABEL_REVISION]: revision,
+        ...MANAGED_BY,
+      },
+      annotations: {
+        [ANNOTATION_PLACEMENT_REASON]: placed.why,
+        [ANNOTATION_PLACEMENT_SCORE]: String(placed.score),
+      },
+      finalizers: [FINALIZER_ENGINE],
+    },
+    spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service) },
+  };
+}
+
+type MutableSpec = Pick<
+  InferenceReplica["spec"],
+  "priority" | "evictionProtection" | "probes" | "drainSeconds" | "hostLostSeconds"
+>;
+
+/** What of a replica follows its service without a restart. */
+export function mutableSpec({ spec }: InferenceService): MutableSpec {
+  return {
+    priority: spec.priority,
+    evictionProtection: spec.evictionProtection,
+    probes: toReplicaProbes(spec),
+    drainSeconds: spec.rollout.drainSeconds,
+    hostLostSeconds: spec.hostLostSeconds,
+  };
+}
+
+/** The skeleton of a replica's slice; endpoints and ports are its agent's. */
+export function desiredSlice(
+  replica: InferenceReplica,
+  service: InferenceService,
+  host: Host | undefined,
+): EndpointSlice {
+  const addresses = host?.spec.addresses ?? [];
+  const first = host?.status?.addresses?.[0] ?? addresses[0] ?? "";
+  return {
+    metadata: {
+      ...placeOf(service, sliceName(replica.metadata.name)),
+      labels: {
+        ...ownerLabels(service),
+        ...MANAGED_BY,
+        [LABEL_HOST]: replica.spec.template.hostName,
+        [LABEL_REPLICA]: replica.metadata.name,
+        [LABEL_SERVICE_NAME]: serviceName(service.metadata.name),
+        [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY,
+      },
+      annotations: { [ANNOTATION_ADDRESSES]: addresses.join(",") },
+    },
+    addressType: first.includes(":") ? "IPv6" : "IPv4",
+    endpoints: [],
+  };
+}
+
+export function desiredRevision(
+  service: InferenceService,
+  data: RevisionData,
+  revision: number,
+): ControllerRevision {
+  const hash = data.template.revision;
+  return {
+    metadata: {
+      ...placeOf(service, revisionName(service.metadata.name, hash)),
+      labels: { ...ownerLabels(service), [LABEL_REVISION]: hash, ...MANAGED_BY },
+    },
+    revision,
+    data,
+  };
+}

@@ -1,0 +1,13 @@
+/** Everything that is known of one service on Macs when it is planned. */
+import type { Host } from "../../../../src/api/host.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../../src/api/model.ts";
+import type { Belongings } from "../../../service/observe.ts";
+
+export interface ServiceObserved extends Belongings {
+  readonly service: InferenceService;
+  readonly model?: Model | undefined;
+  readonly draftModel?: Model | undefined;
+  /** All hosts, by name. */
+  readonly hosts: ReadonlyMap<string, Host>;
+}

@@ -1,0 +1,154 @@
+/** What crashes mean for a rollout, from status over the reading of health to the plan. */
+import { describe, expect, test } from "vitest";
+import type { InferenceReplica, ReplicaPhase } from "../../../../src/api/inference-replica.ts";
+import { crashesInARow } from "./crashes.ts";
+import { type HealthBook, readHealth } from "./health.ts";
+import { planRollout, planSacrifices } from "./rollout.ts";
+
+const BEGIN_MS = Date.parse("2026-01-01T00:00:00Z");
+const MINUTE_MS = 60_000;
+
+const iso = (minute: number) => new Date(BEGIN_MS + minute * MINUTE_MS).toISOString();
+
+/** The phases that began, with the minute of each. */
+function history(...began: readonly (readonly [number, ReplicaPhase])[]) {
+  return { transitions: began.map(([minute, phase]) => ({ at: iso(minute), phase, reason: phase })) };
+}
+
+function replica(name: string, revision: string, status: object): InferenceReplica {
+  const conditions = [{ type: "HostReachable", status: "True" }];
+  return {
+    metadata: { name, uid: name, creationTimestamp: iso(0) },
+    spec: { template: { hostName: "mac-1", revision } },
+    status: { ...status, conditions },
+  } as unknown as InferenceReplica;
+}
+
+/**
+ * Of a rollout from aa to bb: what goes, after a controller that began at the first minute has seen all this.
+ */
+function gone(...seen: readonly (readonly [minute: number, old: object, fresh: object])[]) {
+  let book: HealthBook = new Map();
+  let lines: string[] = [];
+  for (const [minute, old, fresh] of seen) {
+    const replicas = [replica("chat-0-aa", "aa", old), replica("chat-0-bb", "bb", fresh)];
+    const monotonicMs = 5_000 + minute * MINUTE_MS;
+    const reading = readHealth(book, replicas, { monotonicMs, wallMs: BEGIN_MS + minute * MINUTE_MS });
+    book = reading.book;
+    const { failing, unsettled } = reading;
+    const limits = { want: 1, maxSurge: 1, maxUnavailable: 0 };
+    const input = { ...limits, replicas, failing, unsettled, revision: "bb", fallback: "aa" };
+    const full = {
+      ...input,
+      displaced: new Set<string>(),
+      draining: new Set<string>(),
+      known: new Set(["aa"]),
+    };
+    const plan = planRollout(full);
+    const removals = [...plan.removals, ...planSacrifices(full, plan, new Set(), () => true)];
+    lines = removals.map(({ replica: { metadata }, because }) => `${metadata.name}: ${because}`);
+  }
+  return lines;
+}
+
+const FETCHING = { phase: "Fetching" };
+const BACKOFF = { phase: "Backoff", reason: "EngineCrashed", restarts: 3 };
+const STARTING = { phase: "Starting", reason: "LoadingModel", restarts: 3 };
+const UP = { phase: "Ready", restarts: 2, readyAt: iso(-90) };
+
+describe("what serves keeps its slot while it is down for a moment, though it crashed long ago", () => {
+  test("where the controller has seen it serve since, whatever its agent reports", () => {
+    const before = [0, UP, FETCHING] as const;
+    expect(gone(before, [11, BACKOFF, FETCHING])).toEqual([]);
+    expect(gone(before, [11, BACKOFF, FETCHING], [11.1, STARTING, FETCHING])).toEqual([]);
+  });
+
+  test("where the controller has just started and the agent reports that it served since", () => {
+    const ended = history([-90, "Backoff"], [-89, "Ready"], [0, "Backoff"]);
+    expect(gone([0, { ...BACKOFF, ...ended }, FETCHING])).toEqual([]);
+    const again = history([-89, "Ready"], [0, "Backoff"], [0.1, "Starting"]);
+    expect(gone([0, { ...STARTING, ...again }, FETCHING])).toEqual([]);
+  });
+
+  test("also while it starts again for another reason than a crash", () => {
+    const moved = history([-89, "Ready"], [0, "Evicted"], [1, "Starting"]);
+    expect(gone([1, { ...STARTING, ...moved }, FETCHING])).toEqual([]);
+  });
+});
+
+describe("an old replica in a crash loop is replaced by the new revision", () => {
+  const REPLACED = ["chat-0-aa: revision bb takes its place"];
+
+  test("where neither the agent nor the controller has seen it serve for long", () => {
+    expect(gone([0, BACKOFF, FETCHING])).toEqual(REPLACED);
+    expect(gone([0, { ...UP, readyAt: iso(0) }, FETCHING], [9, BACKOFF, FETCHING])).toEqual(REPLACED);
+  });
+
+  test("once it has crashed twice since it served for long", () => {
+    const once = { ...BACKOFF, ...history([-89, "Ready"], [11, "Backoff"]) };
+    const cycle = [
+      [-89, "Ready"],
+      [11, "Backoff"],
+      [12, "Starting"],
+      [13, "Ready"],
+      [14, "Backoff"],
+    ] as const;
+    const twice = { ...BACKOFF, restarts: 4, ...history(...cycle) };
+    const seen = [
+      [0, UP, FETCHING],
+      [11, once, FETCHING],
+    ] as const;
+    expect(gone(...seen)).toEqual([]);
+    expect(gone(...seen, [14, twice, FETCHING])).toEqual(REPLACED);
+    expect(gone([14, twice, FETCHING])).toEqual(REPLACED);
+  });
+});
+
+describe("the new one is trusted, and ends the old one", () => {
+  const old = { phase: "Ready", restarts: 0, readyAt: iso(-500) };
+  const SERVES = ["chat-0-aa: chat-0-bb serves in its place"];
+
+  test("by a controller that has just begun, where it has been Ready for ten minutes", () => {
+    expect(gone([0, old, { ...UP, readyAt: iso(-10) }])).toEqual(SERVES);
+    expect(gone([0, old, { ...UP, readyAt: iso(-9) }])).toEqual([]);
+  });
+
+  test("after one crash at once, whatever was before it served for long", () => {
+    const first = { ...UP, restarts: 2, readyAt: iso(0) };
+    const again = { ...UP, restarts: 3, readyAt: iso(12) };
+    const unready = { phase: "Starting", restarts: 0 };
+    expect(gone([0, unready, first], [11, unready, BACKOFF], [12, old, again])).toEqual(SERVES);
+  });
+});
+
+describe("crashes in a row", () => {
+  const of = (status: object, forgiven = 0) => crashesInARow(replica("chat-0-aa", "aa", status), forgiven);
+
+  test("are counted once where one crash has two reasons", () => {
+    const ended = history([0, "Ready"], [10, "Backoff"], [10, "Backoff"], [11, "Starting"]);
+    expect(of({ restarts: 7, ...ended })).toBe(1);
+  });
+
+  test("are not more than all, nor fewer than none", () => {
+    const ended = history([0, "Ready"], [10, "Backoff"], [11, "Starting"], [12, "Backoff"]);
+    expect(of({ restarts: 1, ...ended })).toBe(1);
+    expect(of({ restarts: 1 }, 3)).toBe(0);
+    expect(of({})).toBe(0);
+  });
+
+  test("are all where it never served for long, and where times make no sense", () => {
+    expect(of({ restarts: 4, ...history([0, "Ready"], [9, "Backoff"]) })).toBe(4);
+    expect(of({ restarts: 4, ...history([20, "Ready"], [0, "Backoff"]) })).toBe(4);
+  });
+});
+
+test("an agent that lost its state counts from none again", () => {
+  const [up, lost] = [UP, { ...UP, restarts: 0, readyAt: iso(12) }];
+  const bad = { ...BACKOFF, restarts: 2 };
+  const seen = [
+    [0, up, FETCHING],
+    [11, lost, FETCHING],
+    [13, bad, FETCHING],
+  ] as const;
+  expect(gone(...seen)).toEqual(["chat-0-aa: revision bb takes its place"]);
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import {
+  type HealthBook,
+  LOADING_DEADLINE_MS,
+  PROGRESS_DEADLINE_MS,
+  readHealth,
+  SETTLE_MS,
+} from "./health.ts";
+
+const EMPTY: HealthBook = new Map();
+
+function replica(status: object, isReachable = true): InferenceReplica {
+  const conditions = [{ type: "HostReachable", status: isReachable ? "True" : "False" }];
+  return {
+    metadata: { name: "chat-0-aa", uid: "u1" },
+    spec: { template: { hostName: "mac-1" } },
+    status: { ...status, conditions },
+  } as unknown as InferenceReplica;
+}
+
+/** Agents report no valid times here, so that the wall clock decides nothing. */
+const momentAt = (monotonicMs: number) => ({ monotonicMs, wallMs: 0 });
+
+/** The reading of a replica that had these statuses at these times. */
+function readingOf(...seen: readonly (readonly [number, object])[]) {
+  let book = EMPTY;
+  let reading = readHealth(book, [], momentAt(0));
+  for (const [now, status] of seen) {
+    reading = readHealth(book, [replica(status)], momentAt(now));
+    book = reading.book;
+  }
+  const { failing, unsettled, recheckAfterMs } = reading;
+  return { failing: failing.get("chat-0-aa"), isUnsettled: unsettled.has("chat-0-aa"), recheckAfterMs };
+}
+
+describe("a replica fails", () => {
+  test("at once where its agent says so", () => {
+    expect(readingOf([0, { phase: "Failed", reason: "EngineBadModel", message: "no tensors" }]).failing).toBe(
+      "chat-0-aa on mac-1 is Failed (EngineBadModel: no tensors)",
+    );
+  });
+
+  test("after the second crash, and until it is Ready", () => {
+    const first = { phase: "Backoff", reason: "EngineCrashed", restarts: 1 };
+    const second = { ...first, restarts: 2 };
+    expect(readingOf([0, first]).failing).toBeUndefined();
+    expect(readingOf([0, second]).failing).toBe("chat-0-aa on mac-1 has ended 2 times (EngineCrashed)");
+    const restarting = { phase: "Starting", restarts: 2 };
+    expect(readingOf([0, second], [1, restarting]).failing).toContain("has ended 2 times");
+    // A controller that begins in between sees it too, unless it has served before.
+    expect(readingOf([0, restarting]).failing).toContain("has ended 2 times");
+    expect(readingOf([0, { ...restarting, readyAt: "t" }]).failing).toBeUndefined();
+    const up = { phase: "Ready", restarts: 2, readyAt: "t" };
+    expect(readingOf([0, second], [1, restarting], [2, up]).failing).toBeUndefined();
+  });
+
+  test("without any progress for ten minutes", () => {
+    const stuck = { phase: "Waiting", reason: "PortsExhausted" };
+    expect(readingOf([0, stuck], [PROGRESS_DEADLINE_MS - 1, stuck])).toMatchObject({
+      failing: undefined,
+      recheckAfterMs: 1,
+    });
+    expect(readingOf([0, stuck], [PROGRESS_DEADLINE_MS, stuck]).failing).toBe(
+      "chat-0-aa on mac-1 has been Waiting for 10 min without progress (PortsExhausted)",
+    );
+  });
+
+  test("without a word of its agent for ten minutes", () => {
+    expect(readingOf([0, {}], [PROGRESS_DEADLINE_MS, {}]).failing).toContain(
+      "has been without a status for 10 min",
+    );
+  });
+
+  test.each(["Fetching", "Starting"])(
+    "while %s only after an hour, counted from the last progress",
+    (phase) => {
+      const at = (bytes: number) => ({ phase, progress: { bytes } });
+      const half = LOADING_DEADLINE_MS / 2;
+      expect(readingOf([0, at(1)], [half, at(2)], [LOADING_DEADLINE_MS, at(2)]).failing).toBeUndefined();
+      expect(readingOf([0, at(1)], [LOADING_DEADLINE_MS, at(1)]).failing).toContain(`${phase} for 60 min`);
+    },
+  );
+
+  test("not because its host is silent", () => {
+    const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], momentAt(0));
+    const later = readHealth(
+      silent.book,
+      [replica({ phase: "Ready" }, false)],
+      momentAt(10 * LOADING_DEADLINE_MS),
+    );
+    expect([...later.failing]).toEqual([]);
+    expect(later.recheckAfterMs).toBeUndefined();
+  });
+});
+
+test("one that crashed twice is trusted after a minute of Ready", () => {
+  const up = { phase: "Ready", restarts: 2, readyAt: "t" };
+  expect(readingOf([0, up])).toEqual({ failing: undefined, isUnsettled: true, recheckAfterMs: SETTLE_MS });
+  expect(readingOf([0, up], [SETTLE_MS, up])).toMatchObject({
+    isUnsettled: false,
+    recheckAfterMs: undefined,
+  });
+  const again = { ...up, readyAt: "later", restarts: 3 };
+  expect(readingOf([0, up], [SETTLE_MS, again]).isUnsettled).toBe(true);
+});
+
+test("what is gone is forgotten", () => {
+  const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], momentAt(0));
+  expect(readHealth(book, [], momentAt(1)).book.size).toBe(0);
+});
+
+test("a failing replica that is moved to another host stays failing until it is Ready; another slot starts with a clean record", () => {
+  const named = (name: string, status: object) => {
+    const one = replica(status);
+    return { ...one, metadata: { ...one.metadata, name, uid: name } };
+  };
+  const failed = named("chat-0-aa", { phase: "Failed", reason: "EngineBadModel" });
+  const { book } = readHealth(EMPTY, [failed], momentAt(0));
+  const moved = named("chat-0-bb", { phase: "Fetching" });
+  const other = named("chat-1-cc", { phase: "Fetching" });
+  const both = readHealth(book, [failed, moved, other], momentAt(1));
+  expect([...both.failing.keys()]).toEqual(["chat-0-aa", "chat-0-bb"]);
+  const alone = readHealth(both.book, [moved, other], momentAt(2));
+  expect([...alone.failing.keys()]).toEqual(["chat-0-bb"]);
+  const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], momentAt(3));
+  expect(up.failing.size).toBe(0);
+});

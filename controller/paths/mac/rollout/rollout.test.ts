@@ -1,0 +1,25 @@
+import { describe } from "vitest";
+import { testGoldens } from "../../../../test/golden/golden.ts";
+import { planRollout, planSacrifices } from "./rollout.ts";
+import { inputOf, type ShortInput } from "./testing/words.ts";
+
+interface GoldenInput extends ShortInput {
+  /** Ordinals that found no host. */
+  readonly unplaced?: readonly number[];
+  /** Ordinals that would find no host even without the old replica. */
+  readonly unplaceable?: readonly number[];
+}
+
+describe("golden", () => {
+  testGoldens(`${import.meta.dirname}/golden`, ({ unplaced, unplaceable = [], ...short }: GoldenInput) => {
+    const input = inputOf(short);
+    const plan = planRollout(input);
+    const fits = (ordinal: number) => !unplaceable.includes(ordinal);
+    const sacrifices = planSacrifices(input, plan, new Set(unplaced), fits);
+    const removals = [...plan.removals, ...sacrifices].map(
+      ({ replica, because }) => `${replica.metadata.name}: ${because}`,
+    );
+    const wanted = plan.wanted.map(({ ordinal, revision, why }) => `${ordinal} ${revision} ${why}`);
+    return { wanted, removals, state: plan.state };
+  });
+});

@@ -1,0 +1,171 @@
+/**
+ * Plans rollouts: which slots need a host, and which replicas to remove. Pure; placement runs between `planRollout` and
+ * `planSacrifices`. A slot that serves keeps serving, except for as many as maxUnavailable allows.
+ */
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import {
+  heldSlot,
+  holdsSlot,
+  isDoubtful,
+  isLeaving,
+  isReady,
+  ordinalOf,
+  revisionOfReplica,
+  slotsOf,
+} from "./slots.ts";
+import { superseded } from "./superseded.ts";
+import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
+
+/** Before placement: removals that need no placement, and the slots that want a host. */
+export function planRollout(input: RolloutInput): RolloutPlan {
+  const removals: Removal[] = beyond(input).map((replica) => ({
+    replica,
+    because: `scaled down to ${input.want}`,
+  }));
+  const { revision } = input;
+  if (revision === undefined) return { wanted: [], removals, slots: [], state: NOTHING };
+  const state = rolloutState(input, revision);
+  const isStopped = state.stoppedBy !== undefined;
+  const slots: Slot[] = [];
+  for (const slot of slotsOf(input, revision, isStopped)) {
+    const gone = superseded(slot, input);
+    removals.push(...gone);
+    slots.push(without(slot, gone));
+  }
+  const changing = slots.filter(({ target, current, old }) => {
+    const isNext = target === revision && current.length === 0 && old.length > 0;
+    return !(isStopped && isNext);
+  });
+  return { wanted: wantedOf(changing, surplusOf(slots), input), removals, slots, state };
+}
+
+/** Would the slot's new replica find a host once these were gone? */
+export type Fits = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
+
+/**
+ * After placement: where the new revision has no room beside the old one, the old one goes first, as far as
+ * maxUnavailable allows, and only where that makes the room. Takes the ordinals that found no host.
+ */
+export function planSacrifices(
+  input: RolloutInput,
+  { slots, state }: RolloutPlan,
+  unplaced: ReadonlySet<number>,
+  fits: Fits,
+): Removal[] {
+  if (state.stoppedBy !== undefined) return [];
+  const { maxSurge, maxUnavailable } = input;
+  const hasNoSurge = surplusOf(slots) >= maxSurge;
+  let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isReady)).length;
+  const removals: Removal[] = [];
+  for (const { ordinal, target, current, old } of slots) {
+    const serves = old.some(isReady);
+    const isStuck = unplaced.has(ordinal) || maxSurge === 0 || (hasNoSurge && !serves);
+    if (current.length > 0 || old.length === 0 || !isStuck) continue;
+    const others = serves ? unavailable : unavailable - 1;
+    const isHeld = old.some((one) => holdsSlot(one, input));
+    if ((isHeld && others >= maxUnavailable) || !fits(ordinal, old)) continue;
+    if (serves) unavailable += 1;
+    const because = `it makes room for revision ${target}`;
+    removals.push(...old.map((replica) => ({ replica, because })));
+  }
+  return removals;
+}
+
+const NOTHING: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
+
+function rolloutState(input: RolloutInput, revision: string): RolloutState {
+  const wanted = input.replicas.filter((one) => !isLeaving(one) && ordinalOf(one) < input.want);
+  const fresh = wanted.filter((one) => revisionOfReplica(one) === revision);
+  const old = wanted.filter((one) => revisionOfReplica(one) !== revision);
+  const state: RolloutState = {
+    updated: new Set(fresh.map(ordinalOf)).size,
+    updatedReady: new Set(fresh.filter(isReady).map(ordinalOf)).size,
+    old: old.length,
+    oldReady: old.filter(isReady).length,
+  };
+  const isChange = old.length > 0 || (input.fallback !== undefined && input.fallback !== revision);
+  const stoppedBy = fresh.map((one) => doubtAbout(one, input)).find((why) => why !== undefined);
+  return isChange && stoppedBy !== undefined ? { ...state, stoppedBy } : state;
+}
+
+function doubtAbout(replica: InferenceReplica, input: RolloutInput): string | undefined {
+  const { name } = replica.metadata;
+  if (!isDoubtful(replica, input)) return undefined;
+  return input.failing.get(name) ?? `${name} has crashed before and was not Ready for a minute yet`;
+}
+
+/** Highest ordinals first. */
+function beyond({ want, replicas }: RolloutInput): InferenceReplica[] {
+  return replicas
+    .filter((replica) => !isLeaving(replica) && ordinalOf(replica) >= want)
+    .sort((a, b) => ordinalOf(b) - ordinalOf(a));
+}
+
+function without(slot: Slot, gone: readonly Removal[]): Slot {
+  const names = new Set(gone.map(({ replica }) => replica.metadata.name));
+  const stays = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
+  return { ...slot, current: slot.current.filter(stays), old: slot.old.filter(stays) };
+}
+
+/** Replicas beyond one for each slot. */
+function surplusOf(slots: readonly Slot[]): number {
+  return slots.reduce((sum, { current, old }) => sum + Math.max(0, current.length + old.length - 1), 0);
+}
+
+function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInput): Wanted[] {
+  const wanted: Wanted[] = [];
+  const failing = slots.reduce(
+    (sum, { held, current }) => sum + (held === undefined ? 0 : current.length),
+    0,
+  );
+  let surplus = surplusNow;
+  for (const slot of slots) {
+    const isExtra = slot.current.length + slot.old.length > 0;
+    const want = wantsOf(slot, input).find((one) => !isExtra || surplus < surgeFor(one, input, failing));
+    if (want === undefined) continue;
+    if (isExtra && want.why !== "replace") surplus += 1;
+    wanted.push(want);
+  }
+  return wanted;
+}
+
+/**
+ * A drain needs one more than maxSurge 0 allows, or than failing replicas leave; one that its host cannot run
+ * uses no memory there.
+ */
+function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInput, failing: number): number {
+  if (why === "replace") return Number.POSITIVE_INFINITY;
+  if (why !== "move") return maxSurge;
+  // A failing replica is not serving: it needs no more memory on another host than it frees here.
+  if (failing > 0 && revision === input.revision) return Number.POSITIVE_INFINITY;
+  return Math.max(1, maxSurge) + failing;
+}
+
+/**
+ * What serves before what fails, and one of them at a time. What is to be made again comes last: nothing keeps a host
+ * from being emptied, and a new one that only waits for memory is tried elsewhere.
+ */
+function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
+  const own = wantOf(slot, input, "fill");
+  const kept = heldSlot(slot);
+  const held = kept && wantOf(kept, input, "refill");
+  const wants = own !== undefined && held?.why === "refill" ? [own, held] : [held, own];
+  return wants.filter((want) => want !== undefined);
+}
+
+function wantOf(slot: Slot, input: RolloutInput, whenEmpty: WantReason): Wanted | undefined {
+  const why = whyOf(slot, input, whenEmpty);
+  return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
+}
+
+function whyOf({ current, old }: Slot, input: RolloutInput, whenEmpty: WantReason): WantReason | undefined {
+  const { displaced, draining } = input;
+  const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
+  if (current.length > 0) {
+    if (current.some((one) => !(isMoving(one) || displaced.has(one.metadata.name)))) return undefined;
+    return current.some(isMoving) ? "move" : "replace";
+  }
+  const holding = old.filter((one) => holdsSlot(one, input));
+  if (holding.length === 0) return whenEmpty;
+  return holding.some(isMoving) ? "move" : "surge";
+}

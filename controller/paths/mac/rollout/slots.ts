@@ -1,0 +1,101 @@
+/** The slots of a service: which replica holds each, and which revision it should be. Pure. */
+import { isConditionTrue } from "../../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import type { RolloutInput, Slot } from "./types.ts";
+
+/** True if it serves: its agent reports Ready, and the agent is alive. */
+export function isReady({ metadata, status }: InferenceReplica): boolean {
+  return (
+    metadata.deletionTimestamp === undefined &&
+    status?.phase === "Ready" &&
+    isConditionTrue(status.conditions, "HostReachable")
+  );
+}
+
+/**
+ * A replica of the revision that served last keeps its slot while it is down for a moment, unless it is
+ * failing.
+ */
+export function holdsSlot(
+  replica: InferenceReplica,
+  { fallback, failing, displaced }: RolloutInput,
+): boolean {
+  const { name } = replica.metadata;
+  if (isReady(replica)) return true;
+  return revisionOfReplica(replica) === fallback && !failing.has(name) && !displaced.has(name);
+}
+
+/** It fails, or did a moment ago: its revision is not relied on. */
+export function isDoubtful({ metadata }: InferenceReplica, { failing, unsettled }: RolloutInput): boolean {
+  return failing.has(metadata.name) || unsettled.has(metadata.name);
+}
+
+/** The slot in a replica's name: `<service>-<ordinal>-<hash>`. */
+export function ordinalOf({ metadata }: InferenceReplica): number {
+  const match = /-(\d+)-[0-9a-z]+$/.exec(metadata.name);
+  return match?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(match[1]);
+}
+
+export function isLeaving({ metadata }: InferenceReplica): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+export function revisionOfReplica({ spec }: InferenceReplica): string {
+  return spec.template.revision;
+}
+
+/**
+ * In the order in which they are changed: hosts that are being drained first, then host by host, then by
+ * ordinal.
+ */
+export function slotsOf(input: RolloutInput, revision: string, isStopped: boolean): Slot[] {
+  const slots = Array.from({ length: input.want }, (_, ordinal): Slot => {
+    const here = input.replicas.filter((replica) => !isLeaving(replica) && ordinalOf(replica) === ordinal);
+    const target = isStopped ? targetWhileStopped(here, input, revision) : revision;
+    const isCurrent = (replica: InferenceReplica) => revisionOfReplica(replica) === target;
+    const [current, old] = [here.filter(isCurrent), here.filter((one) => !isCurrent(one))];
+    const held = isStopped ? heldBeside(current, old, input) : undefined;
+    return { ordinal, target, current, old, held };
+  });
+  return slots
+    .map((slot) => ({ slot, place: placeOf(slot, input) }))
+    .sort((a, b) => (a.place < b.place ? -1 : a.place > b.place ? 1 : a.slot.ordinal - b.slot.ordinal))
+    .map(({ slot }) => slot);
+}
+
+/** Slots without the new revision keep the old one: also on another host, and in an empty slot. */
+function targetWhileStopped(
+  here: readonly InferenceReplica[],
+  { fallback, known }: RolloutInput,
+  revision: string,
+): string {
+  if (here.some((replica) => revisionOfReplica(replica) === revision)) return revision;
+  const held = (here.find(isReady) ?? here[0])?.spec.template.revision ?? fallback;
+  return held !== undefined && known.has(held) ? held : revision;
+}
+
+/** A lost old replica is recreated: a slot where the new revision fails is not left without one. */
+function heldBeside(
+  current: readonly InferenceReplica[],
+  old: readonly InferenceReplica[],
+  input: RolloutInput,
+): string | undefined {
+  const { known, fallback } = input;
+  const [first] = current;
+  if (first === undefined || !current.every((one) => isDoubtful(one, input))) return undefined;
+  const held = (old.find(isReady) ?? old[0])?.spec.template.revision ?? fallback;
+  if (held === undefined || held === revisionOfReplica(first)) return undefined;
+  return known.has(held) ? held : undefined;
+}
+
+/** The old revision kept beside a failing target, as a slot of its own. */
+export function heldSlot({ ordinal, old, held }: Slot): Slot | undefined {
+  if (held === undefined) return undefined;
+  const isHeld = (replica: InferenceReplica) => revisionOfReplica(replica) === held;
+  return { ordinal, target: held, current: old.filter(isHeld), old: old.filter((one) => !isHeld(one)) };
+}
+
+function placeOf({ current, old }: Slot, { draining }: RolloutInput): string {
+  const host = (old.find(isReady) ?? old[0] ?? current[0])?.spec.template.hostName ?? "";
+  return `${draining.has(host) ? 0 : 1} ${host}`;
+}

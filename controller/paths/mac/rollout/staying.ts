@@ -1,0 +1,30 @@
+/** Why replicas stay on hosts that are being drained. Pure. */
+import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
+import type { ServiceDraft } from "../plan/plan.ts";
+import { isLeaving, ordinalOf, revisionOfReplica } from "./slots.ts";
+
+/**
+ * By `namespace/name` of the replica; those whose turn comes, or whose successor is on its way, are left out.
+ */
+export function stayingReplicas(
+  { observed, input, resolution, rollout }: ServiceDraft,
+  unplaced: readonly Unplaced[],
+): ReadonlyMap<string, string> {
+  const stays = new Map<string, string>();
+  for (const replica of observed.replicas) {
+    const ordinal = ordinalOf(replica);
+    const isMoving = input.draining.has(replica.spec.template.hostName);
+    if (!isMoving || isLeaving(replica) || ordinal >= input.want) continue;
+    const key = `${replica.metadata.namespace}/${replica.metadata.name}`;
+    const miss = unplaced.find((one) => one.ordinal === ordinal);
+    if (miss !== undefined) stays.set(key, miss.message);
+    else if (resolution.at === "blocked") stays.set(key, resolution.message);
+    else if (rollout.state.stoppedBy !== undefined && !input.known.has(revisionOfReplica(replica))) {
+      stays.set(
+        key,
+        `its revision is not kept, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
+      );
+    }
+  }
+  return stays;
+}

@@ -1,0 +1,72 @@
+/** Input and output of the rollout planner. */
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+
+export interface RolloutInput {
+  /** Replicas wanted; 0 for a suspended service. */
+  readonly want: number;
+  /** Absent when the service cannot be resolved: running replicas stay, and none is created. */
+  readonly revision?: string | undefined;
+  readonly replicas: readonly InferenceReplica[];
+  readonly maxSurge: number;
+  readonly maxUnavailable: number;
+  /** Names of replicas that may be replaced elsewhere: evicted, or refused by their host for too long. */
+  readonly displaced: ReadonlySet<string>;
+  /** Hosts whose replicas are to leave. */
+  readonly draining: ReadonlySet<string>;
+  /** Replicas that do not become Ready, by name, with why. */
+  readonly failing: ReadonlyMap<string, string>;
+  /** Names of replicas that crashed before and are Ready for too short a time to be trusted. */
+  readonly unsettled: ReadonlySet<string>;
+  /** The revision that served before this one. */
+  readonly fallback?: string | undefined;
+  /** Revisions whose template is known, so that a replica of them can be made. */
+  readonly known: ReadonlySet<string>;
+}
+
+/**
+ * fill: nothing serves the slot. refill: what served it was lost, and the new revision fails in it. surge: an old
+ * revision still serves it. move: its host is being drained. replace: its host cannot run it.
+ */
+export type WantReason = "fill" | "refill" | "surge" | "move" | "replace";
+
+export interface Wanted {
+  readonly ordinal: number;
+  readonly revision: string;
+  readonly why: WantReason;
+}
+
+export interface Removal {
+  readonly replica: InferenceReplica;
+  readonly because: string;
+}
+
+export interface Slot {
+  readonly ordinal: number;
+  /** The revision that the slot should have: the new one, or the previous one while the new one fails. */
+  readonly target: string;
+  /** Live replicas of the target, and of anything else. */
+  readonly current: readonly InferenceReplica[];
+  readonly old: readonly InferenceReplica[];
+  /** All that is of the target fails, and this revision is kept up beside it. */
+  readonly held?: string | undefined;
+}
+
+/** Progress of the newest revision. */
+export interface RolloutState {
+  /** Slots that hold a replica of it, and those of them that serve. */
+  readonly updated: number;
+  readonly updatedReady: number;
+  /** Replicas of other revisions, and those of them that serve. */
+  readonly old: number;
+  readonly oldReady: number;
+  /** Why the rollout is stopped, where it is. */
+  readonly stoppedBy?: string;
+}
+
+export interface RolloutPlan {
+  readonly wanted: readonly Wanted[];
+  readonly removals: readonly Removal[];
+  /** As they are after these removals, in the order in which they are changed. */
+  readonly slots: readonly Slot[];
+  readonly state: RolloutState;
+}

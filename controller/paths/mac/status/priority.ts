@@ -1,0 +1,32 @@
+/** The priority that a service has now: its own, or the class that it reached by waiting. Pure. */
+import type { Condition } from "../../../../src/api/conditions.ts";
+import { getCondition } from "../../../../src/api/conditions.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import { agedPriority, EARNED_MS, PRIORITIES } from "../../../../src/capacity/placement/priority.ts";
+
+/**
+ * It rises while no host has room for a replica of the service, and is kept for an hour once it is placed.
+ */
+export function effectivePriority(
+  { spec, status }: InferenceService,
+  conditions: readonly Condition[],
+  isLacking: boolean,
+  nowMs: number,
+): number {
+  const own = PRIORITIES[spec.priority];
+  const placed = getCondition(conditions, "Placed");
+  if (placed === undefined || placed.status === "Unknown") return own;
+  const sinceMs = nowMs - Date.parse(placed.lastTransitionTime);
+  if (placed.status === "False") return isLacking ? agedPriority(own, sinceMs) : own;
+  const reached = status?.effectivePriority ?? own;
+  const isEarned = reached > own && reached <= PRIORITIES.high && sinceMs < EARNED_MS;
+  return isEarned ? reached : own;
+}
+
+/** How long it still keeps what waiting has earned; undefined where it has earned nothing. */
+export function earnedForMs({ spec, status }: InferenceService, nowMs: number): number | undefined {
+  const placed = getCondition(status?.conditions, "Placed");
+  if (placed?.status !== "True" || (status?.effectivePriority ?? 0) <= PRIORITIES[spec.priority])
+    return undefined;
+  return Math.max(1_000, Date.parse(placed.lastTransitionTime) + EARNED_MS - nowMs);
+}

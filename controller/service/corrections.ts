@@ -1,0 +1,35 @@
+/**
+ * Parts of JSON patches that correct an existing object field by field, guarded by uid and resourceVersion.
+ * Pure.
+ */
+import type { ObjectMeta } from "../../src/api/metadata.ts";
+import { canonicalJson } from "../../src/hash.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
+
+/** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
+export function guards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
+  return [
+    { op: "test", path: "/metadata/uid", value: uid },
+    { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+  ];
+}
+
+export function correctLabels(now: ObjectMeta, wanted: ObjectMeta): JsonPatchOp[] {
+  return Object.entries(wanted.labels ?? {})
+    .filter(([name, value]) => now.labels?.[name] !== value)
+    .map(([name, value]) => ({ op: "add" as const, path: `/metadata/labels/${escaped(name)}`, value }));
+}
+
+/** Empty where nothing changes. */
+export function guarded(metadata: ObjectMeta, changes: readonly JsonPatchOp[]): JsonPatchOp[] {
+  return changes.length === 0 ? [] : [...guards(metadata), ...changes];
+}
+
+export function isSame(now: unknown, wanted: unknown): boolean {
+  return canonicalJson(now ?? null) === canonicalJson(wanted ?? null);
+}
+
+/** A name as a segment of a JSON pointer. */
+export function escaped(name: string): string {
+  return name.replaceAll("~", "~0").replaceAll("/", "~1");
+}

@@ -1,0 +1,88 @@
+/** The cluster Service of an InferenceService: the same on every path. Pure. */
+import { LABEL_SERVICE, LABEL_SERVICE_UID, PORT_NAME } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { serviceName } from "../../src/api/names.ts";
+import type { Service, ServicePort } from "../../src/kube/objects.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { correctLabels, guarded, isSame } from "./corrections.ts";
+import type { ServiceStep } from "./steps.ts";
+
+export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
+
+/** Labels that everything of one service carries. */
+export function ownerLabels({ metadata }: InferenceService): Record<string, string> {
+  return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
+}
+
+/** The Service's selector and `status.selector`: nothing in it can ever change. */
+function selectorOf({ metadata }: InferenceService): Record<string, string> {
+  return { [LABEL_SERVICE]: metadata.name };
+}
+
+export function desiredKubeService(service: InferenceService): Service {
+  const { endpoint } = service.spec;
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: {
+      ...placeOf(service, serviceName(service.metadata.name)),
+      labels: { ...ownerLabels(service), ...MANAGED_BY },
+    },
+    spec: {
+      type: endpoint.type,
+      selector: selectorOf(service),
+      ports: [
+        {
+          name: PORT_NAME,
+          port: endpoint.port,
+          protocol: "TCP",
+          ...(endpoint.nodePort === undefined ? {} : { nodePort: endpoint.nodePort }),
+        },
+      ],
+    },
+  };
+}
+
+/** Creates or corrects it. */
+export function stepsOfKubeService(service: InferenceService, object: Service | undefined): ServiceStep[] {
+  const wanted = desiredKubeService(service);
+  if (object === undefined) return [{ do: "create", what: "kubeService", object: wanted }];
+  const operations = correctKubeService(object, wanted);
+  if (operations.length === 0) return [];
+  return [{ do: "patch", what: "kubeService", object, operations, because: "spec.endpoint changed" }];
+}
+
+/** Name and namespace of an object that belongs to a service. */
+export function placeOf({ metadata }: InferenceService, name: string): { name: string; namespace: string } {
+  return { name, namespace: metadata.namespace ?? "default" };
+}
+
+function correctKubeService({ metadata, spec }: Service, wanted: Service): JsonPatchOp[] {
+  const changes: JsonPatchOp[] = [...correctLabels(metadata, wanted.metadata)];
+  const [port] = wanted.spec?.ports ?? [];
+  const [portNow, ...further] = spec?.ports ?? [];
+  const typeChanges = spec?.type !== wanted.spec?.type;
+  if (typeChanges) changes.push({ op: "add", path: "/spec/type", value: wanted.spec?.type });
+  if (port !== undefined && (typeChanges || further.length > 0 || !isPort(portNow, port))) {
+    changes.push({ op: "add", path: "/spec/ports", value: [keepNodePort(port, portNow, wanted)] });
+  }
+  if (!isSame(spec?.selector, wanted.spec?.selector)) {
+    changes.push({ op: "add", path: "/spec/selector", value: wanted.spec?.selector });
+  }
+  return guarded(metadata, changes);
+}
+
+function isPort(now: ServicePort | undefined, wanted: ServicePort): boolean {
+  return (
+    now?.name === wanted.name &&
+    now?.port === wanted.port &&
+    (wanted.nodePort === undefined || now?.nodePort === wanted.nodePort)
+  );
+}
+
+/** A node port that the cluster chose stays when the spec names none: clients may know it. */
+function keepNodePort(port: ServicePort, now: ServicePort | undefined, wanted: Service): ServicePort {
+  const isOnNodes = wanted.spec?.type !== "ClusterIP";
+  if (port.nodePort !== undefined || !isOnNodes || now?.nodePort === undefined) return port;
+  return { ...port, nodePort: now.nodePort };
+}

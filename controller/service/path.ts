@@ -1,0 +1,61 @@
+/**
+ * The interface of a way to run services: engines on hosts, or pods. The rest of a service is the same on
+ * every path.
+ */
+import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import type { Rejection } from "./apply/rejection.ts";
+import type { Obstacle } from "./apply/run.ts";
+import type { Belongings } from "./observe.ts";
+
+/** A service that is not being deleted, with what it owns. `key` is `namespace/name`. */
+export interface LiveService {
+  readonly key: string;
+  readonly service: InferenceService;
+  readonly own: Belongings;
+}
+
+export interface PathResult {
+  readonly status: InferenceServiceStatus;
+  readonly obstacle: Obstacle;
+  readonly rejections: readonly Rejection[];
+  readonly recheckAfterMs?: number | undefined;
+}
+
+export interface ServicePath {
+  /** Accelerators of the Models that it serves. */
+  readonly accelerators: readonly Accelerator[];
+  /** Called once for every live service before the first pass, so that all demands are known together. */
+  readonly prepare: (live: LiveService) => void;
+  /**
+   * One pass: observe, plan, apply; the status is written by the caller. Throws where only a retry can help.
+   */
+  readonly reconcile: (live: LiveService) => Promise<PathResult>;
+  /** The service needs nothing more of this path: it is being deleted, is gone, or is on another path. */
+  readonly release: (key: string, isGone: boolean) => void;
+}
+
+/**
+ * By the Model's accelerator. A Model that is missing, or that no path serves, is left to the first, which
+ * reports it.
+ */
+export function choosePath(
+  paths: readonly [ServicePath, ...ServicePath[]],
+  model: Model | undefined,
+): ServicePath {
+  const accelerator = model?.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
+  return paths.find((path) => path.accelerators.includes(accelerator)) ?? paths[0];
+}
+
+/** `namespace/name` of the Model that a service runs. */
+export function modelKeyOf({ metadata, spec }: InferenceService): string {
+  return `${metadata.namespace}/${spec.modelRef}`;
+}
+
+/** The soonest of these times. */
+export function soonest(times: readonly (number | undefined)[]): Recheck | undefined {
+  const known = times.filter((time) => time !== undefined);
+  return known.length === 0 ? undefined : { recheckAfterMs: Math.min(...known) };
+}

@@ -1,0 +1,95 @@
+import { expect, test } from "vitest";
+import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import { statusEvents } from "./status.ts";
+
+function statusWith(message: string | undefined): InferenceServiceStatus {
+  const status = message === undefined ? "False" : "True";
+  const reason = message === undefined ? "NoWarnings" : "ContextBeyondTraining";
+  const warnings = { type: "Warnings", status, reason, message: message ?? "" } as const;
+  const conditions = [{ ...warnings, lastTransitionTime: "2026-01-01T00:00:00Z" }];
+  return { phase: "Ready", reason: "InferenceReady", message: "", conditions };
+}
+
+const at = "2026-01-01T00:00:00Z";
+
+/** As `<phase> <reason> [degraded]`. */
+function statusAt(words: string, more: Partial<InferenceServiceStatus> = {}): InferenceServiceStatus {
+  const [phase, reason, degraded] = words.split(" ");
+  const status = degraded === undefined ? "False" : "True";
+  const conditions = [
+    { type: "Degraded", status, reason: "x", message: "", lastTransitionTime: at } as const,
+    ...(more.conditions ?? []),
+  ];
+  return { phase: phase as never, reason, message: "", ...more, conditions };
+}
+
+test("a service that starts makes an Event when it serves, and none for each step of its replica", () => {
+  const steps = [
+    "Creating ReplicasNotReady",
+    "Creating SourceFetching",
+    "Creating EngineStarting",
+    "Creating MemoryUnknown",
+    "Ready InferenceReady",
+  ].map((words) => statusAt(words));
+  const events = steps.flatMap((status, index) => statusEvents(steps[index - 1], status));
+  expect(events).toEqual([{ type: "Normal", reason: "InferenceReady", action: "Reconcile", note: "" }]);
+});
+
+test.each([
+  ["Pending ModelNotFound degraded", "Warning"],
+  ["Pending ModelSizeUnknown degraded", "Warning"],
+  ["Pending ModelNotReady", "Normal"],
+  ["Degraded HostUnreachable degraded", "Warning"],
+  ["WaitingForCapacity NoHostWithMemory", "Warning"],
+  ["Suspended Suspended", "Normal"],
+])("the Event of %s is of type %s", (words, type) => {
+  expect(statusEvents(undefined, statusAt(words)).map((event) => event.type)).toEqual([type]);
+});
+
+test("a rollout makes an Event when it begins and when it is complete, and a restart makes neither", () => {
+  const rollout = (reason: string) => ({
+    conditions: [
+      { type: "Progressing", status: "True", reason, message: "", lastTransitionTime: at } as const,
+    ],
+  });
+  const before = statusAt("Ready InferenceReady", { currentRevision: "a", ...rollout("RolloutComplete") });
+  const during = statusAt("Progressing NewRevisionRollingOut", {
+    currentRevision: "a",
+    ...rollout("NewRevisionRollingOut"),
+  });
+  const after = statusAt("Ready InferenceReady", { currentRevision: "b", ...rollout("RolloutComplete") });
+  const events = [...statusEvents(before, during), ...statusEvents(during, after)];
+  expect(events.map(({ reason }) => reason)).toEqual([
+    "NewRevisionRollingOut",
+    "InferenceReady",
+    "RolloutComplete",
+  ]);
+  const down = statusAt("Degraded EngineStarting degraded", {
+    currentRevision: "b",
+    ...rollout("EngineStarting"),
+  });
+  expect(statusEvents(down, after).map(({ reason }) => reason)).toEqual(["InferenceReady"]);
+});
+
+test("fields that have no effect are a Warning Event once, and again when they change", () => {
+  const ignoring = (message: string) =>
+    statusAt("Ready InferenceReady", {
+      conditions: [
+        { type: "SpecHonored", status: "False", reason: "FieldsNotHonored", message, lastTransitionTime: at },
+      ],
+    });
+  const events = (was: string, is: string) =>
+    statusEvents(ignoring(was), ignoring(is)).map(({ type, reason, note }) => `${type} ${reason} ${note}`);
+  expect(events("spec.slo", "spec.slo, spec.env")).toEqual(["Warning FieldsNotHonored spec.slo, spec.env"]);
+  expect(events("spec.slo", "spec.slo")).toEqual([]);
+});
+
+test("a warning is an Event when it is new or another one, and not while it stays", () => {
+  const event = (note: string) => [
+    { type: "Warning", reason: "ContextBeyondTraining", action: "Reconcile", note },
+  ];
+  expect(statusEvents(statusWith(undefined), statusWith("too much"))).toEqual(event("too much"));
+  expect(statusEvents(statusWith("too much"), statusWith("more"))).toEqual(event("more"));
+  expect(statusEvents(statusWith("too much"), statusWith("too much"))).toEqual([]);
+  expect(statusEvents(statusWith("too much"), statusWith(undefined))).toEqual([]);
+});

@@ -1,0 +1,83 @@
+/** Writes the status of a service, and Events of what changed in it. */
+import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { truncate } from "../../src/text.ts";
+import { type ReportedEvent, reportOn } from "../cache/events.ts";
+import type { ControllerPorts } from "../cache/ports.ts";
+import { ApiCallFailed } from "./failure.ts";
+
+const MAX_NOTE = 1000;
+
+export async function writeStatus(
+  ports: ControllerPorts,
+  service: InferenceService,
+  status: InferenceServiceStatus,
+): Promise<void> {
+  const { name, namespace = "default" } = service.metadata;
+  const object = { metadata: { name, namespace }, status } as InferenceService;
+  const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
+  const result = await ports.client.apply(INFERENCE_SERVICES, object, options);
+  if (!result.ok) {
+    if (result.error.kind === "notFound" || result.error.kind === "conflict") return;
+    throw new ApiCallFailed(`write the status of InferenceService ${name}`, result.error);
+  }
+  if (!result.value.sent) return;
+  const { phase, reason } = status;
+  const events = statusEvents(service.status, status);
+  for (const event of events) reportOn(ports.record, INFERENCE_SERVICES, service, event);
+  if (events.length > 0) ports.log.info({ service: `${namespace}/${name}`, phase, reason }, "phase changed");
+}
+
+/**
+ * One Event when the service enters a phase, or a fault gets another reason; one for each step of a rollout, and one when
+ * fields are ignored or worth a warning. The steps of a replica that starts are Events of that replica alone.
+ */
+export function statusEvents(
+  before: InferenceServiceStatus | undefined,
+  after: InferenceServiceStatus,
+): ReportedEvent[] {
+  const events = [phaseEvent(before, after), rolloutEvent(before, after)];
+  const conditions = [
+    ["SpecHonored", "False"],
+    ["Warnings", "True"],
+  ] as const;
+  for (const [type, bad] of conditions) {
+    const was = getCondition(before?.conditions, type);
+    const is = getCondition(after.conditions, type);
+    if (is?.status !== bad || (was?.status === bad && was.message === is.message)) continue;
+    events.push({ type: "Warning", reason: is.reason, action: "Reconcile", note: is.message });
+  }
+  return events
+    .filter((event) => event !== undefined)
+    .map((event) => ({ ...event, note: truncate(event.note, MAX_NOTE) }));
+}
+
+function phaseEvent(
+  before: InferenceServiceStatus | undefined,
+  { phase, reason = "Unknown", message = "", conditions }: InferenceServiceStatus,
+): ReportedEvent | undefined {
+  if (phase === "Creating") return undefined;
+  const isFault = phase === "WaitingForCapacity" || isConditionTrue(conditions, "Degraded");
+  if (before?.phase === phase && (!isFault || before?.reason === reason)) return undefined;
+  return { type: isFault ? "Warning" : "Normal", reason, action: "Reconcile", note: message };
+}
+
+/** The first revision has nothing to replace: its start is not a rollout. */
+function rolloutEvent(
+  before: InferenceServiceStatus | undefined,
+  after: InferenceServiceStatus,
+): ReportedEvent | undefined {
+  const was = getCondition(before?.conditions, "Progressing");
+  const is = getCondition(after.conditions, "Progressing");
+  const { currentRevision } = before ?? {};
+  if (is === undefined || currentRevision === undefined) return undefined;
+  const wasRolling = was?.reason === "NewRevisionRollingOut" || was?.reason === "RolloutStopped";
+  const isComplete = is.reason === "RolloutComplete" && wasRolling;
+  const isStep = is.reason === "RolloutStopped" || is.reason === "NewRevisionRollingOut";
+  const isNew = was?.reason !== is.reason && is.reason !== after.reason;
+  if (!isComplete && !(isStep && isNew)) return undefined;
+  const type = is.reason === "RolloutStopped" ? "Warning" : "Normal";
+  return { type, reason: is.reason, action: "RollOut", note: is.message };
+}

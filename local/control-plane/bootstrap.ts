@@ -1,0 +1,84 @@
+/** The first objects of a fresh cluster: our custom resource definitions and namespaces, applied again at each start. */
+
+import { setTimeout as pause } from "node:timers/promises";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
+import { truncate } from "../../src/text.ts";
+import { type ApiAccess, callApi } from "./request.ts";
+
+/** The part of a definition that is read here; the whole object is sent. */
+export interface CrdObject {
+  readonly metadata: { readonly name: string };
+}
+
+const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const ESTABLISHED_WITHIN_MS = 30_000;
+const APPLY = "application/apply-patch+yaml";
+
+/** Returns when every definition is served and both namespaces exist. */
+export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
+  await Promise.all([
+    ...crds.map((crd) => apply(access, `${CRDS_PATH}/${crd.metadata.name}`, crd)),
+    ...[NAMESPACE_HOSTS, NAMESPACE_SYSTEM].map((name) =>
+      apply(access, `/api/v1/namespaces/${name}`, {
+        apiVersion: "v1",
+        kind: "Namespace",
+        metadata: { name },
+      }),
+    ),
+  ]);
+  await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
+}
+
+async function apply(access: ApiAccess, path: string, object: unknown): Promise<void> {
+  const reply = await callApi(access, {
+    method: "PATCH",
+    path: `${path}?fieldManager=metalbridge-up&force=true`,
+    body: JSON.stringify(object),
+    contentType: APPLY,
+  });
+  if (reply.status >= 300) throw refused(path, reply.body);
+}
+
+/**
+ * Returns when objects of the kind can be listed: for a moment after a definition is Established the API server still
+ * answers 429 with a second to wait, which every first list of ours would have to sit out.
+ */
+async function established(access: ApiAccess, name: string): Promise<void> {
+  const deadline = performance.now() + ESTABLISHED_WITHIN_MS;
+  for (;;) {
+    const reply = await callApi(access, { method: "GET", path: `${CRDS_PATH}/${name}` });
+    const conditions = reply.status === 200 ? conditionsOf(reply.body) : [];
+    if (conditions.some((condition) => condition.type === "Established" && condition.status === "True")) {
+      if (await isListable(access, name)) return;
+    }
+    const clash = conditions.find(
+      (condition) => condition.type === "NamesAccepted" && condition.status === "False",
+    );
+    if (clash !== undefined) throw refused(name, clash.message ?? "its names are taken");
+    if (performance.now() > deadline) throw refused(name, "not established in time");
+    await pause(25);
+  }
+}
+
+/** `hosts.metalbridge.dev` is listed at /apis/metalbridge.dev/v1alpha1/hosts. */
+async function isListable(access: ApiAccess, crdName: string): Promise<boolean> {
+  const plural = crdName.slice(0, crdName.indexOf("."));
+  const reply = await callApi(access, { method: "GET", path: `/apis/${GROUP}/${VERSION}/${plural}?limit=1` });
+  return reply.status === 200;
+}
+
+interface CrdCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly message?: string;
+}
+
+function conditionsOf(body: string): readonly CrdCondition[] {
+  const object = JSON.parse(body) as { status?: { conditions?: CrdCondition[] } };
+  return object.status?.conditions ?? [];
+}
+
+function refused(what: string, why: string): MetalbridgeError {
+  return new MetalbridgeError("CrdInstallFailed", `${what}: ${truncate(why, 2_000)}`);
+}

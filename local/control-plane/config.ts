@@ -1,0 +1,67 @@
+/** The environment that decides where the control plane's programs are looked for, read once. */
+import { homedir } from "node:os";
+import path, { delimiter } from "node:path";
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+
+const absolute = z
+  .string()
+  .optional()
+  .transform((value) => (value === "" ? undefined : value))
+  .refine((value) => value === undefined || path.isAbsolute(value), "must be an absolute path");
+
+const environment = z.object({
+  KUBEBUILDER_ASSETS: absolute,
+  METALBRIDGE_LLAMA_SERVER: absolute,
+  METALBRIDGE_CACHE: absolute,
+  XDG_CACHE_HOME: absolute,
+  PATH: z.string().default(""),
+});
+
+export interface PartsConfig {
+  readonly cacheDir: string;
+  readonly assetsDir?: string;
+  /** A llama-server that the user names. */
+  readonly llamaServer?: string;
+  /** Folders of PATH. */
+  readonly programFolders: readonly string[];
+  readonly platform: string;
+  readonly arch: string;
+}
+
+interface Machine {
+  readonly platform: string;
+  readonly arch: string;
+  readonly home: string;
+}
+
+/** Where setup keeps what it provides: the same order as in scripts/setup/cache.mjs. */
+export function readPartsConfig(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+  machine: Machine = { platform: process.platform, arch: process.arch, home: homedir() },
+): PartsConfig {
+  const parsed = environment.safeParse(env);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new MetalbridgeError(
+      "BadEnvironment",
+      `${issue?.path.join(".") ?? "environment"} ${issue?.message ?? ""}`,
+    );
+  }
+  const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_LLAMA_SERVER: llamaServer } = parsed.data;
+  const { platform, arch } = machine;
+  return {
+    cacheDir: parsed.data.METALBRIDGE_CACHE ?? defaultCacheDir(machine, parsed.data.XDG_CACHE_HOME),
+    programFolders: parsed.data.PATH.split(delimiter).filter((folder) => folder !== ""),
+    platform,
+    arch,
+    ...(assetsDir === undefined ? {} : { assetsDir }),
+    ...(llamaServer === undefined ? {} : { llamaServer }),
+  };
+}
+
+function defaultCacheDir(machine: Machine, xdg: string | undefined): string {
+  if (xdg !== undefined) return path.join(xdg, "metalbridge");
+  if (machine.platform === "darwin") return path.join(machine.home, "Library", "Caches", "metalbridge");
+  return path.join(machine.home, ".cache", "metalbridge");
+}

@@ -1,0 +1,54 @@
+/** Starts `metalbridge up` in a session of its own and waits until it says that it is ready. */
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { packageRoot } from "../package-root.ts";
+import { tailOf } from "./process/log-tail.ts";
+import { findSession, type SessionInfo } from "./session.ts";
+import { ensureFolder } from "./state/folder.ts";
+import { layoutOf } from "./state/layout.ts";
+
+const READY_WITHIN_MS = 120_000;
+const POLL_MS = 100;
+
+/** Throws ControlPlanePartFailed with the end of its log when it ends instead. */
+export async function startDetached(options: {
+  readonly dir: string;
+  readonly port?: number | undefined;
+}): Promise<SessionInfo> {
+  const layout = layoutOf(options.dir);
+  ensureFolder(layout.dir);
+  mkdirSync(layout.logs, { recursive: true, mode: 0o700 });
+  const logFile = layout.log("up");
+  const log = openSync(logFile, "w", 0o600);
+  const port = options.port === undefined ? [] : ["--port", String(options.port)];
+  const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
+  const child = spawn(process.execPath, [program, "up", "--dir", layout.dir, ...port], {
+    stdio: ["ignore", log, log],
+    detached: true,
+  });
+  closeSync(log);
+  let ended: string | undefined;
+  child.once("error", (error) => {
+    ended = error.message;
+  });
+  child.once("exit", (code, signal) => {
+    ended = `it ended with ${signal ?? `exit code ${code}`}`;
+  });
+  const deadline = performance.now() + READY_WITHIN_MS;
+  while (ended === undefined && performance.now() < deadline) {
+    const info = await findSession(layout.dir);
+    if (info?.state === "ready") {
+      child.unref();
+      return info;
+    }
+    await pause(POLL_MS);
+  }
+  if (ended === undefined) child.kill("SIGTERM");
+  const why = ended ?? `it was not ready within ${READY_WITHIN_MS / 1000} s`;
+  throw new MetalbridgeError("ControlPlanePartFailed", `the detached control plane did not start: ${why}`, {
+    summary: `its log (${logFile}) ends with:\n${tailOf(logFile, 2_000)}`,
+  });
+}

@@ -1,0 +1,77 @@
+/** Keeps one component running: a crash is reported and restarted with backoff, until stopped. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Log } from "../../../src/ports.ts";
+import type { Component } from "../components/component.ts";
+import { keepLogSmall } from "./log-size.ts";
+import { type Ended, startWatched, type WatchedChild } from "./watched-child.ts";
+
+export interface Supervised {
+  readonly name: string;
+  /** Runs so far that exited without a request to stop. */
+  readonly crashes: () => number;
+  readonly lastEnd: () => Ended | undefined;
+  /** KILL without warning, for tests of crashes; supervision restarts it. */
+  readonly kill: () => void;
+  readonly stop: () => Promise<void>;
+}
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 10_000;
+/** A run of this length counts as healthy: the pause starts small again. */
+const HEALTHY_RUN_MS = 60_000;
+
+type State =
+  | { readonly at: "running"; readonly child: WatchedChild }
+  | { readonly at: "pausing" }
+  | { readonly at: "stopped" };
+
+/** Starts at once; the returned handle is the only way to stop it. */
+export function supervise(component: Component, log: Log): Supervised {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let state: State = { at: "pausing" };
+  let crashes = 0;
+  let lastEnd: Ended | undefined;
+
+  const run = async () => {
+    let pauseMs = FIRST_PAUSE_MS;
+    while (!signal.aborted) {
+      const child = startWatched(component);
+      state = { at: "running", child };
+      const ended = await child.ended;
+      if (signal.aborted) break;
+      state = { at: "pausing" };
+      crashes += 1;
+      lastEnd = ended;
+      pauseMs = ended.ranMs >= HEALTHY_RUN_MS ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      log.warn(
+        {
+          part: component.name,
+          code: ended.code,
+          signal: ended.signal,
+          restartInMs: pauseMs,
+          log: component.logFile,
+        },
+        "a part of the control plane ended; starting it again",
+      );
+      await pause(pauseMs, undefined, { signal }).catch(() => {});
+    }
+    state = { at: "stopped" };
+  };
+  const finished = run();
+  keepLogSmall(component.logFile, signal);
+
+  return {
+    name: component.name,
+    crashes: () => crashes,
+    lastEnd: () => lastEnd,
+    kill: () => {
+      if (state.at === "running") state.child.signal("KILL");
+    },
+    stop: async () => {
+      stopping.abort();
+      if (state.at === "running") await state.child.stop();
+      await finished;
+    },
+  };
+}

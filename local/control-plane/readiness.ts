@@ -1,0 +1,61 @@
+/** Waits until the API server is ready, or says why it will not be. */
+import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { tailOf } from "./process/log-tail.ts";
+import type { Supervised } from "./process/supervise.ts";
+import { type ApiAccess, callApi } from "./request.ts";
+
+const POLL_MS = 100;
+/** A part that exited this often before it was ever ready will not recover without a change. */
+const TERMINAL_CRASHES = 3;
+
+export interface ReadinessInput {
+  readonly url: string;
+  readonly certificateFile: string;
+  readonly token: string;
+  readonly parts: readonly { readonly supervised: Supervised; readonly logFile: string }[];
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Resolves with what a client needs; throws ControlPlanePartFailed with the end of the guilty log. */
+export async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> {
+  const deadline = performance.now() + input.timeoutMs;
+  const crashesBefore = new Map(input.parts.map((part) => [part, part.supervised.crashes()]));
+  let last = "no answer yet";
+  while (performance.now() < deadline) {
+    input.signal?.throwIfAborted();
+    const answer = await askReadiness(input);
+    if (typeof answer === "object") return answer;
+    last = answer;
+    for (const part of input.parts) {
+      const crashes = part.supervised.crashes() - (crashesBefore.get(part) ?? 0);
+      if (crashes >= TERMINAL_CRASHES) throw partFailed(part, `ended ${crashes} times while starting`);
+    }
+    await pause(POLL_MS);
+  }
+  const slowest = input.parts.at(-1);
+  const seconds = Math.round(input.timeoutMs / 1000);
+  if (slowest === undefined)
+    throw new MetalbridgeError("ControlPlanePartFailed", `not ready after ${seconds} s: ${last}`);
+  throw partFailed(slowest, `not ready after ${seconds} s: ${last}`);
+}
+
+async function askReadiness(input: ReadinessInput): Promise<ApiAccess | string> {
+  try {
+    const certificateAuthority = readFileSync(input.certificateFile, "utf8");
+    const access = { url: input.url, certificateAuthority, token: input.token };
+    const reply = await callApi(access, { method: "GET", path: "/readyz", timeoutMs: 2_000 });
+    return reply.status === 200 ? access : `/readyz answered ${reply.status}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function partFailed(part: ReadinessInput["parts"][number], why: string): MetalbridgeError {
+  const tail = tailOf(part.logFile, 1_500);
+  return new MetalbridgeError("ControlPlanePartFailed", `${part.supervised.name} ${why}`, {
+    summary: `its log (${part.logFile}) ends with:\n${tail}`,
+  });
+}

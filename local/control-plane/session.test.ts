@@ -1,0 +1,56 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { findSession, openSession, type SessionInfo, socketPath, stopSession } from "./session.ts";
+
+const info: SessionInfo = { pid: process.pid, state: "ready", kubeconfig: "/k", url: "https://x" };
+const open = (dir: string, onStop = async () => {}) => openSession({ dir, info: () => info, onStop });
+
+test("the process that opened the folder answers for it, and no other can open it", async () => {
+  await using folder = await temporaryFolder();
+  expect(await findSession(folder.path)).toBeUndefined();
+  const session = await open(folder.path);
+  expect(await findSession(folder.path)).toEqual(info);
+  await expect(open(folder.path)).rejects.toMatchObject({ code: "ControlPlaneRunning" });
+  session.close();
+  expect(await findSession(folder.path)).toBeUndefined();
+});
+
+test("the order to stop is answered when everything has been stopped", async () => {
+  await using folder = await temporaryFolder();
+  const steps: string[] = [];
+  const session = await open(folder.path, async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    steps.push("stopped");
+    session.close();
+  });
+  expect(await stopSession(folder.path, 5_000)).toBe(true);
+  expect(steps).toEqual(["stopped"]);
+  expect(await stopSession(folder.path, 5_000)).toBe(false);
+});
+
+test("a socket that a killed process left is replaced", async () => {
+  await using folder = await temporaryFolder();
+  const file = socketPath(folder.path);
+  spawnSync(process.execPath, [
+    "-e",
+    `require("net").createServer().listen(${JSON.stringify(file)}, () => process.kill(process.pid, "SIGKILL"))`,
+  ]);
+  expect(existsSync(file)).toBe(true);
+  const session = await open(folder.path);
+  expect(await findSession(folder.path)).toEqual(info);
+  session.close();
+});
+
+test("a folder with a very long name works too", async () => {
+  await using folder = await temporaryFolder();
+  const deep = path.join(folder.path, "x".repeat(120));
+  await mkdir(deep);
+  expect(Buffer.byteLength(socketPath(deep))).toBeLessThanOrEqual(103);
+  const session = await open(deep);
+  expect(await findSession(deep)).toEqual(info);
+  session.close();
+});

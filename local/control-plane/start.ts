@@ -1,0 +1,199 @@
+/** Starts the real control plane in a folder and hands back the one handle that stops it. */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Log } from "../../src/ports.ts";
+import { describeApiServer } from "./components/api-server.ts";
+import type { Component } from "./components/component.ts";
+import { describeControllerManager } from "./components/controller-manager.ts";
+import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
+import type { ClusterParts } from "./parts.ts";
+import { cutWhenLarge } from "./process/log-size.ts";
+import { type Supervised, supervise } from "./process/supervise.ts";
+import { waitUntilReady } from "./readiness.ts";
+import type { ApiAccess } from "./request.ts";
+import { writeAtomically } from "./state/atomic-file.ts";
+import { certificateFile, dropOldCertificate } from "./state/certificate.ts";
+import { type Credentials, ensureCredentials } from "./state/credentials.ts";
+import { renderKubeconfig } from "./state/kubeconfig.ts";
+import { type Layout, layoutOf } from "./state/layout.ts";
+import { choosePort } from "./state/port.ts";
+import { readSettings, writeSettings } from "./state/settings.ts";
+
+export interface ControlPlaneOptions {
+  readonly dir: string;
+  readonly parts: ClusterParts;
+  readonly log: Log;
+  /** Free and kept from run to run unless given. */
+  readonly port?: number | undefined;
+  /** The one address to listen on; loopback unless given. */
+  readonly bindAddress?: string | undefined;
+  /** False only for tests: a crash of the machine then loses data. */
+  readonly fsync?: boolean;
+  readonly controllerManager?: boolean;
+  /** More flags of kube-apiserver. */
+  readonly apiServerArgs?: readonly string[] | undefined;
+  readonly readyTimeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ControlPlane {
+  /** Path of the administrator's kubeconfig. */
+  readonly kubeconfig: string;
+  readonly url: string;
+  readonly access: ApiAccess;
+  readonly port: number;
+  /** For compaction and other things the API server cannot be asked for. */
+  readonly etcdSocket: string;
+  /** Names of the parts that run. */
+  readonly running: () => readonly string[];
+  readonly stop: () => Promise<void>;
+  readonly stopApiServer: () => Promise<void>;
+  /** Same port, same certificate; resolves when it is ready. */
+  readonly startApiServer: () => Promise<void>;
+  /** KILL without warning; supervision brings it back. */
+  readonly crash: (part: "etcd" | "kube-apiserver" | "kube-controller-manager") => void;
+}
+
+const READY_TIMEOUT_MS = 90_000;
+const LARGEST_OLD_LOG_BYTES = 8 * 1024 * 1024;
+
+/** Resolves when /readyz says ok; on failure everything it started has been stopped. */
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const address = options.bindAddress ?? "127.0.0.1";
+  const layout = prepareFolder(options.dir, address);
+  const credentials = ensureCredentials(layout);
+  dropOldCertificate(layout.certificates(address), Date.now());
+  const port = await choosePort({
+    asked: options.port,
+    previous: readSettings(layout.settings)?.port,
+    address,
+  });
+  writeSettings(layout.settings, { version: 1, port });
+
+  const plan = { layout, credentials, address, port, url: `https://${hostInUrl(address)}:${port}` };
+  const parts = startParts(options, plan);
+  try {
+    const access = await parts.ready();
+    writeAtomically(layout.kubeconfig, kubeconfigFor(access, credentials.adminToken, "metalbridge-admin"));
+    parts.startControllerManager(access);
+    return {
+      kubeconfig: layout.kubeconfig,
+      url: plan.url,
+      access,
+      port,
+      etcdSocket: path.join(layout.run, ETCD_SOCKET),
+      running: parts.running,
+      stop: parts.stop,
+      stopApiServer: parts.stopApiServer,
+      startApiServer: parts.startApiServer,
+      crash: parts.crash,
+    };
+  } catch (error) {
+    await parts.stop();
+    throw error;
+  }
+}
+
+interface Plan {
+  readonly layout: Layout;
+  readonly credentials: Credentials;
+  readonly address: string;
+  readonly port: number;
+  readonly url: string;
+}
+
+/** The running parts. Order matters: an API server that outlives etcd hangs when it is stopped. */
+function startParts(options: ControlPlaneOptions, plan: Plan) {
+  const { layout, address, port } = plan;
+  const { log } = options;
+  const running = new Map<string, Supervised>();
+  const start = (component: Component) => running.set(component.name, supervise(component, log));
+  const stopPart = async (name: string) => {
+    await running.get(name)?.stop();
+    running.delete(name);
+  };
+  const apiServer = describeApiServer(options.parts, layout, {
+    ...{ address, port },
+    moreArgs: options.apiServerArgs,
+  });
+  const ready = () =>
+    waitUntilReady({
+      url: plan.url,
+      certificateFile: certificateFile(layout.certificates(address)),
+      token: plan.credentials.adminToken,
+      parts: [...running.values()].map((supervised) => ({
+        supervised,
+        logFile: layout.log(supervised.name),
+      })),
+      timeoutMs: options.readyTimeoutMs ?? READY_TIMEOUT_MS,
+      signal: options.signal,
+    });
+  start(describeEtcd(options.parts, layout, { fsync: options.fsync ?? true }));
+  start(apiServer);
+  let stopped: Promise<void> | undefined;
+  return {
+    ready,
+    running: () => [...running.keys()],
+    crash: (part: string) => running.get(part)?.kill(),
+    stopApiServer: () => stopPart(apiServer.name),
+    startApiServer: async () => {
+      if (!running.has(apiServer.name)) start(apiServer);
+      await ready();
+    },
+    startControllerManager: (access: ApiAccess) => {
+      const component = describeControllerManager(options.parts, layout, { address });
+      if (component === undefined || options.controllerManager === false) return;
+      const user = "kube-controller-manager";
+      const text = kubeconfigFor(access, plan.credentials.controllerManagerToken, user);
+      writeAtomically(layout.controllerManagerKubeconfig, text);
+      start(component);
+    },
+    stop: () => {
+      stopped ??= (async () => {
+        for (const name of ["kube-controller-manager", "kube-apiserver", "etcd"]) await stopPart(name);
+        rmSync(layout.run, { recursive: true, force: true });
+      })();
+      return stopped;
+    },
+  };
+}
+
+function kubeconfigFor(access: ApiAccess, token: string, user: string): string {
+  return renderKubeconfig({
+    url: access.url,
+    certificateAuthority: access.certificateAuthority,
+    token,
+    user,
+  });
+}
+
+/** Folders of this run, private to this user; what earlier runs left is removed. */
+function prepareFolder(dir: string, address: string): Layout {
+  const layout = layoutOf(dir, `${process.pid}-${randomBytes(3).toString("hex")}`);
+  try {
+    rmSync(layout.runs, { recursive: true, force: true });
+    for (const folder of [
+      layout.dir,
+      layout.secrets,
+      layout.logs,
+      layout.runs,
+      layout.run,
+      layout.etcdData,
+    ]) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+    }
+    mkdirSync(layout.certificates(address), { recursive: true, mode: 0o700 });
+    for (const part of ["etcd", "kube-apiserver", "kube-controller-manager"])
+      cutWhenLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
+    return layout;
+  } catch (cause) {
+    const message = `${layout.dir}: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new MetalbridgeError("StateFolderUnusable", message, undefined, { cause });
+  }
+}
+
+function hostInUrl(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
+}

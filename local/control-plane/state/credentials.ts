@@ -1,0 +1,58 @@
+/** Secrets of one control plane, made once and kept: bearer tokens and the key pair for service account tokens. */
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { writeAtomically } from "./atomic-file.ts";
+import type { Layout } from "./layout.ts";
+
+export interface Credentials {
+  readonly adminToken: string;
+  readonly controllerManagerToken: string;
+}
+
+const ADMIN = "metalbridge-admin";
+const CONTROLLER_MANAGER = "system:kube-controller-manager";
+
+/** Reads the credentials of an earlier run, or makes them; both are the same to the caller. */
+export function ensureCredentials(layout: Layout): Credentials {
+  ensureServiceAccountKeys(layout);
+  const known = readTokens(layout);
+  const credentials = {
+    adminToken: known.get(ADMIN) ?? newToken(),
+    controllerManagerToken: known.get(CONTROLLER_MANAGER) ?? newToken(),
+  };
+  writeAtomically(layout.tokens, renderTokens(credentials));
+  return credentials;
+}
+
+/** The API server's token file: token, user, uid, groups. */
+export function renderTokens(credentials: Credentials): string {
+  return [
+    `${credentials.adminToken},${ADMIN},1,"system:masters"`,
+    `${credentials.controllerManagerToken},${CONTROLLER_MANAGER},2,`,
+    "",
+  ].join("\n");
+}
+
+function readTokens(layout: Layout): Map<string, string> {
+  if (!existsSync(layout.tokens)) return new Map();
+  const rows = readFileSync(layout.tokens, "utf8")
+    .split("\n")
+    .map((line) => line.split(","));
+  return new Map(rows.flatMap(([token, user]) => (token && user ? [[user, token] as const] : [])));
+}
+
+function newToken(): string {
+  return randomBytes(32).toString("hex");
+}
+
+/** Public half first: a crash between the two writes leaves no private key, and the next start generates both again. */
+function ensureServiceAccountKeys(layout: Layout): void {
+  if (existsSync(layout.serviceAccountKey) && existsSync(layout.serviceAccountPublicKey)) return;
+  const pair = generateKeyPairSync("rsa", {
+    modulusLength: 2048,
+    publicKeyEncoding: { type: "spki", format: "pem" },
+    privateKeyEncoding: { type: "pkcs8", format: "pem" },
+  });
+  writeAtomically(layout.serviceAccountPublicKey, pair.publicKey);
+  writeAtomically(layout.serviceAccountKey, pair.privateKey);
+}

@@ -1,0 +1,34 @@
+/** One question to the engine, at the endpoint that the EndpointSlice holds: the way kube-proxy would go. */
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+
+const completion = z.object({
+  choices: z.array(z.object({ message: z.object({ content: z.string() }) })).min(1),
+});
+
+/** `endpoint` is `http://address:port`. Throws `NoAnswer`. */
+export async function ask(
+  endpoint: string,
+  model: string,
+  prompt: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const response = await fetch(`${endpoint}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: prompt }], max_tokens: 64 }),
+    signal,
+  }).catch((cause: unknown) => {
+    throw new MetalbridgeError("NoAnswer", `${endpoint} did not answer`, undefined, { cause });
+  });
+  const body: unknown = await response.json().catch(() => undefined);
+  const parsed = completion.safeParse(body);
+  const first = parsed.success ? parsed.data.choices[0] : undefined;
+  if (first === undefined) {
+    throw new MetalbridgeError(
+      "NoAnswer",
+      `${endpoint} answered ${response.status} ${JSON.stringify(body)?.slice(0, 300)}`,
+    );
+  }
+  return first.message.content.trim();
+}

@@ -1,0 +1,57 @@
+/** The weights of the demo, as a Model's `spec.source`: generated, or what the user named. */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { parseSource } from "../../src/models/source/source.ts";
+import { ensureFolder } from "../control-plane/state/folder.ts";
+import { writeTinyModel } from "./tiny-model.ts";
+
+export interface DemoSource {
+  readonly source: string;
+  /** Where the file lies, when it lies on this machine. */
+  readonly path?: string;
+}
+
+/** Throws at once what would otherwise be a condition after the whole system has started. */
+export async function demoSource(options: {
+  readonly dir: string;
+  readonly model?: string | undefined;
+}): Promise<DemoSource> {
+  const folder = join(options.dir, "models");
+  ensureFolder(folder);
+  if (options.model !== undefined) return namedSource(options.model);
+  const path = join(folder, "quickstart.gguf");
+  await writeTinyModel(path);
+  return localSource(path);
+}
+
+function namedSource(model: string): DemoSource {
+  if (!isPath(model)) {
+    const parsed = parseSource(model);
+    if (parsed.kind === "ollama") {
+      throw new MetalbridgeError("SourceNotSupported", `${model}: the demo runs GGUF files only`, {
+        summary: "give --model a GGUF file: a path, hf://org/repo/file.gguf or https://…",
+      });
+    }
+    return parsed.kind === "file" ? { ...existing(parsed.path), source: model } : { source: model };
+  }
+  return existing(resolve(model));
+}
+
+/** `models/a.gguf` could be a repository as well, but is never meant as one. */
+function isPath(model: string): boolean {
+  return /^\.{0,2}\//.test(model) || existsSync(model) || /^[^/:]+\/[^/:]+\.gguf$/i.test(model);
+}
+
+function existing(path: string): DemoSource {
+  if (existsSync(path)) return localSource(path);
+  throw new MetalbridgeError("SourceNotFound", `${path} does not exist on this machine`, {
+    summary: "give --model a path that exists, hf://org/repo/file.gguf or https://…",
+  });
+}
+
+/** A source holds no blanks. */
+function localSource(path: string): DemoSource {
+  return { path, source: /\s/.test(path) ? pathToFileURL(path).href : path };
+}

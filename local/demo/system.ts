@@ -1,0 +1,129 @@
+/** The whole system on this machine: control plane in this process, controller and agent as children. */
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { readPartsConfig } from "../control-plane/config.ts";
+import { findLlamaServer } from "../control-plane/llama-server.ts";
+import { openControlPlane } from "../control-plane/open.ts";
+import { findClusterParts } from "../control-plane/parts.ts";
+import { createTerminalLog } from "../terminal-log.ts";
+import { type Child, logTail, startChild } from "./children.ts";
+
+export interface DemoSystem {
+  readonly connection: KubeConnection;
+  readonly kubeconfig: string;
+  readonly hostName: string;
+  /** Starts controller and agent. */
+  readonly startParts: () => void;
+  /** Rejects when a part exits unasked; never resolves. */
+  readonly partFailed: Promise<never>;
+  /** Engines first, the control plane last. Safe to call again. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface DemoSystemOptions {
+  readonly dir: string;
+  readonly address: string;
+  readonly modelRoots: readonly string[];
+  readonly signal: AbortSignal;
+  /** Another process asked for the end (`metalbridge down`). */
+  readonly onStopOrder: () => void;
+}
+
+/** Within this the agent drains its engines; TERM then is the second request, and it waits for no request any more. */
+const AGENT_GRACE_MS = 8_000;
+const CONTROLLER_GRACE_MS = 3_000;
+
+/** Opens the control plane; on failure nothing is left running. */
+export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
+  let stopped: Promise<void> | undefined;
+  let agentDied = false;
+  const children: Child[] = [];
+  let failParts: (reason: Error) => void = () => {};
+  const partFailed = new Promise<never>((_, reject) => {
+    failParts = reject;
+  });
+  partFailed.catch(() => {}); // a rejection without a listener at that moment is not unhandled
+  const plane = await openControlPlane({
+    dir: join(options.dir, "control-plane"),
+    parts: findClusterParts(readPartsConfig()),
+    crds: customResourceDefinitions(),
+    log: createTerminalLog((line) => process.stderr.write(line)),
+    signal: options.signal,
+    onStopOrder: async () => {
+      options.onStopOrder();
+      await stop();
+    },
+  });
+  const stop = () => {
+    stopped ??= stopAll(children, plane.close, agentDied);
+    return stopped;
+  };
+  const connection = await connect({
+    kubeconfigPath: plane.controlPlane.kubeconfig,
+    userAgent: "metalbridge-demo",
+  });
+  const hostName = hostNameOf(hostname());
+  return {
+    connection,
+    kubeconfig: plane.controlPlane.kubeconfig,
+    hostName,
+    partFailed,
+    startParts: () => {
+      for (const child of startParts(plane.controlPlane.kubeconfig, hostName, options)) {
+        children.push(child);
+        void child.ended.then((how) => {
+          if (stopped !== undefined) return;
+          if (child.name === "agent") agentDied = true;
+          const message = `${how}; the end of ${child.logFile}:\n${logTail(child, 5)}`;
+          failParts(new MetalbridgeError("DemoPartEnded", message));
+        });
+      }
+    },
+    stop: async () => {
+      await stop();
+      connection.close();
+    },
+  };
+}
+
+function startParts(kubeconfig: string, hostName: string, options: DemoSystemOptions): readonly Child[] {
+  const logs = join(options.dir, "logs");
+  const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
+  const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
+  agent.push("--address", options.address, "--state-dir", join(options.dir, "agent"));
+  const llamaServer = findLlamaServer(readPartsConfig());
+  if (llamaServer !== undefined) agent.push("--llama-server", llamaServer);
+  for (const root of options.modelRoots) agent.push("--model-root", root);
+  return [
+    startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
+    startChild("agent", agent, join(logs, "agent.log")),
+  ];
+}
+
+async function stopAll(
+  children: readonly Child[],
+  closePlane: () => Promise<void>,
+  agentDied: boolean,
+): Promise<void> {
+  // Engines outlive an agent that was killed: another one adopts them, and ends them with itself.
+  const agent = children.find(({ name }) => name === "agent");
+  if (agentDied) await agent?.again().stop(AGENT_GRACE_MS);
+  await Promise.all(
+    children.map((child) => child.stop(child.name === "agent" ? AGENT_GRACE_MS : CONTROLLER_GRACE_MS)),
+  );
+  await closePlane();
+}
+
+/** This machine's name as a DNS label. */
+export function hostNameOf(name: string): string {
+  const first = name.split(".")[0] ?? "";
+  const label = first
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]/g, "-")
+    .replaceAll(/^-+|-+$/g, "")
+    .slice(0, 63);
+  return label === "" ? "this-machine" : label;
+}

@@ -1,0 +1,85 @@
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { findWords } from "./find.ts";
+import { wordRules } from "./rules.ts";
+import { findInTree, isHeld } from "./tree.ts";
+
+const phrases = [
+  "it is retried by itself",
+  "they stop by themselves",
+  "its replicas are placed anew",
+  "it hangs for ever",
+  "it starts afresh",
+  "nobody wants it",
+  "somebody killed it",
+  "the drain goes on",
+  "the agent tells the controller",
+  "it is looked at again",
+  "for want of memory",
+  "a batch service makes way",
+  "which hosts come into question",
+  "it is tried again",
+  "after so long",
+  "the deadline is over",
+  "the engine has ended",
+  "the engine is to end",
+  "the keeper holds the FIFO",
+  "a hopeless failure",
+  "the memory ledger",
+  "two waiters",
+  "what its sayings are",
+  "one glance",
+  "a host that comes and goes",
+  "given up as lost",
+  "it takes the place of another",
+  "asked in vain",
+  "a counter stands still",
+  "two requests in work",
+];
+
+test.each(phrases)("the word list finds: %s", (phrase) => {
+  expect(findWords("agent/a.ts", `// fine\n// ${phrase}\n`)).toEqual([
+    { line: 2, message: expect.stringMatching(/^".+": write .+/) },
+  ]);
+});
+
+test("a word that is forbidden in some folders only is allowed elsewhere", () => {
+  expect(findWords("controller/scheduler/a.ts", "the board")).toHaveLength(1);
+  expect(findWords("agent/a.ts", "the board")).toEqual([]);
+});
+
+test("every rule is shown by a phrase", () => {
+  const shown = [...phrases, "the board"];
+  expect(wordRules.filter(({ pattern }) => !shown.some((phrase) => pattern.test(phrase)))).toEqual([]);
+});
+
+test.each([
+  ["on the same line", "nobody // words-allow: the Unix user of that name\n"],
+  ["on the line above", "// words-allow: the Unix user of that name\nnobody\n"],
+  ["in Markdown", "nobody <!-- words-allow: the Unix user of that name -->\n"],
+])("a waiver with a reason %s covers the finding", (_, text) => {
+  expect(findWords("a.ts", text)).toEqual([]);
+});
+
+test("a waiver covers the next line only if it stands alone", () => {
+  const text = "nobody // words-allow: the Unix user of that name\nnobody\n";
+  expect(findWords("a.ts", text).map(({ line }) => line)).toEqual([2]);
+});
+
+test("a waiver without a reason is a finding", () => {
+  expect(findWords("a.ts", "nobody // words-allow:\n")).toEqual([
+    { line: 1, message: "a waiver needs a reason: words-allow: REASON" },
+  ]);
+});
+
+test("a waiver that covers nothing is a finding", () => {
+  expect(findWords("a.ts", "// words-allow: the Unix user of that name\nroot\n")).toEqual([
+    { line: 1, message: "nothing to waive here: remove words-allow" },
+  ]);
+});
+
+test("no file of the repository holds a word of the list", () => {
+  const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+  expect(findInTree(root).filter(({ file }) => isHeld(file))).toEqual([]);
+});

@@ -1,0 +1,46 @@
+/** Words that this repository does not use, each with the field's word to write instead. */
+
+export interface WordRule {
+  /** Matched without regard to case, line by line. */
+  readonly pattern: RegExp;
+  readonly instead: string;
+  /** Path prefixes the rule applies to; everywhere if absent. */
+  readonly only?: readonly string[];
+}
+
+const placement = ["controller/", "src/capacity/", "scripts/simulate"];
+
+export const wordRules: readonly WordRule[] = [
+  { pattern: /\bby (itself|themselves)\b/i, instead: "automatically, or nothing" },
+  { pattern: /\b(anew|afresh)\b/i, instead: "again, from scratch, re-…" },
+  { pattern: /\bfor ever\b/i, instead: "forever, indefinitely" },
+  { pattern: /\b(nobody|somebody|everybody|anybody)\b/i, instead: "the part or person that is meant" },
+  { pattern: /\b(go|goes|going|went) on\b/i, instead: "continues, keeps, resumes" },
+  { pattern: /\b(tells|told)\b/i, instead: "reports, publishes, says, notifies" },
+  { pattern: /\b(looked|looks) at\b/i, instead: "inspected, checked, read" },
+  { pattern: /\bfor want of\b/i, instead: "for lack of, because … is missing" },
+  { pattern: /\b(makes?|made|making) way\b/i, instead: "is preempted, is evicted, yields" },
+  { pattern: /\b(comes?|came) into question\b/i, instead: "is a candidate" },
+  { pattern: /\b(tried|tries|trying) (it )?again\b/i, instead: "retried, retries" },
+  { pattern: /\bso long\b/i, instead: "for that long, while" },
+  { pattern: /\b(is|are|was|were) over\b/i, instead: "has elapsed, has expired, has finished, exceeds" },
+  { pattern: /\b(has|have|had) ended\b/i, instead: "has exited (process), has stopped, has finished" },
+  { pattern: /\b(is|are|was|were) to (end|be ended)\b/i, instead: "stopping, must stop" },
+  { pattern: /\bkeeper/i, instead: "shim" },
+  { pattern: /\bhopeless/i, instead: "terminal" },
+  { pattern: /\bledger/i, instead: "scheduler cache, reservations" },
+  { pattern: /\bwaiters?\b/i, instead: "pending, queued" },
+  { pattern: /\bsayings?\b/i, instead: "message, event, report" },
+  { pattern: /\bglances?\b/i, instead: "check, reading" },
+  { pattern: /\b(comes?|came|coming) and (go|goes|went|going)\b/i, instead: "is flapping" },
+  { pattern: /\bgiven up as\b/i, instead: "marked" },
+  { pattern: /\b(takes?|took|taking) the place of\b/i, instead: "replaces, preempts" },
+  { pattern: /\bin vain\b/i, instead: "without success" },
+  { pattern: /\b(stands?|stood|standing) still\b/i, instead: "is stalled, is paused, does not move" },
+  { pattern: /\brequests? in work\b/i, instead: "requests in flight" },
+  {
+    pattern: /\b(board|shelf|shelves)\b/i,
+    instead: "node info, host info, scheduler cache",
+    only: placement,
+  },
+];

@@ -1,0 +1,138 @@
+/** The command line and the embedded control plane. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const cliErrors = {
+  ClusterPartsMissing: {
+    what: "A program of the embedded control plane (etcd, kube-apiserver) was not found.",
+    do: "run setup, or set KUBEBUILDER_ASSETS to a folder that holds the programs",
+    command: "npm run setup",
+  },
+  ControlPlaneRunning: {
+    what: "A control plane already runs in this folder.",
+    do: "use it, or stop it first",
+    command: "metalbridge down --dir <folder>",
+  },
+  ControlPlaneNotRunning: {
+    what: "No control plane runs in this folder.",
+    do: "start one",
+    command: "metalbridge up --dir <folder>",
+  },
+  ControlPlanePartFailed: {
+    what: "A component of the embedded control plane exited or did not become ready.",
+    do: "read the log tail in the message and fix its cause",
+  },
+  CalibrationFailed: {
+    what: "llama-server did not allocate its buffers for a calibration model, or its report could not be parsed.",
+    do: "run the engine manually with the arguments in the message; on a small machine measure fewer sizes",
+    command: "metalbridge calibrate --quick",
+  },
+  ManifestInvalid: {
+    what: "A --filename file cannot be read, or is not exactly one valid InferenceService; the message says where.",
+    do: "fix the file",
+    command: "kubectl apply --dry-run=server -f FILE",
+  },
+  PortTaken: {
+    what: "Another program uses the port.",
+    do: "stop that program, or choose another port; 0 takes a free one",
+    command: "lsof -i :<port>",
+  },
+  ListenFailed: {
+    what: "Cannot listen on the configured address and port, although the port is free.",
+    do: "choose an address that this machine has, and a port above 1023 unless the process may use lower ones",
+  },
+  StateFolderUnusable: {
+    what: "The state folder cannot be created, read or written.",
+    do: "choose a folder that this user can write, with --dir",
+  },
+  StateFileInvalid: {
+    what: "A file in Metalbridge's state folder is corrupt.",
+    do: "restore the file, or move the folder away and start with an empty one",
+  },
+  BadEnvironment: {
+    what: "An environment variable has an invalid value.",
+    do: "fix or unset the variable that the message names",
+  },
+  CrdInstallFailed: {
+    what: "The API server rejected Metalbridge's custom resource definitions.",
+    do: "check that the credential may write customresourcedefinitions, and that the API server is 1.32 or newer",
+  },
+  NoUsableAddress: {
+    what: "This machine has no address that an EndpointSlice accepts: only loopback and link-local ones.",
+    do: "connect a network, or pass an address of this machine with --address",
+  },
+  NoAnswer: {
+    what: "A Ready engine did not answer a request as expected.",
+    do: "read the engine's log, and check that its address is reachable from here",
+  },
+  DemoNotReady: {
+    what: "The demo's service did not become Ready before the timeout.",
+    do: "fix what the message names, or raise --timeout-seconds",
+  },
+  DemoPartEnded: {
+    what: "The demo's controller or agent exited unexpectedly.",
+    do: "read the log tail in the message",
+  },
+  ServiceNotFound: {
+    what: "No InferenceService of this name exists in the namespace.",
+    do: "fix the name, or set the namespace with -n",
+    command: "kubectl get inferenceservices.metalbridge.dev -A",
+  },
+  ReplicaNotFound: {
+    what: "No InferenceReplica of this name exists in the namespace.",
+    do: "fix the name, or set the namespace with -n; the replica that replaced it has another name",
+    command: "kubectl get irep -A",
+  },
+  HostNotFound: {
+    what: "No Host of this name exists.",
+    do: "fix the name",
+    command: "metalbridge host list",
+  },
+  NameAmbiguous: {
+    what: "Several objects match the name.",
+    do: "use one of the names that the message lists",
+  },
+  RevisionNotFound: {
+    what: "The service has no such revision: it never existed, or rollout.revisionHistoryLimit removed it.",
+    do: "choose a listed revision",
+    command: "metalbridge rollout history <service>",
+  },
+  RevisionNotRestorable: {
+    what: "The revision was stored by an older controller or edited: it does not hold the spec it was created from.",
+    do: "choose another revision, or apply the manifest you want",
+    command: "metalbridge rollout history <service>",
+  },
+  RolloutNotFinished: {
+    what: "The rollout did not finish within --timeout; it continues in the cluster.",
+    do: "check what it waits for",
+    command: "metalbridge describe <service>",
+  },
+  DrainNotFinished: {
+    what: "The drain did not finish within --timeout; it continues in the cluster.",
+    do: "check why replicas remain, free memory on another host, or cancel the drain",
+    command: "metalbridge uncordon <host>",
+  },
+  DrainTakenBack: {
+    what: "The drain was canceled while this command followed it: spec.drain of the Host is no longer true.",
+    do: "nothing to do if that was intended; otherwise drain the host again",
+    command: "metalbridge drain <host>",
+  },
+  NotConfirmed: {
+    what: "The confirmation was declined, or there is no terminal to ask on; nothing was changed.",
+    do: "confirm with yes, or pass --yes",
+  },
+  LogOnAnotherHost: {
+    what: "The replica's log is a file on its host, and that is another machine.",
+    do: "run the command in the message on that host, with the agent's --config or --state-dir if it has one; if this is that host, pass them here",
+    command: "metalbridge logs <replica>",
+  },
+  LogNotFound: {
+    what: "The agent's state folder on this machine has no log of this replica.",
+    do: "if the agent uses another state folder, pass --state-dir or its --config; an engine that never started has no log",
+    command: "metalbridge describe <replica>",
+  },
+  LogUnreadable: {
+    what: "This user cannot read the log or the agent's state folder: only the agent's user can.",
+    do: "run the command as the agent's user, or as root",
+    command: "sudo metalbridge logs <replica>",
+  },
+} as const satisfies Record<string, ErrorEntry>;

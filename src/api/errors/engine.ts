@@ -1,0 +1,84 @@
+/** Engines: finding, starting, probing, stopping them. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const engineErrors = {
+  RuntimeNotInstalled: {
+    what: "The engine that the service needs is not installed on the host, or not where the agent searches.",
+    do: "install it on the host, or set its path in the agent's configuration",
+    command: "brew install llama.cpp",
+  },
+  RuntimeNotExecutable: {
+    what: "The agent found the engine's program but cannot execute it.",
+    do: "make it executable for the agent's user, or set another path in the agent's configuration",
+  },
+  RuntimeTooOld: {
+    what: "The installed engine is older than the oldest version that Metalbridge supports.",
+    do: "upgrade the engine on the host",
+    command: "brew upgrade llama.cpp",
+  },
+  RuntimeBroken: {
+    what: "The engine's program does not answer --version and --help.",
+    do: "run it manually on the host to see why, then reinstall it",
+    command: "llama-server --version",
+  },
+  RuntimeMismatch: {
+    what: "No runtime serves this model format on this accelerator.",
+    do: "choose another format or accelerator, or set spec.runtime",
+  },
+  SettingNotSupported: {
+    what: "The engine version on the host does not support a setting of the service.",
+    do: "remove the setting, or upgrade the engine on the host; the agent retries when the version changes",
+  },
+  ExtraArgRefused: {
+    what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or has a typed field.",
+    do: "remove it; use the typed field if there is one",
+  },
+  CacheTypeMismatch: {
+    what: "A quantized KV cache type needs attention heads whose length is a multiple of its block size.",
+    do: "set cacheTypeK and cacheTypeV to f16",
+  },
+  EngineStartFailed: {
+    what: "The engine process could not be started.",
+    do: "read the message; free memory, processes or disk on the host",
+  },
+  EngineStillRunning: {
+    what: "An earlier engine of the same replica still has running processes.",
+    do: "wait: the agent stops them before it starts the engine; if they survive, kill them manually",
+  },
+  EngineOutOfMemory: {
+    what: "The engine ran out of memory, or the OS killed it under memory pressure.",
+    do: "lower contextSize or parallelSlots, use a smaller quantization, or schedule the service on a larger host",
+  },
+  EnginePortTaken: {
+    what: "Another process uses the engine's port.",
+    do: "nothing to do: the agent retries on another port",
+  },
+  EngineFlagRefused: {
+    what: "The engine rejected one of its command-line arguments.",
+    do: "remove the argument from extraArgs, or upgrade the engine",
+  },
+  EngineBadModel: {
+    what: "The engine could not load the model file.",
+    do: "check that the file is complete and its architecture supported, or upgrade the engine; the agent retries automatically when the engine's version or the file on the host changes, or the source does (refreshPolicy OnChange); otherwise set the Model's spec.sha256 to the corrected file's",
+  },
+  EngineModelMissing: {
+    what: "The engine did not find a file that it needs.",
+    do: "wait: the agent fetches it again; if this repeats, check the Model's source",
+  },
+  EngineSettingsRefused: {
+    what: "The engine rejected a combination of settings for this model.",
+    do: "change the settings that the message names",
+  },
+  EngineCrashed: {
+    what: "The engine process exited unexpectedly.",
+    do: "read the log tail in the replica's status.lastExit; the agent restarts the engine automatically",
+  },
+  EngineKilled: {
+    what: "The engine was killed by a signal that the agent did not send: by a user, or by the OS.",
+    do: "nothing to do: the agent restarts it automatically; if the OS killed it, the host is short of memory",
+  },
+  PortsExhausted: {
+    what: "All ports in the agent's range are in use.",
+    do: "widen the port range in the agent's configuration, or free ports",
+  },
+} as const satisfies Record<string, ErrorEntry>;

@@ -1,0 +1,180 @@
+/** Scheduling services on hosts. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const placementErrors = {
+  ControllerConfigInvalid: {
+    what: "A setting of the controller is unknown or has an invalid value; the message names it.",
+    do: "fix the setting",
+    command: "metalbridge controller --help",
+  },
+  NoHosts: {
+    what: "No host is registered, so nothing can run.",
+    do: "start an agent on a Mac and register it",
+    command: "kubectl get hosts",
+  },
+  NoHostFits: {
+    what: "No host can take this replica now; status.placement has the reason for each host.",
+    do: "read the nearest misses in status.placement and change what they name",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
+  },
+  NoHostWithMemory: {
+    what: "Insufficient memory: the replica's claim fits on no host beside the claims already there.",
+    do: "use a smaller context, fewer slots or a quantized cache, free memory, or add a host",
+    command: "kubectl get irep -A",
+  },
+  HostNotNamed: { what: "The host is not in spec.placement.hosts.", do: "add it there, or remove the list" },
+  HostNotSelected: {
+    what: "The host's labels do not match spec.placement.hostSelector.",
+    do: "label the host or change the selector",
+    command: "kubectl label host NAME KEY=VALUE",
+  },
+  HostLost: {
+    what: "The host is marked lost: its Lease expired more than hostLostSeconds ago, and its replicas are rescheduled.",
+    do: "restart its agent, or delete the Host",
+    command: "kubectl describe host NAME",
+  },
+  HostUnreachable: {
+    what: "The host's agent does not renew its Lease, so its endpoints are withdrawn.",
+    do: "check that the host is powered on and connected, and that its agent runs",
+    command: "kubectl describe host NAME",
+  },
+  HostReachable: { what: "The host's agent renews its Lease.", do: "nothing to do" },
+  HostNeverSeen: {
+    what: "No agent has renewed this host's Lease since the controller started.",
+    do: "start the agent on the host",
+    command: "kubectl get leases -n metalbridge-hosts",
+  },
+  HostDeleted: {
+    what: "The Host object was deleted, so its replicas are rescheduled.",
+    do: "nothing to do if that was intended; otherwise register the host again",
+  },
+  MassExpiry: {
+    what: "More than half of the Leases expired together, which suggests an outage of the network or the API server rather than of the hosts, so no endpoint was withdrawn.",
+    do: "check the network between the hosts and the API server",
+    command: "kubectl get leases -n metalbridge-hosts",
+  },
+  HostNotReady: {
+    what: "The host's agent reports that the host is not ready.",
+    do: "read the host's conditions",
+    command: "kubectl describe host NAME",
+  },
+  HostCordoned: {
+    what: "The host is cordoned: it takes no new replicas.",
+    do: "set spec.unschedulable and spec.drain of the Host to false",
+    command: "kubectl edit host NAME",
+  },
+  HostRuntimeMissing: {
+    what: "The runtime that the service needs was not found on the host.",
+    do: "install llama-server on the host (brew install llama.cpp); omlx and ollama have no driver in this version yet: set spec.runtime to llamacpp, with a GGUF model",
+    command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
+  },
+  HostUnderPressure: {
+    what: "The host is under pressure, so no engine starts on it.",
+    do: "free memory or disk on the host",
+    command: "kubectl describe host NAME",
+  },
+  HostFlapping: {
+    what: "The host is flapping: its Lease expired and was renewed several times within a short time, so no new replica is scheduled on it for now.",
+    do: "find out why its Lease expires: sleep, network, power",
+    command: "kubectl describe host NAME",
+  },
+  HostBeyondLimit: {
+    what: "The replica's claim exceeds what spec.hardware of its Model allows on this host.",
+    do: "raise spec.hardware.memoryBudget or memoryFraction of the Model, or lower contextSize or parallelSlots",
+  },
+  HostHeld: {
+    what: "The host is reserved for a service that has been queued for a long time; services behind it in the queue cannot use it.",
+    do: "wait: a reservation expires after half an hour",
+    command: "kubectl get isvc -A --sort-by=.status.queuePosition",
+  },
+  MakingRoom: {
+    what: "Services of lower priority are being preempted on a host to free memory for this one.",
+    do: "wait until they have stopped",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.message}'",
+  },
+  Preempted: {
+    what: "A service of higher priority preempted this one; it is queued again.",
+    do: "wait, add a host, raise spec.priority, or set spec.placement.allowEviction to false",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.message}'",
+  },
+  HostTakenBySibling: {
+    what: "spec.placement.spread is Required and the host already runs a replica of this service.",
+    do: "add a host, ask for fewer replicas, or set spec.placement.spread to Preferred",
+  },
+  HostRefused: {
+    what: "The host recently refused or evicted this replica.",
+    do: "wait, or free memory on the host",
+  },
+  HostMemoryUnknown: {
+    what: "The host has not reported how much memory engines may use.",
+    do: "set spec.memory.gpuBudget of the Host, or check its agent",
+    command: "kubectl get host NAME -o jsonpath='{.status.memory}'",
+  },
+  HostMemoryShort: {
+    what: "Insufficient memory: the replica's claim does not fit beside the claims on the host.",
+    do: "free memory on the host or lower contextSize or parallelSlots",
+  },
+  WaitingForCapacity: {
+    what: "Some replicas are queued: no host has room for them.",
+    do: "read status.placement for what is short",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.placement}'",
+  },
+  ServiceNameTaken: {
+    what: "A Service of this name exists that Metalbridge did not create. It is left unchanged, so this InferenceService has no endpoint and starts no replica.",
+    do: "delete or rename the other Service, or give the InferenceService another name",
+    command: "kubectl get service NAME -o yaml",
+  },
+  NamespaceTerminating: {
+    what: "The namespace is being deleted, so no new objects are created in it.",
+    do: "nothing to do; its services are deleted with it",
+  },
+  ModelNotFound: {
+    what: "The Model that spec.modelRef names does not exist in this namespace; running replicas keep serving.",
+    do: "create the Model or correct spec.modelRef",
+    command: "kubectl get models",
+  },
+  ModelNotReady: {
+    what: "The Model is not resolved yet.",
+    do: "wait, or read the Model's conditions",
+    command: "kubectl describe model NAME",
+  },
+  ModelFailed: {
+    what: "The Model failed; its conditions say why.",
+    do: "correct the Model",
+    command: "kubectl describe model NAME",
+  },
+  ModelSizeUnknown: {
+    what: "The size of the model is unknown, so the scheduler cannot choose a host.",
+    do: "use a source whose header can be read, or a file on the host",
+    command: "kubectl describe model NAME",
+  },
+  NotYetSupported: {
+    what: "This version serves models on Metal hosts only.",
+    do: "set spec.hardware.accelerator of the Model to metal",
+  },
+  NoReadyReplicas: {
+    what: "No replica is ready yet.",
+    do: "check the replicas",
+    command: "kubectl get irep",
+  },
+  ReplicasNotReady: {
+    what: "Some replicas are not ready yet.",
+    do: "check the replicas",
+    command: "kubectl get irep",
+  },
+  ManuallyScaledToZero: {
+    what: "spec.replicas is 0.",
+    do: "scale it up",
+    command: "kubectl scale isvc NAME --replicas 1",
+  },
+  Suspended: { what: "spec.suspend is true, so all replicas are stopped.", do: "set spec.suspend to false" },
+  FieldsNotHonored: {
+    what: "Fields of the spec are ignored on Metal hosts, or replaced; the message lists them with what is used instead.",
+    do: "remove them, or leave them for a Linux accelerator",
+  },
+  ContextBeyondTraining: {
+    what: "A request could use more tokens than the model was trained for. The engine caps each request at the trained length, and reserves memory for the full context.",
+    do: "lower spec.contextSize to what the model was trained for, times spec.parallelSlots",
+    command: "kubectl get mdl NAME -o jsonpath='{.status.gguf.contextLength}'",
+  },
+} as const satisfies Record<string, ErrorEntry>;

@@ -1,0 +1,99 @@
+/** One replica on its host: admission, start, readiness, stop. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const replicaErrors = {
+  InsufficientMemory: {
+    what: "The replica's memory claim does not fit beside the claims already on this host.",
+    do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",
+    command: "metalbridge status",
+  },
+  MemoryPressure: {
+    what: "The host is under memory pressure: no engine starts until it has recovered.",
+    do: "wait, quit other programs on the host, or move services off it; engines then start one at a time",
+    command: "metalbridge describe",
+  },
+  EvictedForMemory: {
+    what: "The engine was evicted under memory pressure; it restarts automatically once the host has recovered.",
+    do: "quit other programs on the host, lower contextSize or parallelSlots, raise spec.priority, or set spec.evictionProtection",
+    command: "metalbridge describe",
+  },
+  MemoryUnknown: {
+    what: "The agent could not read how much memory engines may use on this host, so it starts none.",
+    do: "find the failing reading in the Host's conditions and the agent's log",
+    command: "kubectl describe host",
+  },
+  HostAddressMissing: {
+    what: "The host has no address that is up and that its spec.addresses allow, so no client could reach the engine.",
+    do: "bring the network up, or correct spec.addresses of the Host",
+    command: "kubectl edit host",
+  },
+  RuntimeNotSupported: {
+    what: "This agent has no driver for the service's runtime.",
+    do: "set spec.runtime to llamacpp and use a GGUF model: no other runtime has a driver in this version",
+    command: "metalbridge status",
+  },
+  RunDirectoryUnreadable: {
+    what: "The agent cannot read the engine's run directory, so it cannot know whether an engine runs.",
+    do: "give the agent's user access to its state folder, or stop the engine and remove that directory",
+  },
+  EngineNeverHealthy: {
+    what: "The engine ran but did not become healthy before the startup timeout, which scales with its weights.",
+    do: "read the log tail in status.lastExit; raise probeOverrides.startup if the weights load from a slow disk",
+  },
+  EngineRequestFailed: {
+    what: "The engine reported healthy but failed a real request.",
+    do: "read the log tail in status.lastExit; if it ran out of GPU memory, lower contextSize or parallelSlots",
+  },
+  EngineHung: {
+    what: "The engine process runs but fails its health probes, or answers them and makes no progress on its requests.",
+    do: "wait: the agent restarts it; if this repeats, upgrade the engine, or report it with the log tail",
+  },
+  EngineDegraded: {
+    what: "The engine logged errors after which it fails every request, and a real request failed.",
+    do: "wait: the agent restarts it; if this repeats, lower contextSize or parallelSlots so that it needs less GPU memory",
+  },
+  EngineErrorsLogged: {
+    what: "The engine logged errors after which it may fail every request, but a real request succeeded.",
+    do: "nothing to do: the engine keeps serving under watch; if this repeats, lower contextSize or parallelSlots",
+  },
+  EngineEndUnknown: {
+    what: "The engine process exited; its exit status is unknown.",
+    do: "wait: the agent restarts it; if this repeats, check whether a program on the host kills processes",
+  },
+  EndpointMissing: {
+    what: "The controller has not created this replica's EndpointSlice yet.",
+    do: "check that a controller runs: it renews its Lease",
+    command: "kubectl get leases -n metalbridge-system",
+  },
+  EndpointRefused: {
+    what: "The API server rejected the replica's endpoint.",
+    do: "compare spec.addresses of the Host with the address in the message",
+    command: "kubectl get host --output yaml",
+  },
+  EndpointNotWithdrawn: {
+    what: "The engine is stopping, but the API server has not acknowledged the withdrawal of its endpoint.",
+    do: "make the API server reachable from this host; the engine serves until then",
+  },
+  SecretMissing: {
+    what: "A Secret that the service names does not exist in its namespace.",
+    do: "create it; the agent retries automatically",
+    command: "kubectl create secret generic NAME -n NAMESPACE --from-literal=apiKey=…",
+  },
+  SecretUnreadable: {
+    what: "The agent could not read a Secret that the service names.",
+    do: "grant the agent's ServiceAccount get on secrets in that namespace (nothing grants it by default); the agent retries automatically",
+  },
+  SecretIncomplete: {
+    what: "A Secret that the service names lacks a required key.",
+    do: "add the key that the message names",
+    command: "kubectl edit secret",
+  },
+  ReplicaFolderUnwritable: {
+    what: "The agent could not write the replica's files.",
+    do: "free disk space, and check the owner of the agent's state folder",
+  },
+  ReplicaStepFailed: {
+    what: "A step of the agent failed unexpectedly; it is retried with backoff.",
+    do: "read the agent's log; please report it",
+  },
+} as const satisfies Record<string, ErrorEntry>;

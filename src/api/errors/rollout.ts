@@ -1,0 +1,57 @@
+/** Rollouts of services, drains, and hosts that flap or return. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const rolloutErrors = {
+  NewRevisionRollingOut: {
+    what: "A rollout is in progress: replicas of a new revision replace the old ones; the message counts them.",
+    do: "nothing to do; follow it with",
+    command: "metalbridge rollout status NAME",
+  },
+  RolloutComplete: {
+    what: "All desired replicas run the newest revision and are available.",
+    do: "nothing to do",
+  },
+  RolloutStopped: {
+    what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving.",
+    do: "fix the spec, or roll back; the rollout then resumes automatically",
+    command: "metalbridge rollout undo NAME",
+  },
+  DrainInProgress: {
+    what: "The host is being drained and replicas are still on it; the message counts them.",
+    do: "wait, or cancel the drain",
+    command: "metalbridge uncordon NAME",
+  },
+  DrainBlocked: {
+    what: "The drain is blocked: no other host can take the remaining replicas. They keep serving.",
+    do: "free memory on another host, add one, or delete or scale down the service that the message names",
+    command: "kubectl describe host NAME",
+  },
+  HostDrained: {
+    what: "The host is drained: it has no replicas.",
+    do: "nothing to do; the host can be stopped, and is schedulable again after uncordon",
+    command: "metalbridge uncordon NAME",
+  },
+  HostReturned: {
+    what: "The host was unreachable or lost, and its agent renews its Lease again.",
+    do: "nothing to do; its agent stops the replicas that were replaced meanwhile",
+  },
+  HostNotLost: {
+    what: "The host was marked lost, but its agent renews its Lease, so the mark was removed.",
+    do: "stop the agent or the machine first, or drain the host",
+    command: "metalbridge drain NAME",
+  },
+  NotLost: { what: "The host is not lost.", do: "nothing to do" },
+  HostSteady: { what: "The host was flapping and is stable again.", do: "nothing to do" },
+  ReplicaCreated: {
+    what: "A replica was scheduled on a host; the note says which host, and why.",
+    do: "nothing to do",
+  },
+  ReplicaRemoved: {
+    what: "A replica is being withdrawn, drained and stopped; the note says why.",
+    do: "nothing to do",
+  },
+  RevisionReused: {
+    what: "The spec matches an older revision, which is now the newest.",
+    do: "nothing to do",
+  },
+} as const satisfies Record<string, ErrorEntry>;

@@ -1,0 +1,160 @@
+/** The memory claim of a template, or who else must know it. Pure. */
+
+import { MetalbridgeError } from "../api/errors.ts";
+import type { Accelerator } from "../api/fields/hardware.ts";
+import type { Host } from "../api/host.ts";
+import type { InferenceReplica, ReplicaMemory, ReplicaModel } from "../api/inference-replica.ts";
+import type { Model } from "../api/model.ts";
+import {
+  DEFAULT_ACCELERATOR,
+  HOST_ACCELERATORS,
+  hostAccelerator,
+  runtimeEntry,
+} from "../engines/registry.ts";
+import type { GgufSummary } from "../models/gguf/summary.ts";
+import { parseSource } from "../models/source/source.ts";
+import type { ClaimWith } from "./fit/variants.ts";
+import type { TemplateWithoutHost } from "./template.ts";
+
+/** What replicas carry while only their host can tell. */
+export const UNKNOWN_MEMORY: ReplicaMemory = {
+  claimBytes: 0,
+  weightsBytes: 0,
+  kvBytes: 0,
+  computeBytes: 0,
+  outputBytes: 0,
+  promptCacheBytes: 0,
+  projectorBytes: 0,
+  draftBytes: 0,
+  overheadBytes: 0,
+};
+
+export type Claim =
+  | {
+      readonly at: "estimated";
+      /** On a host of which nothing is known. */
+      readonly memory: ReplicaMemory;
+      /** Where it differs by what the host computes on. */
+      readonly on?: Readonly<Partial<Record<Accelerator, ReplicaMemory>>>;
+    }
+  /** A file on the host, which only its agent can read and admit. */
+  | { readonly at: "hostDecides" }
+  | { readonly at: "unsizable"; readonly message: string };
+
+export interface ClaimInput {
+  readonly template: TemplateWithoutHost;
+  readonly model: Model;
+  readonly draftModel: Model | undefined;
+  /** Replicas of this model: their agents say what they found on their hosts. */
+  readonly replicas: readonly InferenceReplica[];
+}
+
+/** The claim on one host, by what it computes on. */
+export function memoryOn(
+  { memory, on }: Extract<Claim, { at: "estimated" }>,
+  host: Host | undefined,
+): ReplicaMemory {
+  return (host === undefined ? undefined : on?.[hostAccelerator(host.status?.info?.os)]) ?? memory;
+}
+
+/** What the same template would claim with other settings; undefined where no estimate is possible. */
+export function claimWith({ template, model, draftModel, replicas }: ClaimInput): ClaimWith {
+  return (change, accelerator = DEFAULT_ACCELERATOR) => {
+    const engine = { ...template.engine, ...change };
+    // A custom type wins over the enum.
+    if (change.cacheTypeK !== undefined) delete engine.cacheTypeCustomK;
+    if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
+    const claim = claimOf({ template: { ...template, engine }, model, draftModel, replicas });
+    return claim.at === "estimated" ? (claim.on?.[accelerator] ?? claim.memory).claimBytes : undefined;
+  };
+}
+
+/** Fails closed: without a size nothing is placed, except where the file is on the host and its agent measures it. */
+export function claimOf(input: ClaimInput): Claim {
+  const { template, model, draftModel, replicas } = input;
+  const isOnHost = parseSource(template.model.source).kind === "file";
+  const { name } = model.metadata;
+  const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined);
+  if (summary === undefined) {
+    if (isOnHost) return { at: "hostDecides" };
+    return unsizable(`the size of Model ${name} is not known, so nothing can say where it fits`);
+  }
+  const draft = draftModel === undefined ? undefined : summaryOf(draftModel);
+  if (draftModel !== undefined && draft === undefined) {
+    return unsizable(`the size of the draft Model ${draftModel.metadata.name} is not known`);
+  }
+  const claim = estimate(input, summary, draft);
+  if (!isOnHost) return corrected(claim, input, draft);
+  return claim.at === "unsizable" ? weightsOnly(summary.weightsBytes ?? 0) : claim;
+}
+
+/** The source may have delivered another file than the one whose header was read: what is on a host is what runs. */
+function corrected(claim: Claim, input: ClaimInput, draft: GgufSummary | undefined): Claim {
+  const { template, model, replicas } = input;
+  const found = largestFound(replicas.filter(({ spec }) => isSameFile(spec.template.model, template.model)));
+  const sizeBytes = found?.weightsBytes ?? 0;
+  if (sizeBytes <= (model.status?.sizeBytes ?? 0)) return claim;
+  const weightsBytes = Math.max(0, sizeBytes - (projectorBytes(model) ?? 0));
+  const other = estimate(input, { ...model.status?.gguf, ...found, weightsBytes }, draft);
+  if (claim.at !== "estimated" || other.at !== "estimated") return other.at === "estimated" ? other : claim;
+  return other.memory.claimBytes > claim.memory.claimBytes ? other : claim;
+}
+
+function isSameFile(one: ReplicaModel, other: ReplicaModel): boolean {
+  const named = ({ source, files, mmproj, sha256 }: ReplicaModel) =>
+    JSON.stringify([source, files, mmproj, sha256]);
+  return named(one) === named(other);
+}
+
+function estimate(
+  { template, model }: ClaimInput,
+  summary: GgufSummary,
+  draft: GgufSummary | undefined,
+): Claim {
+  try {
+    const claims = runtimeEntry(template.runtime)?.claims;
+    if (claims === undefined) return unsizable(`runtime ${template.runtime} has no driver in this version`);
+    const settings = { ...template.engine, projectorSizeBytes: projectorBytes(model), draft };
+    const memoryFor = (accelerator: Accelerator) => claims.estimate(summary, settings, accelerator);
+    const on = Object.fromEntries(
+      HOST_ACCELERATORS.map((accelerator) => [accelerator, memoryFor(accelerator)]),
+    );
+    return { at: "estimated", memory: memoryFor(DEFAULT_ACCELERATOR), on };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return unsizable(`Model ${model.metadata.name}: ${error.message}`);
+  }
+}
+
+function unsizable(message: string): Claim {
+  return { at: "unsizable", message };
+}
+
+/** The file's bytes stand in for those of its tensors: never less. */
+function summaryOf({ status }: Model): GgufSummary | undefined {
+  const weightsBytes = status?.weightsBytes ?? status?.sizeBytes;
+  return weightsBytes === undefined ? undefined : { ...status?.gguf, weightsBytes };
+}
+
+/** Once an agent has read the file, its claim is as good as any other. */
+function largestFound(replicas: readonly InferenceReplica[]): GgufSummary | undefined {
+  let largest: GgufSummary | undefined;
+  for (const { status } of replicas) {
+    const { sizeBytes, gguf } = status?.model ?? {};
+    if (sizeBytes === undefined || sizeBytes <= (largest?.weightsBytes ?? 0)) continue;
+    largest = { ...gguf, weightsBytes: sizeBytes };
+  }
+  return largest;
+}
+
+/** For a file whose header is incomplete: the weights alone, the part that is certain. */
+function weightsOnly(weightsBytes: number): Claim {
+  return { at: "estimated", memory: { ...UNKNOWN_MEMORY, claimBytes: weightsBytes, weightsBytes } };
+}
+
+/** What the files hold beyond the tensors, where one of them is a projector. */
+function projectorBytes({ spec, status }: Model): number | undefined {
+  const { sizeBytes, weightsBytes } = status ?? {};
+  if (spec.mmproj === undefined || sizeBytes === undefined || weightsBytes === undefined) return undefined;
+  return Math.max(0, sizeBytes - weightsBytes);
+}

@@ -1,0 +1,69 @@
+/** What one slot of a service asks of placement. Pure. */
+import { parseQuantity } from "../api/fields/quantity.ts";
+import type { InferenceReplica } from "../api/inference-replica.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { publicSource } from "../models/source/source.ts";
+import type { Claim } from "./claim.ts";
+import { PRIORITIES } from "./placement/priority.ts";
+import type { Demand, MemoryNeed, Refusal } from "./placement/types.ts";
+import type { TemplateWithoutHost } from "./template.ts";
+
+export interface DemandInput {
+  readonly service: InferenceService;
+  readonly model: Model | undefined;
+  /** What a replica in the slot would run. */
+  readonly template: TemplateWithoutHost;
+  readonly claim: Claim;
+  readonly ordinal: number;
+  readonly mayPreempt: boolean;
+  /** Replicas that hold the slot now. */
+  readonly predecessors: readonly InferenceReplica[];
+  readonly refusals: readonly Refusal[];
+}
+
+export function demandOf(input: DemandInput): Demand {
+  const { service, model, template, claim, ordinal, mayPreempt, predecessors, refusals } = input;
+  const { metadata, spec } = service;
+  const { source, sha256 } = template.model;
+  return {
+    service: `${metadata.namespace}/${metadata.name}`,
+    ordinal,
+    priority: PRIORITIES[spec.priority],
+    since: Date.parse(metadata.creationTimestamp ?? "") || 0,
+    mayPreempt,
+    ...limitOf(model?.spec.hardware),
+    runtime: template.runtime,
+    memory: needOf(claim),
+    // Hosts report sources in this form.
+    weights: { source: publicSource(source), ...(sha256 === undefined ? {} : { sha256 }) },
+    predecessors: predecessors.map((replica) => ({
+      replica: `${replica.metadata.namespace}/${replica.metadata.name}`,
+      host: replica.spec.template.hostName,
+      sharesWeights: replica.spec.template.model.source === source,
+    })),
+    choice: {
+      hosts: spec.placement.hosts ?? [],
+      hostSelector: spec.placement.hostSelector,
+      spread: spec.placement.spread,
+    },
+    refusals,
+  };
+}
+
+function needOf(claim: Claim): MemoryNeed {
+  if (claim.at !== "estimated") return { known: false };
+  const on = Object.entries(claim.on ?? {}).map(([accelerator, { claimBytes }]) => [accelerator, claimBytes]);
+  return {
+    known: true,
+    bytes: claim.memory.claimBytes,
+    ...(on.length === 0 ? {} : { on: Object.fromEntries(on) }),
+  };
+}
+
+function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {
+  const { memoryBudget, memoryFraction } = hardware ?? {};
+  const bytes = memoryBudget === undefined ? undefined : parseQuantity(memoryBudget);
+  if (bytes !== undefined) return { limit: { of: "bytes", bytes } };
+  return memoryFraction === undefined ? {} : { limit: { of: "fraction", fraction: memoryFraction } };
+}

@@ -1,0 +1,111 @@
+/** For each host, whether a slot would fit there now: memory left, replicas to preempt, changes that make it fit. Pure. */
+
+import type { ErrorCode } from "../../api/errors.ts";
+import type { SchedulerCache } from "../placement/scheduler/cache.ts";
+import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
+import { missOf } from "../placement/scheduler/explain.ts";
+import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
+import { findTakeover } from "../placement/scheduler/preempt.ts";
+import { newSlot, type PendingSlot } from "../placement/scheduler/queue.ts";
+import { findHost, isAllowed } from "../placement/scheduler/search.ts";
+import { type Demand, type HostClaim, type HostFacts, needBytes } from "../placement/types.ts";
+import { type ClaimWith, type Sizes, type Suggestion, suggestFor } from "./variants.ts";
+
+export interface FitInput {
+  readonly hosts: readonly HostFacts[];
+  readonly claims: readonly HostClaim[];
+  readonly demand: Demand;
+  readonly settings: Sizes;
+  readonly claimWith: ClaimWith;
+}
+
+export interface Eviction {
+  readonly service: string;
+  readonly replica: string;
+  readonly bytes: number;
+}
+
+export interface HostFit {
+  readonly host: string;
+  /** unknown: there is room, but only the host can read how much the model needs. */
+  readonly fits: boolean | "unknown";
+  /** What it would claim on this host. */
+  readonly claimBytes?: number;
+  /** What its engines may still claim, and of how much; absent where the host has not said. */
+  readonly leftBytes?: number;
+  readonly budgetBytes?: number;
+  /** Why not, where it does not fit. */
+  readonly code?: ErrorCode;
+  readonly message?: string;
+  /** Replicas it would preempt; absent if there are none, or none have to go. */
+  readonly evicts?: readonly Eviction[];
+  /** What would make it fit beside what runs there. */
+  readonly helps?: readonly Suggestion[];
+  /** What would if nothing else ran there, where not even then it fits as it is. */
+  readonly helpsWhenEmpty?: readonly Suggestion[];
+}
+
+export interface FitReport {
+  /** Where it would go now. */
+  readonly choice?: { readonly host: string; readonly score: number; readonly why: string };
+  /** By how near they are: hosts that fit, then by the bytes that are missing. */
+  readonly hosts: readonly HostFit[];
+}
+
+/** Ignores other pending slots: the report says what fits, not whose turn it is. */
+export function explainFit(input: FitInput, now: number): FitReport {
+  const cache = newCache();
+  for (const host of input.hosts) setHost(cache, host);
+  for (const claim of input.claims) setClaim(cache, claim);
+  const slot = newSlot(input.demand, now);
+  const hosts = [...cache.hosts.values()].map((info) => fitOn(cache, info, slot, input, now));
+  const choice = findHost(cache, slot, now);
+  const sorted = hosts.sort(byNearness);
+  if (choice === undefined) return { hosts: sorted };
+  return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts: sorted };
+}
+
+function fitOn(
+  cache: SchedulerCache,
+  info: HostInfo,
+  slot: PendingSlot,
+  input: FitInput,
+  now: number,
+): HostFit {
+  const { budget } = info.facts;
+  const room = freeFor(info, slot);
+  const isClaimKnown = slot.demand.memory.known;
+  const known = {
+    ...(isClaimKnown ? { claimBytes: needBytes(slot.demand, info.facts) } : {}),
+    ...(budget.known ? { leftBytes: Math.max(0, room), budgetBytes: budget.bytes } : {}),
+  };
+  const miss = missOf(info, slot, now);
+  if (miss === undefined) return { host: info.name, fits: isClaimKnown || "unknown", ...known };
+  const no = { host: info.name, fits: false, ...known, code: miss.code, message: miss.message };
+  // Where something else stands in the way, no smaller claim helps.
+  if (!budget.known || !isAllowed(info, slot, now)) return no;
+  const victims = findTakeover(cache, slot, now, [info.name])?.victims ?? [];
+  const evicts = victims.map(({ service, replica, bytes }) => ({ service, replica, bytes }));
+  const helps = suggestFor(room, input.settings, input.claimWith, info.facts.accelerator);
+  const helpsWhenEmpty =
+    helps.length > 0 || fitsEmpty(slot, info)
+      ? []
+      : suggestFor(budget.bytes, input.settings, input.claimWith, info.facts.accelerator);
+  return {
+    ...no,
+    ...(evicts.length === 0 ? {} : { evicts }),
+    ...(helps.length === 0 ? {} : { helps }),
+    ...(helpsWhenEmpty.length === 0 ? {} : { helpsWhenEmpty }),
+  };
+}
+
+function fitsEmpty({ demand }: PendingSlot, { facts }: HostInfo): boolean {
+  return facts.budget.known && needBytes(demand, facts) <= facts.budget.bytes;
+}
+
+function byNearness(a: HostFit, b: HostFit): number {
+  if (a.fits !== b.fits) return a.fits === false ? 1 : -1;
+  const isShortA = a.code === "HostMemoryShort";
+  if (isShortA !== (b.code === "HostMemoryShort")) return isShortA ? -1 : 1;
+  return (b.leftBytes ?? 0) - (a.leftBytes ?? 0) || (a.host < b.host ? -1 : 1);
+}

@@ -1,0 +1,121 @@
+import { expect, test } from "vitest";
+import { RUNTIMES } from "../api/engine-settings.ts";
+import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import { unhonoredFields } from "./honored.ts";
+
+function spec(fields: Record<string, unknown>) {
+  return inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...fields });
+}
+
+test("defaults ask for nothing, on any path and runtime", () => {
+  for (const runtime of RUNTIMES) {
+    expect(unhonoredFields(spec({}), "metal", runtime)).toEqual([]);
+    expect(unhonoredFields(spec({}), "linux", runtime)).toEqual([]);
+  }
+});
+
+test("on Macs the fields of pods are named", () => {
+  const asked = spec({
+    image: "x",
+    tolerations: [{ key: "gpu" }],
+    autoscaling: { maxReplicas: 3 },
+    nodeSelector: { a: "b" },
+    endpoint: { gateway: { enabled: true } },
+    slo: { objective: "99" },
+    contextSize: 4096,
+  });
+  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual([
+    "spec.autoscaling",
+    "spec.endpoint.gateway",
+    "spec.image",
+    "spec.nodeSelector",
+    "spec.slo",
+    "spec.tolerations",
+  ]);
+});
+
+test("empty lists and objects ask for nothing, a written false does", () => {
+  expect(
+    unhonoredFields(spec({ tolerations: [], podLabels: {}, skipModelInit: false }), "metal", "llamacpp"),
+  ).toEqual([]);
+  expect(unhonoredFields(spec({ jinja: false }), "metal", "ollama")).toEqual(["spec.jinja"]);
+});
+
+test("each runtime honours its own settings", () => {
+  const asked = spec({ turboQuantBits: 8, jinja: true, parallelSlots: 2 });
+  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual(["spec.turboQuantBits"]);
+  expect(unhonoredFields(asked, "metal", "omlx")).toEqual(["spec.jinja"]);
+  expect(unhonoredFields(asked, "metal", "ollama")).toEqual(["spec.jinja", "spec.turboQuantBits"]);
+});
+
+test("a generic engine takes its command on a Mac, but not its image", () => {
+  const asked = spec({
+    runtime: "generic",
+    command: ["mlx_lm.server"],
+    env: [{ name: "A", value: "b" }],
+    image: "x",
+  });
+  expect(unhonoredFields(asked, "metal", "generic")).toEqual(["spec.image"]);
+});
+
+test("a runtime without an engine on hosts honours no engine setting there", () => {
+  expect(unhonoredFields(spec({ contextSize: 4096 }), "metal", "vllm")).toEqual(["spec.contextSize"]);
+});
+
+test("of probes, a Mac takes periods, timeouts and thresholds, and says what it leaves", () => {
+  const asked = spec({
+    probeOverrides: {
+      startup: { periodSeconds: 5, failureThreshold: 60, httpGet: { path: "/ready" } },
+      readiness: { periodSeconds: 1 },
+    },
+  });
+  expect(unhonoredFields(asked, "metal", "llamacpp")).toEqual([
+    "spec.probeOverrides.readiness.periodSeconds",
+    "spec.probeOverrides.startup.httpGet",
+  ]);
+  expect(unhonoredFields(asked, "linux", "llamacpp")).toEqual([]);
+});
+
+test.each([
+  [
+    { startup: { failureThreshold: 0 } },
+    "startup.failureThreshold (0 is not a whole number above 0; the time that the weights allow is used)",
+  ],
+  [
+    { startup: { periodSeconds: "60", failureThreshold: 20 } },
+    'startup.periodSeconds ("60" is not a whole number above 0; 10 is used)',
+  ],
+  [
+    { startup: { periodSeconds: 5, failureThreshold: -1 } },
+    "startup.failureThreshold (-1 is not a whole number above 0; 3 is used)",
+  ],
+  [
+    { startup: { periodSeconds: 3_600, failureThreshold: 48 } },
+    "startup (periodSeconds × failureThreshold is more than 86400, which is used)",
+  ],
+  [
+    { liveness: { timeoutSeconds: 1.5 } },
+    "liveness.timeoutSeconds (1.5 is not a whole number above 0; 5 is used)",
+  ],
+  [{ liveness: { timeoutSeconds: 900 } }, "liveness.timeoutSeconds (900 is more than 600, which is used)"],
+  [
+    { liveness: { failureThreshold: 200 } },
+    "liveness.failureThreshold (200 is more than 100, which is used)",
+  ],
+])("a probe setting that cannot be used as it is written is named with what is used: %j", (asked, named) => {
+  const probes = spec({ probeOverrides: asked });
+  expect(unhonoredFields(probes, "metal", "llamacpp")).toEqual([`spec.probeOverrides.${named}`]);
+  expect(unhonoredFields(probes, "linux", "llamacpp")).toEqual([]);
+});
+
+test("usable probe settings, and those that are null, are not named", () => {
+  const startup = { periodSeconds: 60, failureThreshold: null };
+  expect(unhonoredFields(spec({ probeOverrides: { startup } }), "metal", "llamacpp")).toEqual([]);
+});
+
+test("on Linux the choice of hosts is named", () => {
+  expect(unhonoredFields(spec({ placement: { hosts: ["mac-1"] } }), "linux", "vllm")).toEqual([
+    "spec.placement",
+  ]);
+  expect(unhonoredFields(spec({ image: "x", tolerations: [{ key: "a" }] }), "linux", "vllm")).toEqual([]);
+});

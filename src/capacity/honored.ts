@@ -1,0 +1,72 @@
+/** Which fields of InferenceService.spec a path honours today. The rest is named in SpecHonored=False, never dropped in silence. */
+import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
+import { linuxFields } from "../api/inference-service/linux.ts";
+import { readProbes } from "../api/probes.ts";
+import { HOST_ONLY_SETTINGS, runtimeEntry } from "../engines/registry.ts";
+
+export type ServicePath = "metal" | "linux";
+
+/** Fields of the Linux path that an agent honours too: command, arguments and environment of a generic engine. */
+const GENERIC_ON_METAL = ["command", "args", "env"];
+
+/** What readProbes reads. */
+const METAL_PROBE_SETTINGS = [
+  "startup.periodSeconds",
+  "startup.failureThreshold",
+  "liveness.timeoutSeconds",
+  "liveness.failureThreshold",
+];
+
+const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOverrides");
+
+/**
+ * Paths of the fields that are set and not honoured, sorted; one whose value cannot be used is followed by what is used
+ * instead. Defaults that the API server filled in do not count.
+ */
+export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, runtime: Runtime): string[] {
+  const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec);
+  return found.sort();
+}
+
+function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
+  const honoured = runtimeEntry(runtime)?.hostSettings ?? [];
+  const engine = [...Object.keys(engineFields), "speculativeDecoding"].filter(
+    (field) => !honoured.includes(field),
+  );
+  const linux = LINUX_ONLY.filter((field) => runtime !== "generic" || !GENERIC_ON_METAL.includes(field));
+  return [
+    ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
+    ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
+    ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
+    ...foreignProbes(spec.probeOverrides),
+    ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
+  ].map((field) => `spec.${field}`);
+}
+
+/** Settings of probes that mean nothing without a kubelet: where and how is the engine driver's business. */
+function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"]): string[] {
+  return Object.entries(overrides ?? {}).flatMap(([probe, settings]) =>
+    Object.keys(settings ?? {})
+      .filter((setting) => !METAL_PROBE_SETTINGS.includes(`${probe}.${setting}`))
+      .map((setting) => `probeOverrides.${probe}.${setting}`),
+  );
+}
+
+function onLinux(spec: InferenceServiceSpec): string[] {
+  const hostOnly = HOST_ONLY_SETTINGS.filter((field) => isSet(spec, field));
+  return [...(hasHostChoice(spec) ? ["placement"] : []), ...hostOnly].map((field) => `spec.${field}`);
+}
+
+function hasHostChoice(spec: InferenceServiceSpec): boolean {
+  const { hosts, hostSelector } = spec.placement;
+  return (hosts !== undefined && hosts.length > 0) || hostSelector !== undefined;
+}
+
+/** An empty list or object asks for nothing, and neither does `skipModelInit: false`; `flashAttention: false` does. */
+function isSet(spec: InferenceServiceSpec, field: string): boolean {
+  const value = spec[field as keyof InferenceServiceSpec];
+  if (value === undefined || value === null) return false;
+  if (value === false) return field in engineFields;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}

@@ -1,0 +1,81 @@
+/** What a replica holds of its host, and whether a higher priority may take its place. Pure. */
+import { getCondition } from "../../api/conditions.ts";
+import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
+import type { InferenceReplica } from "../../api/inference-replica.ts";
+import type { InferenceService } from "../../api/inference-service/index.ts";
+import type { Clock } from "../../ports.ts";
+import { EARNED_MS, PRIORITIES } from "./priority.ts";
+import type { HostClaim } from "./types.ts";
+
+/** The same moment on both clocks: objects tell wall time, placement counts monotonic time. */
+export interface Moment {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+}
+
+export function momentOf(clock: Clock): Moment {
+  return { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
+}
+
+/** A replica whose service is unknown or going keeps its place until it is gone. */
+export function claimOfReplica(
+  replica: InferenceReplica,
+  service: InferenceService | undefined,
+  moment: Moment,
+): HostClaim {
+  const claim = replicaClaim(replica);
+  if (service === undefined || service.metadata.uid !== replica.spec.template.serviceUid) return claim;
+  const { allowEviction } = service.spec.placement;
+  if (!allowEviction || service.spec.evictionProtection) return claim;
+  const priority = PRIORITIES[service.spec.priority];
+  const earned = earnedBy(service, priority, moment);
+  return { ...claim, eviction: earned === undefined ? { priority } : { priority, earned } };
+}
+
+/** Since when a service waits, on the monotonic clock; undefined where its status does not say. */
+export function waitingSince({ status }: InferenceService, moment: Moment): number | undefined {
+  const placed = getCondition(status?.conditions, "Placed");
+  if (placed?.status !== "False") return undefined;
+  return monotonicOf(placed.lastTransitionTime, moment);
+}
+
+function earnedBy(
+  { status }: InferenceService,
+  priority: number,
+  moment: Moment,
+): { priority: number; untilMs: number } | undefined {
+  const reached = status?.effectivePriority ?? 0;
+  const placed = getCondition(status?.conditions, "Placed");
+  if (reached <= priority || placed === undefined) return undefined;
+  // While part of it still waits, what has been placed keeps the class too.
+  const since =
+    placed.status === "True" ? monotonicOf(placed.lastTransitionTime, moment) : moment.monotonicMs;
+  const untilMs = since + EARNED_MS;
+  return untilMs > moment.monotonicMs ? { priority: reached, untilMs } : undefined;
+}
+
+function monotonicOf(timestamp: string, { wallMs, monotonicMs }: Moment): number {
+  const agoMs = wallMs - Date.parse(timestamp);
+  return Number.isFinite(agoMs) ? monotonicMs - Math.max(0, agoMs) : monotonicMs;
+}
+
+/** What a replica holds of its host: the estimate, or what is really used where that is more. It counts until the object is gone. */
+function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
+  const { claimBytes = 0, footprintBytes = 0 } = status?.memory ?? {};
+  return {
+    replica: `${metadata.namespace}/${metadata.name}`,
+    service: `${metadata.namespace}/${spec.template.serviceName}`,
+    host: spec.template.hostName,
+    bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
+    ...leavingOf({ metadata, spec }),
+  };
+}
+
+function leavingOf({
+  metadata,
+  spec,
+}: Pick<InferenceReplica, "metadata" | "spec">): Pick<HostClaim, "leaving"> {
+  if (metadata.deletionTimestamp === undefined && spec.drain === undefined) return {};
+  const slot = metadata.annotations?.[ANNOTATION_PREEMPTED_BY];
+  return { leaving: slot === undefined ? {} : { for: slot } };
+}

@@ -1,0 +1,169 @@
+/** The filters of placement, in order: a host that fails a later one is the nearer miss. A new filter is one entry. */
+
+import type { ErrorCode } from "../../api/errors.ts";
+import { selectorMatches } from "../../api/fields/kubernetes.ts";
+import { formatBytes } from "../../bytes.ts";
+import { type Demand, type HostFacts, needBytes } from "./types.ts";
+
+/** How long a host that refused a replica gets no other of its service. */
+export const REFUSAL_MS = 10 * 60_000;
+
+export interface FilterContext {
+  /** Replicas of the demand's own service on this host. */
+  readonly siblings: number;
+  readonly now: number;
+  /** What the host is reserved for, where that binds this demand. */
+  readonly heldFor?: string | undefined;
+}
+
+export const NO_CONTEXT: FilterContext = { siblings: 0, now: 0 };
+
+export interface Filter {
+  readonly code: ErrorCode;
+  /** host: depends on the host alone, and is remembered until the host changes. */
+  readonly scope: "host" | "slot";
+  /** The reason why the host is out, or undefined where it passes. */
+  readonly refuse: (demand: Demand, host: HostFacts, context: FilterContext) => string | undefined;
+}
+
+/** Why a host is out; `passed` counts the filters before that one: more is nearer. */
+export interface Refused {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly passed: number;
+}
+
+export const filters: readonly Filter[] = [
+  {
+    code: "HostNotNamed",
+    scope: "slot",
+    refuse: ({ choice }, host) =>
+      choice.hosts.length > 0 && !choice.hosts.includes(host.name)
+        ? "not in spec.placement.hosts"
+        : undefined,
+  },
+  {
+    code: "HostNotSelected",
+    scope: "slot",
+    refuse: ({ choice }, host) =>
+      selectorMatches(choice.hostSelector, host.labels)
+        ? undefined
+        : "labels do not match spec.placement.hostSelector",
+  },
+  {
+    code: "HostLost",
+    scope: "host",
+    refuse: (_, host) => (host.isLost ? "marked lost" : undefined),
+  },
+  {
+    code: "HostUnreachable",
+    scope: "host",
+    refuse: (_, { reachable }) =>
+      reachable.status === "True" ? undefined : withReason("agent unreachable", reachable.message),
+  },
+  {
+    code: "HostNotReady",
+    scope: "host",
+    refuse: (_, { ready }) => (ready.status === "True" ? undefined : withReason("not ready", ready.message)),
+  },
+  {
+    code: "HostCordoned",
+    scope: "host",
+    refuse: (_, { cordon }) => {
+      if (cordon === undefined) return undefined;
+      return cordon === "drain" ? "draining" : "cordoned";
+    },
+  },
+  {
+    code: "HostFlapping",
+    scope: "host",
+    refuse: (_, { flapping }) => (flapping === undefined ? undefined : withReason("flapping", flapping)),
+  },
+  { code: "HostRuntimeMissing", scope: "slot", refuse: lacksRuntime },
+  {
+    code: "HostUnderPressure",
+    scope: "host",
+    refuse: (_, { pressures }) => (pressures.length > 0 ? `under ${pressures.join(", ")}` : undefined),
+  },
+  {
+    code: "HostTakenBySibling",
+    scope: "slot",
+    refuse: ({ choice }, _, { siblings }) =>
+      choice.spread === "Required" && siblings > 0 ? "runs a replica of this service already" : undefined,
+  },
+  { code: "HostRefused", scope: "slot", refuse: refusedRecently },
+  { code: "HostBeyondLimit", scope: "slot", refuse: beyondLimit },
+  {
+    code: "HostMemoryUnknown",
+    scope: "slot",
+    refuse: ({ memory }, { budget }) => (memory.known && !budget.known ? budget.why : undefined),
+  },
+  {
+    code: "HostHeld",
+    scope: "slot",
+    refuse: (_, __, { heldFor }) => (heldFor === undefined ? undefined : `reserved for ${heldFor}`),
+  },
+];
+
+/** The first filter of a scope that a host fails. Memory comes last and is judged by figures: {@link shortOfMemory}. */
+export function firstRefusal(
+  scope: Filter["scope"],
+  demand: Demand,
+  host: HostFacts,
+  context: FilterContext,
+): Refused | undefined {
+  for (const [passed, filter] of filters.entries()) {
+    if (filter.scope !== scope) continue;
+    const message = filter.refuse(demand, host, context);
+    if (message !== undefined) return { code: filter.code, message, passed };
+  }
+  return undefined;
+}
+
+/** How many bytes are missing on a host; 0 where nothing is, or nothing is known. */
+export function missingBytes(demand: Demand, host: HostFacts, freeBytes: number): number {
+  if (!(demand.memory.known && host.budget.known)) return 0;
+  return Math.max(0, Math.ceil(needBytes(demand, host) - freeBytes));
+}
+
+export function shortOfMemory(demand: Demand, host: HostFacts, freeBytes: number): string {
+  const all = host.budget.known ? ` of ${formatBytes(host.budget.bytes)}` : "";
+  return `needs ${formatBytes(needBytes(demand, host))}, ${formatBytes(Math.max(0, freeBytes))}${all} left`;
+}
+
+function lacksRuntime({ runtime }: Demand, host: HostFacts): string | undefined {
+  if (host.runtimes.includes(runtime)) return undefined;
+  if (host.runtimeTrouble !== undefined) return `${runtime} cannot be used: ${host.runtimeTrouble}`;
+  const found = host.runtimes.length === 0 ? "no runtime was found" : `it has ${host.runtimes.join(", ")}`;
+  return `${runtime} is not installed (${found})`;
+}
+
+/** spec.hardware of the Model: no more than so many bytes, or than this share of the host's memory. */
+function beyondLimit(demand: Demand, host: HostFacts): string | undefined {
+  const { memory, limit } = demand;
+  const { totalBytes } = host;
+  if (limit === undefined || !memory.known) return undefined;
+  const bytes = needBytes(demand, host);
+  const needs = `needs ${formatBytes(bytes)}`;
+  if (limit.of === "bytes") {
+    return bytes > limit.bytes
+      ? `${needs}, its Model allows ${formatBytes(limit.bytes)} (spec.hardware.memoryBudget)`
+      : undefined;
+  }
+  if (totalBytes === undefined) return "memory not reported";
+  const most = limit.fraction * totalBytes;
+  return bytes > most
+    ? `${needs}, its Model allows ${formatBytes(most)}, ${limit.fraction} of ${formatBytes(totalBytes)} (spec.hardware.memoryFraction)`
+    : undefined;
+}
+
+function refusedRecently({ refusals }: Demand, host: HostFacts, { now }: FilterContext): string | undefined {
+  const refusal = refusals.find((one) => one.host === host.name && now - one.atMs < REFUSAL_MS);
+  if (refusal === undefined) return undefined;
+  const minutes = Math.ceil((REFUSAL_MS - (now - refusal.atMs)) / 60_000);
+  return `refused the replica (${refusal.message}); retried in ${minutes} min`;
+}
+
+function withReason(what: string, message: string | undefined): string {
+  return message === undefined || message === "" ? what : `${what}: ${message}`;
+}

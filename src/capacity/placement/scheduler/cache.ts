@@ -1,0 +1,189 @@
+/** The scheduler's cache: every host with its replicas, indexed by free memory and by the models on its disk. */
+import { isDeepEqual } from "../../../deep-equal.ts";
+import type { HostClaim, HostFacts } from "../types.ts";
+import { type HostInfo, newHostInfo, settle } from "./host-info.ts";
+import { type Compare, compareText, insertSorted, removeSorted } from "./sorted.ts";
+
+export interface SchedulerCache {
+  readonly hosts: Map<string, HostInfo>;
+  /** Hosts that take replicas, by budget and accelerator; the last has the most free memory. */
+  readonly byBudget: Map<string, HostInfo[]>;
+  /** Hosts with a model on disk, by source and by checksum; the fastest first, those without a measurement last. */
+  readonly byModel: Map<string, HostInfo[]>;
+  /** Host of each replica. */
+  readonly hostOf: Map<string, string>;
+  /** Claims on hosts that are not known, or not any more. */
+  readonly orphans: Map<string, HostClaim>;
+  /** Hosts that may have more to give than at the last pass. */
+  readonly changed: Set<string>;
+}
+
+/** Two readings of one moment on different clocks differ by less. */
+const CLOCK_MS = 5_000;
+
+export function newCache(): SchedulerCache {
+  return {
+    hosts: new Map(),
+    byBudget: new Map(),
+    byModel: new Map(),
+    hostOf: new Map(),
+    orphans: new Map(),
+    changed: new Set(),
+  };
+}
+
+/** Changes a host and puts it back into the index where it belongs then. */
+export function update(cache: SchedulerCache, info: HostInfo, change: () => void): void {
+  unindex(cache, info);
+  change();
+  settle(info);
+  index(cache, info);
+}
+
+export function setHost(cache: SchedulerCache, facts: HostFacts): void {
+  const known = cache.hosts.get(facts.name);
+  if (known !== undefined && isDeepEqual(known.facts, facts)) return;
+  const info = known ?? newHostInfo(facts);
+  update(cache, info, () => {
+    info.facts = facts;
+    if (known === undefined) adoptOrphans(cache, info);
+  });
+  setWeights(cache, info, weightsOf(facts));
+  cache.hosts.set(facts.name, info);
+  cache.changed.add(facts.name);
+}
+
+/** Its claims are kept for when it comes back. */
+export function removeHost(cache: SchedulerCache, name: string): void {
+  const info = cache.hosts.get(name);
+  if (info === undefined) return;
+  setWeights(cache, info, new Map());
+  unindex(cache, info);
+  cache.hosts.delete(name);
+  for (const claim of info.claims.values()) cache.orphans.set(claim.replica, claim);
+  cache.changed.add(name);
+}
+
+export function setClaim(cache: SchedulerCache, claim: HostClaim): void {
+  const { replica, host } = claim;
+  const known = cache.hosts.get(host)?.claims.get(replica);
+  if (known !== undefined && isSameClaim(known, claim)) return;
+  const hostBefore = cache.hostOf.get(replica);
+  if (hostBefore !== undefined && hostBefore !== host) removeClaim(cache, replica);
+  cache.hostOf.set(replica, host);
+  const info = cache.hosts.get(host);
+  if (info === undefined) {
+    cache.orphans.set(replica, claim);
+    return;
+  }
+  update(cache, info, () => {
+    info.claims.set(replica, claim);
+    if (claim.leaving !== undefined) info.preempted.delete(replica);
+  });
+  cache.changed.add(host);
+}
+
+export function removeClaim(cache: SchedulerCache, replica: string): void {
+  const host = cache.hostOf.get(replica) ?? "";
+  cache.hostOf.delete(replica);
+  cache.orphans.delete(replica);
+  const info = cache.hosts.get(host);
+  if (info === undefined) return;
+  update(cache, info, () => {
+    info.claims.delete(replica);
+    info.preempted.delete(replica);
+  });
+  cache.changed.add(host);
+}
+
+/** Where an earned class expires, its replica can be preempted again. Returns when the next one expires. */
+export function expireEarned({ hosts, changed }: SchedulerCache, now: number): number {
+  let next = Number.POSITIVE_INFINITY;
+  for (const info of hosts.values()) {
+    if (info.earnedUntilMs <= now) {
+      for (const [replica, claim] of info.claims) {
+        const { earned, priority = 0 } = claim.eviction ?? {};
+        if (earned !== undefined && earned.untilMs <= now)
+          info.claims.set(replica, { ...claim, eviction: { priority } });
+      }
+      settle(info);
+      changed.add(info.name);
+    }
+    next = Math.min(next, info.earnedUntilMs);
+  }
+  return next;
+}
+
+function adoptOrphans({ orphans }: SchedulerCache, { name, claims }: HostInfo): void {
+  for (const claim of orphans.values()) {
+    if (claim.host !== name) continue;
+    orphans.delete(claim.replica);
+    claims.set(claim.replica, claim);
+  }
+}
+
+function isSameClaim(a: HostClaim, b: HostClaim): boolean {
+  const untilA = a.eviction?.earned?.untilMs ?? 0;
+  const untilB = b.eviction?.earned?.untilMs ?? 0;
+  return Math.abs(untilA - untilB) < CLOCK_MS && isDeepEqual(withoutTime(a), withoutTime(b));
+}
+
+function withoutTime({ eviction, ...rest }: HostClaim): object {
+  return { ...rest, priority: eviction?.priority, earned: eviction?.earned?.priority };
+}
+
+function index({ byBudget }: SchedulerCache, info: HostInfo): void {
+  if (!info.facts.budget.known || info.refused !== undefined) return;
+  insertSorted(listOf(byBudget, indexKey(info)), info, byFree);
+}
+
+function unindex({ byBudget }: SchedulerCache, info: HostInfo): void {
+  const hosts = byBudget.get(indexKey(info));
+  if (hosts === undefined) return;
+  removeSorted(hosts, info, byFree);
+  if (hosts.length === 0) byBudget.delete(indexKey(info));
+}
+
+function indexKey({ facts: { budget, accelerator } }: HostInfo): string {
+  return budget.known ? `${budget.bytes} ${accelerator}` : "";
+}
+
+/** Names descend, so that the last of equals has the first name. */
+function byFree(a: HostInfo, b: HostInfo): number {
+  return a.freeBytes - b.freeBytes || compareText(b.name, a.name);
+}
+
+function weightsOf({ models }: HostFacts): Map<string, number | undefined> {
+  const weights = new Map<string, number | undefined>();
+  for (const { source, sha256, tokensPerSecond } of models) {
+    weights.set(source, tokensPerSecond ?? weights.get(source));
+    if (sha256 !== undefined) weights.set(sha256, undefined);
+  }
+  return weights;
+}
+
+/** Touches only what differs: a host with twenty models gets its twenty-first. */
+function setWeights({ byModel }: SchedulerCache, info: HostInfo, weights: HostInfo["weights"]): void {
+  const before = info.weights;
+  for (const [key, speed] of before) {
+    if (weights.has(key) && weights.get(key) === speed) continue;
+    const hosts = listOf(byModel, key);
+    removeSorted(hosts, info, bySpeed(key));
+    if (hosts.length === 0) byModel.delete(key);
+  }
+  info.weights = weights;
+  for (const [key, speed] of weights) {
+    if (before.has(key) && before.get(key) === speed) continue;
+    insertSorted(listOf(byModel, key), info, bySpeed(key));
+  }
+}
+
+function bySpeed(key: string): Compare<HostInfo> {
+  return (a, b) => (b.weights.get(key) ?? 0) - (a.weights.get(key) ?? 0) || compareText(a.name, b.name);
+}
+
+function listOf(lists: Map<string, HostInfo[]>, key: string): HostInfo[] {
+  const list = lists.get(key) ?? [];
+  lists.set(key, list);
+  return list;
+}

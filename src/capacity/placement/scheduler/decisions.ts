@@ -1,0 +1,121 @@
+/** Making and undoing decisions, and the demands that call for them. Every change of room goes through the cache's index. */
+import { type Demand, needBytes, type Placed, type Preemption } from "../types.ts";
+import { type SchedulerCache, update } from "./cache.ts";
+import type { Takeover } from "./preempt.ts";
+import {
+  addSlot,
+  asksTheSame,
+  byTurn,
+  enqueue,
+  newSlot,
+  type PendingSlot,
+  removeSlot,
+  type SchedulingQueue,
+  slotsOf,
+} from "./queue.ts";
+import type { Reservations } from "./reservations.ts";
+
+export interface SchedulerState {
+  readonly cache: SchedulerCache;
+  readonly queue: SchedulingQueue;
+  readonly reservations: Reservations;
+}
+
+/** Demands that ask for the same as before keep what was decided. True when the queue has changed. */
+export function setDemands(
+  state: SchedulerState,
+  service: string,
+  demands: readonly Demand[],
+  now: number,
+): boolean {
+  const before = new Map(slotsOf(state.queue, service).map((slot) => [slot.key, slot]));
+  let hasChanged = false;
+  for (const demand of demands) {
+    const slot = newSlot(demand, now);
+    const known = before.get(slot.key);
+    before.delete(slot.key);
+    if (known !== undefined && isSame(known, slot)) {
+      known.demand = demand;
+      continue;
+    }
+    hasChanged = true;
+    if (known !== undefined) remove(state, known);
+    addSlot(state.queue, slot);
+  }
+  for (const slot of before.values()) {
+    if (slot.decision.at !== "assigned") hasChanged = true;
+    remove(state, slot);
+  }
+  return hasChanged;
+}
+
+/** Room is taken at once, in the slot's name, until the cache holds the replica itself. */
+export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed): void {
+  const info = state.cache.hosts.get(placed.host);
+  if (info === undefined) return;
+  withdraw(state, slot);
+  slot.decision = { at: "assigned", placed };
+  const { demand } = slot;
+  const replica = assumedReplica(slot);
+  const claim = {
+    replica,
+    service: demand.service,
+    host: info.name,
+    bytes: needBytes(demand, info.facts),
+  };
+  update(state.cache, info, () => info.claims.set(replica, claim));
+}
+
+/** Keeps the host for the slot and orders the victims to leave. */
+export function nominate(
+  state: SchedulerState,
+  slot: PendingSlot,
+  { info, victims, overtaken }: Takeover,
+): Preemption[] {
+  for (const other of overtaken) {
+    withdraw(state, other);
+    other.isNew = true;
+  }
+  slot.decision = { at: "nominated", host: info.name, victims: victims.map(({ replica }) => replica) };
+  update(state.cache, info, () => {
+    info.nominated.add(slot);
+    for (const { replica } of victims) info.preempted.set(replica, slot.key);
+  });
+  return victims.map(({ replica, service }) => ({ replica, service, host: info.name, for: slot.key }));
+}
+
+/** Back to pending. A victim whose object does not show the preemption yet stays. */
+export function withdraw({ cache, queue }: SchedulerState, slot: PendingSlot): void {
+  const { decision } = slot;
+  slot.decision = { at: "pending" };
+  if (decision.at === "pending") return;
+  const host = decision.at === "nominated" ? decision.host : decision.placed.host;
+  const info = cache.hosts.get(host);
+  if (info !== undefined) {
+    update(cache, info, () => {
+      info.nominated.delete(slot);
+      for (const [replica, key] of info.preempted) if (key === slot.key) info.preempted.delete(replica);
+      info.claims.delete(assumedReplica(slot));
+    });
+    cache.changed.add(host);
+  }
+  if (decision.at === "nominated") return;
+  cache.orphans.delete(assumedReplica(slot));
+  if (queue.slots.has(slot.key)) enqueue(queue, slot);
+}
+
+function remove(state: SchedulerState, slot: PendingSlot): void {
+  removeSlot(state.queue, slot);
+  withdraw(state, slot);
+}
+
+/** A decision stands while it is for the same thing; a turn that moved is a new turn. */
+function isSame(known: PendingSlot, slot: PendingSlot): boolean {
+  if (!asksTheSame(known.demand, slot.demand)) return false;
+  return known.decision.at === "assigned" || byTurn(known, { ...slot, effective: known.effective }) === 0;
+}
+
+/** No replica is called so: names have no blanks. */
+function assumedReplica({ key }: PendingSlot): string {
+  return `slot ${key}`;
+}

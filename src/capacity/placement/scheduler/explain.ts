@@ -1,0 +1,146 @@
+/** Why a slot has no host: the nearest misses first, each with its figures, and how many hosts fail for which reason. */
+
+import type { ErrorCode } from "../../../api/errors.ts";
+import { formatBytes } from "../../../bytes.ts";
+import { filters, firstRefusal, missingBytes, type Refused, shortOfMemory } from "../filters.ts";
+import type { Demand, Miss, Unplaced } from "../types.ts";
+import type { SchedulerCache } from "./cache.ts";
+import { freeFor, type HostInfo, isLeaving, siblingsOn } from "./host-info.ts";
+import type { PendingSlot } from "./queue.ts";
+import { isReservedAgainst } from "./search.ts";
+import { compareText } from "./sorted.ts";
+
+const MAX_MISSES = 10;
+
+/** A miss with what it is sorted by; without a message where memory is short. */
+interface RankedMiss extends Refused {
+  readonly info: HostInfo;
+  readonly missing: number;
+}
+
+export function explain(
+  cache: SchedulerCache,
+  slot: PendingSlot,
+  queuePosition: number,
+  now: number,
+): Unplaced {
+  const { demand } = slot;
+  const ranked: RankedMiss[] = [];
+  const counts: Record<string, number> = {};
+  for (const info of cache.hosts.values()) {
+    const miss = rankMiss(info, slot, now);
+    if (miss !== undefined) ranked.push(miss);
+  }
+  ranked.sort(
+    (a, b) => b.passed - a.passed || a.missing - b.missing || compareText(a.info.name, b.info.name),
+  );
+  for (const { code } of ranked) counts[code] = (counts[code] ?? 0) + 1;
+  const misses = ranked.slice(0, MAX_MISSES).map((miss) => inWords(miss, slot));
+  const word = wordOf(cache, slot, misses[0], sentence(misses, ranked.length));
+  return { service: demand.service, ordinal: demand.ordinal, ...word, queuePosition, misses, counts };
+}
+
+/** Why this one host cannot take it now; undefined where it can. */
+export function missOf(info: HostInfo, slot: PendingSlot, now: number): Miss | undefined {
+  const miss = rankMiss(info, slot, now);
+  return miss && inWords(miss, slot);
+}
+
+function reservedFor({ reservedFor: slot }: HostInfo, now: number): string | undefined {
+  if (slot === undefined) return undefined;
+  return `${slot.demand.service} (queued for ${Math.floor((now - slot.pendingSinceMs) / 60_000)} min)`;
+}
+
+function rankMiss(info: HostInfo, slot: PendingSlot, now: number): RankedMiss | undefined {
+  const { demand } = slot;
+  const heldFor = isReservedAgainst(info, slot) ? reservedFor(info, now) : undefined;
+  const siblings = demand.choice.spread === "Required" ? siblingsOn(info, demand) : 0;
+  const refused = earlier(info.refused, firstRefusal("slot", demand, info.facts, { siblings, now, heldFor }));
+  if (refused !== undefined) return { ...refused, info, missing: 0 };
+  const missing = missingBytes(demand, info.facts, freeFor(info, slot));
+  if (missing === 0) return undefined;
+  return { code: "HostMemoryShort", message: "", passed: filters.length, info, missing };
+}
+
+/** Of a thousand hosts that are short of memory ten are shown. */
+function inWords({ info, code, message, missing }: RankedMiss, slot: PendingSlot): Miss {
+  const host = info.name;
+  if (code !== "HostMemoryShort") return { host, code, message };
+  const words = shortOfMemory(slot.demand, info.facts, freeFor(info, slot));
+  return { host, code, message: words, shortBytes: missing };
+}
+
+function earlier(a: Refused | undefined, b: Refused | undefined): Refused | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return a.passed < b.passed ? a : b;
+}
+
+/** What comes first: a preemption in progress, that it was preempted, or what the nearest miss lacks. */
+function wordOf(
+  cache: SchedulerCache,
+  { demand, decision }: PendingSlot,
+  nearest: Miss | undefined,
+  listed: string,
+): Pick<Unplaced, "code" | "message" | "waitingFor"> {
+  if (decision.at === "nominated") {
+    const from = leavingOn(cache, decision.host);
+    if (from.length === 0) return untilLetIn(decision.host);
+    return {
+      code: "MakingRoom",
+      message: `preempts ${from.join(", ")} on ${decision.host} once ${from.length === 1 ? `${from[0]} has` : "they have"} stopped`,
+      waitingFor: `room on ${decision.host}`,
+    };
+  }
+  const { code, waitingFor } = wants(demand, nearest);
+  if (demand.preempted === undefined) return { code, message: listed, waitingFor };
+  const { by, host } = demand.preempted;
+  const message = `${by} has a higher priority and preempted it on ${host}; ${listed}`;
+  return { code: "Preempted", message, waitingFor };
+}
+
+/** Its host has room by claims; other programs, or what has just stopped, still hold the memory. */
+function untilLetIn(host: string): Pick<Unplaced, "code" | "message" | "waitingFor"> {
+  return {
+    code: "NoHostWithMemory",
+    message: `${host} has room for the claim; its agent admits the replica once that much memory is free`,
+    waitingFor: `memory on ${host}`,
+  };
+}
+
+function leavingOn(cache: SchedulerCache, host: string): string[] {
+  const info = cache.hosts.get(host);
+  if (info === undefined) return [];
+  const leaving = [...info.claims.values()].filter((claim) => isLeaving(info, claim));
+  return [...new Set(leaving.map(({ service }) => service))].sort(compareText);
+}
+
+/** The nearest miss names what the demand waits for. */
+function wants(
+  { memory, runtime }: Demand,
+  nearest: Miss | undefined,
+): { code: ErrorCode; waitingFor: string } {
+  if (nearest === undefined) return { code: "NoHosts", waitingFor: "a host" };
+  switch (nearest.code) {
+    case "HostMemoryShort":
+    case "HostHeld":
+      return {
+        code: "NoHostWithMemory",
+        waitingFor: memory.known ? `${formatBytes(memory.bytes)} of memory` : "memory",
+      };
+    case "HostRuntimeMissing":
+      return { code: "NoHostFits", waitingFor: `a host with ${runtime}` };
+    case "HostNotNamed":
+    case "HostNotSelected":
+      return { code: "NoHostFits", waitingFor: "a host that spec.placement allows" };
+    case "HostBeyondLimit":
+      return { code: "NoHostFits", waitingFor: "a smaller claim, or a higher limit of its Model" };
+    default:
+      return { code: "NoHostFits", waitingFor: `host ${nearest.host}` };
+  }
+}
+
+function sentence(shown: readonly Miss[], all: number): string {
+  if (all === 0) return "no host is registered";
+  const listed = shown.map(({ host, message }) => `${host}: ${message}`).join("; ");
+  return all > shown.length ? `${listed}; and ${all - shown.length} more` : listed;
+}

@@ -1,0 +1,176 @@
+/** Preemption: the host, and the replicas on it, whose loss costs least. */
+import type { HostClaim } from "../types.ts";
+import { needBytes } from "../types.ts";
+import type { SchedulerCache } from "./cache.ts";
+import {
+  evictionPriority,
+  freeAfterLeaving,
+  type HostInfo,
+  isLeaving,
+  mostRoom,
+  nominatedBytes,
+  ownBytes,
+} from "./host-info.ts";
+import { byTurn, type PendingSlot } from "./queue.ts";
+import { isAllowedToStay } from "./search.ts";
+
+export interface Takeover {
+  readonly info: HostInfo;
+  readonly victims: readonly HostClaim[];
+  /** Nominated slots of lower priority that lose their nomination. */
+  readonly overtaken: readonly PendingSlot[];
+}
+
+/** Compared from the left: the highest priority hit, services, bytes, nominated slots. */
+type Cost = readonly [number, number, number, number];
+
+interface Priced {
+  readonly takeover: Takeover;
+  readonly cost: Cost;
+}
+
+/** More replicas than this on one host are not tried in every combination: the largest are. */
+const MOST_TRIED = 12;
+
+/** The cheapest among these hosts; undefined where none can be freed. Room that is becoming free costs nothing. */
+export function findTakeover(
+  cache: SchedulerCache,
+  slot: PendingSlot,
+  now: number,
+  among: Iterable<string>,
+): Takeover | undefined {
+  let best: Priced | undefined;
+  for (const name of among) {
+    const info = cache.hosts.get(name);
+    const takeover = info === undefined ? undefined : takeoverOn(info, slot, now);
+    if (takeover === undefined) continue;
+    const priced = { takeover, cost: costOf(takeover, now) };
+    if (best === undefined || isCheaper(priced, best)) best = priced;
+  }
+  return best?.takeover;
+}
+
+function takeoverOn(info: HostInfo, slot: PendingSlot, now: number): Takeover | undefined {
+  const { demand } = slot;
+  if (!info.facts.budget.known) return undefined;
+  // A replica of the slot that waits there is what the room is for.
+  const wanted = needBytes(demand, info.facts) - ownBytes(info, demand);
+  // Most hosts are out by this alone.
+  if (wanted > mostRoom(info, demand.priority)) return undefined;
+  const need = wanted - freeAfterLeaving(info) + promisedBytes(info, slot);
+  if (need > evictableBytes(info, demand.priority, now)) return undefined;
+  if (!isAllowedToStay(info, slot, now)) return undefined;
+  const victims = need > 0 ? cheapest(info, slot, need, now) : [];
+  return victims && { info, victims, overtaken: overtakenBy(info, slot, victims) };
+}
+
+function isEvictable(info: HostInfo, claim: HostClaim, priority: number, now: number): boolean {
+  return claim.bytes > 0 && evictionPriority(claim, now) < priority && !isLeaving(info, claim);
+}
+
+function evictableBytes(info: HostInfo, priority: number, now: number): number {
+  let bytes = 0;
+  for (const claim of info.claims.values()) if (isEvictable(info, claim, priority, now)) bytes += claim.bytes;
+  return bytes;
+}
+
+/** What nominated slots keep that this one may not overtake. */
+function promisedBytes(info: HostInfo, slot: PendingSlot): number {
+  return nominatedBytes(info, (nominated) => !mayOvertake(slot, nominated));
+}
+
+function mayOvertake(slot: PendingSlot, nominated: PendingSlot): boolean {
+  return nominated === slot || nominated.demand.priority < slot.demand.priority;
+}
+
+/** The last in turn first, and no more of them than the room asks for. */
+function overtakenBy(
+  info: HostInfo,
+  slot: PendingSlot,
+  victims: readonly HostClaim[],
+): readonly PendingSlot[] {
+  const bytesOf = ({ demand }: PendingSlot) => needBytes(demand, info.facts);
+  const others = [...info.nominated].filter((nominated) => nominated !== slot);
+  let room = freeAfterLeaving(info) + sum(victims) - bytesOf(slot);
+  for (const nominated of others) room -= bytesOf(nominated);
+  const overtaken: PendingSlot[] = [];
+  for (const nominated of others.sort((a, b) => byTurn(b, a))) {
+    if (room >= 0) break;
+    if (!mayOvertake(slot, nominated)) continue;
+    overtaken.push(nominated);
+    room += bytesOf(nominated);
+  }
+  return overtaken;
+}
+
+/** Only from the lowest priorities that suffice; there the fewest services, then the fewest bytes. */
+function cheapest(
+  info: HostInfo,
+  { demand }: PendingSlot,
+  need: number,
+  now: number,
+): readonly HostClaim[] | undefined {
+  const claims = [...info.claims.values()].filter((claim) => isEvictable(info, claim, demand.priority, now));
+  const steps = [...new Set(claims.map((claim) => evictionPriority(claim, now)))].sort((a, b) => a - b);
+  for (const step of steps) {
+    const candidates = claims.filter((claim) => evictionPriority(claim, now) <= step);
+    if (sum(candidates) >= need) return smallestSet(candidates, need);
+  }
+  return undefined;
+}
+
+function smallestSet(candidates: readonly HostClaim[], need: number): readonly HostClaim[] {
+  const all = [...candidates].sort((a, b) => b.bytes - a.bytes || (a.replica < b.replica ? -1 : 1));
+  const tried = all.slice(0, MOST_TRIED);
+  if (sum(tried) < need) return takeUntil(all, need);
+  let best: { set: readonly HostClaim[]; services: number; bytes: number } | undefined;
+  const visit = (
+    at: number,
+    set: readonly HostClaim[],
+    services: number,
+    bytes: number,
+    left: number,
+  ): void => {
+    if (best !== undefined && services > best.services) return;
+    if (bytes >= need) {
+      if (best === undefined || services < best.services || bytes < best.bytes)
+        best = { set, services, bytes };
+      return;
+    }
+    const claim = tried[at];
+    if (claim === undefined || bytes + left < need) return;
+    const isKnown = set.some(({ service }) => service === claim.service);
+    const rest = left - claim.bytes;
+    visit(at + 1, [...set, claim], isKnown ? services : services + 1, bytes + claim.bytes, rest);
+    visit(at + 1, set, services, bytes, rest);
+  };
+  visit(0, [], 0, 0, sum(tried));
+  return best?.set ?? tried;
+}
+
+function takeUntil(claims: readonly HostClaim[], need: number): readonly HostClaim[] {
+  const set: HostClaim[] = [];
+  for (const claim of claims) {
+    if (sum(set) >= need) break;
+    set.push(claim);
+  }
+  return set;
+}
+
+function costOf({ victims, overtaken }: Takeover, now: number): Cost {
+  const highest = Math.max(0, ...victims.map((claim) => evictionPriority(claim, now)));
+  const services = new Set(victims.map(({ service }) => service)).size;
+  return [highest, services, sum(victims), overtaken.length];
+}
+
+function isCheaper(a: Priced, b: Priced): boolean {
+  for (const [index, value] of a.cost.entries()) {
+    const difference = value - (b.cost[index] ?? 0);
+    if (difference !== 0) return difference < 0;
+  }
+  return a.takeover.info.name < b.takeover.info.name;
+}
+
+function sum(claims: readonly HostClaim[]): number {
+  return claims.reduce((bytes, claim) => bytes + claim.bytes, 0);
+}

@@ -1,0 +1,144 @@
+/** The scheduling queue: slots without a host by effective priority, which rises while they wait, then by age. */
+import { isDeepEqual } from "../../../deep-equal.ts";
+import { REFUSAL_MS } from "../filters.ts";
+import { agedPriority, nextStepMs } from "../priority.ts";
+import { type Demand, type Placed, slotKey } from "../types.ts";
+import { compareText, insertSorted } from "./sorted.ts";
+
+export type Decision =
+  | { readonly at: "pending" }
+  /** Replicas on this host are preempted for it. */
+  | { readonly at: "nominated"; readonly host: string; readonly victims: readonly string[] }
+  | { readonly at: "assigned"; readonly placed: Placed };
+
+export interface PendingSlot {
+  readonly key: string;
+  demand: Demand;
+  readonly pendingSinceMs: number;
+  /** Its priority with what waiting has added. */
+  effective: number;
+  /** When time alone changes something for it. */
+  recheckAtMs: number;
+  decision: Decision;
+  /** Every host has to be considered, not only those that changed. */
+  isNew: boolean;
+}
+
+export interface SchedulingQueue {
+  /** Also those that have a host and are still asked for. */
+  readonly slots: Map<string, PendingSlot>;
+  readonly byService: Map<string, Set<string>>;
+  /** Those without a host, in order. */
+  pending: PendingSlot[];
+  /** Absent: the queue has changed since they were counted. */
+  positions: ReadonlyMap<string, number> | undefined;
+  /** The earliest moment at which time alone changes something. */
+  recheckAtMs: number;
+}
+
+export function newQueue(): SchedulingQueue {
+  const recheckAtMs = Number.POSITIVE_INFINITY;
+  return { slots: new Map(), byService: new Map(), pending: [], positions: undefined, recheckAtMs };
+}
+
+export function newSlot(demand: Demand, now: number): PendingSlot {
+  const slot: PendingSlot = {
+    key: slotKey(demand),
+    demand,
+    pendingSinceMs: Math.min(now, demand.waitingSinceMs ?? now),
+    effective: demand.priority,
+    recheckAtMs: now,
+    decision: { at: "pending" },
+    isNew: true,
+  };
+  age(slot, now);
+  return slot;
+}
+
+/** By effective priority (higher first), then age, then name and ordinal: the same whatever the order of input. */
+export function byTurn(a: PendingSlot, b: PendingSlot): number {
+  return (
+    b.effective - a.effective ||
+    a.demand.since - b.demand.since ||
+    compareText(a.demand.service, b.demand.service) ||
+    a.demand.ordinal - b.demand.ordinal
+  );
+}
+
+/** Does a decision for one still hold for the other? Predecessors change while a decision is carried out. */
+export function asksTheSame(a: Demand, b: Demand): boolean {
+  return isDeepEqual(decisive(a), decisive(b));
+}
+
+function decisive(demand: Demand): object {
+  return { ...demand, waitingSinceMs: 0, preempted: undefined, since: 0, predecessors: [] };
+}
+
+export function slotsOf({ byService, slots }: SchedulingQueue, service: string): PendingSlot[] {
+  return [...(byService.get(service) ?? [])]
+    .flatMap((key) => slots.get(key) ?? [])
+    .sort((a, b) => a.demand.ordinal - b.demand.ordinal);
+}
+
+export function addSlot(queue: SchedulingQueue, slot: PendingSlot): void {
+  const { service } = slot.demand;
+  queue.slots.set(slot.key, slot);
+  const keys = queue.byService.get(service) ?? new Set<string>();
+  queue.byService.set(service, keys.add(slot.key));
+  enqueue(queue, slot);
+}
+
+export function removeSlot(queue: SchedulingQueue, slot: PendingSlot): void {
+  queue.slots.delete(slot.key);
+  const keys = queue.byService.get(slot.demand.service);
+  keys?.delete(slot.key);
+  if (keys?.size === 0) queue.byService.delete(slot.demand.service);
+  const at = queue.pending.indexOf(slot);
+  if (at === -1) return;
+  queue.pending.splice(at, 1);
+  queue.positions = undefined;
+}
+
+export function enqueue(queue: SchedulingQueue, slot: PendingSlot): void {
+  insertSorted(queue.pending, slot, byTurn);
+  queue.recheckAtMs = Math.min(queue.recheckAtMs, slot.recheckAtMs);
+  queue.positions = undefined;
+}
+
+export function dropAssigned(queue: SchedulingQueue): void {
+  const left = queue.pending.filter(({ decision }) => decision.at !== "assigned");
+  if (left.length === queue.pending.length) return;
+  queue.pending = left;
+  queue.positions = undefined;
+}
+
+/** Raises what has waited long enough, and retries what was refused long enough ago; returns what changed. */
+export function ageQueue(queue: SchedulingQueue, now: number): readonly PendingSlot[] {
+  if (now < queue.recheckAtMs) return [];
+  const due = queue.pending.filter(({ recheckAtMs }) => recheckAtMs <= now);
+  for (const slot of due) {
+    age(slot, now);
+    if (slot.demand.refusals.length > 0) slot.isNew = true;
+  }
+  queue.recheckAtMs = Math.min(Number.POSITIVE_INFINITY, ...queue.pending.map((slot) => slot.recheckAtMs));
+  queue.pending.sort(byTurn);
+  queue.positions = undefined;
+  return due;
+}
+
+/** Position of each service in the queue; 1 is next. */
+export function positionsOf(queue: SchedulingQueue): ReadonlyMap<string, number> {
+  if (queue.positions !== undefined) return queue.positions;
+  const positions = new Map<string, number>();
+  for (const { demand } of queue.pending)
+    if (!positions.has(demand.service)) positions.set(demand.service, positions.size + 1);
+  queue.positions = positions;
+  return positions;
+}
+
+function age(slot: PendingSlot, now: number): void {
+  const waitedMs = now - slot.pendingSinceMs;
+  slot.effective = agedPriority(slot.demand.priority, waitedMs);
+  const endings = slot.demand.refusals.map(({ atMs }) => atMs + REFUSAL_MS).filter((atMs) => atMs > now);
+  slot.recheckAtMs = Math.min(now + nextStepMs(waitedMs), ...endings);
+}

@@ -1,0 +1,75 @@
+/** The scores of placement: each from 0 to 1, weighted, summed. A new score is one entry. */
+import { type Demand, type HostFacts, needBytes } from "./types.ts";
+
+export interface ScoreContext {
+  readonly claimedBytes: number;
+  /** Replicas of the demand's own service on this host. */
+  readonly siblings: number;
+  /** The weights are on its disk, or will be. */
+  readonly hasWeights: boolean;
+  /** Tokens per second as measured there with this model. */
+  readonly speed: number | undefined;
+  /** The most tokens per second that any host was measured at with this model; 0 where none was. */
+  readonly fastest: number;
+}
+
+export interface Score {
+  readonly name: string;
+  readonly weight: number;
+  readonly rate: (demand: Demand, host: HostFacts, context: ScoreContext) => number;
+}
+
+/** What a host can get at most besides speed and memory left, with the weights on its disk and without. */
+export const MOST_WITH_WEIGHTS = 6;
+export const MOST_WITHOUT_WEIGHTS = 4;
+export const MOST_FOR_SPEED = 2;
+/** What a host gets for its speed while only others were measured: between the fast and the slow. */
+export const UNMEASURED = MOST_FOR_SPEED / 2;
+
+const SPEED = "measured speed";
+
+export const scores: readonly Score[] = [
+  // One host that fails must not take all replicas along: worth more than a download.
+  {
+    name: "apart from its siblings",
+    weight: 4,
+    rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
+  },
+  { name: "weights on disk", weight: 2, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
+  { name: SPEED, weight: MOST_FOR_SPEED, rate: rateSpeed },
+  { name: "memory left", weight: 1, rate: rateMemory },
+];
+
+/** The weighted sum. */
+export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext): number {
+  let total = 0;
+  for (const { weight, rate } of scores) total += weight * rate(demand, host, context);
+  return total;
+}
+
+/** The names of what spoke for the host. */
+export function whyHost(demand: Demand, host: HostFacts, context: ScoreContext): string {
+  return scores
+    .map((score) => ({ name: score.name, value: score.rate(demand, host, context) }))
+    .filter(({ name, value }) => value > 0 && (name !== SPEED || context.speed !== undefined))
+    .map(({ name, value }) => `${name} ${value.toFixed(2)}`)
+    .join(", ");
+}
+
+/** Bytes that decide the memory score, as a share of the budget. */
+export function rateMemory(
+  demand: Pick<Demand, "memory" | "choice">,
+  host: HostFacts,
+  { claimedBytes }: Pick<ScoreContext, "claimedBytes">,
+): number {
+  const { budget } = host;
+  if (!budget.known || budget.bytes <= 0) return 0;
+  const after = budget.bytes - claimedBytes - needBytes(demand, host);
+  const free = Math.min(1, Math.max(0, after / budget.bytes));
+  return demand.choice.spread === "None" ? 1 - free : free;
+}
+
+function rateSpeed(_: Demand, __: HostFacts, { fastest, speed }: ScoreContext): number {
+  if (fastest <= 0) return 0;
+  return speed === undefined ? UNMEASURED / MOST_FOR_SPEED : Math.min(1, speed / fastest);
+}

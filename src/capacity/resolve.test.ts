@@ -1,0 +1,211 @@
+import { expect, test } from "vitest";
+import { hardwareSchema } from "../api/fields/hardware.ts";
+import { hostSchema } from "../api/host.ts";
+import type { InferenceReplica } from "../api/inference-replica.ts";
+import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { claimWith, memoryOn } from "./claim.ts";
+import { demandOf } from "./demand.ts";
+import { hostFacts } from "./placement/host-facts.ts";
+import { planPlacement } from "./placement/plan.ts";
+import { needBytes } from "./placement/types.ts";
+import { resolveService } from "./resolve.ts";
+
+const GIB = 1024 ** 3;
+const GGUF = {
+  layerCount: 16,
+  headCountKV: 8,
+  keyLength: 64,
+  valueLength: 64,
+  embeddingSize: 2048,
+  contextLength: 8192,
+};
+
+function model(spec: object = {}, status: object = {}): Model {
+  return {
+    metadata: { name: "tiny", namespace: "default", generation: 1 },
+    spec: { source: "https://models.example/tiny.gguf", hardware: { accelerator: "metal" }, ...spec },
+    status: { phase: "Ready", observedGeneration: 1, ...status },
+  } as unknown as Model;
+}
+
+function resolve(of: Model | undefined, spec: object = {}, replicas: readonly InferenceReplica[] = []) {
+  const service = {
+    metadata: { name: "chat", namespace: "default", uid: "u1" },
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...spec }),
+  };
+  return resolveService({ service, model: of, replicas });
+}
+
+function found(sizeBytes: number, gguf?: object): InferenceReplica {
+  const template = { model: { source: "file:///models/tiny.gguf" } };
+  return {
+    metadata: { name: "chat-0-a" },
+    spec: { template },
+    status: { model: { sizeBytes, gguf } },
+  } as unknown as InferenceReplica;
+}
+
+test("a resolved Model gives runtime, revision and a claim that counts more than the weights", () => {
+  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }));
+  expect(resolution).toMatchObject({
+    at: "resolved",
+    template: { runtime: "llamacpp", serviceUid: "u1" },
+    claim: { at: "estimated", memory: { weightsBytes: GIB } },
+    unhonored: [],
+  });
+  if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") return;
+  const { claimBytes, weightsBytes, kvBytes } = resolution.claim.memory;
+  expect(kvBytes).toBe(16 * 4096 * 2 * 8 * 64 * 2);
+  expect(claimBytes).toBeGreaterThan(weightsBytes + kvBytes);
+});
+
+test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
+  const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
+  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });
+  expect(resolution).toMatchObject({ unhonored: ["spec.speculativeDecoding.draftModel"] });
+});
+
+test("a Model without hardware, or without an accelerator in it, runs on hosts", () => {
+  const known = { weightsBytes: GIB, gguf: GGUF };
+  for (const hardware of [undefined, {}, { memoryBudget: "24Gi" }])
+    expect(resolve(model({ hardware }, known))).toMatchObject({ at: "resolved" });
+  expect(hardwareSchema.parse({})).toEqual({ accelerator: "metal" });
+});
+
+test.each([
+  ["no Model", undefined, {}, "ModelNotFound", false],
+  [
+    "a deleted Model",
+    { ...model(), metadata: { name: "tiny", deletionTimestamp: "now" } },
+    {},
+    "ModelNotFound",
+    false,
+  ],
+  ["a Model not inspected", model({}, { phase: "Pending" }), {}, "ModelNotReady", false],
+  ["a status of an older spec", model({}, { observedGeneration: 0 }), {}, "ModelNotReady", false],
+  ["a failed Model", model({}, { phase: "Failed", reason: "SourceNotFound" }), {}, "ModelFailed", true],
+  ["a Linux accelerator", model({ hardware: { accelerator: "cuda" } }), {}, "NotYetSupported", true],
+  ["no size", model(), {}, "ModelSizeUnknown", false],
+  ["an incomplete header", model({}, { weightsBytes: GIB }), {}, "ModelSizeUnknown", false],
+  [
+    "a runtime that does not load the format",
+    model({ format: "mlx" }, { weightsBytes: GIB, gguf: GGUF }),
+    { runtime: "llamacpp" },
+    "RuntimeMismatch",
+    true,
+  ],
+  [
+    "runtime omlx, which hosts have no driver for",
+    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    { runtime: "omlx" },
+    "HostRuntimeMissing",
+    true,
+  ],
+  [
+    "runtime ollama, which hosts have no driver for",
+    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    { runtime: "ollama" },
+    "HostRuntimeMissing",
+    true,
+  ],
+  [
+    "runtime vllm, which hosts have no driver for",
+    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    { runtime: "vllm" },
+    "HostRuntimeMissing",
+    true,
+  ],
+  ["an Ollama model", model({ source: "ollama://qwen3:8b" }), {}, "HostRuntimeMissing", true],
+  ["an MLX model", model({ format: "mlx" }, { weightsBytes: GIB }), {}, "HostRuntimeMissing", true],
+  [
+    "a format without a runtime on Macs",
+    model({ format: "safetensors" }, { weightsBytes: GIB }),
+    {},
+    "RuntimeMismatch",
+    true,
+  ],
+  [
+    "a draft Model that is missing",
+    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    { speculativeDecoding: { type: "draft", draftModelRef: "small" } },
+    "ModelNotFound",
+    false,
+  ],
+])("%s is a reason, not a crash", (_, of, spec, code, isFinal) => {
+  expect(resolve(of as Model | undefined, spec)).toMatchObject({ at: "blocked", code, isFinal });
+});
+
+test("a file on the host is placed without a claim, and claimed once an agent has read it", () => {
+  const local = model({ source: "file:///models/tiny.gguf" });
+  expect(resolve(local)).toMatchObject({ claim: { at: "hostDecides" } });
+  expect(resolve(local, {}, [found(2 * GIB, GGUF)])).toMatchObject({
+    claim: { at: "estimated", memory: { weightsBytes: 2 * GIB } },
+  });
+  expect(resolve(local, {}, [found(2 * GIB)])).toMatchObject({
+    claim: { at: "estimated", memory: { claimBytes: 2 * GIB } },
+  });
+});
+
+test("if a download is larger than its header said, the size on the host counts, and never less", () => {
+  const remote = model({}, { weightsBytes: GIB, sizeBytes: GIB + 1024, gguf: GGUF });
+  const has = (sizeBytes: number, changes: object = {}, gguf: object = GGUF) => {
+    const file = { source: remote.spec.source, files: [], ...changes };
+    const status = { model: { sizeBytes, gguf } };
+    const replica = { metadata: { name: "chat-0-a" }, spec: { template: { model: file } }, status };
+    return resolve(remote, {}, [replica as unknown as InferenceReplica]);
+  };
+  const fromHeader = resolve(remote);
+  const claim = (weightsBytes: number) => ({ claim: { at: "estimated", memory: { weightsBytes } } });
+  expect(fromHeader).toMatchObject(claim(GIB));
+  expect(has(3 * GIB)).toMatchObject(claim(3 * GIB));
+  const deeper = has(3 * GIB, {}, { ...GGUF, layerCount: 32 });
+  expect(deeper).toMatchObject({ claim: { memory: { kvBytes: 32 * 4096 * 2 * 8 * 64 * 2 } } });
+  expect(has(GIB + 1024)).toEqual(fromHeader);
+  expect(has(GIB / 2)).toEqual(fromHeader);
+  // Another file of that source, as before a change of spec.files or spec.sha256.
+  expect(has(3 * GIB, { files: ["other.gguf"] })).toEqual(fromHeader);
+  expect(has(3 * GIB, { sha256: "0".repeat(64) })).toEqual(fromHeader);
+});
+
+test("what is learned of the file changes no revision", () => {
+  const local = model({ source: "file:///models/tiny.gguf" });
+  const before = resolve(local);
+  const after = resolve(local, {}, [found(2 * GIB, GGUF)]);
+  if (before.at !== "resolved" || after.at !== "resolved") throw new Error("both resolve");
+  expect(after.template.revision).toBe(before.template.revision);
+});
+
+test("the claim is the one of the host's own backend, and placement asks for that", () => {
+  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }));
+  if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") throw new Error("unresolved");
+  const { claim, template } = resolution;
+  const hostOf = (os: string) => hostSchema.parse({ metadata: { name: os }, status: { info: { os } } });
+  const [mac, linux] = ["darwin", "linux"].map((os) => memoryOn(claim, hostOf(os)).claimBytes);
+  expect(linux).toBeLessThan(mac ?? 0);
+  const service = {
+    metadata: { name: "chat", namespace: "default" },
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny" }),
+  };
+  const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
+  const demand = demandOf({ service, model: undefined, template, claim, ...slot });
+  const facts = hostFacts(hostOf("linux"));
+  expect(needBytes(demand, facts)).toBe(linux);
+  expect(needBytes(demand, hostFacts(hostOf("darwin")))).toBe(mac);
+  const budget = { known: true, bytes: linux ?? 0, basis: "test" } as const;
+  const good = { ready: { status: "True" }, reachable: { status: "True" }, runtimes: ["llamacpp"] } as const;
+  const tight = ["linux", "darwin"].map((os) => ({ ...hostFacts(hostOf(os)), ...good, budget }));
+  const { placed } = planPlacement({ hosts: tight, claims: [], demands: [demand] }, 0);
+  expect(placed).toMatchObject([{ host: "linux" }]);
+});
+
+test("other settings of a file on a host are estimated from the header that its agent read", () => {
+  const replicas = [found(GIB, GGUF)];
+  const onHost = model({ source: "file:///models/tiny.gguf" });
+  const resolution = resolve(onHost, {}, replicas);
+  if (resolution.at !== "resolved") throw new Error("unresolved");
+  const { template } = resolution;
+  const estimate = claimWith({ template, model: onHost, draftModel: undefined, replicas });
+  expect(estimate({ contextSize: 8192 })).toBeGreaterThan(estimate({ contextSize: 4096 }) ?? 0);
+  expect(claimWith({ template, model: onHost, draftModel: undefined, replicas: [] })({})).toBeUndefined();
+});

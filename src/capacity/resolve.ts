@@ -1,0 +1,152 @@
+/** From a service and its Model to what would run, or why nothing can. Pure. */
+
+import type { Runtime } from "../api/engine-settings.ts";
+import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
+import type { ModelFormat } from "../api/fields/shared.ts";
+import type { InferenceReplica } from "../api/inference-replica.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { chooseRuntime, hostRuntimes, isRuntimeFor, runtimeEntry } from "../engines/registry.ts";
+import { defaultFormat, parseSource } from "../models/source/source.ts";
+import { type Claim, claimOf } from "./claim.ts";
+import { unhonoredFields } from "./honored.ts";
+import type { TemplateWithoutHost } from "./template.ts";
+import { toReplicaModel, toReplicaTemplate } from "./template.ts";
+
+export interface Resolved {
+  readonly at: "resolved";
+  readonly template: TemplateWithoutHost;
+  readonly model: Model;
+  readonly claim: Claim;
+  readonly unhonored: readonly string[];
+  /** Why a request cannot use all of the context that it is given. */
+  readonly beyondTraining?: string;
+}
+
+export interface Blocked {
+  readonly at: "blocked";
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** True when only a change of spec or Model helps; false when waiting may. */
+  readonly isFinal: boolean;
+}
+
+export type Resolution = Resolved | Blocked;
+
+export interface ResolveInput {
+  readonly service: InferenceService;
+  readonly model?: Model | undefined;
+  readonly draftModel?: Model | undefined;
+  /** Replicas whose agents may have read the model's files. */
+  readonly replicas: readonly InferenceReplica[];
+}
+
+export function resolveService({ service, model, draftModel, replicas }: ResolveInput): Resolution {
+  const { modelRef, speculativeDecoding } = service.spec;
+  const usable = usableModel(model, modelRef);
+  if ("at" in usable) return usable;
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const draft = draftRef === undefined ? undefined : usableModel(draftModel, draftRef);
+  if (draft !== undefined && "at" in draft) return draft;
+  try {
+    return resolve(service, usable, draft, replicas);
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return { at: "blocked", code: error.code, message: error.message, isFinal: true };
+  }
+}
+
+function resolve(
+  service: InferenceService,
+  model: Model,
+  draftModel: Model | undefined,
+  replicas: readonly InferenceReplica[],
+): Resolution {
+  const format = formatOf(model);
+  const runtime = runtimeFor(service.spec.runtime, format);
+  const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
+  const gpuLayers = model.spec.hardware?.gpu?.layers;
+  const template = toReplicaTemplate({
+    service,
+    runtime,
+    model: toReplicaModel(model, format),
+    draft,
+    gpuLayers,
+  });
+  const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);
+  const claim = claimOf({ template, model, draftModel, replicas: ofModel });
+  if (claim.at === "unsizable") {
+    return { at: "blocked", code: "ModelSizeUnknown", message: claim.message, isFinal: false };
+  }
+  return {
+    at: "resolved",
+    template,
+    model,
+    claim,
+    unhonored: unhonoredFields(service.spec, "metal", runtime),
+    ...warningOf(model, ofModel, template),
+  };
+}
+
+/** A file that only its host can read is as its agent found it. */
+function warningOf(
+  { status }: Model,
+  replicas: readonly InferenceReplica[],
+  { engine, runtime }: TemplateWithoutHost,
+): Pick<Resolved, "beyondTraining"> {
+  const found = replicas.map((replica) => replica.status?.model?.gguf).find((gguf) => gguf !== undefined);
+  const beyondTraining = runtimeEntry(runtime)?.claims?.contextWarning(status?.gguf ?? found ?? {}, engine);
+  return beyondTraining === undefined ? {} : { beyondTraining };
+}
+
+/** spec.format of the Model, else the format that was found at its source, else the one its source's name implies, else gguf. */
+function formatOf({ spec, status }: Model): ModelFormat {
+  return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";
+}
+
+/** spec.runtime where it can serve the format, else the first runtime that can; one that hosts have a driver for. */
+function runtimeFor(asked: Runtime | undefined, format: ModelFormat): Runtime {
+  const wanted = asked ?? chooseRuntime(format, "metal");
+  const supported = hostRuntimes();
+  if (wanted !== undefined && !supported.includes(wanted)) {
+    throw new MetalbridgeError(
+      "HostRuntimeMissing",
+      `${wanted} has no driver on hosts in this version; supported: ${supported.join(", ")}`,
+    );
+  }
+  if (asked !== undefined && !isRuntimeFor(asked, format, "metal")) {
+    throw new MetalbridgeError(
+      "RuntimeMismatch",
+      `runtime ${asked} does not serve format ${format} on a Metal host`,
+    );
+  }
+  const runtime = asked ?? chooseRuntime(format, "metal");
+  if (runtime === undefined) {
+    throw new MetalbridgeError("RuntimeMismatch", `no runtime serves format ${format} on a Metal host`);
+  }
+  return runtime;
+}
+
+function usableModel(model: Model | undefined, name: string): Model | Blocked {
+  if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
+    const message = `Model ${name} does not exist in this namespace; create it or correct spec.modelRef`;
+    return { at: "blocked", code: "ModelNotFound", message, isFinal: false };
+  }
+  const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
+  if (accelerator !== "metal") return notYetSupported(name, accelerator);
+  const { phase, reason, message, observedGeneration } = model.status ?? {};
+  const isCurrent = observedGeneration === undefined || observedGeneration === model.metadata.generation;
+  if (phase === "Ready" && isCurrent) return model;
+  const why = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
+  if (phase === "Failed" && isCurrent) {
+    return { at: "blocked", code: "ModelFailed", message: `Model ${name} failed: ${why}`, isFinal: true };
+  }
+  const text = why === "" ? `Model ${name} is not resolved yet` : `Model ${name} is not ready: ${why}`;
+  return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
+}
+
+function notYetSupported(name: string, accelerator: string): Blocked {
+  const message = `Model ${name} asks for accelerator ${accelerator}; this version serves metal only: set spec.hardware.accelerator of the Model to metal`;
+  return { at: "blocked", code: "NotYetSupported", message, isFinal: true };
+}

@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { type InferenceService, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { parseRevisionData, REVISION_SPEC_FIELDS, toRevisionData } from "./revision-data.ts";
+import { toReplicaModel, toReplicaTemplate } from "./template.ts";
+
+const model = {
+  metadata: { name: "tiny" },
+  spec: { source: "https://models.example/tiny.gguf", refreshPolicy: "IfNotPresent" },
+} as unknown as Model;
+
+function serviceOf(spec: object): InferenceService {
+  const parsed = inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...spec });
+  return { metadata: { name: "chat", namespace: "default", uid: "u1" }, spec: parsed };
+}
+
+function templateOf(service: InferenceService) {
+  return toReplicaTemplate({ service, runtime: "llamacpp", model: toReplicaModel(model, "gguf") });
+}
+
+test("what is kept survives JSON and gives the same revision when it is written back", () => {
+  const service = serviceOf({
+    replicas: 3,
+    contextSize: 2048,
+    priority: "high",
+    auth: { secretRef: { name: "key" } },
+    ropeScaling: { type: "yarn", factor: "2.0" },
+  });
+  const kept = toRevisionData(service, templateOf(service), model);
+  const read = parseRevisionData(JSON.parse(JSON.stringify(kept)));
+  expect(read).toEqual(kept);
+  expect(kept.spec).toMatchObject({ modelRef: "tiny", contextSize: 2048 });
+  expect(kept.spec).not.toHaveProperty("replicas");
+  expect(kept.spec).not.toHaveProperty("priority");
+  const back = serviceOf({ ...read?.spec, replicas: 1 });
+  expect(templateOf(back).revision).toBe(kept.template.revision);
+});
+
+test.each<[string, object]>([
+  ["priority", { priority: "critical" }],
+  ["replicas", { replicas: 7 }],
+  ["evictionProtection", { evictionProtection: true }],
+  ["hostLostSeconds", { hostLostSeconds: 60 }],
+  ["drainSeconds", { rollout: { drainSeconds: 0 } }],
+  ["probes", { probeOverrides: { liveness: { timeoutSeconds: 1 } } }],
+  ["placement", { placement: { spread: "Required" } }],
+  ["endpoint", { endpoint: { port: 9090 } }],
+  ["suspend", { suspend: true }],
+])("a change of %s is no new revision", (field, spec) => {
+  const before = serviceOf({});
+  const after = serviceOf(spec);
+  expect(after.spec).not.toEqual(before.spec);
+  expect(templateOf(after).revision).toBe(templateOf(before).revision);
+  expect(REVISION_SPEC_FIELDS).not.toContain(field);
+});
+
+test("anything else is no revision data", () => {
+  expect(parseRevisionData({ template: {} })).toBeUndefined();
+  expect(parseRevisionData(undefined)).toBeUndefined();
+});

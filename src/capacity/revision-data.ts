@@ -1,0 +1,45 @@
+/** What a ControllerRevision keeps of a revision: enough to run it again, and to write it back into the spec. */
+import { z } from "zod";
+import { engineFields } from "../api/engine-settings.ts";
+import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
+import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import type { TemplateWithoutHost } from "./template.ts";
+
+/** The fields of InferenceService.spec that decide on the revision; a change of any other restarts nothing. */
+export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
+  "modelRef",
+  "runtime",
+  "mode",
+  "auth",
+  "speculativeDecoding",
+  ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
+];
+
+const revisionDataSchema = z.object({
+  template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }),
+  /** Those of REVISION_SPEC_FIELDS that were set; going back removes the others. */
+  spec: z.record(z.string(), z.unknown()),
+  /** The Model as it was named, and where its weights came from then: going back does not change a Model. */
+  model: z.object({ name: z.string(), source: z.string() }),
+});
+
+export type RevisionData = z.output<typeof revisionDataSchema>;
+
+export function toRevisionData(
+  { spec }: InferenceService,
+  template: TemplateWithoutHost,
+  model: Model,
+): RevisionData {
+  const set = REVISION_SPEC_FIELDS.filter((field) => spec[field] !== undefined);
+  return {
+    template,
+    spec: Object.fromEntries(set.map((field) => [field, spec[field]])),
+    model: { name: model.metadata.name, source: model.spec.source },
+  };
+}
+
+/** Undefined where it is not of this form: nothing can be taken from it then. */
+export function parseRevisionData(data: unknown): RevisionData | undefined {
+  return revisionDataSchema.safeParse(data).data;
+}

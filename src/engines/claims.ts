@@ -1,0 +1,37 @@
+/** An engine's memory for the rest of the system: the claim, and notes on unusual values. */
+import type { EngineSettings } from "../api/engine-settings.ts";
+import type { Accelerator } from "../api/fields/hardware.ts";
+import type { GgufSummary } from "../models/gguf/summary.ts";
+
+/** Bytes: the claim, and its parts, each rounded up. */
+export interface MemoryClaim {
+  readonly claimBytes: number;
+  readonly weightsBytes: number;
+  readonly kvBytes: number;
+  readonly computeBytes: number;
+  readonly outputBytes: number;
+  readonly promptCacheBytes: number;
+  readonly projectorBytes: number;
+  readonly draftBytes: number;
+  readonly overheadBytes: number;
+}
+
+/** The files beside the model that count. */
+export interface ClaimFiles {
+  readonly projectorSizeBytes?: number | undefined;
+  readonly draft?: GgufSummary | undefined;
+}
+
+export interface ClaimEstimator {
+  /** The claim on a host that computes on this accelerator. Throws `ClaimUnknown` where the header has too little. */
+  readonly estimate: (
+    summary: GgufSummary,
+    settings: EngineSettings & ClaimFiles,
+    accelerator: Accelerator,
+  ) => MemoryClaim;
+  /** Why a request cannot use all of its context; undefined where it can. */
+  readonly contextWarning: (
+    summary: Pick<GgufSummary, "contextLength">,
+    settings: EngineSettings,
+  ) => string | undefined;
+}

@@ -1,0 +1,144 @@
+/** The command line of llama-server for one replica: total, and explicit about everything that the memory claim counts. */
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
+import { addCacheSettings, addContext } from "./argv-context.ts";
+import { addDraft } from "./argv-draft.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
+import type { Capabilities } from "./capabilities.ts";
+import { checkExtraArgs } from "./extra-args.ts";
+
+/** Arguments without the program, and every setting that cannot be honoured; start only if there is none. */
+export function buildArgv(
+  input: LlamaServerInput,
+  capabilities: Capabilities,
+): { readonly argv: readonly string[]; readonly problems: readonly ArgvProblem[] } {
+  const builder = createArgvBuilder(capabilities);
+  addServer(builder, input);
+  addContext(builder, input);
+  addCacheSettings(builder, input);
+  addPlacement(builder, input.settings);
+  addMode(builder, input.settings);
+  addChat(builder, input.settings);
+  addDraft(builder, input);
+  refuseForeign(builder, input.settings);
+  const extra = checkExtraArgs(input.settings.extraArgs ?? [], capabilities);
+  if (!extra.flags.has(ORIGINS)) builder.addIfKnown([ORIGINS], "localhost");
+  const argv = [...builder.argv, ...extra.argv];
+  return { argv, problems: [...builder.problems, ...extra.problems, ...argv.flatMap(unpassable)] };
+}
+
+/** The build's default lets a page of any origin read answers through the browser of whoever opens it. */
+const ORIGINS = "--cors-origins";
+
+/** A C string ends at a NUL: the engine would get another argument than the one that was checked. */
+function unpassable(argument: string, index: number, argv: readonly string[]): ArgvProblem[] {
+  if (!argument.includes("\0")) return [];
+  const why = `${argv[index - 1] ?? "an argument"} has a value with a NUL character`;
+  return [{ field: "engine", why, code: "SettingNotSupported" }];
+}
+
+function addServer(builder: ArgvBuilder, input: LlamaServerInput): void {
+  builder.argv.push("--model", input.modelPath);
+  if (input.mmprojPath !== undefined) builder.add("model.mmproj", ["--mmproj"], input.mmprojPath);
+  builder.argv.push("--host", input.hosts.join(","), "--port", String(input.port));
+  if (input.hosts.length > 1 && !canListenTwice(builder)) {
+    builder.refuse(
+      "runtime",
+      `llama-server ${builder.capabilities.version} cannot listen on loopback and on ${input.hosts[1]}`,
+      "RuntimeTooOld",
+    );
+  }
+  const alias = input.aliases.filter((name) => name !== "").join(",");
+  if (alias !== "") builder.addIfKnown(["--alias"], alias);
+  builder.add("runtime", ["--metrics"]);
+  builder.addIfKnown(["--no-ui", "--no-webui"]);
+  builder.addIfKnown(["--offline"]);
+  if (input.apiKeyFile !== undefined) builder.add("auth", ["--api-key-file"], input.apiKeyFile);
+}
+
+function canListenTwice(builder: ArgvBuilder): boolean {
+  return builder.flag("--host")?.description.includes("comma-separated") === true;
+}
+
+/** "all" where the build knows it: its own default is free to leave layers on the CPU without a word. */
+function addPlacement(builder: ArgvBuilder, settings: EngineSettings): void {
+  const layers = settings.gpuLayers ?? -1;
+  const flag = builder.flag("--n-gpu-layers");
+  const all = flag?.description.includes("'all'") === true ? "all" : "999";
+  builder.addIfKnown(["--n-gpu-layers"], layers < 0 ? all : String(layers));
+  if (settings.moeCPUOffload === true) builder.add("moeCPUOffload", ["--cpu-moe"]);
+  if ((settings.moeCPULayers ?? 0) > 0)
+    builder.add("moeCPULayers", ["--n-cpu-moe"], String(settings.moeCPULayers));
+  const tensors = settings.tensorOverrides ?? [];
+  if (tensors.length > 0) builder.add("tensorOverrides", ["--override-tensor"], tensors.join(","));
+  addMetadata(builder, settings.metadataOverrides ?? []);
+  if (settings.noWarmup === true) builder.add("noWarmup", ["--no-warmup"]);
+}
+
+/** Newer builds take one list and forget all but the last of several flags; older ones take only several flags. */
+function addMetadata(builder: ArgvBuilder, overrides: readonly string[]): void {
+  if (overrides.length === 0) return;
+  const takesList = builder.flag("--override-kv")?.description.includes("comma-separated") === true;
+  if (takesList) builder.add("metadataOverrides", ["--override-kv"], overrides.join(","));
+  else for (const one of overrides) builder.add("metadataOverrides", ["--override-kv"], one);
+}
+
+/** Rerank needs its three flags together, or requests get 501. */
+function addMode(builder: ArgvBuilder, settings: EngineSettings): void {
+  switch (settings.mode) {
+    case "chat":
+      return;
+    case "embedding":
+      builder.add("mode", ["--embedding", "--embeddings"]);
+      return;
+    case "rerank":
+      builder.add("mode", ["--embedding", "--embeddings"]);
+      builder.add("mode", ["--pooling"], "rank");
+      builder.add("mode", ["--rerank", "--reranking"]);
+      return;
+    default:
+      settings.mode satisfies never;
+  }
+}
+
+function addChat(builder: ArgvBuilder, settings: EngineSettings): void {
+  if (settings.jinja === true) builder.add("jinja", ["--jinja"]);
+  if (settings.jinja === false && !builder.addIfKnown(["--no-jinja"]) && isOnByDefault(builder, "--jinja")) {
+    builder.refuse(
+      "jinja",
+      `llama-server ${builder.capabilities.version} cannot turn its chat templates off`,
+    );
+  }
+  const budget = settings.reasoningBudget;
+  if (budget !== undefined) addReasoningBudget(builder, budget);
+  const message = settings.reasoningBudgetMessage;
+  if (message === undefined) return;
+  if (budget === undefined) builder.refuse("reasoningBudgetMessage", "it needs reasoningBudget");
+  else builder.add("reasoningBudgetMessage", ["--reasoning-budget-message"], message);
+}
+
+/** 0 means "no thinking" and is passed like any other number. Older builds know no number but 0. */
+function addReasoningBudget(builder: ArgvBuilder, budget: number): void {
+  const isSwitch = builder.flag("--reasoning-budget")?.description.includes("only one of") === true;
+  if (budget > 0 && isSwitch) {
+    builder.refuse("reasoningBudget", `llama-server ${builder.capabilities.version} takes no budget but 0`);
+  } else {
+    builder.add("reasoningBudget", ["--reasoning-budget"], String(budget));
+  }
+}
+
+function isOnByDefault(builder: ArgvBuilder, name: string): boolean {
+  return builder.flag(name)?.description.includes("default: enabled") === true;
+}
+
+function refuseForeign(builder: ArgvBuilder, settings: EngineSettings): void {
+  for (const field of [
+    "turboQuantBits",
+    "pagedSSDCacheDir",
+    "hotCacheMaxSize",
+    "pagedSSDCacheMaxSize",
+  ] as const) {
+    if (settings[field] !== undefined)
+      builder.refuse(field, "it is a setting of oMLX, which llama-server does not have");
+  }
+}

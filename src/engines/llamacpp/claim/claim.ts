@@ -1,0 +1,105 @@
+/** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
+import { MetalbridgeError } from "../../../api/errors.ts";
+import type { GgufSummary } from "../../../models/gguf/summary.ts";
+import type { MemoryClaim } from "../../claims.ts";
+import { type ClaimSettings, promptCacheMiB, sizesOf } from "./claim-settings.ts";
+import { computeBytes, outputBytes } from "./compute/compute.ts";
+import { COMPUTE_TABLES, type ComputeTable } from "./compute/table.ts";
+import { elementBytes, kvCacheBytes, kvShape } from "./kv-cache.ts";
+import { withOverrides } from "./overrides.ts";
+
+const MIB = 1 << 20;
+/** A llama-server process without its buffers: code, tokenizer, threads, HTTP. */
+const PROCESS_BYTES = 96 * MIB;
+/** A projector's compute buffers, in parts of its weights. */
+const PROJECTOR_COMPUTE_PART = 4;
+
+/**
+ * The claim of one engine. Never a guess from nothing: throws `ClaimUnknown` when the header does not tell enough.
+ * Sums that no machine has end at the largest safe integer, so that they are refused and do not wrap.
+ */
+export function estimateClaim(
+  summary: GgufSummary,
+  settings: ClaimSettings,
+  table: ComputeTable = COMPUTE_TABLES.cpu,
+): MemoryClaim {
+  const overridden = withOverrides(summary, settings.metadataOverrides);
+  const model = engineBytes(overridden, settings, cacheTypes(settings), table);
+  const draft =
+    settings.draft === undefined
+      ? undefined
+      : engineBytes(settings.draft, { ...settings, speculativeDecoding: undefined }, F16, table);
+  const projector = settings.projectorSizeBytes ?? 0;
+  const parts = {
+    weightsBytes: model.weights,
+    kvBytes: model.kv,
+    computeBytes: model.compute,
+    outputBytes: model.output,
+    promptCacheBytes: promptCacheMiB(settings) * MIB,
+    projectorBytes: projector + projector / PROJECTOR_COMPUTE_PART,
+    draftBytes: draft === undefined ? 0 : draft.weights + draft.kv + draft.compute + draft.output,
+    overheadBytes: PROCESS_BYTES,
+  };
+  const claimBytes = Object.values(parts).reduce((sum, part) => sum + part, 0);
+  return { claimBytes: whole(claimBytes), ...mapValues(parts, whole) };
+}
+
+interface CacheTypes {
+  readonly k: string;
+  readonly v: string;
+}
+const F16: CacheTypes = { k: "f16", v: "f16" };
+
+function cacheTypes(settings: ClaimSettings): CacheTypes {
+  return {
+    k: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
+    v: settings.cacheTypeCustomV ?? settings.cacheTypeV ?? "f16",
+  };
+}
+
+function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: CacheTypes, table: ComputeTable) {
+  const { slots, contextSize, uBatch, isUnified, isPooled, outputs, hasFlashAttention } = sizesOf(settings);
+  const kvSettings = { contextSize, slots, isUnified, typeK: types.k, typeV: types.v, uBatch };
+  const kv = kvCacheBytes(summary, kvSettings);
+  if (kv === undefined) throw unknown("layers, key-value heads or head sizes");
+  if (summary.weightsBytes === undefined) throw unknown("the size of the weights");
+  const cells = kvShape(kvSettings, summary.slidingWindow);
+  const tokens = Math.ceil(Math.min(contextSize, uBatch) / slots) * slots;
+  const compute = {
+    tokens,
+    slots,
+    ...cells,
+    hasFlashAttention,
+    keyBytes: elementBytes(types.k),
+    valueBytes: elementBytes(types.v),
+    outputs,
+    isPooled,
+  };
+  return {
+    weights: summary.weightsBytes,
+    kv,
+    compute: computeBytes(summary, compute, table),
+    output: outputBytes(summary, isPooled ? slots : outputs, isPooled),
+  };
+}
+
+function unknown(what: string): MetalbridgeError {
+  return new MetalbridgeError(
+    "ClaimUnknown",
+    `cannot estimate memory: the model's header does not state ${what}`,
+  );
+}
+
+/** Whole bytes, at most the largest safe integer; what is no number counts as that. */
+function whole(bytes: number): number {
+  return bytes < Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(bytes)) : Number.MAX_SAFE_INTEGER;
+}
+
+function mapValues<K extends string>(
+  values: Record<K, number>,
+  change: (value: number) => number,
+): Record<K, number> {
+  return Object.fromEntries(
+    Object.entries<number>(values).map(([key, value]) => [key, change(value)]),
+  ) as Record<K, number>;
+}

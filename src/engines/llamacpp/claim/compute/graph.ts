@@ -1,0 +1,95 @@
+/** A computation as its allocator sees it: steps with the size of their result, what they read, and what they may overwrite. */
+import { createPool } from "./pool.ts";
+
+/** A step's or an input's number within its graph. */
+export type Tensor = number;
+
+interface Step {
+  readonly bytes: number;
+  readonly reads: readonly Tensor[];
+  /** In the order in which the engine tries to put the result in their place. */
+  readonly onto: readonly Tensor[];
+  readonly kind: "input" | "step" | "effect";
+  readonly isKept: boolean;
+}
+
+export interface Graph {
+  /** What is filled in before the computation: it has its place from the beginning. */
+  readonly input: (bytes: number) => Tensor;
+  /** A step with a place of its own for its result. */
+  readonly step: (bytes: number, ...reads: Tensor[]) => Tensor;
+  /** A step that reuses the buffer of an input that no other step reads and that is as large. */
+  readonly over: (onto: readonly Tensor[], ...reads: Tensor[]) => Tensor;
+  /** A step that only writes elsewhere, for example into the KV cache. */
+  readonly effect: (...reads: Tensor[]) => void;
+  /** A step whose result stays until the end. */
+  readonly keep: (bytes: number, ...reads: Tensor[]) => Tensor;
+  /** The size of the buffer that the computation needs. */
+  readonly peakBytes: () => number;
+  readonly inputBytes: () => number;
+}
+
+/** What all backends align to, or less. */
+const ALIGNMENT = 32;
+
+export function createGraph(): Graph {
+  const steps: Step[] = [];
+  const add = (
+    kind: Step["kind"],
+    bytes: number,
+    reads: Tensor[],
+    onto: readonly Tensor[] = [],
+    isKept = false,
+  ) => steps.push({ bytes, reads, onto, kind, isKept }) - 1;
+  const bytesOf = (tensor: Tensor | undefined) => steps[tensor ?? -1]?.bytes ?? 0;
+  return {
+    input: (bytes) => add("input", bytes, []),
+    step: (bytes, ...reads) => add("step", bytes, reads),
+    over: (onto, ...reads) => {
+      const bytes = bytesOf(onto[0]);
+      const same = onto.filter((tensor) => bytesOf(tensor) === bytes);
+      return add("step", bytes, [...onto, ...reads], same);
+    },
+    effect: (...reads) => {
+      add("effect", 0, reads);
+    },
+    keep: (bytes, ...reads) => add("step", bytes, reads, [], true),
+    peakBytes: () => peakOf(steps),
+    inputBytes: () => steps.reduce((sum, { kind, bytes }) => sum + (kind === "input" ? bytes : 0), 0),
+  };
+}
+
+function peakOf(steps: readonly Step[]): number {
+  const pool = createPool(ALIGNMENT);
+  const readers = readersOf(steps);
+  const places: (number | undefined)[] = steps.map(({ kind, bytes }) =>
+    kind === "input" ? pool.take(bytes) : undefined,
+  );
+  for (const [tensor, step] of steps.entries()) {
+    if (step.kind === "step") places[tensor] = placeOf(step, places, readers) ?? pool.take(step.bytes);
+    for (const read of step.reads) {
+      const left = (readers[read] ?? 0) - 1;
+      readers[read] = left;
+      const place = left > 0 || steps[read]?.isKept ? undefined : places[read];
+      if (place === undefined) continue;
+      pool.give(place, steps[read]?.bytes ?? 0);
+      places[read] = undefined;
+    }
+  }
+  return pool.peakBytes();
+}
+
+function readersOf(steps: readonly Step[]): Int32Array {
+  const readers = new Int32Array(steps.length);
+  for (const { reads } of steps) for (const read of reads) readers[read] = (readers[read] ?? 0) + 1;
+  return readers;
+}
+
+/** The buffer of a tensor that no other step will read; the step takes it over. */
+function placeOf(step: Step, places: (number | undefined)[], readers: Int32Array): number | undefined {
+  const chosen = step.onto.find((one) => readers[one] === 1 && places[one] !== undefined);
+  if (chosen === undefined) return undefined;
+  const place = places[chosen];
+  places[chosen] = undefined;
+  return place;
+}

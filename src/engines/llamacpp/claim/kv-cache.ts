@@ -1,0 +1,93 @@
+/** Size of the KV cache: per layer, by its heads, its element types, its window, or its recurrent state. */
+import type { GgufSummary } from "../../../models/gguf/summary.ts";
+import { modelShape } from "./compute/shape.ts";
+
+/** Bytes per element of the cache types, block scales included. */
+const ELEMENT_BYTES: Readonly<Record<string, number>> = {
+  f32: 4,
+  f16: 2,
+  bf16: 2,
+  q8_0: 1.0625,
+  q5_1: 0.75,
+  q5_0: 0.6875,
+  q4_1: 0.625,
+  q4_0: 0.5625,
+  iq4_nl: 0.5625,
+};
+/** Names of the cache types whose size is known. */
+export const CACHE_TYPES: readonly string[] = Object.keys(ELEMENT_BYTES);
+
+/** A type that is not known is counted like the default, f16, or more. */
+const UNKNOWN_ELEMENT_BYTES = 2;
+const CELL_PADDING = 256;
+const STATE_BYTES = 4;
+
+export interface KvSettings {
+  /** Of the whole engine. */
+  readonly contextSize: number;
+  readonly slots: number;
+  readonly isUnified: boolean;
+  readonly typeK: string;
+  readonly typeV: string;
+  readonly uBatch: number;
+}
+
+export interface KvShape {
+  /** Streams have caches of their own: one per slot, or one for all. */
+  readonly streams: number;
+  readonly cellsPerStream: number;
+  /** Of layers that look back over their window only: the window, and one micro-batch. */
+  readonly windowCells: number;
+}
+
+/** How the engine divides its context. */
+export function kvShape({ contextSize, slots, isUnified, uBatch }: KvSettings, window = 0): KvShape {
+  const streams = isUnified ? 1 : slots;
+  const cellsPerStream = padded(Math.floor(contextSize / streams));
+  const windowCells = padded(Math.min(cellsPerStream, window * (isUnified ? slots : 1) + uBatch));
+  return { streams, cellsPerStream, windowCells };
+}
+
+/** Bytes per element of a cache type. */
+export function elementBytes(type: string): number {
+  return ELEMENT_BYTES[type.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
+}
+
+/** Bytes of the cache; undefined when the header does not tell enough. */
+export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number | undefined {
+  const { layerCount = 0, headCountKV, keyLength, valueLength, sizing } = summary;
+  if (layerCount === 0 || headCountKV === undefined || keyLength === undefined || valueLength === undefined) {
+    return undefined;
+  }
+  const { layers, kvHeads, latent, recurrent } = modelShape(summary);
+  const { streams, cellsPerStream, windowCells } = kvShape(settings, summary.slidingWindow);
+  const bytesK = elementBytes(settings.typeK);
+  const bytesV = elementBytes(settings.typeV);
+  const perHead = keyLength * bytesK + valueLength * bytesV;
+  const perHeadSliding =
+    (sizing?.keyLengthSliding ?? keyLength) * bytesK + (sizing?.valueLengthSliding ?? valueLength) * bytesV;
+  const state = (recurrent?.stateElements ?? 0) * STATE_BYTES * settings.slots;
+  return layers.reduce((bytes, kind, layer) => {
+    const heads = kvHeads[layer] ?? 0;
+    // Compressed keys are the values too.
+    const perCell = latent === undefined ? heads * perHead : (latent.rank + latent.ropeLength) * bytesK;
+    switch (kind) {
+      case "attention":
+        return bytes + streams * cellsPerStream * perCell;
+      case "windowed":
+        return bytes + streams * windowCells * (latent === undefined ? heads * perHeadSliding : perCell);
+      case "recurrent":
+        return bytes + state;
+      case "both":
+        return bytes + streams * cellsPerStream * perCell + state;
+      case "neither":
+        return bytes;
+      default:
+        return kind satisfies never;
+    }
+  }, 0);
+}
+
+function padded(cells: number): number {
+  return Math.ceil(cells / CELL_PADDING) * CELL_PADDING;
+}

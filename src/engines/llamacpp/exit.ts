@@ -1,0 +1,186 @@
+/** Why llama-server ended: every failed start has exit code 1, so the end of its log decides. */
+
+import type { ErrorCode } from "../../api/errors.ts";
+import { truncate } from "../../text.ts";
+import type { RunAtEnd } from "../run-at-end.ts";
+import { lastRun } from "../start-line.ts";
+import { isOwnLine, ownLines } from "./own-lines.ts";
+
+/** An exit code, or the signal that ended it; "unknown" if no parent collected the status. */
+export type Exit = { readonly code?: number; readonly signal?: string } | "unknown";
+
+export interface ExitReason {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+interface Cause {
+  readonly pattern: RegExp;
+  readonly code: ErrorCode;
+  readonly what: string;
+  /** It ends an engine before it serves. Afterwards the same words can only be a client's, whose text the log repeats. */
+  readonly isAtStart?: true;
+}
+
+/**
+ * First match wins: the cause stands before its consequences. A pattern names the telling words only and never begins
+ * with anything of any length: that takes the square of a line's length, and one long line would stop the agent.
+ */
+const CAUSES: readonly Cause[] = [
+  {
+    isAtStart: true,
+    pattern:
+      /error: invalid argument: |error while handling argument "|error: the argument has been removed\.|expected value for argument/,
+    code: "EngineFlagRefused",
+    what: "the engine refused an argument",
+  },
+  { pattern: /couldn't bind HTTP server socket/, code: "EnginePortTaken", what: "the port is taken" },
+  {
+    pattern:
+      /out of memory|out of device memory|insufficient memory|not enough memory|erroroutofmemory|failed to allocate|allocation failed|cannot allocate memory|bad_alloc/i,
+    code: "EngineOutOfMemory",
+    what: "the engine ran out of memory",
+  },
+  {
+    isAtStart: true,
+    pattern: /does not divide n_embd_head|requires flash_attn|requires flash attention/,
+    code: "EngineSettingsRefused",
+    what: "the engine refused the settings for this model",
+  },
+  {
+    isAtStart: true,
+    pattern: /failed to open (?:GGUF )?file|No such file or directory/,
+    code: "EngineModelMissing",
+    what: "a file is missing",
+  },
+  {
+    isAtStart: true,
+    pattern:
+      /invalid magic characters|unknown model architecture|not within the file bounds|data is not within|missing tensor|wrong shape|failed to read|unsupported GGUF|invalid gguf|tensor '[^'\n]{0,200}' has invalid/i,
+    code: "EngineBadModel",
+    what: "the engine could not load the model",
+  },
+  {
+    isAtStart: true,
+    pattern: /exiting due to model loading error|error loading model/i,
+    code: "EngineBadModel",
+    what: "the engine could not load the model",
+  },
+  {
+    isAtStart: true,
+    pattern: /error while loading shared libraries|Library not loaded|dyld.{0,200}not found/,
+    code: "RuntimeBroken",
+    what: "the engine's program is not installed completely",
+  },
+];
+
+const LONGEST_LINE = 300;
+/** Of the end of a log, where its last line is wanted. */
+const ENOUGH = 4_000;
+
+export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
+  const log = lastRun(logTail);
+  const ownWords = () => lastLine(run.wasReady ? ownLines(log) : log);
+  if (exit === "unknown")
+    return fromLog(log, run) ?? { code: "EngineEndUnknown", message: "the engine ended; how is not known" };
+  if (exit.code === 126)
+    return { code: "RuntimeNotExecutable", message: `the engine cannot be executed: ${lastLine(log)}` };
+  if (exit.code === 127)
+    return { code: "RuntimeNotInstalled", message: `the engine was not found: ${lastLine(log)}` };
+  if (exit.code === 0) {
+    return {
+      code: "EngineKilled",
+      message: "the engine exited with code 0 although it was not asked to stop",
+    };
+  }
+  switch (exit.signal) {
+    case "SIGTERM":
+    case "SIGINT":
+    case "SIGHUP":
+      return { code: "EngineKilled", message: `${exit.signal} ended the engine` };
+    case "SIGKILL":
+      return killed(run);
+    default:
+      return (
+        fromLog(log, run) ?? {
+          code: "EngineCrashed",
+          message: `the engine ended with ${describe(exit)}: ${ownWords()}`,
+        }
+      );
+  }
+}
+
+/** The OS leaves no trace in the engine's log; the host's memory level is the evidence. */
+function killed({ memory }: RunAtEnd): ExitReason {
+  if (memory === undefined) {
+    return {
+      code: "EngineKilled",
+      message: "killed (SIGKILL) by a user, or by the OS under memory pressure",
+    };
+  }
+  return {
+    code: "EngineOutOfMemory",
+    message: `SIGKILL ended the engine while the host's memory was ${memory}: the system took its memory back`,
+  };
+}
+
+/**
+ * Lines after which a running llama-server may answer its health probe and fail every request. -2 is an allocation that
+ * failed, -3 a computation; -1 is a request that was wrong, and 1 one that found no room and is tried in smaller parts.
+ */
+const DEGRADED = [
+  /kIOGPUCommandBufferCallbackErrorOutOfMemory/,
+  /command buffer \d{1,20} failed with status/,
+  /failed to decode, ret = -[2-9]/,
+  /Compute error/,
+];
+
+/** The first such line of the last run. */
+export function findDegraded(logTail: string): string | undefined {
+  const log = lastRun(logTail);
+  for (const pattern of DEGRADED) {
+    const match = pattern.exec(log);
+    if (match !== null) return quoted(match);
+  }
+  return undefined;
+}
+
+function fromLog(log: string, { wasReady }: RunAtEnd): ExitReason | undefined {
+  for (const { pattern, code, what, isAtStart } of CAUSES) {
+    if (wasReady && isAtStart) continue;
+    const match = pattern.exec(log);
+    if (match !== null)
+      return { code, message: `${what}: ${wasReady ? quoted(match) : shorten(lineOf(match))}` };
+  }
+  return undefined;
+}
+
+/** The line it was found in, or the words alone where a client's text may be around them. */
+function quoted(match: RegExpExecArray): string {
+  const line = lineOf(match);
+  return shorten(isOwnLine(line) ? line : match[0]);
+}
+
+/** The line it was found in; of a very long one, the part around it. */
+function lineOf({ input, index }: RegExpExecArray): string {
+  const before = input.slice(Math.max(0, index - LONGEST_LINE / 2), index);
+  const from = index - before.length + before.lastIndexOf("\n") + 1;
+  const part = input.slice(from, index + LONGEST_LINE);
+  const end = part.indexOf("\n", index - from);
+  return end < 0 ? part : part.slice(0, end);
+}
+
+function describe(exit: { readonly code?: number; readonly signal?: string }): string {
+  return exit.signal ?? `exit code ${exit.code ?? "unknown"}`;
+}
+
+function lastLine(log: string): string {
+  const end = log.slice(-ENOUGH).trimEnd();
+  return shorten(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
+}
+
+/** Without the engine's own time stamp and level, and without the NULs of a log that was truncated or extended. */
+function shorten(line: string): string {
+  const plain = line.replace(/[\s\p{Cc}]+/gu, " ").trim();
+  return truncate(plain.replace(/^[\d.]+ [A-Z] /, ""), LONGEST_LINE);
+}

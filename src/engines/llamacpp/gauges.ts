@@ -1,0 +1,66 @@
+/** The numbers of llama-server's `/metrics` that tell whether it works and whether it moves. */
+import type { EngineGauges } from "../engine-gauges.ts";
+import type { Generated } from "../speed.ts";
+
+export interface Gauges {
+  readonly running: number;
+  readonly deferred: number;
+  /** Decode steps since the start: moves while anything is read or generated. Absent from an engine too old to count them. */
+  readonly decodeTotal?: number;
+  /** Tokens read and generated since the start. */
+  readonly tokensTotal: number;
+  /** What was generated, and in what time. Absent from an engine that does not tell both. */
+  readonly generated?: Generated;
+}
+
+/** Undefined unless both gauges of work in flight are there: half an answer is not "idle". */
+export function parseGauges(metricsText: string): Gauges | undefined {
+  const values = readValues(metricsText);
+  const running = count(values, "requests_processing");
+  const deferred = count(values, "requests_deferred");
+  if (running === undefined || deferred === undefined) return undefined;
+  const tokens = count(values, "tokens_predicted_total");
+  const seconds = count(values, "tokens_predicted_seconds_total");
+  const decodeTotal = count(values, "n_decode_total");
+  return {
+    running,
+    deferred,
+    tokensTotal: (count(values, "prompt_tokens_total") ?? 0) + (tokens ?? 0),
+    ...(decodeTotal === undefined ? {} : { decodeTotal }),
+    ...(tokens === undefined || seconds === undefined ? {} : { generated: { tokens, seconds } }),
+  };
+}
+
+/** All that is passed on to whoever collects metrics. Undefined for what is no answer of llama-server. */
+export function parseEngineGauges(metricsText: string): EngineGauges | undefined {
+  const values = readValues(metricsText);
+  if (values.size === 0) return undefined;
+  const of = (name: string): number | undefined => count(values, name);
+  return {
+    running: of("requests_processing"),
+    waiting: of("requests_deferred"),
+    promptTokens: of("prompt_tokens_total"),
+    cachedPromptTokens: of("prompt_tokens_cached_total"),
+    generatedTokens: of("tokens_predicted_total"),
+    promptSeconds: of("prompt_seconds_total"),
+    generationSeconds: of("tokens_predicted_seconds_total"),
+    draftTokens: of("spec_decode_num_draft_tokens_total"),
+    acceptedDraftTokens: of("spec_decode_num_accepted_tokens_total"),
+    // Builds of 2025 reported it; later ones do not.
+    kvUseRatio: of("kv_cache_usage_ratio"),
+  };
+}
+
+function readValues(metricsText: string): Map<string, number> {
+  const values = new Map<string, number>();
+  for (const line of metricsText.split("\n")) {
+    const match = /^llamacpp:([a-z_]+)(?:\{[^}]*\})? (\S+)/.exec(line);
+    if (match?.[1] !== undefined) values.set(match[1], Number(match[2]));
+  }
+  return values;
+}
+
+function count(values: ReadonlyMap<string, number>, name: string): number | undefined {
+  const value = values.get(name);
+  return value !== undefined && Number.isFinite(value) && value >= 0 ? value : undefined;
+}

@@ -1,0 +1,132 @@
+/** The one HTTP listener: routes by path, a token where strangers may connect, and coded errors for a port that is taken. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { MetalbridgeError } from "../api/errors.ts";
+
+export interface Answer {
+  readonly status: number;
+  /** A string is sent as plain text unless `type` says otherwise, anything else as JSON. */
+  readonly body: string | Readonly<Record<string, unknown>>;
+  readonly type?: string;
+}
+
+export type Route = () => Answer | Promise<Answer>;
+
+export interface ListenOptions {
+  readonly address: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** By path, without the query. Read requests only. */
+  readonly routes: Readonly<Record<string, Route>>;
+  /** Closes the listener and its connections. */
+  readonly signal: AbortSignal;
+  /** Every request must send the token in this file; it is read for each request, so a new token takes effect at once. */
+  readonly tokenFile?: string;
+}
+
+/** Where strangers may connect, slow and numerous clients must not cost us. */
+const GUARDED_MS = 10_000;
+const GUARDED_CONNECTIONS = 32;
+
+/** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
+export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
+  const limits =
+    options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
+  const server = createServer(limits, requestListener(options));
+  if (options.tokenFile !== undefined) server.maxConnections = GUARDED_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) => reject(explainListenError(cause, address, port)));
+    server.listen(port, address, resolve);
+  });
+  server.removeAllListeners("error");
+  server.unref();
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  if (signal.aborted) close();
+  else signal.addEventListener("abort", close, { once: true });
+  return (server.address() as AddressInfo).port;
+}
+
+/** The coded error behind the failure to listen. */
+export function explainListenError(cause: unknown, address: string, port: number): MetalbridgeError {
+  const where = `${address.includes(":") ? `[${address}]` : address}:${port}`;
+  if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") {
+    const remedy = {
+      summary: "stop the program that uses the port, or choose another port",
+      command: `lsof -i :${port}`,
+    };
+    return new MetalbridgeError("PortTaken", `cannot listen on ${where}: the port is in use`, remedy, {
+      cause,
+    });
+  }
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new MetalbridgeError("ListenFailed", `cannot listen on ${where}: ${why}`, undefined, { cause });
+}
+
+/** /healthz, /readyz and /metrics, which every long-running part of ours answers. */
+export function healthRoutes(parts: {
+  /** Why the part is not ready, one line each; empty when it is ready. */
+  readonly notReady: () => readonly string[];
+  readonly metrics: Route;
+}): ListenOptions["routes"] {
+  return {
+    "/healthz": () => ({ status: 200, body: "ok\n" }),
+    "/readyz": () => {
+      const reasons = parts.notReady();
+      if (reasons.length === 0) return { status: 200, body: "ok\n" };
+      return { status: 503, body: reasons.map((reason) => `${reason}\n`).join("") };
+    },
+    "/metrics": parts.metrics,
+  };
+}
+
+function requestListener({
+  routes,
+  tokenFile,
+}: Pick<ListenOptions, "routes" | "tokenFile">): RequestListener {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<Answer> => {
+    const path = request.url?.split("?")[0] ?? "";
+    const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+    if (route === undefined) return { status: 404, body: "not found\n" };
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      response.setHeader("allow", "GET, HEAD");
+      return { status: 405, body: "only GET and HEAD are allowed\n" };
+    }
+    const refusal = tokenFile === undefined ? undefined : await refusalOf(request, response, tokenFile);
+    return refusal ?? route();
+  };
+  return (request, response) => {
+    void answer(request, response)
+      .catch((error: unknown): Answer => ({ status: 500, body: `${String(error)}\n` }))
+      .then((result) => send(response, result));
+  };
+}
+
+function send(response: ServerResponse, { status, body, type = "text/plain; charset=utf-8" }: Answer): void {
+  const isText = typeof body === "string";
+  response.writeHead(status, { "content-type": isText ? type : "application/json" });
+  response.end(isText ? body : JSON.stringify(body));
+}
+
+async function refusalOf(
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+  tokenFile: string,
+): Promise<Answer | undefined> {
+  const sent = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "")?.[1];
+  const token = sent === undefined ? undefined : await readFile(tokenFile, "utf8").catch(() => "");
+  if (token?.trim() === "") return { status: 503, body: "the token file cannot be read, or is empty\n" };
+  if (sent !== undefined && token !== undefined && isSame(sent, token.trim())) return undefined;
+  response.setHeader("www-authenticate", "Bearer");
+  return { status: 401, body: "send the token: Authorization: Bearer …\n" };
+}
+
+/** Compares digests, which are of one length: the time it takes reveals nothing of the token. */
+function isSame(left: string, right: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(left), digest(right));
+}

@@ -1,0 +1,38 @@
+/** What Prometheus expects every process to tell of itself, under its usual names. */
+import { type Family, known } from "./family.ts";
+
+export interface ProcessFacts {
+  readonly cpuSeconds: number;
+  readonly residentBytes: number;
+  readonly heapUsedBytes: number;
+  /** Unix time. */
+  readonly startedAtSeconds: number;
+}
+
+/** Without prom-client's own collection, which keeps timers running between scrapes. */
+export const processFamilies: readonly Family<{ readonly process: ProcessFacts }>[] = [
+  {
+    name: "process_cpu_seconds_total",
+    type: "counter",
+    help: "CPU time of this process, user and system.",
+    read: ({ process }) => known(process.cpuSeconds),
+  },
+  {
+    name: "process_resident_memory_bytes",
+    type: "gauge",
+    help: "Resident memory of this process.",
+    read: ({ process }) => known(process.residentBytes),
+  },
+  {
+    name: "process_start_time_seconds",
+    type: "gauge",
+    help: "Start time of this process, in seconds since the epoch.",
+    read: ({ process }) => known(process.startedAtSeconds),
+  },
+  {
+    name: "nodejs_heap_size_used_bytes",
+    type: "gauge",
+    help: "JavaScript heap in use.",
+    read: ({ process }) => known(process.heapUsedBytes),
+  },
+];

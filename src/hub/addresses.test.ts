@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { isForbiddenAddress } from "./addresses.ts";
+
+test.each([
+  "169.254.169.254",
+  "fe80::1%eth0",
+  "::ffff:169.254.169.254",
+  "64:ff9b::a9fe:a9fe",
+  "0.0.0.0",
+  "::",
+  "224.0.0.1",
+  "fd00:ec2::254",
+  "nonsense",
+  "1.2.3",
+  "168.63.129.16",
+  "2002:a9fe:a9fe::",
+  "64:ff9b::a9fe:a9fe",
+  "64:ff9b:1::a9fe:a9fe",
+  "64:ff9b:1:a9:fea9:fe00::",
+  "2001:0:a9fe:a9fe::1",
+  "2001:db8::5efe:169.254.169.254",
+  "2001:db8::200:5efe:a9fe:a9fe",
+  "fd20:ce::254",
+  "FE80::1",
+  "::169.254.169.254",
+])("%s is forbidden whatever the policy", (address) => {
+  expect(isForbiddenAddress(address, { allowLoopback: true, allowPrivate: true })).toBe(true);
+});
+
+test("loopback and private addresses follow the policy, public ones are free", () => {
+  for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"]) {
+    expect(isForbiddenAddress(address)).toBe(true);
+    expect(isForbiddenAddress(address, { allowLoopback: true, allowPrivate: false })).toBe(false);
+  }
+  for (const address of [
+    "10.1.2.3",
+    "172.31.0.1",
+    "192.168.1.1",
+    "fd12::1",
+    "100.64.0.1",
+    "::ffff:10.0.0.1",
+    "64:ff9b::10.0.0.1",
+    "2002:a00:1::1",
+    "2001:db8::5efe:10.0.0.1",
+  ]) {
+    expect(isForbiddenAddress(address)).toBe(true);
+    expect(isForbiddenAddress(address, { allowLoopback: false, allowPrivate: true })).toBe(false);
+  }
+  for (const address of [
+    "8.8.8.8",
+    "2606:4700::1111",
+    "::ffff:8.8.8.8",
+    "64:ff9b::8.8.8.8",
+    "2001:db8::5efe:8.8.8.8",
+  ])
+    expect(isForbiddenAddress(address)).toBe(false);
+});
+
+test("allowed networks open private ranges, and nothing else", () => {
+  const policy = {
+    allowLoopback: false,
+    allowPrivate: false,
+    allowedNetworks: ["10.1.0.0/16", "fd12::/32", "0.0.0.0/0"],
+  };
+  const open = { ...policy, allowedNetworks: policy.allowedNetworks.slice(0, 2) };
+  for (const address of ["10.1.2.3", "fd12::1", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3"])
+    expect(isForbiddenAddress(address, open)).toBe(false);
+  for (const address of ["10.2.0.1", "fd13::1", "192.168.0.1"])
+    expect(isForbiddenAddress(address, open)).toBe(true);
+  for (const address of ["169.254.169.254", "127.0.0.1"])
+    expect(isForbiddenAddress(address, policy)).toBe(true);
+});

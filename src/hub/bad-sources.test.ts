@@ -1,0 +1,142 @@
+import { expect, test } from "vitest";
+import {
+  type Handler,
+  headerBytes,
+  ranged,
+  serveModel,
+  TENSOR_BYTES,
+} from "../../test/fixtures/model-server.ts";
+import { failureOf, inspectNow } from "./fixtures/inspect.ts";
+
+const small = headerBytes(10);
+const large = headerBytes(100_000);
+
+const status =
+  (code: number, headers = {}): Handler =>
+  (_, response) =>
+    void response.writeHead(code, headers).end("no");
+
+test.each<[string, Handler, string, boolean]>([
+  ["401", status(401), "SourceUnauthorized", false],
+  ["403", status(403), "SourceForbidden", false],
+  ["404", status(404), "SourceNotFound", false],
+  ["400", status(400), "SourceRefused", false],
+  ["429", status(429, { "retry-after": "7" }), "SourceUnavailable", true],
+  ["503", status(503), "SourceUnavailable", true],
+  [
+    "zero bytes",
+    (_, response) => void response.writeHead(200, { "content-length": 0 }).end(),
+    "SourceEmpty",
+    false,
+  ],
+  ["zero bytes and ranges", ranged(new Uint8Array(0)), "SourceEmpty", false],
+  [
+    "HTML",
+    (_, response) => void response.end("<!doctype html><title>Log in</title>"),
+    "SourceIsNotAModel",
+    false,
+  ],
+  ["other bytes", ranged(new Uint8Array(5000).fill(7)), "GgufBadMagic", false],
+  ["silence", () => undefined, "SourceStalled", true],
+  [
+    "silence in the body",
+    (_, response) => void response.writeHead(200, { "content-length": 9999 }).write("GGUF"),
+    "SourceStalled",
+    true,
+  ],
+  [
+    "a drop in the body",
+    (_, response) =>
+      void response.writeHead(200, { "content-length": 9999 }).write("GGUF", () => response.destroy()),
+    "SourceTruncated",
+    true,
+  ],
+  ["a reset", (request) => void request.socket.destroy(), "SourceUnreachable", true],
+  ["a redirect to nowhere", status(302), "SourceRedirects", false],
+  ["a redirect to a file", status(302, { location: "file:///etc/passwd" }), "SourceNotAllowed", false],
+  [
+    "a redirect to metadata",
+    status(302, { location: "http://169.254.169.254/latest" }),
+    "SourceNotAllowed",
+    false,
+  ],
+  ["a redirect loop", status(302, { location: "/m.gguf" }), "SourceRedirects", false],
+  [
+    "endless redirects",
+    (request, response) => void response.writeHead(302, { location: `${request.url}x` }).end(),
+    "SourceRedirects",
+    false,
+  ],
+])("%s", async (name, handler, code, isTransient) => {
+  const server = await serveModel(handler);
+  const config = name.startsWith("silence") ? { stallMs: 300 } : {};
+  const failure = await failureOf(inspectNow(`${server.url}/m.gguf?token=geheim`, {}, config));
+  expect(failure).toMatchObject({ code, isTransient });
+  expect(failure.message).not.toContain("geheim");
+});
+
+test("a file that ends inside its header, or before its tensors do, is truncated", async () => {
+  const inside = await serveModel(ranged(large.subarray(0, 300_000)));
+  expect(await failureOf(inspectNow(`${inside.url}/m.gguf`))).toMatchObject({
+    code: "GgufTruncated",
+    isTransient: false,
+  });
+  const before = await serveModel(ranged(small, small.length + 10));
+  expect(await failureOf(inspectNow(`${before.url}/m.gguf`))).toMatchObject({
+    code: "GgufTruncated",
+    message: expect.stringContaining("describes"),
+  });
+});
+
+test("a header without an end is given up", async () => {
+  const server = await serveModel(ranged(large, 1 << 30));
+  expect(await failureOf(inspectNow(`${server.url}/m.gguf`, {}, { maxHeaderBytes: 500_000 }))).toMatchObject({
+    code: "GgufTooLarge",
+  });
+});
+
+test("a file that changes between two ranges is read again", async () => {
+  let version = 0;
+  const server = await serveModel((request, response) =>
+    ranged(large, large.length + TENSOR_BYTES, `"${version++}"`)(request, response),
+  );
+  expect(await failureOf(inspectNow(`${server.url}/m.gguf`))).toMatchObject({
+    code: "SourceChanged",
+    isTransient: true,
+  });
+});
+
+test("bytes that trickle end at the deadline", async () => {
+  const server = await serveModel((_, response) => {
+    response.writeHead(200, { "content-length": small.length });
+    let at = 0;
+    const timer = setInterval(() => response.write(small.subarray(at, ++at)), 100);
+    response.once("close", () => clearInterval(timer));
+  });
+  expect(await failureOf(inspectNow(`${server.url}/m.gguf`, {}, { inspectMs: 500 }))).toMatchObject({
+    code: "SourceStalled",
+    isTransient: true,
+  });
+});
+
+test("a closed port and an unknown host name are unreachable", async () => {
+  expect(await failureOf(inspectNow("http://127.0.0.1:1/m.gguf"))).toMatchObject({
+    code: "SourceUnreachable",
+    isTransient: true,
+  });
+  expect(await failureOf(inspectNow("http://does-not-exist.invalid/m.gguf"))).toMatchObject({
+    code: "SourceUnreachable",
+    isTransient: true,
+  });
+});
+
+test("loopback is refused unless allowed, by number and by name", async () => {
+  const server = await serveModel(ranged(small));
+  const named = server.url.replace("127.0.0.1", "localhost");
+  for (const url of [server.url, named]) {
+    expect(await failureOf(inspectNow(`${url}/m.gguf`, {}, { allowLoopback: false }))).toMatchObject({
+      code: "SourceNotAllowed",
+    });
+  }
+  expect(server.requests).toHaveLength(0);
+});

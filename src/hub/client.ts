@@ -1,0 +1,181 @@
+/** The HTTP client for sources: guarded addresses, redirects followed by hand, no wait without a limit. */
+import {
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
+import { request as httpsRequest } from "node:https";
+import { permanent, plainUrl, SourceFailure, transient } from "./failure.ts";
+import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
+
+export interface HttpRules extends HostRules {
+  readonly connectMs: number;
+  /** Abort after this many ms without data, before the head of the answer or within its body. */
+  readonly stallMs: number;
+  readonly maxRedirects: number;
+  /** The requests under way: each is ended by calling it with the reason. */
+  readonly underWay?: Set<(reason: SourceFailure) => void>;
+}
+
+export interface HttpRequest {
+  readonly method?: "GET" | "HEAD";
+  /** Sent everywhere, redirects included. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sent only to the origin of the first address. */
+  readonly secretHeaders?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+export interface Answer {
+  /** Where the redirects led. */
+  readonly url: URL;
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  /** Headers of the redirects on the way: a hub gives there what its storage does not. */
+  readonly hops: readonly IncomingHttpHeaders[];
+  /** Fails with SourceStalled after `stallMs` without a byte. */
+  readonly body: IncomingMessage;
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+
+/** Sends a request and follows redirects, whatever the status. The caller consumes or destroys the body. Throws SourceFailure. */
+export async function send(start: URL, request: HttpRequest, rules: HttpRules): Promise<Answer> {
+  const seen = new Set<string>();
+  const hops: IncomingHttpHeaders[] = [];
+  let url = start;
+  let isSameOrigin = true;
+  for (;;) {
+    checkUrl(url, rules);
+    if (seen.has(url.href))
+      throw permanent("SourceRedirects", `${plainUrl(start)} redirects in a circle at ${plainUrl(url)}`);
+    seen.add(url.href);
+    // Once elsewhere, never again: whoever answered there may have chosen the way back.
+    isSameOrigin &&= url.origin === start.origin;
+    const headers = isSameOrigin ? { ...request.headers, ...request.secretHeaders } : request.headers;
+    const body = await sendOnce(url, { ...request, headers: headers ?? {} }, rules);
+    const status = body.statusCode ?? 0;
+    if (!REDIRECTS.has(status)) {
+      destroyWhenStalled(url, body, rules.stallMs);
+      return { url, status, headers: body.headers, hops, body };
+    }
+    body.destroy();
+    hops.push(body.headers);
+    if (hops.length > rules.maxRedirects)
+      throw permanent(
+        "SourceRedirects",
+        `${plainUrl(start)} redirects more than ${rules.maxRedirects} times`,
+      );
+    url = redirectTarget(url, body.headers.location);
+  }
+}
+
+/** The whole body as text, at most `maxBytes` of it. Throws SourceFailure. */
+export async function readText(
+  { url, body }: Answer,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of body as AsyncIterable<Uint8Array>) {
+      bytes += chunk.length;
+      if (bytes > maxBytes)
+        throw permanent("SourceRefused", `${plainUrl(url)} answered with more than ${maxBytes} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof SourceFailure) throw error;
+    throw transient("SourceTruncated", `${plainUrl(url)} broke off after ${bytes} bytes`, error);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function redirectTarget(from: URL, location: string | undefined): URL {
+  const target = location === undefined ? null : URL.parse(location, from.href);
+  if (target === null)
+    throw permanent("SourceRedirects", `${plainUrl(from)} redirects without a valid Location`);
+  if (from.protocol === "https:" && target.protocol === "http:")
+    throw permanent("SourceNotAllowed", `${plainUrl(from)} redirects from https to http`);
+  return target;
+}
+
+type OneRequest = HttpRequest & { readonly headers: Readonly<Record<string, string>> };
+
+function sendOnce(
+  url: URL,
+  { method, headers, signal }: OneRequest,
+  rules: HttpRules,
+): Promise<IncomingMessage> {
+  const options: RequestOptions = {
+    method: method ?? "GET",
+    // No agent: one connection per request, closed with its body.
+    agent: false,
+    headers: { "user-agent": "metalbridge", accept: "*/*", "accept-encoding": "identity", ...headers },
+    signal,
+    lookup: guardedLookup(url, rules),
+  };
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const sent: ClientRequest =
+      url.protocol === "https:" ? httpsRequest(url, options) : httpRequest(url, options);
+    const giveUp = (failure: SourceFailure) => () => void sent.destroy(failure);
+    const unreachable = `could not connect to ${url.host} within ${rules.connectMs / 1000} s`;
+    let timer = setTimeout(giveUp(transient("SourceUnreachable", unreachable)), rules.connectMs);
+    sent.once("socket", (socket) =>
+      socket.once("connect", () => {
+        clearTimeout(timer);
+        timer = setTimeout(giveUp(stalled(url, rules.stallMs)), rules.stallMs);
+      }),
+    );
+    let end = (reason: SourceFailure) => void sent.destroy(reason);
+    const endNow = (reason: SourceFailure) => end(reason);
+    rules.underWay?.add(endNow);
+    sent.once("close", () => {
+      clearTimeout(timer);
+      rules.underWay?.delete(endNow);
+    });
+    sent.once("response", (response) => {
+      clearTimeout(timer);
+      end = (reason) => void response.destroy(reason);
+      resolve(response);
+    });
+    sent.on("error", (error) => reject(connectionFailure(url, error, signal)));
+    sent.end();
+  });
+}
+
+function connectionFailure(url: URL, error: Error, signal: AbortSignal): unknown {
+  if (error instanceof SourceFailure) return error;
+  if (signal.aborted) return signal.reason;
+  const detail = error.message || ("code" in error ? String(error.code) : "connection failed");
+  return transient("SourceUnreachable", `could not reach ${url.host}: ${detail}`, error);
+}
+
+function stalled(url: URL, stallMs: number): SourceFailure {
+  return transient("SourceStalled", `${plainUrl(url)} sent no data for ${stallMs / 1000} s`);
+}
+
+const TICKS = 4;
+
+/** Counts ticks instead of time, so that a machine which slept does not blame the server. */
+function destroyWhenStalled(url: URL, body: IncomingMessage, stallMs: number): void {
+  let seenBytes = -1;
+  let quietTicks = 0;
+  const timer = setInterval(() => {
+    const { bytesRead } = body.socket;
+    // Bytes that wait for us to read them mean that our disk is slow, not the server.
+    if (bytesRead !== seenBytes || body.readableLength > 0) {
+      seenBytes = bytesRead;
+      quietTicks = 0;
+      return;
+    }
+    quietTicks += 1;
+    if (quietTicks >= TICKS) body.destroy(stalled(url, stallMs));
+  }, stallMs / TICKS).unref();
+  body.once("close", () => clearInterval(timer));
+}

@@ -1,0 +1,58 @@
+/** Why one attempt at a source failed: the typed error, and whether a retry can help. */
+import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+
+export class SourceFailure extends Error {
+  readonly error: MetalbridgeError;
+  /** True if a retry may succeed with nothing changed. */
+  readonly isTransient: boolean;
+  /** What the server asked for in Retry-After. */
+  readonly retryAfterMs: number | undefined;
+  /** New bytes that the attempt stored before it failed. */
+  gainedBytes = 0;
+
+  constructor(error: MetalbridgeError, isTransient: boolean, retryAfterMs?: number) {
+    super(error.message, { cause: error });
+    this.name = "SourceFailure";
+    this.error = error;
+    this.isTransient = isTransient;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** A failure worth a retry. */
+export function transient(code: ErrorCode, message: string, cause?: unknown): SourceFailure {
+  return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), true);
+}
+
+/** A failure that stays until the source, the spec or the configuration changes. */
+export function permanent(code: ErrorCode, message: string, cause?: unknown): SourceFailure {
+  return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), false);
+}
+
+const PERMANENT_STATUS: Readonly<Record<number, ErrorCode>> = {
+  401: "SourceUnauthorized",
+  403: "SourceForbidden",
+  404: "SourceNotFound",
+  410: "SourceNotFound",
+};
+const TRANSIENT_STATUS = new Set([408, 425, 429]);
+const MAX_RETRY_AFTER_SECONDS = 3_600;
+
+/** The one table from HTTP status to error code. */
+export function statusFailure(url: URL, status: number, retryAfter: string | undefined): SourceFailure {
+  const message = `${plainUrl(url)} answered ${status}`;
+  if (status < 500 && !TRANSIENT_STATUS.has(status))
+    return permanent(PERMANENT_STATUS[status] ?? "SourceRefused", message);
+  const error = new MetalbridgeError("SourceUnavailable", message);
+  const seconds = /^\d{1,9}$/.test(retryAfter ?? "") ? Number(retryAfter) : 0;
+  return new SourceFailure(
+    error,
+    true,
+    seconds === 0 ? undefined : Math.min(seconds, MAX_RETRY_AFTER_SECONDS) * 1000,
+  );
+}
+
+/** The address without user, password, query and fragment: signed addresses carry secrets there. */
+export function plainUrl(url: URL): string {
+  return `${url.protocol}//${url.host}${url.pathname}`;
+}

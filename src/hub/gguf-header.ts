@@ -1,0 +1,147 @@
+/** Reads the GGUF header of a remote file by ranges, and no more of it; a server without ranges is read until the header ends. */
+import { MetalbridgeError } from "../api/errors.ts";
+import { createGgufReader, type GgufReader } from "../models/gguf/header.ts";
+import type { GgufHeader } from "../models/gguf/types.ts";
+import type { Answer } from "./client.ts";
+import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
+import type { OpenSource } from "./source.ts";
+import { parseLength, totalBytesOf } from "./validator.ts";
+
+export interface RemoteHeader {
+  readonly header: GgufHeader;
+  /** Of the whole file; undefined where the server does not say. */
+  readonly sizeBytes: number | undefined;
+  readonly etag: string | undefined;
+}
+
+const FIRST_WINDOW_BYTES = 256 << 10;
+const MAX_WINDOW_BYTES = 4 << 20;
+
+/** Throws SourceFailure for a server or a file that does not deliver a header within `maxHeaderBytes`. */
+export async function readRemoteHeader(
+  source: Pick<OpenSource, "open">,
+  url: URL,
+  { signal, maxHeaderBytes }: { readonly signal: AbortSignal; readonly maxHeaderBytes: number },
+): Promise<RemoteHeader> {
+  const reader = createGgufReader();
+  let progress: Progress = { at: 0, window: FIRST_WINDOW_BYTES, etag: undefined };
+  for (;;) {
+    const { at, window } = progress;
+    if (at > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
+    const headers = { range: `bytes=${at}-${at + window - 1}` };
+    const answer = await source.open(url, { headers, signal });
+    try {
+      const next = await readWindow(url, answer, progress, reader, maxHeaderBytes);
+      if ("header" in next) return next;
+      progress = next;
+    } finally {
+      answer.body.destroy();
+    }
+  }
+}
+
+interface Progress {
+  readonly at: number;
+  readonly window: number;
+  readonly etag: string | undefined;
+}
+
+async function readWindow(
+  url: URL,
+  answer: Answer,
+  { at, window, etag }: Progress,
+  reader: GgufReader,
+  maxHeaderBytes: number,
+): Promise<RemoteHeader | Progress> {
+  checkStatus(url, answer, at, reader);
+  const validator = etagOf(answer);
+  if (at > 0 && validator !== etag) {
+    throw transient("SourceChanged", `${plainUrl(url)} changed while it was read`);
+  }
+  const sizeBytes = totalBytesOf(answer);
+  if (sizeBytes === 0) throw permanent("SourceEmpty", `${plainUrl(url)} has zero bytes`);
+  const body = await feedBody(url, answer, reader, maxHeaderBytes);
+  if (body.header !== undefined) return complete(url, body.header, sizeBytes, validator);
+  const end = at + body.bytes;
+  if (answer.status === 200 || body.bytes === 0 || end === sizeBytes) throw inFile(url, reader.cutOff());
+  return {
+    at: end,
+    window: Math.min(MAX_WINDOW_BYTES, Math.max(window * 2, body.needBytes)),
+    etag: validator,
+  };
+}
+
+function checkStatus(url: URL, { status, url: from, headers }: Answer, at: number, reader: GgufReader): void {
+  if (status === 416) throw inFile(url, reader.cutOff());
+  if (status !== 200 && status !== 206) throw statusFailure(from, status, headers["retry-after"]);
+  if (status === 200 && at > 0) throw transient("SourceChanged", `${plainUrl(url)} stopped answering ranges`);
+}
+
+interface Body {
+  readonly header: GgufHeader | undefined;
+  readonly bytes: number;
+  readonly needBytes: number;
+}
+
+async function feedBody(url: URL, answer: Answer, reader: GgufReader, maxHeaderBytes: number): Promise<Body> {
+  const promised = parseLength(answer.headers["content-length"]) ?? 0;
+  let bytes = 0;
+  let needBytes = 0;
+  try {
+    for await (const chunk of answer.body as AsyncIterable<Uint8Array>) {
+      bytes += chunk.length;
+      const progress = reader.feed(chunk);
+      if (progress.done) return { header: progress.header, bytes, needBytes: 0 };
+      needBytes = progress.needBytes;
+      if (bytes > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
+    }
+  } catch (error) {
+    throw bodyFailure(url, error, bytes);
+  }
+  if (bytes < promised)
+    throw transient("SourceTruncated", `${plainUrl(url)} broke off after ${bytes} of ${promised} bytes`);
+  return { header: undefined, bytes, needBytes };
+}
+
+function bodyFailure(url: URL, error: unknown, bytes: number): unknown {
+  if (error instanceof SourceFailure) return error;
+  if (error instanceof MetalbridgeError) return inFile(url, error);
+  const isReset =
+    error instanceof Error &&
+    "code" in error &&
+    (error.code === "ECONNRESET" || error.code === "ERR_STREAM_PREMATURE_CLOSE");
+  return isReset
+    ? transient("SourceTruncated", `${plainUrl(url)} broke off after ${bytes} bytes`, error)
+    : error;
+}
+
+function complete(
+  url: URL,
+  header: GgufHeader,
+  sizeBytes: number | undefined,
+  etag: string | undefined,
+): RemoteHeader {
+  const least = header.dataOffset + header.dataBytes;
+  if (sizeBytes !== undefined && sizeBytes < least) {
+    const text = `the file has ${sizeBytes} bytes, its header describes ${least}`;
+    throw inFile(url, new MetalbridgeError("GgufTruncated", text));
+  }
+  return { header, sizeBytes, etag };
+}
+
+/** Names the file that has a problem. */
+function inFile(url: URL, error: MetalbridgeError): SourceFailure {
+  return new SourceFailure(
+    new MetalbridgeError(error.code, `${plainUrl(url)}: ${error.message}`, error.remedy, { cause: error }),
+    false,
+  );
+}
+
+function tooLong(url: URL, maxHeaderBytes: number): SourceFailure {
+  return permanent("GgufTooLarge", `${plainUrl(url)}: the header is longer than ${maxHeaderBytes} bytes`);
+}
+
+function etagOf({ headers, hops }: Answer): string | undefined {
+  const linked = hops.map((hop) => hop["x-linked-etag"]).find((value) => typeof value === "string");
+  return (linked as string | undefined) ?? headers.etag ?? headers["last-modified"];
+}

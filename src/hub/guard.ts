@@ -1,0 +1,59 @@
+/** Which servers a request may reach: checked by name before it is sent, and by address after each DNS lookup. */
+import { type LookupAddress, lookup } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
+import { type AddressPolicy, isForbiddenAddress } from "./addresses.ts";
+import { permanent, type SourceFailure } from "./failure.ts";
+
+export interface HostRules extends AddressPolicy {
+  /** The only host names that may be contacted, `*.example.com` for subdomains; absent means any. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** `host:port` that the operator configured: private and loopback addresses are allowed there. */
+  readonly trustedHost?: string | undefined;
+}
+
+/** Throws SourceFailure for an address that may not be contacted. Names are checked again once they are resolved. */
+export function checkUrl(url: URL, rules: HostRules): void {
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw permanent("SourceNotAllowed", `${url.protocol} addresses are not supported`);
+  }
+  if (rules.trustedHost !== url.host && !isHostAllowed(url.hostname, rules.allowedHosts)) {
+    throw permanent("SourceNotAllowed", `host ${url.hostname} is not among the allowed hosts`);
+  }
+  const literal = url.hostname.replace(/^\[|\]$/g, "");
+  if (isIP(literal) !== 0 && isForbiddenAddress(literal, policyFor(url, rules))) throw addressRefused(url);
+}
+
+/** Resolves as the system does, and never gives connect() an address that the rules refuse. */
+export function guardedLookup(url: URL, rules: HostRules): LookupFunction {
+  return (hostname, options, callback) => {
+    lookup(hostname, { ...options, all: true }, (error, found: LookupAddress[]) => {
+      if (error !== null) return callback(error, []);
+      const policy = policyFor(url, rules);
+      const allowed = found.filter(({ address }) => !isForbiddenAddress(address, policy));
+      const [first] = allowed;
+      if (first === undefined) return callback(addressRefused(url), []);
+      return options.all === true ? callback(null, allowed) : callback(null, first.address, first.family);
+    });
+  };
+}
+
+function isHostAllowed(hostname: string, allowed: readonly string[] | undefined): boolean {
+  if (allowed === undefined) return true;
+  const name = hostname.toLowerCase();
+  return allowed.some((entry) => {
+    const want = entry.toLowerCase();
+    return want.startsWith("*.") ? name.endsWith(want.slice(1)) : name === want;
+  });
+}
+
+function policyFor(url: URL, rules: HostRules): AddressPolicy {
+  return url.host === rules.trustedHost ? { allowLoopback: true, allowPrivate: true } : rules;
+}
+
+/** The same message for every refused address: it must not help to map the network. */
+function addressRefused(url: URL): SourceFailure {
+  return permanent(
+    "SourceNotAllowed",
+    `${url.hostname} is a loopback, private or reserved address that sources may not use`,
+  );
+}

@@ -1,0 +1,46 @@
+/** Files of any web server: one address, and what lies beside it. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { Source } from "../../models/source/source.ts";
+import type { Access, SourceKind } from "../source.ts";
+
+/** A web server lists nothing: the address or the spec names the files. */
+export function openHttps(
+  source: Extract<Source, { kind: "http" }>,
+  { rules }: Pick<Access, "rules">,
+): SourceKind {
+  const url = new URL(source.url);
+  const named = url.pathname.endsWith("/") ? undefined : lastSegment(url);
+  return {
+    shown: `${url.protocol}//${url.host}${url.pathname}`,
+    named,
+    rules,
+    list: async () => undefined,
+    locate: (name) => {
+      if (name === named) return url;
+      if (/^https?:/i.test(name)) return sameOrigin(new URL(name), url);
+      const target = new URL(name.split("/").map(encodeURIComponent).join("/"), url);
+      // Signed addresses carry their signature in the query.
+      target.search = url.search;
+      return target;
+    },
+  };
+}
+
+/** The source's token would go along: to another server it must not. */
+function sameOrigin(target: URL, source: URL): URL {
+  if (target.origin === source.origin) return target;
+  throw new MetalbridgeError(
+    "SourceNotAllowed",
+    `the projector is at ${target.host}, the source at ${source.host}`,
+    { summary: "use a projector on the server of the source, or name it relative to the source" },
+  );
+}
+
+function lastSegment(url: URL): string {
+  const segment = url.pathname.slice(url.pathname.lastIndexOf("/") + 1);
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}

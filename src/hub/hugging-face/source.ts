@@ -1,0 +1,73 @@
+/** A Hugging Face repository, or one on a mirror with the same API: its files at one commit. */
+import { z } from "zod";
+import type { Source } from "../../models/source/source.ts";
+import { readText, send } from "../client.ts";
+import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import type { Access, FileList, SourceKind } from "../source.ts";
+
+const repositorySchema = z.object({
+  sha: z.string().max(128).optional(),
+  siblings: z
+    .array(
+      z.object({
+        rfilename: z.string().max(1024),
+        size: z.int().min(0).nullish(),
+        lfs: z.object({ sha256: z.string().nullish(), size: z.int().min(0).nullish() }).nullish(),
+      }),
+    )
+    .max(20_000),
+});
+
+const MAX_LIST_BYTES = 32 << 20;
+
+export function openHuggingFace(
+  { repo, revision: asked, file }: Extract<Source, { kind: "hf" }>,
+  access: Access,
+): SourceKind {
+  const base = access.hfEndpoint.replace(/\/+$/, "");
+  const revision = access.revision ?? asked;
+  // The operator's own endpoint may be anywhere but at link-local addresses.
+  const rules = { ...access.rules, trustedHost: new URL(base).host };
+  return {
+    shown: `${repo} at ${revision}`,
+    named: file,
+    rules,
+    list: async (signal) => {
+      const url = new URL(`${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`);
+      const { secretHeaders } = access;
+      const headers = { accept: "application/json" };
+      const answer = await send(url, { headers, secretHeaders, signal }, rules);
+      try {
+        if (answer.status === 404) return undefined;
+        if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
+        return parseList(await readText(answer, MAX_LIST_BYTES, signal), revision, url);
+      } finally {
+        answer.body.destroy();
+      }
+    },
+    locate: (name, list) => {
+      const path = name.split("/").map(encodeURIComponent).join("/");
+      return new URL(`${base}/${repo}/resolve/${encodeURIComponent(list?.revision ?? revision)}/${path}`);
+    },
+  };
+}
+
+function parseList(text: string, revision: string, url: URL): FileList {
+  const parsed = repositorySchema.safeParse(parseJson(text));
+  if (!parsed.success)
+    throw permanent("SourceRefused", `${plainUrl(url)} does not answer like the Hugging Face API`);
+  const files = parsed.data.siblings.map(({ rfilename, size, lfs }) => ({
+    name: rfilename,
+    sizeBytes: lfs?.size ?? size ?? undefined,
+    sha256: /^[0-9a-f]{64}$/i.test(lfs?.sha256 ?? "") ? lfs?.sha256?.toLowerCase() : undefined,
+  }));
+  return { revision: parsed.data.sha ?? revision, files };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

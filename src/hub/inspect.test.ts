@@ -1,0 +1,139 @@
+import { expect, test } from "vitest";
+import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
+import { failureOf, inspectNow } from "./fixtures/inspect.ts";
+
+const small = headerBytes(10);
+const large = headerBytes(100_000);
+
+test("reads size, header and validator, and not the tensors", async () => {
+  const total = small.length + 3_000_000_000;
+  const server = await serveModel(ranged(small, total));
+  const found = await inspectNow(`${server.url}/dir/tiny.gguf?signature=1`);
+  expect(found).toMatchObject({ format: "gguf", files: ["tiny.gguf"], sizeBytes: total, revision: '"v1"' });
+  expect(found.gguf).toMatchObject({
+    architecture: "llama",
+    quantization: "Q8_0",
+    layerCount: 2,
+    weightsBytes: TENSOR_BYTES,
+  });
+  expect(server.requests).toHaveLength(1);
+});
+
+test("a long header takes several ranges", async () => {
+  const server = await serveModel(ranged(large, large.length + TENSOR_BYTES));
+  expect((await inspectNow(`${server.url}/m.gguf`)).gguf?.layerCount).toBe(2);
+  expect(server.requests.length).toBeGreaterThan(2);
+  expect(server.requests.length).toBeLessThan(8);
+});
+
+test("a server without ranges is left as soon as the header is there", async () => {
+  const total = large.length + (1 << 30);
+  const server = await serveModel((_, response) => {
+    response.writeHead(200, { "content-length": total });
+    response.write(large);
+    const more = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(1 << 16)));
+    };
+    response.on("drain", more);
+    more();
+  });
+  const found = await inspectNow(`${server.url}/m.gguf`);
+  expect(found.sizeBytes).toBe(total);
+  await expect.poll(server.sent).toBeGreaterThan(large.length);
+  expect(server.sent()).toBeLessThan(large.length + (64 << 20));
+});
+
+test("all parts of a split model count", async () => {
+  const server = await serveModel(ranged(small, small.length + TENSOR_BYTES));
+  const found = await inspectNow(`${server.url}/m-00001-of-00003.gguf`);
+  expect(found.files).toHaveLength(3);
+  expect(found.sizeBytes).toBe(3 * (small.length + TENSOR_BYTES));
+  expect(found.gguf?.weightsBytes).toBe(3 * TENSOR_BYTES);
+});
+
+test("the token goes to the first server and not along a redirect to another", async () => {
+  const storage = await serveModel(ranged(small, small.length + TENSOR_BYTES));
+  const hub = await serveModel(
+    (_, response) =>
+      void response.writeHead(302, { location: `${storage.url}/blob`, "x-linked-etag": '"linked"' }).end(),
+  );
+  const found = await inspectNow(`${hub.url}/m.gguf`, { secretHeaders: { authorization: "Bearer t" } });
+  expect(found.revision).toBe('"linked"');
+  expect(hub.requests[0]?.headers.authorization).toBe("Bearer t");
+  expect(storage.requests[0]?.headers.authorization).toBeUndefined();
+});
+
+test("a repository is resolved to its one model at one commit", async () => {
+  const sha256 = "a".repeat(64);
+  const siblings = [
+    { rfilename: "README.md", size: 3 },
+    { rfilename: "tiny-Q8_0.gguf", size: 1, lfs: { sha256, size: small.length + TENSOR_BYTES } },
+  ];
+  const hub = await serveModel((request, response) => {
+    if (request.url?.startsWith("/api/"))
+      return void response.end(JSON.stringify({ sha: "c0ffee", siblings }));
+    ranged(small, small.length + TENSOR_BYTES)(request, response);
+  });
+  const found = await inspectNow("hf://org/repo", {}, { hfEndpoint: hub.url });
+  expect(found).toMatchObject({
+    files: ["tiny-Q8_0.gguf"],
+    revision: "c0ffee",
+    sha256,
+    sizeBytes: small.length + TENSOR_BYTES,
+  });
+  expect(hub.requests.map(({ url }) => url)).toEqual([
+    "/api/models/org/repo/revision/main?blobs=true",
+    "/org/repo/resolve/c0ffee/tiny-Q8_0.gguf",
+  ]);
+});
+
+test("repositories that are missing, ambiguous, of another format or no repository at all", async () => {
+  const answers: Record<string, unknown> = {
+    "org/two": { siblings: [{ rfilename: "a.gguf" }, { rfilename: "b.gguf" }] },
+    "org/none": { siblings: [{ rfilename: "README.md" }] },
+    "org/safe": {
+      sha: "1",
+      siblings: [
+        { rfilename: "model.safetensors", size: 70 },
+        { rfilename: "config.json", size: 7 },
+      ],
+    },
+    "org/odd": "<html>",
+  };
+  const hub = await serveModel((request, response) => {
+    const answer = answers[/^\/api\/models\/([^/]+\/[^/]+)\//.exec(request.url ?? "")?.[1] ?? ""];
+    if (answer === undefined) response.writeHead(404).end();
+    else response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
+  });
+  const config = { hfEndpoint: hub.url };
+  expect(await failureOf(inspectNow("hf://org/two", {}, config))).toMatchObject({ code: "SourceAmbiguous" });
+  expect(await failureOf(inspectNow("hf://org/none", {}, config))).toMatchObject({
+    code: "SourceIsNotAModel",
+  });
+  expect(await failureOf(inspectNow("hf://org/missing", {}, config))).toMatchObject({
+    code: "SourceNotFound",
+  });
+  expect(await failureOf(inspectNow("hf://org/odd", {}, config))).toMatchObject({ code: "SourceRefused" });
+  expect(await inspectNow("hf://org/safe", {}, config)).toMatchObject({
+    format: "safetensors",
+    sizeBytes: 77,
+    gguf: undefined,
+  });
+});
+
+test("a projector is read too, and its size is part of the whole", async () => {
+  const server = await serveModel((request, response) => {
+    if (request.url === "/dir/proj.gguf" || request.url === "/dir/m.gguf")
+      ranged(small, small.length + TENSOR_BYTES)(request, response);
+    else response.writeHead(404).end();
+  });
+  const found = await inspectNow(`${server.url}/dir/m.gguf`, { wish: { mmproj: "proj.gguf" } });
+  expect(found).toMatchObject({
+    sizeBytes: 2 * (small.length + TENSOR_BYTES),
+    files: ["m.gguf"],
+    gguf: { weightsBytes: TENSOR_BYTES },
+  });
+  expect(
+    await failureOf(inspectNow(`${server.url}/dir/m.gguf`, { wish: { mmproj: "none.gguf" } })),
+  ).toMatchObject({ code: "SourceNotFound" });
+});

@@ -1,0 +1,114 @@
+/** Inspects a remote source: which files it means, how large they are, and what the GGUF header says. */
+
+import { MetalbridgeError } from "../api/errors.ts";
+import type { ModelFormat } from "../api/fields/shared.ts";
+import { type GgufSummary, summarizeGguf } from "../models/gguf/summary.ts";
+import type { GgufHeader } from "../models/gguf/types.ts";
+import type { FileWish } from "../models/source/select.ts";
+import { defaultFormat } from "../models/source/source.ts";
+import { SourceFailure, transient } from "./failure.ts";
+import { readRemoteHeader } from "./gguf-header.ts";
+import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.ts";
+import { type Access, type OpenSource, openSource, type RemoteSource } from "./source.ts";
+
+export interface InspectRequest extends Pick<Access, "secretHeaders" | "revision"> {
+  readonly source: RemoteSource;
+  readonly wish: FileWish;
+  readonly signal: AbortSignal;
+}
+
+export interface InspectSettings extends Pick<Access, "rules" | "hfEndpoint"> {
+  /** Limit for the whole inspection. */
+  readonly inspectMs: number;
+  readonly maxHeaderBytes: number;
+}
+
+export interface Inspected {
+  readonly format: ModelFormat;
+  readonly files: readonly string[];
+  /** True where the source holds several models, and the quantization decided. */
+  readonly isChosen: boolean;
+  readonly sizeBytes: number | undefined;
+  /** Commit, or ETag of a web server's file. */
+  readonly revision: string | undefined;
+  /** Of the main file. */
+  readonly sha256: string | undefined;
+  readonly gguf: GgufSummary | undefined;
+}
+
+export type InspectSource = (request: InspectRequest) => Promise<Inspected>;
+
+/** Rejects with SourceFailure, or with the signal's reason. */
+export function createInspectSource(settings: InspectSettings): InspectSource {
+  return async (request) => {
+    const deadline = AbortSignal.timeout(settings.inspectMs);
+    const signal = AbortSignal.any([request.signal, deadline]);
+    try {
+      return await inspect({ ...request, signal }, settings);
+    } catch (error) {
+      request.signal.throwIfAborted();
+      if (error instanceof MetalbridgeError) throw new SourceFailure(error, false);
+      // Whatever an aborted connection reports, the deadline is why.
+      if (!deadline.aborted) throw error;
+      const text = `the header did not arrive within ${Math.ceil(settings.inspectMs / 1000)} s`;
+      throw transient("SourceStalled", text, error);
+    }
+  };
+}
+
+const MAX_LISTED = 512;
+
+async function inspect(request: InspectRequest, settings: InspectSettings): Promise<Inspected> {
+  const { source, signal } = request;
+  const opened = openSource(source, { ...settings, ...request });
+  const format = request.wish.format ?? defaultFormat(source);
+  const resolved = await resolveSource(opened, { ...request.wish, format }, signal);
+  const [main] = resolved.files;
+  const facts =
+    resolved.format === "gguf"
+      ? await readHeaders(opened, resolved, { ...settings, signal })
+      : { sizeBytes: sumOf(resolved.files), etag: undefined, gguf: undefined };
+  return {
+    format: resolved.format,
+    files: resolved.files.map(({ name }) => name).slice(0, MAX_LISTED),
+    isChosen: resolved.isChosen,
+    sizeBytes: facts.sizeBytes,
+    revision: resolved.revision ?? facts.etag,
+    sha256: resolved.files.length === 1 ? main?.sha256 : undefined,
+    gguf: facts.gguf,
+  };
+}
+
+/** Reads the header of every part: the first describes the model, all together give its size. The projector counts for size alone. */
+async function readHeaders(
+  source: OpenSource,
+  { files, projector }: ResolvedSource,
+  limits: { readonly signal: AbortSignal; readonly maxHeaderBytes: number },
+) {
+  const headers: GgufHeader[] = [];
+  const sized: Pick<RemoteFile, "sizeBytes">[] = [];
+  let etag: string | undefined;
+  for (const file of files) {
+    const read = await readRemoteHeader(source, file.url, limits);
+    etag ??= read.etag;
+    headers.push(read.header);
+    sized.push({ sizeBytes: read.sizeBytes ?? file.sizeBytes });
+  }
+  const [first, ...others] = headers;
+  const summary = first === undefined ? undefined : summarizeGguf(first, ...others);
+  const gguf = summary && { ...summary, weightsBytes: summary.weightsBytes ?? sumOf(sized) };
+  if (projector !== undefined) {
+    const { header, sizeBytes } = await readRemoteHeader(source, projector.url, limits);
+    sized.push({ sizeBytes: sizeBytes ?? header.dataOffset + header.dataBytes });
+  }
+  return { sizeBytes: sumOf(sized), etag, gguf };
+}
+
+function sumOf(files: readonly Pick<RemoteFile, "sizeBytes">[]): number | undefined {
+  let sum = 0;
+  for (const { sizeBytes } of files) {
+    if (sizeBytes === undefined) return undefined;
+    sum += sizeBytes;
+  }
+  return sum;
+}

@@ -1,0 +1,47 @@
+/** From a source and what a Model wants of it to files with addresses, for the controller and for hosts alike. */
+import { type FileWish, type Selection, selectFiles } from "../models/source/select.ts";
+import type { FileList, OpenSource } from "./source.ts";
+
+export interface RemoteFile {
+  /** As the engine must see it: relative, checked. */
+  readonly name: string;
+  readonly url: URL;
+  /** Hex in lower case, where it is known. */
+  readonly sha256?: string | undefined;
+  readonly sizeBytes?: number | undefined;
+}
+
+export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "isChosen"> {
+  /** The weights, the main file first. */
+  readonly files: readonly RemoteFile[];
+  readonly projector?: RemoteFile;
+  /** The commit that all files are of; undefined where the source has none, or did not list it. */
+  readonly revision?: string | undefined;
+}
+
+/** Lists the source and selects the model's files. Throws SourceFailure, or MetalbridgeError for what cannot be selected. */
+export async function resolveSource(
+  source: OpenSource,
+  wish: FileWish,
+  signal: AbortSignal,
+): Promise<ResolvedSource> {
+  const list = await source.list(signal);
+  const { shown, named } = source;
+  const available = list?.files.map(({ name }) => name);
+  const { files, projector, format, entry, isChosen } = selectFiles({ shown, named, available }, wish);
+  const locate = (name: string, at: string): RemoteFile => ({
+    ...known(list, name),
+    name,
+    url: source.locate(at, list),
+  });
+  return {
+    files: files.map((name) => locate(name, name)),
+    ...(projector === undefined ? {} : { projector: locate(projector.name, projector.at) }),
+    ...{ format, entry, isChosen, revision: list?.revision },
+  };
+}
+
+function known(list: FileList | undefined, name: string) {
+  const { sha256, sizeBytes } = list?.files.find((file) => file.name === name) ?? {};
+  return { sha256, sizeBytes };
+}

@@ -1,0 +1,83 @@
+/** What every kind of remote source offers. A new kind is a folder with one `open…` function, and a line in `openSource`. */
+import type { Source } from "../models/source/source.ts";
+import { type Answer, type HttpRequest, type HttpRules, send } from "./client.ts";
+import { statusFailure } from "./failure.ts";
+import { openHttps } from "./https/source.ts";
+import { openHuggingFace } from "./hugging-face/source.ts";
+import { isSameContent, totalBytesOf, type Validator, validatorOf } from "./validator.ts";
+
+export type RemoteSource = Extract<Source, { kind: "http" | "hf" }>;
+
+/** What requests to a source may use. */
+export interface Access {
+  readonly rules: HttpRules;
+  /** Hugging Face, or a mirror with the same API. */
+  readonly hfEndpoint: string;
+  /** Sent to the source's own origin only. */
+  readonly secretHeaders: Readonly<Record<string, string>>;
+  /** Commit to read instead of the source's own revision. */
+  readonly revision?: string | undefined;
+}
+
+export interface ListedFile {
+  readonly name: string;
+  readonly sizeBytes?: number | undefined;
+  /** Hex in lower case, where the source knows it. */
+  readonly sha256?: string | undefined;
+}
+
+/** All files of a source at one state of it. */
+export interface FileList {
+  /** The commit; undefined where the source has none. */
+  readonly revision?: string | undefined;
+  readonly files: readonly ListedFile[];
+}
+
+/** What a kind of source implements. */
+export interface SourceKind {
+  /** For messages. */
+  readonly shown: string;
+  /** File that the source itself names. */
+  readonly named?: string | undefined;
+  readonly rules: HttpRules;
+  /** Undefined where the source has no list: a web server, or a mirror without the API. Throws SourceFailure. */
+  readonly list: (signal: AbortSignal) => Promise<FileList | undefined>;
+  /** Address of a file, by its name in the list or relative to the source. Throws MetalbridgeError. */
+  readonly locate: (name: string, list: FileList | undefined) => URL;
+}
+
+export interface OpenSource extends SourceKind {
+  /** Requests a file, or a range of it by a Range header. Throws SourceFailure. */
+  readonly open: (url: URL, request: Omit<HttpRequest, "secretHeaders">) => Promise<Answer>;
+}
+
+/** Sends nothing yet. */
+export function openSource(source: RemoteSource, access: Access): OpenSource {
+  const kind = source.kind === "hf" ? openHuggingFace(source, access) : openHttps(source, access);
+  const { secretHeaders } = access;
+  return { ...kind, open: (url, request) => send(url, { ...request, secretHeaders }, kind.rules) };
+}
+
+/** True when the server says or shows that a file did not change. Throws SourceFailure when it gives no answer. */
+export async function isUnchanged(
+  source: OpenSource,
+  url: URL,
+  known: Validator,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const headers: Record<string, string> = {
+    ...(known.etag === undefined ? {} : { "if-none-match": known.etag }),
+    ...(known.lastModified === undefined ? {} : { "if-modified-since": known.lastModified }),
+  };
+  let answer = await source.open(url, { method: "HEAD", headers, signal });
+  answer.body.destroy();
+  if (answer.status === 304) return true;
+  if ([403, 405, 501].includes(answer.status)) {
+    // Addresses signed for GET only refuse HEAD.
+    answer = await source.open(url, { headers: { range: "bytes=0-0" }, signal });
+    answer.body.destroy();
+  }
+  const { status } = answer;
+  if (status !== 200 && status !== 206) throw statusFailure(url, status, answer.headers["retry-after"]);
+  return isSameContent(known, { ...validatorOf(answer.headers), totalBytes: totalBytesOf(answer) });
+}

@@ -1,0 +1,21 @@
+/** What is asked about processes: the port that each system answers in its own way. */
+
+/** A living process; zombies do not count as living. */
+export interface LivingProcess {
+  readonly pid: number;
+  readonly startTime: string;
+  readonly group: number;
+  /** Session id, if the system reports it. */
+  readonly session?: number;
+}
+
+export interface IdentityReader {
+  /** Start time of a living process, now: undefined if there is none, or only a zombie; "unknown" if it cannot be read. */
+  readonly startTimeNow: (pid: number) => string | undefined | "unknown";
+  /** Those of `pids` that live; "unknown" if it cannot be read. */
+  readonly observe: (pids: readonly number[]) => Promise<ReadonlyMap<number, LivingProcess> | "unknown">;
+  /** All living processes whose group or session is `id`. */
+  readonly members: (id: number) => Promise<readonly LivingProcess[] | "unknown">;
+  /** All living processes that were started with `mark` (NAME=value) in their environment, as far as that can be seen. */
+  readonly marked: (mark: string) => Promise<readonly LivingProcess[] | "unknown">;
+}

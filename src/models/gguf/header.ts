@@ -1,0 +1,193 @@
+/** The GGUF header parser: incremental, bounded in time and memory whatever the bytes. */
+
+import { MetalbridgeError } from "../../api/errors.ts";
+import { truncate } from "../../text.ts";
+import { type Ask, ByteFeed, type Parser, passedTexts } from "./byte-feed.ts";
+import { LIMITS, malformed, readCount, readText, readU32, readValue, tooLarge } from "./fields.ts";
+import { checkFirstBytes } from "./first-bytes.ts";
+import { TENSOR_BLOCKS } from "./tables.ts";
+import type { BlockTensors, GgufHeader, GgufProgress, GgufValue } from "./types.ts";
+
+export interface GgufReader {
+  /** Takes the file's next bytes; bytes behind the header are ignored. Throws MetalbridgeError for what is no GGUF. */
+  readonly feed: (chunk: Uint8Array) => GgufProgress;
+  /** To be thrown when the file ended and `feed` is not done. */
+  readonly cutOff: () => MetalbridgeError;
+}
+
+/** A reader for one file, fed from its first byte on. */
+export function createGgufReader(): GgufReader {
+  const feed = new ByteFeed(header());
+  let seen = 0;
+  return {
+    feed: (chunk) => {
+      seen += chunk.length;
+      const fed = feed.feed(chunk);
+      return fed.done ? { done: true, header: fed.value } : fed;
+    },
+    cutOff: () =>
+      seen === 0
+        ? new MetalbridgeError("SourceEmpty", "the file has zero bytes")
+        : new MetalbridgeError("GgufTruncated", `the file ends after ${seen} bytes, inside the GGUF header`),
+  };
+}
+
+/** The header of a file whose first bytes are given, or how many more are needed at least. */
+export function parseGgufHeader(bytes: Uint8Array): GgufProgress {
+  return createGgufReader().feed(bytes);
+}
+
+const DEFAULT_ALIGNMENT = 32;
+/** Whole headers of real models stay below 50 MiB. */
+const MAX_METADATA_ITEMS = 20_000_000;
+/** Numbers and short pieces of text kept in all; what comes after is passed over. */
+const MAX_KEPT = 65_536;
+
+function* header(): Parser<GgufHeader> {
+  const version = checkFirstBytes(yield { read: 8 });
+  const tensorCount = yield* readCount(LIMITS.tensors, "the number of tensors");
+  const entryCount = yield* readCount(LIMITS.metadataEntries, "the number of metadata entries");
+  const metadata = new Map<string, GgufValue>();
+  let at = 24 + (yield* readMetadata(entryCount, metadata));
+  const tensors = yield* readTensors(tensorCount);
+  at += tensors.headerBytes;
+  const alignment = alignmentOf(metadata);
+  return {
+    version,
+    tensorCount,
+    metadata,
+    dataOffset: Math.ceil(at / alignment) * alignment,
+    dataBytes: tensors.dataBytes,
+    weightsBytes: tensors.weightsBytes,
+    parameterCount: tensors.parameterCount,
+    blocks: tensors.blocks,
+    vocabularySize: tensors.vocabularySize,
+  };
+}
+
+/** Fills `metadata` and returns the bytes that the entries took. */
+function* readMetadata(count: number, metadata: Map<string, GgufValue>): Parser<number> {
+  const measure = { bytes: 0 };
+  let items = 0;
+  let kept = 0;
+  for (let index = 0; index < count; index++) {
+    const key = yield* measured(readText(LIMITS.keyBytes, "a metadata key"), measure);
+    const type = yield* measured(readU32(), measure);
+    const value = yield* measured(readValue(type, key, isKept(key) && kept < MAX_KEPT), measure);
+    if (metadata.has(key)) throw malformed(`${JSON.stringify(truncate(key, 80))} occurs twice`);
+    if (value !== undefined && (isKept(key) || isArray(value))) metadata.set(key, value);
+    items += isArray(value) ? value.count : 1;
+    kept += weightOf(value);
+    if (items > MAX_METADATA_ITEMS)
+      throw tooLarge(`its metadata holds more than ${MAX_METADATA_ITEMS} items`);
+  }
+  return measure.bytes;
+}
+
+interface Tensors {
+  readonly headerBytes: number;
+  readonly dataBytes: number;
+  readonly weightsBytes: number | undefined;
+  readonly parameterCount: number;
+  readonly blocks: ReadonlyMap<string, BlockTensors>;
+  readonly vocabularySize: number | undefined;
+}
+
+function* readTensors(count: number): Parser<Tensors> {
+  const measure = { bytes: 0 };
+  const sum = { dataBytes: 0, weightsBytes: 0, parameterCount: 0, isKnown: true };
+  let vocabularySize: number | undefined;
+  const blocks = new Map<string, { layers: number[]; rows: number }>();
+  for (let index = 0; index < count; index++) {
+    const tensor = yield* measured(readTensor(), measure);
+    sum.parameterCount += tensor.elements;
+    if (tensor.sizeBytes === undefined) sum.isKnown = false;
+    sum.weightsBytes += tensor.sizeBytes ?? 0;
+    sum.dataBytes = Math.max(sum.dataBytes, tensor.offset + (tensor.sizeBytes ?? 0));
+    if (tensor.name === "token_embd.weight") vocabularySize = tensor.rows;
+    else noteBlock(blocks, tensor);
+    if (!Number.isSafeInteger(sum.weightsBytes) || !Number.isSafeInteger(sum.dataBytes))
+      throw tooLarge("the sum of its tensors");
+  }
+  const { dataBytes, parameterCount } = sum;
+  const weightsBytes = sum.isKnown ? sum.weightsBytes : undefined;
+  return { headerBytes: measure.bytes, dataBytes, weightsBytes, parameterCount, blocks, vocabularySize };
+}
+
+function noteBlock(
+  blocks: Map<string, { layers: number[]; rows: number }>,
+  { name, rows }: { readonly name: string; readonly rows: number },
+): void {
+  const [, layer, part = ""] = /^blk\.(\d{1,4})\.(.{1,64})$/.exec(name) ?? [];
+  if (layer === undefined) return;
+  const known = blocks.get(part);
+  if (known === undefined) blocks.set(part, { layers: [Number(layer)], rows });
+  else {
+    known.layers.push(Number(layer));
+    known.rows = Math.max(known.rows, rows);
+  }
+}
+
+function* readTensor() {
+  const name = yield* readText(LIMITS.keyBytes, "a tensor's name");
+  const rank = yield* readU32();
+  if (rank > LIMITS.dimensions) throw tooLarge(`a tensor has ${rank} dimensions`);
+  let elements = 1;
+  let rows = 1;
+  let columns = 1;
+  for (let index = 0; index < rank; index++) {
+    const size = yield* readCount(Number.MAX_SAFE_INTEGER, "a dimension of a tensor");
+    elements *= size;
+    if (index === 0) columns = size;
+    if (index === 1) rows = size;
+  }
+  if (!Number.isSafeInteger(elements))
+    throw tooLarge(`tensor ${JSON.stringify(truncate(name, 80))} has ${elements} elements`);
+  const block = TENSOR_BLOCKS[yield* readU32()];
+  const offset = yield* readCount(Number.MAX_SAFE_INTEGER, "a tensor's offset");
+  if (block !== undefined && columns % block[0] !== 0) {
+    throw malformed(
+      `the rows of tensor ${JSON.stringify(truncate(name, 80))} are no multiple of its block size ${block[0]}`,
+    );
+  }
+  const sizeBytes = block === undefined ? undefined : (elements / block[0]) * block[1];
+  return { name, elements, rows, offset, sizeBytes };
+}
+
+/** Counts the bytes that a part of the parser takes. */
+function* measured<R>(parser: Parser<R>, measure: { bytes: number }): Parser<R> {
+  let step = parser.next();
+  while (!step.done) {
+    const answer = yield step.value;
+    measure.bytes += bytesOf(step.value, answer);
+    step = parser.next(answer);
+  }
+  return step.value;
+}
+
+function bytesOf(ask: Ask, answer: DataView): number {
+  if ("texts" in ask) return passedTexts(answer).bytes;
+  return "skip" in ask ? ask.skip : ask.read;
+}
+
+function weightOf(value: GgufValue | undefined): number {
+  if (typeof value === "string") return 1 + value.length / 8;
+  return isArray(value) ? 1 + (value.items?.length ?? 0) : 1;
+}
+
+function alignmentOf(metadata: ReadonlyMap<string, GgufValue>): number {
+  const value = metadata.get("general.alignment");
+  if (value === undefined) return DEFAULT_ALIGNMENT;
+  const isPower =
+    typeof value === "number" && value > 0 && value <= 1 << 20 && Number.isInteger(Math.log2(value));
+  if (!isPower) throw malformed("general.alignment is no power of two");
+  return value;
+}
+
+function isKept(key: string): boolean {
+  return !key.startsWith("tokenizer.") || key === "tokenizer.ggml.model" || key === "tokenizer.ggml.pre";
+}
+
+function isArray(value: GgufValue | undefined): value is Extract<GgufValue, { count: number }> {
+  return typeof value === "object";
+}

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { selectFiles } from "./select.ts";
+
+const shown = "org/repo at main";
+
+test("selects the only model of a repository, without its projector", () => {
+  const available = ["README.md", "m.gguf", "mmproj-m.gguf"];
+  expect(selectFiles({ shown, available }, {})).toEqual({
+    ...{ format: "gguf", files: ["m.gguf"], entry: "m.gguf", isChosen: false },
+  });
+});
+
+test("several models are a question that the quantization answers", () => {
+  const available = ["m-Q4_K_M.gguf", "m-Q8_0.gguf"];
+  expect(() => selectFiles({ shown, available }, {})).toThrow(/m-Q4_K_M.gguf, m-Q8_0.gguf/);
+  expect(() => selectFiles({ shown, available }, { quantization: "Q6_K" })).toThrow(/none is named Q6_K/);
+  expect(selectFiles({ shown, available }, { quantization: "q8_0" })).toMatchObject({
+    ...{ files: ["m-Q8_0.gguf"], isChosen: true },
+  });
+});
+
+test("a quantization that chooses nothing is no obstacle where files are named, and is not what chose them", () => {
+  const available = ["m-Q4_K_M.gguf", "m-Q8_0.gguf"];
+  const wish = { quantization: "Q4_K_M" };
+  const named = selectFiles({ shown, available, named: "m-Q8_0.gguf" }, wish);
+  expect(named).toMatchObject({ files: ["m-Q8_0.gguf"], isChosen: false });
+  expect(selectFiles({ shown, available: ["m-Q4_K_M.gguf"] }, wish).isChosen).toBe(false);
+});
+
+test("all parts of a split model belong to it, and one that is missing is named", () => {
+  const available = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
+  expect(selectFiles({ shown, available }, {}).files).toEqual(available);
+  expect(selectFiles({ shown, available }, { files: [available[1] ?? ""] }).files).toEqual(available);
+  expect(() => selectFiles({ shown, available: available.slice(0, 1) }, {})).toThrow(/has no file m-00002/);
+});
+
+test("the file of the source is the main one, and those of the spec are added to it", () => {
+  const wish = { files: ["b.gguf", "a.gguf"], mmproj: "p/mmproj.gguf" };
+  expect(selectFiles({ shown, named: "a.gguf" }, wish)).toMatchObject({
+    files: ["a.gguf", "b.gguf"],
+    projector: { name: "p/mmproj.gguf", at: "p/mmproj.gguf" },
+    entry: "a.gguf",
+  });
+  expect(selectFiles({ shown }, wish).files).toEqual(["b.gguf", "a.gguf"]);
+});
+
+test("formats of many files take everything but documentation, and open the folder", () => {
+  const available = [".gitattributes", "README.md", "config.json", "model.safetensors"];
+  const found = { files: ["config.json", "model.safetensors"], entry: "" };
+  expect(selectFiles({ shown, available }, { format: "mlx" })).toMatchObject({ format: "mlx", ...found });
+  expect(selectFiles({ shown, available }, {})).toMatchObject({ format: "safetensors", ...found });
+});
+
+test("names that are one file on a Mac, or leave their folder, are refused", () => {
+  const refused = [
+    ["A.gguf", "a.gguf"],
+    ["../x.gguf"],
+    ["/etc/passwd"],
+    ["a\\b.gguf"],
+    ["é.gguf", "e\u0301.gguf"],
+  ];
+  for (const files of refused)
+    expect(() => selectFiles({ shown }, { files })).toThrow(
+      expect.objectContaining({ code: "FileNameNotAllowed" }),
+    );
+});
+
+test("what does not exist, names no file or has no model says so", () => {
+  expect(() => selectFiles({ shown }, {})).toThrow(/does not exist, or names no file/);
+  expect(() => selectFiles({ shown, available: ["README.md"] }, {})).toThrow(/no .gguf file/);
+  expect(() => selectFiles({ shown, available: ["a.gguf"] }, { mmproj: "p.gguf" })).toThrow(/no file p.gguf/);
+});

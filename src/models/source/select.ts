@@ -1,0 +1,111 @@
+/** Which files of a source make up the model: the one reading of `files`, `mmproj`, `format` and `quantization`. Pure. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { ModelFormat } from "../../api/fields/shared.ts";
+import { checkDistinct, checkFileName } from "./file-name.ts";
+import { parseSplitName, splitFileNames } from "./split-files.ts";
+
+export interface Place {
+  /** For messages. */
+  readonly shown: string;
+  /** File that the source itself names. */
+  readonly named?: string | undefined;
+  /** Every file of the source; undefined where it has no list. */
+  readonly available?: readonly string[] | undefined;
+}
+
+/** From the spec of a Model, or from a replica's template. */
+export interface FileWish {
+  readonly files?: readonly string[] | undefined;
+  readonly mmproj?: string | undefined;
+  readonly format?: ModelFormat | undefined;
+  /** Chooses where the source holds several models. */
+  readonly quantization?: string | undefined;
+}
+
+export interface Selection {
+  readonly format: ModelFormat;
+  /** Names relative to the source, the main file first; parts of a split file follow each other. */
+  readonly files: readonly string[];
+  /** `at` is as the spec has it: a name relative to the source, or an address. */
+  readonly projector?: { readonly name: string; readonly at: string };
+  /** What the engine opens, relative to the folder of the files; empty for the folder itself. */
+  readonly entry: string;
+  /** True where the source holds several models, and `quantization` decided. */
+  readonly isChosen: boolean;
+}
+
+/**
+ * The file that the source names comes first, then those of the spec; the first is the main file. Where neither names
+ * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
+ * Throws MetalbridgeError.
+ */
+export function selectFiles(place: Place, wish: FileWish): Selection {
+  const { shown, named, available } = place;
+  const asked = [...(named === undefined ? [] : [named]), ...(wish.files ?? [])];
+  const format = wish.format ?? formatOf(asked, available ?? []);
+  const choice = asked.length > 0 ? { files: asked, isChosen: false } : chooseFiles(place, format, wish);
+  const files = [...new Set(choice.files.map(checkFileName).flatMap(splitFileNames))];
+  const projector = wish.mmproj === undefined ? undefined : projectorAt(wish.mmproj);
+  const names = [
+    ...files,
+    ...(projector === undefined || files.includes(projector.name) ? [] : [projector.name]),
+  ];
+  const missing = available === undefined ? undefined : names.find((name) => !available.includes(name));
+  if (missing !== undefined) throw new MetalbridgeError("SourceNotFound", `${shown} has no file ${missing}`);
+  checkDistinct(names);
+  const [main = ""] = files;
+  return {
+    format,
+    files,
+    ...(projector === undefined ? {} : { projector }),
+    entry: format === "gguf" || names.length === 1 ? main : "",
+    isChosen: choice.isChosen,
+  };
+}
+
+function formatOf(asked: readonly string[], available: readonly string[]): ModelFormat {
+  const names = asked.length > 0 ? asked : available;
+  const has = (ending: string) => names.some((name) => name.toLowerCase().endsWith(ending));
+  return !has(".gguf") && has(".safetensors") ? "safetensors" : "gguf";
+}
+
+function projectorAt(at: string): { name: string; at: string } {
+  if (!/^https?:/i.test(at)) return { name: checkFileName(at), at };
+  const { pathname } = new URL(at);
+  return { name: checkFileName(pathname.slice(pathname.lastIndexOf("/") + 1)), at };
+}
+
+function chooseFiles({ shown, available }: Place, format: ModelFormat, { quantization }: FileWish) {
+  if (available === undefined)
+    throw new MetalbridgeError("SourceNotFound", `${shown} does not exist, or names no file`);
+  return format === "gguf"
+    ? chooseGguf(shown, available, quantization)
+    : { files: chooseAll(shown, available), isChosen: false };
+}
+
+function chooseGguf(shown: string, available: readonly string[], quantization: string | undefined) {
+  const mains = available.filter(isMainGguf).sort();
+  if (mains.length === 0) throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no .gguf file`);
+  const fitting = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));
+  if (fitting.length === 1) return { files: fitting, isChosen: mains.length > 1 };
+  const list = (fitting.length === 0 ? mains : fitting).slice(0, 8).join(", ");
+  const why = fitting.length === 0 ? `none is named ${quantization}` : "nothing says which one to use";
+  throw new MetalbridgeError("SourceAmbiguous", `${shown} has several models (${list}), and ${why}`);
+}
+
+function chooseAll(shown: string, available: readonly string[]): readonly string[] {
+  const wanted = available.filter((name) => !/(^|\/)\.|\.(md|png|jpe?g|gif|pdf)$/i.test(name));
+  if (wanted.length === 0) throw new MetalbridgeError("SourceNotFound", `${shown} has no model files`);
+  return wanted;
+}
+
+function isMainGguf(name: string): boolean {
+  if (!name.toLowerCase().endsWith(".gguf") || /(^|[/_.-])mmproj/i.test(name) || /imatrix/i.test(name))
+    return false;
+  return (parseSplitName(name)?.index ?? 1) === 1;
+}
+
+function hasWord(file: string, quantization: string): boolean {
+  const escaped = quantization.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(`(^|[/._-])${escaped}([/._-]|$)`, "i").test(file);
+}

@@ -1,0 +1,36 @@
+/** The engines of an agent's state folder, as the system sees them. */
+import { existsSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { readRunFiles } from "../../agent/instances/process/run-directory.ts";
+
+/** Pids of the main processes that live, by replica uid. */
+export function livingEngines(stateDir: string): ReadonlyMap<string, number> {
+  const folder = path.join(stateDir, "engines");
+  const uids = existsSync(folder) ? readdirSync(folder) : [];
+  const living = new Map<string, number>();
+  for (const uid of uids) {
+    const { main, exit } = readRunFiles(path.join(folder, uid));
+    if (main !== undefined && exit === undefined && isAlive(main.pid)) living.set(uid, main.pid);
+  }
+  return living;
+}
+
+/** Kills the engines that an agent under test left running, as it is designed to, when the test finishes. */
+export function killEngines(stateDir: string): void {
+  for (const pid of livingEngines(stateDir).values()) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It exited in between.
+    }
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,94 @@
+/** The real kube-proxy in a station's namespace, which makes cluster addresses of Services work there. */
+import { mkdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { startWatched, type WatchedChild } from "../../local/control-plane/process/watched-child.ts";
+import type { Kubectl } from "./kubectl.ts";
+import type { Station } from "./network.ts";
+import { run } from "./run.ts";
+
+export interface KubeProxyOptions {
+  /** Its API server has to be reachable from the station. */
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  readonly station: Station;
+  readonly nodeName: string;
+  /** Of its own, for the log. */
+  readonly dir: string;
+}
+
+const READY_MS = 30_000;
+const POLL_MS = 100;
+const HEALTHZ = "http://127.0.0.1:10256/healthz";
+
+/** Undefined where kube-proxy is installed, else the reason for skipping a test. */
+export function whyNoKubeProxy(): string | undefined {
+  try {
+    if (findClusterParts(readPartsConfig()).kubeProxy !== undefined) return undefined;
+    return "kube-proxy is not installed: npm run setup -- --for test builds it";
+  } catch {
+    return "the control plane's programs are not installed: npm run setup";
+  }
+}
+
+/** Resolves when it has synchronised its rules once. */
+export async function startKubeProxy(options: KubeProxyOptions): Promise<WatchedChild> {
+  const { station, dir } = options;
+  const program = findClusterParts(readPartsConfig()).kubeProxy;
+  if (program === undefined) throw new Error(whyNoKubeProxy());
+  mkdirSync(dir, { recursive: true });
+  await createNode(options);
+  const logFile = path.join(dir, "kube-proxy.log");
+  const proxy = startWatched({
+    name: "kube-proxy",
+    program: "/bin/sh",
+    args: ["-c", 'exec "$@"', "sh", ...station.inside, program, ...flags(options)],
+    env: {},
+    cwd: dir,
+    logFile,
+    graceMs: 2_000,
+    orphanGraceMs: 1_000,
+  });
+  try {
+    await untilSynchronised(station, logFile);
+    return proxy;
+  } catch (error) {
+    await proxy.stop();
+    throw error;
+  }
+}
+
+/** kube-proxy reads its own address from there. */
+async function createNode({ kubectl, nodeName, station }: KubeProxyOptions): Promise<void> {
+  const node = { apiVersion: "v1", kind: "Node", metadata: { name: nodeName } };
+  await kubectl(["apply", "-f", "-"], { input: JSON.stringify(node) });
+  const status = { status: { addresses: [{ type: "InternalIP", address: station.address }] } };
+  const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify(status)];
+  await kubectl(["patch", "node", nodeName, ...patch]);
+}
+
+function flags({ kubeconfig, nodeName }: KubeProxyOptions): readonly string[] {
+  return [
+    "--proxy-mode=nftables",
+    `--kubeconfig=${kubeconfig}`,
+    `--hostname-override=${nodeName}`,
+    "--conntrack-max-per-core=0",
+    "--healthz-bind-address=127.0.0.1:10256",
+    "--metrics-bind-address=127.0.0.1:10249",
+  ];
+}
+
+async function untilSynchronised(station: Station, logFile: string): Promise<void> {
+  const [program = "nsenter", ...prefix] = station.inside;
+  const ask = ["curl", "-sS", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", HEALTHZ];
+  for (const until = performance.now() + READY_MS; ; await pause(POLL_MS)) {
+    const answer = await run(program, [...prefix, ...ask]).catch((error: Error) => error.message);
+    if (answer === "200") return;
+    if (performance.now() < until) continue;
+    const log = await readFile(logFile, "utf8").catch(() => "");
+    throw new Error(`kube-proxy is not ready (${answer}); the end of its log:\n${log.slice(-2_000)}`);
+  }
+}

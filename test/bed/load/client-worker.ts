@@ -1,0 +1,44 @@
+/** Clients that run inside a network namespace, each asking one question after the other. They end with standard input. */
+import type { Agent } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Answer, ask, monotonicEpochMs } from "./ask.ts";
+import { freshAgent, keepAliveAgent } from "./connections.ts";
+import type { Asked, ClientOrder, Orders } from "./protocol.ts";
+
+const TIMEOUT_MS = 60_000;
+const RESET = /^(ECONNRESET|EPIPE)\b|socket hang up/;
+
+const { url, clients } = JSON.parse(process.argv[2] ?? "") as Orders;
+const end = new AbortController();
+process.stdin.on("end", () => end.abort()).resume();
+await Promise.all(clients.map(run));
+
+async function run(client: ClientOrder): Promise<void> {
+  const agent = client.isKept ? keepAliveAgent() : freshAgent();
+  while (!end.signal.aborted) {
+    const { name, isKept, isStreamed, pauseMs } = client;
+    const startedAt = monotonicEpochMs();
+    const { failure, reset } = await askPatiently(client, agent);
+    const seen = { client: name, isKept, isStreamed, startedAt, endedAt: monotonicEpochMs(), failure };
+    const asked: Asked = reset === undefined ? seen : { ...seen, reset };
+    process.stdout.write(`${JSON.stringify(asked)}\n`);
+    const [from, to] = pauseMs;
+    // Without a pause the next question leaves in the same turn in which the answer came.
+    if (to > 0)
+      await pause(from + Math.random() * (to - from), undefined, { signal: end.signal }).catch(() => {});
+  }
+  agent.destroy();
+}
+
+async function askPatiently(client: ClientOrder, agent: Agent): Promise<{ failure: string; reset?: string }> {
+  const { isStreamed, maxTokens, retries } = client;
+  const question = { url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS };
+  const answer = await ask(question);
+  if (!(retries && isReset(answer))) return { failure: answer.failure };
+  return { failure: (await ask(question)).failure, reset: answer.failure };
+}
+
+/** What an HTTP library may retry: as far as a client can know, the connection was closed before the request arrived. */
+function isReset({ failure, idleMs, firstByteAt }: Answer): boolean {
+  return idleMs !== undefined && firstByteAt === undefined && RESET.test(failure);
+}

@@ -1,0 +1,40 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { networkInterfaces } from "node:os";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+import { openNetwork, whyNoNetwork } from "./network.ts";
+
+const why = whyNoNetwork();
+const namespaces = () => execFileSync("ip", ["netns", "list"], { encoding: "utf8" });
+const addresses = () =>
+  Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address));
+
+test.skipIf(why !== undefined)(`networks share no address, and leave nothing ${why ?? ""}`, async () => {
+  const networks = await Promise.all(["a", "b", "c"].map((name) => openNetwork([name])));
+  const [gateways, spaces] = [
+    networks.map(({ gateway }) => gateway),
+    networks.map(({ station }, index) => station(["a", "b", "c"][index] ?? "").namespace),
+  ];
+  expect(new Set(gateways).size).toBe(3);
+  for (const gateway of gateways) expect(addresses()).toContain(gateway);
+  for (const space of spaces) expect(namespaces()).toContain(space);
+  await Promise.all(networks.map((network) => network[Symbol.asyncDispose]()));
+  for (const gateway of gateways) expect(addresses()).not.toContain(gateway);
+  for (const space of spaces) expect(namespaces()).not.toContain(space);
+});
+
+test.skipIf(why !== undefined)(`the next network removes what a killed run left ${why ?? ""}`, async () => {
+  const module = pathToFileURL(path.join(import.meta.dirname, "network.ts")).href;
+  const script = `
+    const { openNetwork } = await import(${JSON.stringify(module)});
+    const { station, gateway } = await openNetwork(["a"]);
+    console.log(station("a").namespace, gateway);
+    setImmediate(() => process.kill(process.pid, "SIGKILL"));`;
+  const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  const [namespace = "?", gateway = "?"] = stdout.trim().split(" ");
+  expect(namespaces()).toContain(namespace);
+  await using network = await openNetwork(["a"]);
+  expect(namespaces()).not.toContain(namespace);
+  if (network.gateway !== gateway) expect(addresses()).not.toContain(gateway);
+});

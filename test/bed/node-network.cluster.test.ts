@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { expect, test, vi } from "vitest";
+import { sharedCluster } from "../cluster/cluster.ts";
+import { canRunNodeNetwork, startNodeNetwork } from "./node-network.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+
+test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice names${why}`, async () => {
+  const cluster = sharedCluster();
+  await using network = await startNodeNetwork(cluster);
+  await using namespace = await cluster.namespace();
+  const server = createServer((_request, response) => response.end("through the service"));
+  server.listen({ host: network.hostAddress, port: 0 });
+  await once(server, "listening");
+  try {
+    const bound = server.address();
+    const port = typeof bound === "object" && bound !== null ? bound.port : 0;
+    const address = await createService(namespace.name, network.hostAddress, port);
+    await vi.waitFor(
+      async () => {
+        const { stdout } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
+        expect(stdout).toBe("through the service");
+      },
+      { timeout: 15_000, interval: 200 },
+    );
+    await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
+    await vi.waitFor(
+      async () => {
+        const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
+        expect(code).not.toBe(0);
+      },
+      { timeout: 15_000, interval: 200 },
+    );
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+
+  async function createService(name: string, address: string, port: number): Promise<string> {
+    const service = {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "web", namespace: name },
+      spec: { ports: [{ name: "http", port: 8080 }] },
+    };
+    const slice = {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: "hand-made", namespace: name, labels: { "kubernetes.io/service-name": "web" } },
+      addressType: "IPv4",
+      endpoints: [{ addresses: [address], conditions: { ready: true } }],
+      ports: [{ name: "http", port, protocol: "TCP" }],
+    };
+    const list = { apiVersion: "v1", kind: "List", items: [service, slice] };
+    await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    return await cluster.kubectl(["get", "service", "web", "-n", name, "-o", "jsonpath={.spec.clusterIP}"]);
+  }
+});
+
+test("a machine that cannot run it says why", () => {
+  const answer = canRunNodeNetwork();
+  expect(answer.ok || answer.why.length > 10).toBe(true);
+});

@@ -1,0 +1,113 @@
+/** A node's network without a node: a namespace joined to this machine, with the real kube-proxy in it. */
+import { execFile } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { parse } from "yaml";
+import { renderKubeconfig } from "../../local/control-plane/state/kubeconfig.ts";
+import { forwardTcp } from "./forward-tcp.ts";
+import { startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
+import type { Kubectl } from "./kubectl.ts";
+import { openNetwork, type Station, whyNoNetwork } from "./network.ts";
+
+export interface InsideResult {
+  readonly code: number | string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface NodeNetwork extends AsyncDisposable {
+  readonly nodeName: string;
+  /** Of the network, for `ip netns exec`. */
+  readonly namespace: string;
+  /** This machine's address in it: servers under test bind to it, and EndpointSlices may hold it. */
+  readonly hostAddress: string;
+  /** curl as a client on the node would run it; a curl that fails is a result, not an error. */
+  readonly curlInside: (args: readonly string[], options?: CurlOptions) => Promise<InsideResult>;
+}
+
+export interface CurlOptions {
+  readonly timeoutMs?: number;
+  /** Sees output as it comes, for streamed answers. */
+  readonly onStdout?: (chunk: string) => void;
+}
+
+export interface NetworkedCluster {
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+}
+
+/** Whether this machine can do it, and if not, the sentence for the skipped test. */
+export function canRunNodeNetwork(): { readonly ok: true } | { readonly ok: false; readonly why: string } {
+  const why = whyNoNetwork() ?? whyNoKubeProxy();
+  return why === undefined ? { ok: true } : { ok: false, why };
+}
+
+/** Resolves when kube-proxy has synchronised its rules once; disposal leaves no namespace, device or process. */
+export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeNetwork> {
+  await using stack = new AsyncDisposableStack();
+  const network = stack.use(await openNetwork(["node"]));
+  const station = network.station("node");
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-node-"));
+  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  const api = await apiServerSeenFrom(network.gateway, cluster);
+  stack.defer(api.close);
+  const nodeName = `node-${station.namespace}`;
+  stack.defer(async () => {
+    const node = ["delete", "node", nodeName, "--ignore-not-found", "--wait=false"];
+    await cluster.kubectl(node).catch(() => {});
+  });
+  const kubeconfig = path.join(dir, "kubeconfig");
+  await writeFile(kubeconfig, api.kubeconfig, { mode: 0o600 });
+  const { kubectl } = cluster;
+  const proxy = await startKubeProxy({ kubeconfig, kubectl, station, nodeName, dir });
+  stack.defer(async () => {
+    await proxy.stop();
+  });
+  const kept = stack.move();
+  return {
+    ...{ nodeName, namespace: station.namespace, hostAddress: network.gateway },
+    curlInside: curlIn(station),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** The API server listens on loopback, which the namespace cannot reach: its bytes are carried over, TLS and all. */
+async function apiServerSeenFrom(gateway: string, cluster: NetworkedCluster) {
+  const known = parse(await readFile(cluster.kubeconfig, "utf8")) as KnownKubeconfig;
+  const [entry] = known.clusters;
+  const [user] = known.users;
+  if (entry === undefined || user === undefined) throw new Error(`${cluster.kubeconfig} names no cluster`);
+  const server = new URL(entry.cluster.server);
+  const to = { host: server.hostname, port: Number(server.port) };
+  const forward = await forwardTcp({ listen: gateway, to });
+  const kubeconfig = renderKubeconfig({
+    url: `https://${gateway}:${forward.port}`,
+    certificateAuthority: Buffer.from(entry.cluster["certificate-authority-data"], "base64").toString("utf8"),
+    token: user.user.token,
+    user: "kube-proxy",
+    tlsServerName: "kubernetes",
+  });
+  return { kubeconfig, close: forward.close };
+}
+
+interface KnownKubeconfig {
+  readonly clusters: readonly { cluster: { server: string; "certificate-authority-data": string } }[];
+  readonly users: readonly { user: { token: string } }[];
+}
+
+function curlIn({ inside }: Station): NodeNetwork["curlInside"] {
+  const [program = "nsenter", ...prefix] = inside;
+  return (args, options = {}) =>
+    new Promise((resolve) => {
+      const child = execFile(
+        program,
+        [...prefix, "curl", "--silent", "--show-error", ...args],
+        { timeout: options.timeoutMs ?? 30_000, killSignal: "SIGKILL", maxBuffer: 64 * 1024 * 1024 },
+        (error, stdout, stderr) => {
+          resolve({ code: error === null ? 0 : (error.code ?? error.signal ?? "unknown"), stdout, stderr });
+        },
+      );
+      child.stdout?.on("data", (chunk) => options.onStdout?.(String(chunk)));
+    });
+}

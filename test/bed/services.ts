@@ -1,0 +1,118 @@
+/** What the tests of the whole system do with a service: apply it, wait for it, look at it, talk to it through its ClusterIP. */
+import path from "node:path";
+import { expect, vi } from "vitest";
+import { ONE_THREAD } from "./agent.ts";
+import type { Farm } from "./farm.ts";
+import type { NodeNetwork } from "./node-network.ts";
+
+export const NAMESPACE = "default";
+
+export type Services = ReturnType<typeof servicesOf>;
+
+/** All in the default namespace of the farm's cluster. */
+export function servicesOf(farm: Farm, network: NodeNetwork) {
+  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat, post, ask };
+
+  async function applyService(name: string, file: string, spec: object): Promise<void> {
+    const apiVersion = "metalbridge.dev/v1alpha1";
+    const metadata = { name, namespace: NAMESPACE };
+    const model = {
+      apiVersion,
+      kind: "Model",
+      metadata,
+      spec: { source: path.join(farm.modelsDir, file), hardware: { accelerator: "metal" } },
+    };
+    const service = {
+      apiVersion,
+      kind: "InferenceService",
+      metadata,
+      spec: {
+        modelRef: name,
+        contextSize: 256,
+        parallelSlots: 1,
+        promptCacheMiB: 0,
+        extraArgs: ONE_THREAD,
+        rollout: { drainSeconds: 5 },
+        ...spec,
+      },
+    };
+    const list = { apiVersion: "v1", kind: "List", items: [model, service] };
+    await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+  }
+
+  async function untilReady(name: string): Promise<void> {
+    await farm
+      .kubectl(
+        ["wait", `isvc/${name}`, "-n", NAMESPACE, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"],
+        {
+          timeoutMs: 70_000,
+        },
+      )
+      .catch(async (error) => {
+        const seen = await farm.kubectl(["get", "isvc,irep,mdl,mbhost,endpointslices", "-A", "-o", "yaml"]);
+        throw new Error(
+          `${error}\n${seen}\n${farm.controller().log().slice(-4_000)}\n${farm.agent().log().slice(-4_000)}`,
+        );
+      });
+  }
+
+  async function serviceStatus(name: string) {
+    return JSON.parse(await farm.kubectl(["get", `isvc/${name}`, "-n", NAMESPACE, "-o", "json"])).status;
+  }
+
+  async function replicaOf(service: string) {
+    const selector = `metalbridge.dev/service=${service}`;
+    const list = JSON.parse(
+      await farm.kubectl(["get", "irep", "-n", NAMESPACE, "-l", selector, "-o", "json"]),
+    );
+    expect(list.items).toHaveLength(1);
+    return list.items[0];
+  }
+
+  async function sliceIsReady(service: string): Promise<boolean> {
+    const selector = `kubernetes.io/service-name=${service}`;
+    const list = JSON.parse(
+      await farm.kubectl(["get", "endpointslices", "-n", NAMESPACE, "-l", selector, "-o", "json"]),
+    );
+    return list.items.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
+  }
+
+  async function clusterIp(service: string, namespace = NAMESPACE): Promise<string> {
+    return farm.kubectl(["get", "svc", service, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"]);
+  }
+
+  /** One question, asked once: why it failed, or undefined. */
+  async function ask(service: string, options: object): Promise<string | undefined> {
+    const url = `http://${await clusterIp(service)}:8080/v1/chat/completions`;
+    const { code, stdout, stderr } = await network.curlInside([
+      ...["-m", "10", "--fail-with-body", url, "-d", question(options)],
+    ]);
+    return code === 0 ? undefined : `curl ended with ${code}: ${stderr}${stdout}`;
+  }
+
+  async function chat(service: string, options: object, namespace = NAMESPACE) {
+    return post(service, "/v1/chat/completions", question(options), namespace);
+  }
+
+  /** Through the ClusterIP; retried until kube-proxy, a sync period behind, has followed. */
+  async function post(service: string, route: string, body: string, namespace = NAMESPACE) {
+    const url = `http://${await clusterIp(service, namespace)}:8080${route}`;
+    return vi.waitFor(
+      async () => {
+        const { code, stdout, stderr } = await network.curlInside(["-m", "10", url, "-d", body]);
+        expect(code, stderr).toBe(0);
+        return JSON.parse(stdout);
+      },
+      { timeout: 20_000, interval: 200 },
+    );
+  }
+}
+
+interface Slice {
+  readonly endpoints: readonly { readonly conditions: { readonly ready: boolean } }[] | null;
+}
+
+/** Body of a chat completion. */
+export function question(options: object): string {
+  return JSON.stringify({ messages: [{ role: "user", content: "Tell me about the sea." }], ...options });
+}

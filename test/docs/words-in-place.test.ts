@@ -1,0 +1,77 @@
+/** Words of one engine or one path stand in the folders of that engine or path; the lists of the others can only shrink. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { repositoryFiles, root } from "./pages.ts";
+
+interface Word {
+  readonly name: string;
+  readonly pattern: RegExp;
+  /** Folders and files that the word belongs to. */
+  readonly homes: readonly string[];
+  /** Files elsewhere that still have it, each with its reason. */
+  readonly elsewhere: Readonly<Record<string, string>>;
+}
+
+const registries = ["src/engines/registry.ts", "agent/engines/registry.ts"];
+
+const words: readonly Word[] = [
+  {
+    name: "llama-server",
+    pattern: /llama-?(server|cpp)/i,
+    homes: [
+      "src/engines/llamacpp/",
+      "agent/engines/llamacpp/",
+      ...registries,
+      "src/api/",
+      "local/",
+      "cli/calibrate",
+    ],
+    elsewhere: {
+      "agent/config/schema.ts": "the key llamaServer names the programs to try",
+      "cli/agent.ts": "the flag --llama-server",
+      "cli/fit.ts": "takes the engine's settings as flags",
+      "cli/gguf.ts": "`metalbridge gguf` prints llama-server's claim",
+      "cli/verbs.ts": "help texts of verbs about llama-server",
+    },
+  },
+  {
+    name: "metal",
+    pattern: /\bmetal\b/i,
+    homes: [
+      "controller/paths/mac/",
+      "src/macos/",
+      "src/engines/llamacpp/",
+      "agent/engines/llamacpp/",
+      ...registries,
+      "src/api/",
+      "cli/calibrate",
+    ],
+    elsewhere: {
+      "agent/config/schema.ts": "explains when calibration is absent",
+      "cli/fit/target.ts": "`metalbridge fit SOURCE` asks about hosts",
+      "controller/model/classify.ts": "refuses accelerators that no path serves yet",
+      "src/capacity/budget.ts": "the table of Metal's default limits",
+      "src/capacity/honored.ts": "lists what each path honors",
+      "src/capacity/resolve.ts": "chooses a runtime for hosts, the only path so far",
+    },
+  },
+];
+
+const product = repositoryFiles("src", "agent", "controller", "launchd", "local", "cli").filter(
+  (file) => file.endsWith(".ts") && !/\.test\.ts$|\/(testing|fixtures|golden)\//.test(file),
+);
+
+test.each(words)("product code says $name only where it belongs", ({ pattern, homes, elsewhere }) => {
+  const found = product.filter(
+    (file) =>
+      !homes.some((home) => file.startsWith(home)) &&
+      pattern.test(readFileSync(path.join(root, file), "utf8")),
+  );
+  expect(found).toEqual(Object.keys(elsewhere).sort());
+});
+
+test("each exception has a reason", () => {
+  const reasons = words.flatMap(({ elsewhere }) => Object.values(elsewhere));
+  expect(reasons.filter((reason) => reason.length < 20)).toEqual([]);
+});

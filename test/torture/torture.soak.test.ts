@@ -1,0 +1,35 @@
+/** Fixed seeds of the torture. `npm run torture -- --seed N --minutes M` replays one with its timeline. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { FIXED_SEEDS } from "./plan/fixed-seeds.ts";
+import { explain } from "./report/explain.ts";
+import { loadRecording } from "./report/load-recording.ts";
+import { torture } from "./torture.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+
+describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
+  it.each(FIXED_SEEDS)(
+    "holds every invariant: seed $seed, $minutes minutes",
+    async ({ seed, minutes }) => {
+      const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
+      const lines: string[] = [];
+      const report = await torture({ seed, minutes, outDir, print: (line) => lines.push(line) });
+      const recording = loadRecording(path.join(outDir, "events.jsonl"));
+      const explained = report.violations.map((violation) => explain(violation, recording));
+      expect(
+        explained,
+        `${explained.join("\n\n")}\n\nrecording and logs: ${outDir}\n${lines.slice(-5).join("\n")}`,
+      ).toEqual([]);
+      expect(report.requests.answered).toBeGreaterThan(300);
+      expect(Object.keys(report.faults).length).toBeGreaterThan(5);
+      rmSync(outDir, { recursive: true, force: true });
+    },
+    20 * MINUTE,
+  );
+});
