@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { processes } from "../../test/fixtures/started-llama-server.ts";
-import { glance } from "./glance.ts";
 import { ask } from "./http.ts";
 import { createLlamaServerDriver } from "./llamacpp/driver.ts";
+import { quickGet } from "./quick-get.ts";
 
 /** A server that handles each connection with `answer`. */
 async function serve(answer: (socket: Socket) => void) {
@@ -54,7 +54,7 @@ describe("a probe of an engine that", () => {
     ["answers without end", (socket) => socket.end(http("x".repeat(5 << 20))), "the answer is too large"],
   ])("%s is reported by a short request too", async (_name, answer, why) => {
     await using server = await serve(answer);
-    const reply = await glance({
+    const reply = await quickGet({
       host: "127.0.0.1",
       port: server.port,
       path: "/",
@@ -67,7 +67,7 @@ describe("a probe of an engine that", () => {
     const body = "é".repeat(9_000);
     await using server = await serve((socket) => socket.end(http(body).replace("200 OK", "503 Busy")));
     for (let count = 1; count <= 3; count += 1) {
-      const reply = await glance({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 10_000 });
+      const reply = await quickGet({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 10_000 });
       expect(reply).toEqual({ status: 503, body: expect.stringMatching(/^.{9000,}$/) });
       expect(server.sockets.size).toBe(count);
     }

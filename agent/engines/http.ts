@@ -68,7 +68,7 @@ class Late extends Error {}
 export function sentence(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
   if (error instanceof Late) return `no answer within ${timeoutMs} ms`;
-  if (code === "ECONNREFUSED") return "nobody listens on the port";
+  if (code === "ECONNREFUSED") return "nothing is listening on the port";
   if (code === "ECONNRESET") return "the connection was closed without an answer";
   return error.message;
 }

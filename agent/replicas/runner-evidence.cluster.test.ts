@@ -47,7 +47,7 @@ it(
   withBench(async (bench) => {
     await bench.startAgent({ llamaServer: faultyOnce(bench, "decodes-nothing"), timings });
     const message = await replaced(bench, "chat-0-h", "EngineHung");
-    expect(message).toMatch(/with 1 request in work, no token was read or written for \d s/);
+    expect(message).toMatch(/1 request in flight, and no token was processed for \d s/);
   }),
 );
 

@@ -19,6 +19,7 @@ const leftOut = /^(docs\/reference\/|docs\/errors\.md$|charts\/crds\/|scripts\/w
 const held = [
   "README.md",
   "SCOPE.md",
+  "agent/",
   "charts/",
   "docs/architecture.md",
   "docs/decisions/",

@@ -46,7 +46,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
     expect(driver.classifyExit({ code: 0 }, await engine.logTail(4096)).code).toBe("EngineKilled");
     expect(await driver.readWork(target)).toBe("unknown");
-    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
+    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" });
   });
 
   it("asks for its key everywhere but at /health", async () => {

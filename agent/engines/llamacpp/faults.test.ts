@@ -21,7 +21,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     const command = faulty(prepared, folder.root, "never-ready");
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, states.onChange);
     await until(() => expect(engine.state().at).toBe("running"));
-    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" });
+    expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" });
     engine.signal("TERM");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
   });
@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
     // The kernel lets go of an ended process's files one after the other, its socket not always before its FIFO.
     await until(async () =>
-      expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nobody listens on the port" }),
+      expect(await driver.probeHealth(target)).toEqual({ unhealthy: "nothing is listening on the port" }),
     );
   });
 

@@ -6,8 +6,8 @@ import { type Gauges, parseEngineGauges, parseGauges } from "../../../src/engine
 import { truncate } from "../../../src/text.ts";
 import type { DrainReading } from "../../replicas/plan/evidence/quiet.ts";
 import type { EngineProgress, EngineTarget, Health, LiveAnswer, RequestResult } from "../engine.ts";
-import { glance } from "../glance.ts";
 import { type Answer, ask } from "../http.ts";
+import { quickGet } from "../quick-get.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -19,7 +19,7 @@ export async function probeHealth(
   options: { readonly timeoutMs?: number } = {},
 ): Promise<Health> {
   const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
-  const reply = await glance({ ...address(target), path: "/health", timeoutMs });
+  const reply = await quickGet({ ...address(target), path: "/health", timeoutMs });
   if ("failed" in reply) return { unhealthy: reply.failed };
   if (reply.status === 200) return "healthy";
   if (reply.status === 503 && reply.body.includes("Loading model")) return "loading";
@@ -36,7 +36,7 @@ export async function probeLive(
 ): Promise<LiveAnswer> {
   const timeoutMs = options.timeoutMs ?? PROBE_TIMEOUT_MS;
   const forGauges = Math.min(PROBE_TIMEOUT_MS, Math.ceil(timeoutMs / 2));
-  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs: forGauges });
+  const reply = await quickGet({ ...address(target), path: "/metrics", timeoutMs: forGauges });
   const gauges = gaugesIn(reply);
   if (gauges === undefined) {
     const health = await probeHealth(target, { timeoutMs: timeoutMs - forGauges });
@@ -54,7 +54,7 @@ export async function readProgress(
   target: EngineTarget,
   options: { readonly timeoutMs: number; readonly signal: AbortSignal },
 ): Promise<EngineProgress | "unknown"> {
-  const gauges = gaugesIn(await glance({ ...address(target), path: "/metrics", ...options }));
+  const gauges = gaugesIn(await quickGet({ ...address(target), path: "/metrics", ...options }));
   return gauges === undefined ? "unknown" : progressIn(gauges);
 }
 
@@ -113,7 +113,7 @@ export async function readEngineGauges(
   target: EngineTarget,
   { timeoutMs }: { readonly timeoutMs: number },
 ): Promise<EngineGauges | "unknown"> {
-  const reply = await glance({ ...address(target), path: "/metrics", timeoutMs });
+  const reply = await quickGet({ ...address(target), path: "/metrics", timeoutMs });
   if ("failed" in reply || reply.status !== 200) return "unknown";
   return parseEngineGauges(reply.body) ?? "unknown";
 }

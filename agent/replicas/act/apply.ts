@@ -166,8 +166,8 @@ function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Outc
 
 /** An engine that serves is proof against the verdict on an earlier one. */
 function markReady(state: ReplicaState, context: RunnerContext): Outcome {
-  const { hopelessWith, hopelessWeights: _, ...history } = state.past.history;
-  if (hopelessWith !== undefined) keepHistory(state, history);
+  const { terminal, ...history } = state.past.history;
+  if (terminal !== undefined) keepHistory(state, history);
   return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
 }
 

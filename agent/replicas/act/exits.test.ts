@@ -82,12 +82,15 @@ const CRASHES: readonly ExitRecord[] = [{ signal: "SIGSEGV" }, { code: 1 }];
 test.each(CRASHES)("a run that was Ready and exits with %o is retried, whatever it logged", async (exit) => {
   const { plan, history } = await ended({ exit, logTail: ECHO, wasReady: true });
   expect(plan).toMatchObject({ phase: "Backoff", reason: "EngineCrashed" });
-  expect(history.hopelessWith).toBeUndefined();
+  expect(history.terminal).toBeUndefined();
 });
 
 test("the same log of a run that never was Ready is a terminal verdict on its model", async () => {
   const { history } = await ended({ exit: { code: 1 }, logTail: ECHO, wasReady: false });
-  expect(history).toMatchObject({ hopelessWith: "1", lastExit: { reason: "EngineBadModel" } });
+  expect(history).toMatchObject({
+    terminal: { runtimeVersion: "1" },
+    lastExit: { reason: "EngineBadModel" },
+  });
 });
 
 test("a run that was Ready may report that it ran out of memory", async () => {

@@ -9,7 +9,7 @@ import { countDrain } from "../metrics/counts.ts";
 import { drainEndsAt } from "../plan/evidence/drain-time.ts";
 import { isForced } from "../plan/step.ts";
 import { backoffMs } from "../plan/timings.ts";
-import { isHopeless } from "../plan/verdicts.ts";
+import { isTerminal } from "../plan/verdicts.ts";
 import { memoryTrouble, noteExit } from "../pressure.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { type HistoryExit, keepHistory } from "../state/history.ts";
@@ -44,16 +44,19 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const delayMs = wasSteady ? 0 : backoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
   // What has served can serve again, whatever its log says: clients' own text is in it.
-  const isForGood = file.readyAtMs === undefined && isHopeless(lastExit.reason);
-  const hopelessWith = isForGood && runtime.at === "present" ? runtime.version : undefined;
-  const { port, hopelessWith: _, hopelessWeights: __, ...kept } = past.history;
+  const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);
+  const terminal =
+    isForGood && runtime.at === "present"
+      ? { runtimeVersion: runtime.version, weights: weightsTried(state) }
+      : undefined;
+  const { port, ...kept } = past.history;
   noteExit(state, lastExit, clock.monotonicMs());
   past.backoffUntil = clock.monotonicMs() + delayMs;
   keepHistory(state, {
     ...kept,
     // A port that a stranger took is not asked for again.
     ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
-    ...(hopelessWith === undefined ? {} : { hopelessWith, hopelessWeights: weightsTried(state) }),
+    terminal,
     restarts: kept.restarts + 1,
     crashesInARow,
     exits: { ...kept.exits, [lastExit.reason]: (kept.exits[lastExit.reason] ?? 0) + 1 },
@@ -62,7 +65,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
     lastExit,
   });
   reportPhase(state, { phase: "Backoff", reason: lastExit.reason, message: lastExit.message }, context);
-  state.log.warn({ exit: seen.exit, reason: lastExit.reason, delayMs }, "engine ended");
+  state.log.warn({ exit: seen.exit, reason: lastExit.reason, delayMs }, "engine exited");
 }
 
 function exitOf(
@@ -79,7 +82,7 @@ function exitOf(
     forced === undefined
       ? (driver?.classifyExit(exit, logTail, run) ?? {
           code: "EngineEndUnknown" as const,
-          message: "the engine ended",
+          message: "the engine exited",
         })
       : { code: forced, message: endedBecause(file.stop?.because) };
   return {

@@ -11,7 +11,7 @@ import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
-import { isHopeless } from "../plan/verdicts.ts";
+import { isTerminal } from "../plan/verdicts.ts";
 import { type ReplicaState, replicaOf, runOf, type Weights } from "../state/state.ts";
 import { readSourceSecret } from "./secrets.ts";
 
@@ -166,7 +166,7 @@ type Finding = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
 
 function findingOf(error: unknown): Finding {
   if (error instanceof MetalbridgeError)
-    return { code: error.code, message: describeError(error), transient: !isHopeless(error.code) };
+    return { code: error.code, message: describeError(error), transient: !isTerminal(error.code) };
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;
   return { code: "ReplicaStepFailed", message, transient: true };
 }
@@ -259,8 +259,8 @@ function unknown(error: MetalbridgeError): OwnClaim {
 export function watchWeights(state: ReplicaState): void {
   const { weights, engine, past } = state;
   if (engine.at !== "none" || weights.at !== "stored") return;
-  const isTerminal = past.history.hopelessWith !== undefined;
-  if (weights.isReplaced === true || (weights.weights !== undefined && !isTerminal)) return;
+  const hasFailed = past.history.terminal !== undefined;
+  if (weights.isReplaced === true || (weights.weights !== undefined && !hasFailed)) return;
   state.jobs.run("weights", async () => {
     const found = await identityOf(weights.files.model, weights.files.draft).catch(() => undefined);
     // Inspected again meanwhile: this result was about the previous files.
@@ -268,7 +268,7 @@ export function watchWeights(state: ReplicaState): void {
     if (found === undefined || found === weights.weights) return "unchanged";
     state.weights =
       weights.weights === undefined ? { ...weights, weights: found } : { ...weights, isReplaced: true };
-    return isTerminal ? true : "unchanged";
+    return hasFailed ? true : "unchanged";
   });
 }
 

@@ -5,7 +5,7 @@ import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Launch } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
-import { isHopeless } from "../plan/verdicts.ts";
+import { isTerminal } from "../plan/verdicts.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
 import { keepHistory } from "../state/history.ts";
 import { runtimeOf } from "../state/observe.ts";
@@ -112,7 +112,7 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
     state.log.warn({ code, message: error.message }, "engine not started");
     const runtime = context.runtimes.state(runtimeOf(state));
     failed({
-      ...{ at: "failed", code, message: describeError(error), transient: !isHopeless(code), retryAt },
+      ...{ at: "failed", code, message: describeError(error), transient: !isTerminal(code), retryAt },
       ...(runtime.at === "present" ? { runtimeVersion: runtime.version } : {}),
     });
     return;

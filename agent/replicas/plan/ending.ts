@@ -83,7 +83,7 @@ export function endLeftovers(observed: Observed): readonly Step[] {
 export function planEnded(observed: Observed, timings: Timings): ReplicaPlan {
   const { record, crashes, run, slice } = observed;
   const steps: Step[] = [];
-  if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has ended" });
+  if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has exited" });
   const wasOurs = record?.stop !== undefined && !isForced(record.stop.why);
   const isRecorded = record === undefined || crashes.recordedRunId === record.runId || wasOurs;
   if (!isRecorded) steps.push({ do: "recordExit", because: "its exit and last log lines belong in status" });
@@ -94,7 +94,7 @@ export function planEnded(observed: Observed, timings: Timings): ReplicaPlan {
   return {
     phase: "Backoff",
     reason: exit?.reason ?? (isGone ? "EngineEndUnknown" : "EndingLeftovers"),
-    message: exit?.message ?? "the engine ended",
+    message: exit?.message ?? "the engine exited",
     steps,
     recheckAfterMs: isGone ? timings.shimMs : timings.endingMs,
   };

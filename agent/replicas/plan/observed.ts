@@ -202,11 +202,11 @@ export interface Crashes {
   readonly backoffUntil?: number;
   readonly lastExit?: LastExit;
   /** Set while the last end was one that a restart cannot cure. */
-  readonly hopeless?: Hopeless;
+  readonly terminal?: TerminalFailure;
 }
 
 /** The runtime and weights of a terminal failure. With any others, the start is retried. */
-export interface Hopeless {
+export interface TerminalFailure {
   readonly runtimeVersion: string;
   /**
    * As `weights` of the model; absent if not recorded: by an earlier version of the agent, or by one that

@@ -2,10 +2,10 @@
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { needOf } from "./need.ts";
-import type { Desired, Hopeless, ModelState, Observed, RuntimeState } from "./observed.ts";
+import type { Desired, ModelState, Observed, RuntimeState, TerminalFailure } from "./observed.ts";
 import type { ReplicaPlan, Step } from "./step.ts";
 import type { Timings } from "./timings.ts";
-import { isStillHopeless } from "./verdicts.ts";
+import { isStillTerminal } from "./verdicts.ts";
 
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
@@ -133,13 +133,13 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
 export function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
   const { crashes, runtime, model } = observed;
   const exit = crashes.lastExit;
-  const { hopeless } = crashes;
-  if (hopeless !== undefined && exit !== undefined && isStillHopeless(hopeless, runtime, model)) {
+  const { terminal } = crashes;
+  if (terminal !== undefined && exit !== undefined && isStillTerminal(terminal, runtime, model)) {
     return {
       phase: "Failed",
       reason: exit.reason,
       message: exit.message,
-      steps: looksForAnother(hopeless, observed, now, timings),
+      steps: looksForAnother(terminal, observed, now, timings),
       recheckAfterMs: timings.outsideMs,
     };
   }
@@ -147,7 +147,7 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Rep
   return {
     phase: "Backoff",
     reason: exit?.reason ?? "EngineEndUnknown",
-    message: exit?.message ?? "the engine ended",
+    message: exit?.message ?? "the engine exited",
     steps: [],
     recheckAfterMs: crashes.backoffUntil - now,
     nextTryAt: crashes.backoffUntil,
@@ -156,7 +156,7 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Rep
 
 /** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
 function looksForAnother(
-  { askedAt }: Hopeless,
+  { askedAt }: TerminalFailure,
   { runtime, model }: Observed,
   now: number,
   timings: Timings,

@@ -20,7 +20,7 @@ export const BECAUSE: Record<GracefulStop, string> = {
   moved: "the host's address has changed and the engine listens on the old one",
   evicted: "the host's memory is critical",
   unloaded: "the host's memory is short and the engine was idle",
-  agentStopped: "the agent was told to end its engines with itself",
+  agentStopped: "the agent is stopping its engines (--stop-engines)",
 };
 
 /** A second request to stop may shorten the time that is left, never lengthen it. */

@@ -129,9 +129,9 @@ function awaitQuiet(
 
 function afterEnd(goal: StopGoal, observed: Observed, last: readonly Step[], timings: Timings): ReplicaPlan {
   const withdraw: Step[] = isAnnounced(observed.slice)
-    ? [{ do: "withdraw", because: "the engine has ended" }]
+    ? [{ do: "withdraw", because: "the engine has exited" }]
     : [];
-  const message = `the engine has ended: ${BECAUSE[goal.why]}`;
+  const message = `the engine has exited: ${BECAUSE[goal.why]}`;
   return draining("EndingLeftovers", message, [...withdraw, ...last], timings.endingMs);
 }
 
@@ -171,8 +171,10 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
     case "evicted":
     case "unloaded":
       return evicted(observed, steps, timings);
-    case "agentStopped":
-      return stopped("AgentStopped", `${BECAUSE.agentStopped}; start the agent again`, steps);
+    case "agentStopped": {
+      const message = "the agent exited and stopped its engines (--stop-engines); start the agent again";
+      return stopped("AgentStopped", message, steps);
+    }
     case "revision":
     case "moved":
       return { ...stopped("Drained", "the previous engine has stopped", steps), recheckAfterMs: 1 };

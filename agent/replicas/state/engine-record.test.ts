@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import {
   stopOnDisk,
   writeEngineFile,
 } from "./engine-record.ts";
-import { readHistory } from "./history.ts";
+import { readHistory, writeHistory } from "./history.ts";
 import { newRun, setFile } from "./state.ts";
 
 const file: EngineFile = {
@@ -64,11 +64,18 @@ test("a history of the first version is read, and one that cannot be read counts
   }
 });
 
-test("a verdict of an agent that noted no weights is read", () => {
+test("a terminal failure is read and written under the keys of earlier agents, with weights or without", () => {
   const lastExit = { killedByUs: false, reason: "EngineBadModel", message: "cut off", at: "", logTail: "" };
-  const earlier = { version: 1, restarts: 1, crashesInARow: 1, hopelessWith: "11669", lastExit };
-  writeFileSync(join(folder, "history.json"), JSON.stringify(earlier));
-  expect(readHistory(folder)).toMatchObject(earlier);
+  const common = { version: 1, restarts: 1, crashesInARow: 1, lastExit };
+  const path = join(folder, "history.json");
+  // words-allow: names on disk
+  for (const failed of [{ hopelessWith: "11669" }, { hopelessWith: "11669", hopelessWeights: "cut off" }]) {
+    writeFileSync(path, JSON.stringify({ ...common, ...failed }));
+    const read = readHistory(folder);
+    expect(read).toMatchObject({ ...common, terminal: { runtimeVersion: "11669" } });
+    writeHistory(folder, read);
+    expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ ...common, ...failed });
+  }
 });
 
 test("times are placed on the clock of this process, and never into its future", () => {

@@ -16,16 +16,18 @@ const exitSchema = z.object({
   logTail: z.string(),
 });
 
-const historySchema = z.object({
+// words-allow: names on disk, which every version of the agent must read and write alike
+const [RUNTIME_ON_DISK, WEIGHTS_ON_DISK] = ["hopelessWith", "hopelessWeights"] as const;
+
+const fileSchema = z.object({
   version: z.literal(1),
   port: z.number().int().optional(),
   restarts: z.number().int().min(0).default(0),
   crashesInARow: z.number().int().min(0).default(0),
   backoffUntilMs: z.number().optional(),
   recordedRunId: z.string().optional(),
-  /** The runtime's version and the weights that a start cannot work with; absent while it is not known to be so. */
-  hopelessWith: z.string().optional(),
-  hopelessWeights: z.string().optional(),
+  [RUNTIME_ON_DISK]: z.string().optional(),
+  [WEIGHTS_ON_DISK]: z.string().optional(),
   lastExit: exitSchema.optional(),
   /** How often it ended unasked, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),
@@ -36,7 +38,13 @@ const historySchema = z.object({
   transitions: z.array(transitionSchema).default([]),
 });
 
-export type History = z.output<typeof historySchema>;
+type HistoryFile = z.output<typeof fileSchema>;
+
+export interface History extends Omit<HistoryFile, typeof RUNTIME_ON_DISK | typeof WEIGHTS_ON_DISK> {
+  /** Set while the last run ended in a terminal failure: the runtime and weights that it ended with. */
+  readonly terminal?: { readonly runtimeVersion: string; readonly weights?: string | undefined } | undefined;
+}
+
 export type HistoryExit = z.output<typeof exitSchema>;
 
 const EMPTY: History = {
@@ -51,8 +59,10 @@ const EMPTY: History = {
 /** Nothing here is needed for safety, so what cannot be read counts as empty. */
 export function readHistory(dir: string): History {
   try {
-    const parsed = historySchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
-    return parsed.success ? parsed.data : EMPTY;
+    const parsed = fileSchema.safeParse(JSON.parse(readFileSync(join(dir, "history.json"), "utf8")));
+    if (!parsed.success) return EMPTY;
+    const { [RUNTIME_ON_DISK]: runtimeVersion, [WEIGHTS_ON_DISK]: weights, ...history } = parsed.data;
+    return runtimeVersion === undefined ? history : { ...history, terminal: { runtimeVersion, weights } };
   } catch {
     return EMPTY;
   }
@@ -68,9 +78,14 @@ export function keepHistory(state: ReplicaState, history: History): void {
   }
 }
 
-export function writeHistory(dir: string, history: History): void {
+export function writeHistory(dir: string, { terminal, ...history }: History): void {
+  const file: HistoryFile = {
+    ...history,
+    [RUNTIME_ON_DISK]: terminal?.runtimeVersion,
+    [WEIGHTS_ON_DISK]: terminal?.weights,
+  };
   const path = join(dir, "history.json");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  writeFileSync(`${path}.tmp`, JSON.stringify(history), { mode: 0o600 });
+  writeFileSync(`${path}.tmp`, JSON.stringify(file), { mode: 0o600 });
   renameSync(`${path}.tmp`, path);
 }

@@ -90,16 +90,17 @@ function crashesOf(state: ReplicaState): Crashes {
     ...(recordedRunId === undefined ? {} : { recordedRunId }),
     ...(backoffUntil === undefined ? {} : { backoffUntil }),
     ...(lastExit === undefined ? {} : { lastExit: exitOf(lastExit) }),
-    ...(terminal === undefined ? {} : { hopeless: terminal }),
+    ...(terminal === undefined ? {} : { terminal }),
   };
 }
 
 /** An engine that serves is proof against the verdict on an earlier one. */
-function terminalOf(state: ReplicaState): Crashes["hopeless"] {
-  const { hopelessWith: runtimeVersion, hopelessWeights: weights } = state.past.history;
-  if (runtimeVersion === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
+function terminalOf(state: ReplicaState): Crashes["terminal"] {
+  const failed = state.past.history.terminal;
+  if (failed === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
   const mayChange = replicaOf(state)?.spec.template.model.refreshPolicy === "OnChange";
   const askedAt = state.weights.at === "stored" ? state.weights.inspectedAt : undefined;
+  const { runtimeVersion, weights } = failed;
   return {
     runtimeVersion,
     ...(weights === undefined ? {} : { weights }),

@@ -40,7 +40,7 @@ describe("a real request", () => {
     ["failed", "HTTP 500: Compute error.", true],
     ["is no completion", "HTTP 200: <html>", true],
     ["was refused", "HTTP 401: Invalid API Key", false],
-    ["came from no listener", "nobody listens on the port", false],
+    ["came from no listener", "nothing is listening on the port", false],
   ])("that %s counts or not", (_name, failed, counts) => {
     const asked = { at: 10, isLate: false, before: seen(5, 5), after: seen(5, 5) };
     expect(weigh({ failed }, asked)).toEqual(counts ? { failed } : "unclear");

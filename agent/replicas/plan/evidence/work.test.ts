@@ -71,7 +71,7 @@ it("calls it a stall after the limit or four of the longest steps, and says so",
   expect(stall(119_999, 119_999, 0)).toBeUndefined();
   expect(stall(120_000, 120_000, 30_001)).toBeUndefined();
   expect(stall(120_000, 0, 30_000)).toBe(
-    "with 1 request in work, no token was read or written for 120 s (limit 120 s)",
+    "1 request in flight, and no token was processed for 120 s (limit 120 s)",
   );
   expect(stall(0, 120_000, 30_000)).toBe(
     "it answers /health, and has not answered for its gauges for 120 s (limit 120 s)",

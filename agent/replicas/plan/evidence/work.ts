@@ -80,7 +80,7 @@ export function findStall(work: Work, limits: StallLimits): string | undefined {
   const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
   if (last !== undefined && stalledMs > 0 && stalledMs >= limitMs) {
     const requests = last.inFlight === 1 ? "1 request" : `${last.inFlight} requests`;
-    return `with ${requests} in work, no token was read or written for ${seconds(stalledMs)} (limit ${seconds(limitMs)})`;
+    return `${requests} in flight, and no token was processed for ${seconds(stalledMs)} (limit ${seconds(limitMs)})`;
   }
   if (openMs > 0 && openMs >= limitMs) {
     return `it answers /health, and has not answered for its gauges for ${seconds(openMs)} (limit ${seconds(limitMs)})`;

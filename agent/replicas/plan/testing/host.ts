@@ -71,7 +71,7 @@ export function crashed({ crashes, model }: Observed, runId: string, { engine, n
   const weights = model.at === "stored" ? model.weights : undefined;
   const tried = { runtimeVersion: "1", ...(weights === undefined ? {} : { weights }) };
   return {
-    ...(engine?.isRefusing === true ? { hopeless: tried } : {}),
+    ...(engine?.isRefusing === true ? { terminal: tried } : {}),
     restarts: crashes.restarts + 1,
     inARow,
     recordedRunId: runId,

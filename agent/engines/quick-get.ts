@@ -10,7 +10,7 @@ const arrived = Buffer.allocUnsafeSlow(4 * 1024);
  * Like `ask`, but for short answers: opens a new connection and asks the server to close it.
  * A chunked body is returned as it was sent.
  */
-export function glance(what: Omit<Ask, "body">): Promise<Answer | { readonly failed: string }> {
+export function quickGet(what: Omit<Ask, "body">): Promise<Answer | { readonly failed: string }> {
   return new Promise((resolve) => {
     let text = "";
     const finish = (answer: Answer | { readonly failed: string }): void => {
