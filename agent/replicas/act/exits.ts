@@ -1,6 +1,4 @@
 /** The end of a run: classified, written down, and given back. */
-
-import { rmSync } from "node:fs";
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { truncate } from "../../../src/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
@@ -119,15 +117,4 @@ function noteDrain({ record, stopAskedAt: askedAt }: Run, context: RunnerContext
   const outcome =
     askedAt === undefined ? "ended" : askedAt >= drainEndsAt(stop, context.timings) ? "deadline" : "quiet";
   countDrain(context.counts, outcome, context.ports.clock.monotonicMs() - stop.startedAt);
-}
-
-/** Nothing of the replica is left: its files go too. */
-export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
-  runOf(state)?.instance.close();
-  rmSync(state.dir, { recursive: true, force: true });
-  context.desiredFiles.remove(state.uid);
-  context.ports.store.release(state.uid);
-  context.admission.forget(state.uid);
-  context.states.delete(state.uid);
-  state.log.info({}, "replica let go");
 }

@@ -14,7 +14,6 @@ import { addTransition, isTransition } from "../plan/transitions.ts";
 import { keepHistory } from "../state/history.ts";
 import { type ReplicaState, replicaOf, runOf, setAnswer } from "../state/state.ts";
 import { exitNote } from "./exit-note.ts";
-import { isoSeconds } from "./iso-seconds.ts";
 
 const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed", "Evicted"]);
 
@@ -142,4 +141,9 @@ function noteTransition(state: ReplicaState, plan: Phase, context: RunnerContext
   const next = addTransition(known, plan, isoSeconds(context.ports.clock.nowMs()));
   if (next === known) return;
   keepHistory(state, { ...history, transitions: [...next] });
+}
+
+/** RFC 3339 with whole seconds. */
+function isoSeconds(wallMs: number): string {
+  return new Date(wallMs).toISOString().replace(/\.\d+Z$/, "Z");
 }

@@ -1,8 +1,32 @@
 /** Engines on their way out: asked to stop, killed because they answer no request, or exited. */
 import { isAnnounced } from "./evidence/exposure.ts";
 import type { Ending, Observed, Stop } from "./observed.ts";
-import { type ForcedStop, isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import {
+  type Because,
+  type ForcedStop,
+  isForced,
+  type ReplicaPlan,
+  type ReplicaReason,
+  type StopReason,
+  type Withdraw,
+} from "./step.ts";
 import type { Timings } from "./timings.ts";
+
+export type EndStep = Because &
+  (
+    | {
+        readonly do: "beginStop";
+        readonly why: StopReason;
+        readonly deadlineAt: number;
+        readonly latestAt?: number;
+      }
+    | { readonly do: "stopBy"; readonly deadlineAt: number }
+    | { readonly do: "endNow" }
+    | { readonly do: "recordExit" }
+    | { readonly do: "forgetRun" }
+  );
+
+type Plan = ReplicaPlan<EndStep | Withdraw>;
 
 /** What was asked of the instance; undefined while nothing was. */
 export function endingOf({ run }: Observed): Ending | undefined {
@@ -10,8 +34,8 @@ export function endingOf({ run }: Observed): Ending | undefined {
 }
 
 /** The instance stops by its deadline, more firmly as that comes; until then it is only waited for. */
-export function planEnding(observed: Observed, now: number, timings: Timings): ReplicaPlan {
-  const stop: Step = {
+export function planEnding(observed: Observed, now: number, timings: Timings): Plan {
+  const stop: EndStep = {
     do: "stopBy",
     deadlineAt: now + timings.stopMs,
     because: "it is idle, or its time to drain has elapsed",
@@ -48,9 +72,9 @@ const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly mess
  * Withdraws and kills an engine that answers no request. The withdrawal's acknowledgement is waited for only briefly:
  * through an outage of the API server a refused connection is better than a hanging one.
  */
-export function planForcedStop(stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+export function planForcedStop(stop: Stop, observed: Observed, now: number, timings: Timings): Plan {
   const text = FORCED[stop.why as ForcedStop];
-  const steps: Step[] = [];
+  const steps: (EndStep | Withdraw)[] = [];
   const announced = isAnnounced(observed.slice);
   if (announced) steps.push({ do: "withdraw", because: "the engine answers no request" });
   const patience = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
@@ -67,22 +91,22 @@ export function planForcedStop(stop: Stop, observed: Observed, now: number, timi
 }
 
 /** A launch that never becomes a running engine is ended with all it may have started; nothing else is certain. */
-export function endSilentStart(observed: Observed, now: number, timings: Timings): readonly Step[] {
+export function endSilentStart(observed: Observed, now: number, timings: Timings): readonly EndStep[] {
   const since = observed.record?.startedAt;
   if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
   return [{ do: "endNow", because: "the start has not led to a running engine" }];
 }
 
 /** What is left of an engine that has exited. */
-export function endLeftovers(observed: Observed): readonly Step[] {
+export function endLeftovers(observed: Observed): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
   return [{ do: "endNow", because: "the engine has exited and something that it started has not" }];
 }
 
 /** Plans for a wanted replica whose main process has exited. */
-export function planEnded(observed: Observed, timings: Timings): ReplicaPlan {
+export function planEnded(observed: Observed, timings: Timings): Plan {
   const { record, crashes, run, slice } = observed;
-  const steps: Step[] = [];
+  const steps: (EndStep | Withdraw)[] = [];
   if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has exited" });
   const wasOurs = record?.stop !== undefined && !isForced(record.stop.why);
   const isRecorded = record === undefined || crashes.recordedRunId === record.runId || wasOurs;

@@ -3,9 +3,19 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { needOf } from "./need.ts";
 import type { Desired, ModelState, Observed, RuntimeState, TerminalFailure } from "./observed.ts";
-import type { ReplicaPlan, Step } from "./step.ts";
+import type { Because, ReplicaPlan, Withdraw } from "./step.ts";
 import type { Timings } from "./timings.ts";
 import { isStillTerminal } from "./verdicts.ts";
+
+export type PrepareStep = Because &
+  (
+    | { readonly do: "detectRuntime" }
+    | { readonly do: "fetch" }
+    | { readonly do: "reserve"; readonly claimBytes: number }
+    | { readonly do: "start" }
+  );
+
+type Plan = ReplicaPlan<PrepareStep>;
 
 /** Plans for a replica that should serve and of which nothing runs. */
 export function planPrepare(
@@ -13,7 +23,7 @@ export function planPrepare(
   observed: Observed,
   now: number,
   timings: Timings,
-): ReplicaPlan {
+): ReplicaPlan<PrepareStep | Withdraw> {
   const plan =
     heldBack(observed, now, timings) ??
     runtimeMissing(observed, now, timings) ??
@@ -26,9 +36,12 @@ export function planPrepare(
     : plan;
 }
 
-function runtimeMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+function runtimeMissing(observed: Observed, now: number, timings: Timings): Plan | undefined {
   const { runtime } = observed;
-  const detect: Step = { do: "detectRuntime", because: "whether the runtime is installed is not known" };
+  const detect: PrepareStep = {
+    do: "detectRuntime",
+    because: "whether the runtime is installed is not known",
+  };
   switch (runtime.at) {
     case "present":
       return undefined;
@@ -42,7 +55,7 @@ function runtimeMissing(observed: Observed, now: number, timings: Timings): Repl
       };
     case "missing": {
       const wait = runtime.checkedAt + timings.outsideMs - now;
-      const again: Step = { do: "detectRuntime", because: "it may have been installed since" };
+      const again: PrepareStep = { do: "detectRuntime", because: "it may have been installed since" };
       return {
         phase: "Waiting",
         reason: runtime.code,
@@ -64,7 +77,7 @@ function runtimeMissing(observed: Observed, now: number, timings: Timings): Repl
   }
 }
 
-function modelMissing(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+function modelMissing(observed: Observed, now: number, timings: Timings): Plan | undefined {
   const { model } = observed;
   const recheckAfterMs = timings.outsideMs;
   switch (model.at) {
@@ -101,11 +114,7 @@ function modelMissing(observed: Observed, now: number, timings: Timings): Replic
   }
 }
 
-function fetchFailed(
-  model: Extract<ModelState, { at: "failed" }>,
-  now: number,
-  timings: Timings,
-): ReplicaPlan {
+function fetchFailed(model: Extract<ModelState, { at: "failed" }>, now: number, timings: Timings): Plan {
   const { code, message } = model;
   const wait = model.retryAt - now;
   if (!model.transient) {
@@ -113,13 +122,13 @@ function fetchFailed(
     const recheckAfterMs = wait > 0 ? wait : timings.outsideMs;
     return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
   }
-  const retry: Step = { do: "fetch", because: "the last attempt failed in a way that may pass" };
+  const retry: PrepareStep = { do: "fetch", because: "the last attempt failed in a way that may pass" };
   const waiting = { phase: "Waiting", reason: code, message } as const;
   if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
   return { ...waiting, steps: [], recheckAfterMs: wait, nextTryAt: model.retryAt };
 }
 
-function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | undefined {
+function addressMissing(observed: Observed, timings: Timings): Plan | undefined {
   if (observed.hasAddress) return undefined;
   return {
     phase: "Waiting",
@@ -130,7 +139,7 @@ function addressMissing(observed: Observed, timings: Timings): ReplicaPlan | und
   };
 }
 
-export function heldBack(observed: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+export function heldBack(observed: Observed, now: number, timings: Timings): Plan | undefined {
   const { crashes, runtime, model } = observed;
   const exit = crashes.lastExit;
   const { terminal } = crashes;
@@ -160,25 +169,25 @@ function looksForAnother(
   { runtime, model }: Observed,
   now: number,
   timings: Timings,
-): Step[] {
+): PrepareStep[] {
   const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
   // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
     model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
-  const fetch: Step = { do: "fetch", because: "the weights may have been corrected" };
+  const fetch: PrepareStep = { do: "fetch", because: "the weights may have been corrected" };
   return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
 }
 
 /** An engine that was upgraded may take what the one before did not. */
-export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): Step[] {
+export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
   const isDue =
     runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
   return isDue ? [{ do: "detectRuntime", because: "another version of the engine may accept it" }] : [];
 }
 
 /** Fails closed: without a figure for the need or for the budget nothing is started. */
-export function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): ReplicaPlan {
+export function admitted(desired: Desired, observed: Observed, now: number, timings: Timings): Plan {
   const need = needOf(desired, observed);
   if (need.at === "unknown") return waiting(need.code, need.message, timings);
   return (
@@ -189,7 +198,7 @@ export function admitted(desired: Desired, observed: Observed, now: number, timi
   );
 }
 
-function memoryMissing(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+function memoryMissing(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
   const { budgetBytes, othersBytes } = observed.memory;
   if (budgetBytes === "unknown") {
     const message = "cannot read the host's memory; engines start once the agent can";
@@ -205,7 +214,7 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
 }
 
 /** Within the budget, but other programs hold what the engine needs: to start it all the same would push them out. */
-function memoryTaken(needBytes: number, observed: Observed, timings: Timings): ReplicaPlan | undefined {
+function memoryTaken(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
   const { availableBytes } = observed.memory;
   if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
   const message =
@@ -215,11 +224,11 @@ function memoryTaken(needBytes: number, observed: Observed, timings: Timings): R
 }
 
 /** Who fits by the sum of claims may still not start while the machine itself is short. */
-function heldByPressure({ pressure }: Observed, timings: Timings): ReplicaPlan | undefined {
+function heldByPressure({ pressure }: Observed, timings: Timings): Plan | undefined {
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
 
-function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): ReplicaPlan | undefined {
+function launchFailed({ launch, runtime }: Observed, now: number, timings: Timings): Plan | undefined {
   if (launch.at === "untried") return undefined;
   const { code: reason, message } = launch;
   if (!launch.transient) {
@@ -241,7 +250,7 @@ function launchFailed({ launch, runtime }: Observed, now: number, timings: Timin
   };
 }
 
-function start(claimBytes: number, timings: Timings): ReplicaPlan {
+function start(claimBytes: number, timings: Timings): Plan {
   return {
     phase: "Admitting",
     reason: "AdmittingMemory",
@@ -254,6 +263,6 @@ function start(claimBytes: number, timings: Timings): ReplicaPlan {
   };
 }
 
-function waiting(reason: ErrorCode, message: string, timings: Timings): ReplicaPlan {
+function waiting(reason: ErrorCode, message: string, timings: Timings): Plan {
   return { phase: "Waiting", reason, message, steps: [], recheckAfterMs: timings.outsideMs };
 }

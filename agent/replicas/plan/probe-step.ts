@@ -1,11 +1,11 @@
 /** When the next health probe is due: at its own times while the engine starts or fails, on the shared beat in calm. */
 import { nextBeat } from "../../beats.ts";
 import type { Health, ProbeSettings } from "./observed.ts";
-import type { Step } from "./step.ts";
+import type { ServeStep } from "./serve.ts";
 import type { Timings } from "./timings.ts";
 
 export interface DueProbe {
-  readonly steps: readonly Step[];
+  readonly steps: readonly ServeStep[];
   readonly dueInMs: number;
 }
 

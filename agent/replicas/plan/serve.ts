@@ -3,8 +3,22 @@ import { endingOf, planEnding, planForcedStop } from "./ending.ts";
 import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
 import type { Desired, Observed } from "./observed.ts";
 import { type DueProbe, liveProbe, startProbe } from "./probe-step.ts";
-import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import { type Because, isForced, type ReplicaPlan, type ReplicaReason, type Withdraw } from "./step.ts";
 import { requestTimeoutMs, startProbeMs, type Timings } from "./timings.ts";
+
+export type ServeStep = Because &
+  (
+    | { readonly do: "probeHealth" }
+    | { readonly do: "probeRequest"; readonly timeoutMs: number }
+    | { readonly do: "proveAgain"; readonly timeoutMs: number }
+    | { readonly do: "measureFootprint" }
+    | { readonly do: "adjustClaim"; readonly claimBytes: number }
+    | { readonly do: "setEndpoint"; readonly port: number }
+    | { readonly do: "markReady" }
+    | { readonly do: "cancelStop" }
+  );
+
+type Plan = ReplicaPlan<ServeStep | Withdraw>;
 
 /** Plans for a running process whose replica should serve. */
 export function planServing(
@@ -19,7 +33,7 @@ export function planServing(
   if (record.stop !== undefined) {
     if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
     if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
-    const cancel: Step = { do: "cancelStop", because: "the replica is wanted again" };
+    const cancel: ServeStep = { do: "cancelStop", because: "the replica is wanted again" };
     const { stop: _, ...kept } = record;
     return prepend(cancel, serve({ ...frame, record: kept }));
   }
@@ -52,7 +66,7 @@ function serve(frame: Frame): ReplicaPlan {
   }
 }
 
-function loading(frame: Frame): ReplicaPlan {
+function loading(frame: Frame): Plan {
   const { now, record, timings } = frame;
   const probe = startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now);
   return {
@@ -64,12 +78,16 @@ function loading(frame: Frame): ReplicaPlan {
   };
 }
 
-function proving(frame: Frame): ReplicaPlan {
+function proving(frame: Frame): Plan {
   const { observed, now, timings } = frame;
   const { request } = observed;
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
   const timeoutMs = requestTimeoutMs(timings, weightsBytes(frame));
-  const ask: Step = { do: "probeRequest", timeoutMs, because: "healthy is not proof that it can answer" };
+  const ask: ServeStep = {
+    do: "probeRequest",
+    timeoutMs,
+    because: "healthy is not proof that it can answer",
+  };
   const probe = probeStep(frame);
   return {
     phase: "Starting",
@@ -85,13 +103,13 @@ function proving(frame: Frame): ReplicaPlan {
 }
 
 /** The predecessor's announcement may have outlived it, through an outage of the API server. */
-function takeBack({ observed }: Frame): readonly Step[] {
+function takeBack({ observed }: Frame): readonly Withdraw[] {
   const { state } = observed.slice;
   if (state !== "ready" && state !== "stale") return [];
   return [{ do: "withdraw", because: "this engine has not proven itself yet" }];
 }
 
-function announce(frame: Frame): ReplicaPlan {
+function announce(frame: Frame): Plan {
   const { observed, record } = frame;
   if (!observed.wasListed) {
     return publishing(
@@ -107,19 +125,18 @@ function announce(frame: Frame): ReplicaPlan {
     const message = "the engine is announced as soon as it answers a health probe";
     return publishing(frame, "PublishingEndpoint", message, []);
   }
-  const set: Step = { do: "setEndpoint", port: record.port, because: "the engine answered a real request" };
+  const set: ServeStep = {
+    do: "setEndpoint",
+    port: record.port,
+    because: "the engine answered a real request",
+  };
   const error = observed.slice.lastError;
   return error === undefined
     ? publishing(frame, "PublishingEndpoint", "announcing the endpoint", [set])
     : publishing(frame, "EndpointRefused", `the endpoint could not be written: ${error}`, [set]);
 }
 
-function publishing(
-  frame: Frame,
-  reason: ReplicaReason,
-  message: string,
-  first: readonly Step[],
-): ReplicaPlan {
+function publishing(frame: Frame, reason: ReplicaReason, message: string, first: readonly ServeStep[]): Plan {
   const { timings } = frame;
   const probe = probeStep(frame);
   return {
@@ -131,11 +148,11 @@ function publishing(
   };
 }
 
-function ready(frame: Frame): ReplicaPlan {
+function ready(frame: Frame): Plan {
   const probe = probeStep(frame);
   const measure = measureStep(frame);
   const prove = proveAgainStep(frame);
-  const mark: Step[] =
+  const mark: ServeStep[] =
     frame.record.readyAt === undefined
       ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
       : [];
@@ -149,7 +166,7 @@ function ready(frame: Frame): ReplicaPlan {
 }
 
 /** Only a request shows whether the logged errors concerned one request or affect all that follow. */
-function proveAgainStep(frame: Frame): readonly Step[] {
+function proveAgainStep(frame: Frame): readonly ServeStep[] {
   const { observed, timings, now } = frame;
   const { suspicion } = observed;
   if (suspicion.at !== "suspected") return [];
@@ -159,7 +176,7 @@ function proveAgainStep(frame: Frame): readonly Step[] {
 }
 
 /** Seldom: the figure is for admission and status, and on some systems it costs a process to ask. */
-function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly dueInMs: number } {
+function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; readonly dueInMs: number } {
   const { observed, timings, now } = frame;
   const due = observed.footprint === undefined ? now : observed.footprint.lastAt + timings.footprintMs;
   if (now < due) return { steps: [], dueInMs: due - now };
@@ -168,7 +185,7 @@ function measureStep(frame: Frame): { readonly steps: readonly Step[]; readonly 
 }
 
 /** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
-function unreachable(frame: Frame): ReplicaPlan {
+function unreachable(frame: Frame): Plan {
   const { movesInMs, slice } = frame.observed;
   const probe = probeStep(frame);
   const isAnnounced = slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
@@ -192,7 +209,7 @@ function probeStep({ observed, desired, now, timings }: Frame): DueProbe {
   return liveProbe(observed.health, desired.probes, now, timings);
 }
 
-function unrecorded(timings: Timings): ReplicaPlan {
+function unrecorded(timings: Timings): Plan {
   return {
     phase: "Waiting",
     reason: "RunDirectoryUnreadable",
@@ -202,6 +219,6 @@ function unrecorded(timings: Timings): ReplicaPlan {
   };
 }
 
-function prepend(step: Step, plan: ReplicaPlan): ReplicaPlan {
+function prepend(step: ServeStep, plan: ReplicaPlan): ReplicaPlan {
   return { ...plan, steps: [step, ...plan.steps] };
 }

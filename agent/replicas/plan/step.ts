@@ -2,6 +2,10 @@
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { ReplicaPhase } from "../../../src/api/inference-replica.ts";
+import type { EndStep } from "./ending.ts";
+import type { PrepareStep } from "./prepare.ts";
+import type { ServeStep } from "./serve.ts";
+import type { StopStep } from "./stop.ts";
 
 /** Reasons that are steps on the way rather than errors. */
 export type ProgressReason =
@@ -41,42 +45,21 @@ export type GracefulStop =
 export type ForcedStop = "hung" | "neverHealthy" | "requestFailed" | "degraded";
 export type StopReason = GracefulStop | ForcedStop;
 
-export type Step = { readonly because: string } & (
-  | { readonly do: "detectRuntime" }
-  | { readonly do: "fetch" }
-  | { readonly do: "cancelFetch" }
-  | { readonly do: "reserve"; readonly claimBytes: number }
-  | { readonly do: "start" }
-  | { readonly do: "adjustClaim"; readonly claimBytes: number }
-  | { readonly do: "probeHealth" }
-  | { readonly do: "probeRequest"; readonly timeoutMs: number }
-  | { readonly do: "proveAgain"; readonly timeoutMs: number }
-  | { readonly do: "measureFootprint" }
-  | { readonly do: "setEndpoint"; readonly port: number }
-  | { readonly do: "markReady" }
-  | { readonly do: "withdraw" }
-  | {
-      readonly do: "beginStop";
-      readonly why: StopReason;
-      readonly deadlineAt: number;
-      readonly latestAt?: number;
-    }
-  | { readonly do: "noteWithdrawn"; readonly withdrawnAt: number }
-  | { readonly do: "cancelStop" }
-  | { readonly do: "pollQuiet" }
-  | { readonly do: "stopBy"; readonly deadlineAt: number }
-  | { readonly do: "endNow" }
-  | { readonly do: "recordExit" }
-  | { readonly do: "forgetRun" }
-  | { readonly do: "forgetReplica" }
-  | { readonly do: "removeFinalizer" }
-);
+/** What `because` says of a step is logged and printed by `--dry-run`. */
+export interface Because {
+  readonly because: string;
+}
 
-export interface ReplicaPlan {
+/** Every phase may find an endpoint that must not be announced. */
+export type Withdraw = Because & { readonly do: "withdraw" };
+
+export type Step = Withdraw | PrepareStep | ServeStep | EndStep | StopStep;
+
+export interface ReplicaPlan<S extends Step = Step> {
   readonly phase: ReplicaPhase;
   readonly reason: ReplicaReason;
   readonly message: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly S[];
   /** Look again after this long even if nothing is reported; absent only where nothing is left to do. */
   readonly recheckAfterMs?: number;
   /** When the failed step is retried; set while it is in backoff. */

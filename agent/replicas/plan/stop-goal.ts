@@ -1,6 +1,9 @@
 /** Why a replica should end and until when, and what of it is kept on disk. Pure. */
+
+import type { EndStep } from "./ending.ts";
 import type { Observed, ProbeSettings, Stop } from "./observed.ts";
-import type { GracefulStop, ReplicaPlan, Step } from "./step.ts";
+import type { GracefulStop, ReplicaPlan } from "./step.ts";
+import type { StopStep } from "./stop.ts";
 
 export interface StopGoal {
   readonly why: GracefulStop;
@@ -49,7 +52,7 @@ export function noteStop(
   { deadlineAt, latestAt, withdrawnAt }: Stop,
   { why }: StopGoal,
   { reason }: ReplicaPlan,
-): Step | undefined {
+): EndStep | StopStep | undefined {
   if (before === undefined || deadlineAt < before.deadlineAt || latestAt !== before.latestAt) {
     const until = latestAt === undefined ? { deadlineAt } : { deadlineAt, latestAt };
     return { do: "beginStop", why, ...until, because: BECAUSE[why] };

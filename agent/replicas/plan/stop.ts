@@ -1,15 +1,39 @@
 /** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
-import { endingOf, endLeftovers, endSilentStart, planEnding, planForcedStop } from "./ending.ts";
+import {
+  type EndStep,
+  endingOf,
+  endLeftovers,
+  endSilentStart,
+  planEnding,
+  planForcedStop,
+} from "./ending.ts";
 import { drainEndsAt } from "./evidence/drain-time.ts";
 import { isAnnounced } from "./evidence/exposure.ts";
 import { beginForcedStop, findHang } from "./evidence/trouble.ts";
 import type { Observed, Stop } from "./observed.ts";
 import { liveProbe } from "./probe-step.ts";
-import { isForced, type ReplicaPlan, type ReplicaReason, type Step } from "./step.ts";
+import {
+  type Because,
+  isForced,
+  type ReplicaPlan,
+  type ReplicaReason,
+  type Step,
+  type Withdraw,
+} from "./step.ts";
 import { BECAUSE, noteStop, type StopGoal, shortened } from "./stop-goal.ts";
 import type { Timings } from "./timings.ts";
 
-const WITHDRAW: Step = { do: "withdraw", because: "no new connection may reach an engine that ends" };
+/** Beyond ending its engine: what a wanted replica never needs. */
+export type StopStep = Because &
+  (
+    | { readonly do: "noteWithdrawn"; readonly withdrawnAt: number }
+    | { readonly do: "pollQuiet" }
+    | { readonly do: "cancelFetch" }
+    | { readonly do: "removeFinalizer" }
+    | { readonly do: "forgetReplica" }
+  );
+
+const WITHDRAW: Withdraw = { do: "withdraw", because: "no new connection may reach an engine that ends" };
 
 /** Plans for a replica that should not run. */
 export function planStop(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
@@ -121,14 +145,19 @@ function awaitQuiet(
   const quietFrom = Math.max(since ?? Number.POSITIVE_INFINITY, outAt);
   if (lastPollAt !== undefined && lastPollAt - quietFrom >= timings.quietMs) return undefined;
   const pollIn = lastPollAt === undefined ? 0 : lastPollAt + timings.quietPollMs - now;
-  const poll: Step = { do: "pollQuiet", because: "requests may still be in flight" };
+  const poll: StopStep = { do: "pollQuiet", because: "requests may still be in flight" };
   const recheck = Math.max(1, Math.min(pollIn <= 0 ? timings.quietPollMs : pollIn, endsAt - now));
   const message = `waiting for requests in flight: ${BECAUSE[goal.why]}`;
   return draining("AwaitingQuiet", message, pollIn <= 0 ? [poll] : [], recheck);
 }
 
-function afterEnd(goal: StopGoal, observed: Observed, last: readonly Step[], timings: Timings): ReplicaPlan {
-  const withdraw: Step[] = isAnnounced(observed.slice)
+function afterEnd(
+  goal: StopGoal,
+  observed: Observed,
+  last: readonly EndStep[],
+  timings: Timings,
+): ReplicaPlan {
+  const withdraw: Withdraw[] = isAnnounced(observed.slice)
     ? [{ do: "withdraw", because: "the engine has exited" }]
     : [];
   const message = `the engine has exited: ${BECAUSE[goal.why]}`;

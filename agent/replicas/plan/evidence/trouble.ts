@@ -2,9 +2,9 @@
  * Whether a running engine must be killed: its start takes too long, or there is evidence that it serves no
  * requests.
  */
-import { planForcedStop } from "../ending.ts";
+import { type EndStep, planForcedStop } from "../ending.ts";
 import type { Desired, Observed, ProbeSettings, RunRecord } from "../observed.ts";
-import type { ForcedStop, ReplicaPlan, Step } from "../step.ts";
+import type { ForcedStop, ReplicaPlan, Withdraw } from "../step.ts";
 import { startDeadline, type Timings } from "../timings.ts";
 import { findStall } from "./work.ts";
 
@@ -23,7 +23,7 @@ export interface Trouble {
 }
 
 /** The plan to end it, where there is a reason to. */
-export function planTrouble(frame: Frame): ReplicaPlan | undefined {
+export function planTrouble(frame: Frame): ReplicaPlan<EndStep | Withdraw> | undefined {
   const trouble = findTrouble(frame);
   return trouble === undefined
     ? undefined
@@ -36,10 +36,10 @@ export function beginForcedStop(
   observed: Observed,
   now: number,
   timings: Timings,
-): ReplicaPlan {
+): ReplicaPlan<EndStep | Withdraw> {
   const startedAt = observed.record?.stop?.startedAt ?? now;
   const next = planForcedStop({ why, startedAt, deadlineAt: now, because }, observed, now, timings);
-  const begin: Step = { do: "beginStop", why, deadlineAt: now, because };
+  const begin: EndStep = { do: "beginStop", why, deadlineAt: now, because };
   return { ...next, steps: [begin, ...next.steps] };
 }
 

@@ -1,9 +1,10 @@
-/** Reserve and start: memory and port first, then the record on disk, then the process. */
+/** Detect the runtime, fetch the weights, reserve and start: memory and port first, then the record on disk, then the process. */
 import { randomUUID } from "node:crypto";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Launch } from "../plan/observed.ts";
+import type { PrepareStep } from "../plan/prepare.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
@@ -11,14 +12,41 @@ import { keepHistory } from "../state/history.ts";
 import { runtimeOf } from "../state/observe.ts";
 import { NEVER_ANNOUNCED, newRun, type ReplicaState, replicaOf } from "../state/state.ts";
 import { adoptAgain, placeOf } from "./adopt.ts";
+import type { Outcome } from "./apply.ts";
+import { fetchModel } from "./fetch.ts";
 import { writeKeyFile } from "./secrets.ts";
 
-/** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
-export async function reserve(
+export async function applyPrepare(
+  step: PrepareStep,
   state: ReplicaState,
   context: RunnerContext,
-  claimBytes: number,
-): Promise<boolean> {
+): Promise<Outcome> {
+  switch (step.do) {
+    case "detectRuntime":
+      detect(state, context);
+      return "later";
+    case "fetch":
+      return fetchModel(state, context) ? "changed" : "later";
+    case "reserve":
+      return (await reserve(state, context, step.claimBytes)) ? "later" : "replan";
+    case "start":
+      await start(state, context);
+      return "changed";
+    default:
+      return step satisfies never;
+  }
+}
+
+function detect(state: ReplicaState, context: RunnerContext): void {
+  const runtime = runtimeOf(state);
+  state.jobs.run("detect", async () => {
+    await context.runtimes.detect(runtime);
+    return true;
+  });
+}
+
+/** Takes memory and port in the host's one serial step. False: no start now; the next plan says why. */
+async function reserve(state: ReplicaState, context: RunnerContext, claimBytes: number): Promise<boolean> {
   try {
     const got = await context.admission.reserve(state.uid, {
       claimBytes,
@@ -32,7 +60,7 @@ export async function reserve(
 }
 
 /** Starts the engine on what was reserved. engine.json is synced to disk before anything runs, so no crash loses the claim. */
-export async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
+async function start(state: ReplicaState, context: RunnerContext): Promise<void> {
   const reserved = context.admission.of(state.uid);
   if (reserved === undefined || state.engine.at !== "none") return;
   try {

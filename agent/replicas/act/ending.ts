@@ -1,0 +1,70 @@
+/** Steps that end an engine, and those that follow its exit. */
+import type { RunnerContext } from "../context.ts";
+import type { EndStep } from "../plan/ending.ts";
+import type { Stop } from "../plan/observed.ts";
+import { stopOnDisk, writeEngineFile } from "../state/engine-record.ts";
+import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import type { Outcome } from "./apply.ts";
+import { forgetRun, recordExit } from "./exits.ts";
+
+export async function applyEnd(step: EndStep, state: ReplicaState, context: RunnerContext): Promise<Outcome> {
+  switch (step.do) {
+    case "beginStop":
+      return beginStop(state, context, step);
+    case "stopBy":
+      stopBy(state, context, step);
+      return "later";
+    case "endNow":
+      state.log.info({ because: step.because }, "killing the engine");
+      runOf(state)?.instance.endNow();
+      return "later";
+    case "recordExit":
+      await recordExit(state, context);
+      return "changed";
+    case "forgetRun":
+      forgetRun(state, context);
+      return "changed";
+    default:
+      return step satisfies never;
+  }
+}
+
+function beginStop(
+  state: ReplicaState,
+  context: RunnerContext,
+  { why, deadlineAt, latestAt, because }: Extract<EndStep, { do: "beginStop" }>,
+): Outcome {
+  state.log.info({ why, because }, "stopping the engine");
+  const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
+  return keepStop(state, context, {
+    ...{ why, startedAt, deadlineAt, because },
+    ...(latestAt === undefined ? {} : { latestAt }),
+    ...(withdrawnAt === undefined ? {} : { withdrawnAt }),
+  });
+}
+
+/** In memory and on disk, so that a restarted agent continues the stop. */
+export function keepStop(state: ReplicaState, context: RunnerContext, stop: Stop): Outcome {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  const moment = context.moment();
+  const file = { ...run.file, stop: stopOnDisk(stop, moment) };
+  setFile(run, file, moment);
+  // Exactly as planned: what went over the wall clock and back could differ and be planned again.
+  run.record = { ...run.record, stop };
+  writeEngineFile(state.dir, file);
+  return "changed";
+}
+
+function stopBy(
+  state: ReplicaState,
+  context: RunnerContext,
+  { deadlineAt, because }: Extract<EndStep, { do: "stopBy" }>,
+): void {
+  const run = runOf(state);
+  if (run === undefined) return;
+  const now = context.ports.clock.monotonicMs();
+  run.stopAskedAt ??= now;
+  state.log.info({ inMs: deadlineAt - now, because }, "engine asked to stop");
+  run.instance.stopBy(deadlineAt);
+}

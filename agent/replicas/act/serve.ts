@@ -1,0 +1,61 @@
+/** Steps of an engine that should serve: probes, its claim, its endpoint, and what its record says of it. */
+import type { RunnerContext } from "../context.ts";
+import type { ServeStep } from "../plan/serve.ts";
+import { writeEngineFile } from "../state/engine-record.ts";
+import { keepHistory } from "../state/history.ts";
+import { type ReplicaState, runOf, setFile } from "../state/state.ts";
+import type { Outcome } from "./apply.ts";
+import { announce } from "./endpoint.ts";
+import { measureFootprint, probeHealth, probeRequest, proveAgain } from "./probes.ts";
+
+export function applyServe(step: ServeStep, state: ReplicaState, context: RunnerContext): Outcome {
+  switch (step.do) {
+    case "probeHealth":
+      probeHealth(state, context);
+      return "later";
+    case "probeRequest":
+      probeRequest(state, context, step.timeoutMs);
+      return "later";
+    case "proveAgain":
+      proveAgain(state, context, step.timeoutMs);
+      return "later";
+    case "measureFootprint":
+      measureFootprint(state, context);
+      return "later";
+    case "adjustClaim":
+      return adjustClaim(state, context, step.claimBytes);
+    case "setEndpoint":
+      announce(state, context, step.port);
+      return "later";
+    case "markReady":
+      return markReady(state, context);
+    case "cancelStop":
+      return rewrite(state, context, { stop: undefined });
+    default:
+      return step satisfies never;
+  }
+}
+
+function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: number): Outcome {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  context.admission.adopt(state.uid, { claimBytes, port: run.file.port });
+  return rewrite(state, context, { claimBytes });
+}
+
+/** An engine that serves is proof against the verdict on an earlier one. */
+function markReady(state: ReplicaState, context: RunnerContext): Outcome {
+  const { terminal, ...history } = state.past.history;
+  if (terminal !== undefined) keepHistory(state, history);
+  return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
+}
+
+/** In memory first: a full disk must not hold up a stop. */
+function rewrite(state: ReplicaState, context: RunnerContext, change: object): Outcome {
+  const run = runOf(state);
+  if (run === undefined) return "later";
+  const file = { ...run.file, ...change };
+  setFile(run, file, context.moment());
+  writeEngineFile(state.dir, file);
+  return "changed";
+}

@@ -1,0 +1,96 @@
+/** Steps of a replica that should not run: wait until its engine is idle, then remove its finalizer and files. */
+import { rmSync } from "node:fs";
+import { FINALIZER_ENGINE } from "../../../src/api/group.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import type { RunnerContext } from "../context.ts";
+import type { StopStep } from "../plan/stop.ts";
+import { type ReplicaState, replicaOf, runOf, setAnswer, setGone } from "../state/state.ts";
+import type { Outcome } from "./apply.ts";
+import { keepStop } from "./ending.ts";
+import { pollQuiet } from "./probes.ts";
+
+export function applyStop(step: StopStep, state: ReplicaState, context: RunnerContext): Outcome {
+  switch (step.do) {
+    case "noteWithdrawn":
+      return noteWithdrawn(state, context, step.withdrawnAt);
+    case "pollQuiet":
+      pollQuiet(state, context);
+      return "later";
+    case "cancelFetch":
+      state.jobs.cancel("fetch");
+      return "later";
+    case "removeFinalizer":
+      removeFinalizer(state, context);
+      return "later";
+    case "forgetReplica":
+      forgetReplica(state, context);
+      return "later";
+    default:
+      return step satisfies never;
+  }
+}
+
+function noteWithdrawn(state: ReplicaState, context: RunnerContext, withdrawnAt: number): Outcome {
+  const stop = runOf(state)?.record.stop;
+  return stop === undefined ? "later" : keepStop(state, context, { ...stop, withdrawnAt });
+}
+
+/**
+ * Removes the finalizer by a patch that applies only to the exact object and version that was read; on a conflict the
+ * object is read again for the next attempt.
+ */
+function removeFinalizer(state: ReplicaState, context: RunnerContext): void {
+  state.jobs.run("finalizer", async () => {
+    const { metadata } = replicaOf(state) ?? {};
+    const index = metadata?.finalizers?.indexOf(FINALIZER_ENGINE) ?? -1;
+    if (metadata === undefined || index < 0) return true;
+    const ref = { name: metadata.name, namespace: metadata.namespace };
+    const answer = await context.ports.client.jsonPatch(INFERENCE_REPLICAS, ref, [
+      { op: "test", path: "/metadata/uid", value: metadata.uid },
+      { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+      { op: "test", path: `/metadata/finalizers/${index}`, value: FINALIZER_ENGINE },
+      { op: "remove", path: `/metadata/finalizers/${index}` },
+    ]);
+    if (answer.ok) {
+      state.log.info({}, "finalizer removed");
+      setAnswer(state, answer.value, context.moment());
+      return true;
+    }
+    if (answer.error.kind === "notFound") {
+      setGone(state);
+      return true;
+    }
+    if (answer.error.kind === "conflict" || answer.error.kind === "invalid")
+      return reread(state, context, ref);
+    state.log.warn({ error: answer.error }, "finalizer not removed");
+    return false;
+  });
+}
+
+async function reread(
+  state: ReplicaState,
+  context: RunnerContext,
+  ref: { readonly name: string; readonly namespace: string | undefined },
+): Promise<boolean> {
+  const live = await context.ports.client.get(INFERENCE_REPLICAS, ref);
+  if (live.ok && live.value.metadata.uid === state.uid) {
+    setAnswer(state, live.value, context.moment());
+    return true;
+  }
+  if (live.ok || live.error.kind === "notFound") {
+    setGone(state);
+    return true;
+  }
+  return false;
+}
+
+/** Nothing of the replica is left: its files go too. */
+export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
+  runOf(state)?.instance.close();
+  rmSync(state.dir, { recursive: true, force: true });
+  context.desiredFiles.remove(state.uid);
+  context.ports.store.release(state.uid);
+  context.admission.forget(state.uid);
+  context.states.delete(state.uid);
+  state.log.info({}, "replica let go");
+}
