@@ -3,33 +3,30 @@ import { readdir } from "node:fs/promises";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
+import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
-import { preflight, renderChecks, requirePassed, type Seen } from "./preflight.ts";
-import type { ReplicaRunner } from "./replicas/ports.ts";
+import type { Agent } from "./agent.ts";
+import { preflight, renderChecks, requirePassed } from "./preflight.ts";
 import { systemCode } from "./store/atomic.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRun(
   options: ConnectOptions & { readonly hostName: string; readonly register: boolean },
-  {
-    runner,
-    look,
-  }: { readonly runner: ReplicaRunner; readonly look: (connection: KubeConnection) => Promise<Seen> },
+  agent: Agent,
   print: (text: string) => void,
 ): Promise<void> {
   const connection = await connect(options);
   try {
     const client = createClient(connection);
-    const checks = await preflight(client, options, await look(connection));
+    const checks = await preflight(client, options, await agent.look(connection));
     print(renderChecks(checks));
     const listed = await client.list<InferenceReplica>(INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${options.hostName}`,
     });
     if (!listed.ok) throw explainFailure(listed.error);
-    await runner.inspect(listed.value.items);
-    const plans = await runner.describePlans();
+    await agent.runner.inspect(listed.value.items);
+    const plans = await agent.runner.describePlans();
     print(plans === "" ? `nothing to do: no replica is assigned to ${options.hostName}` : plans);
     requirePassed(checks);
   } finally {

@@ -1,12 +1,12 @@
 /** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
+
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
-import { type Assembled, assemble } from "./assemble.ts";
+import { Agent, type Inputs } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
 import { dryRun, requireReadable } from "./dry-run.ts";
-import type { Wiring } from "./parts.ts";
 import { startServer } from "./server/server.ts";
 import { USER_AGENT } from "./session.ts";
 import { lockStateDir } from "./single.ts";
@@ -34,10 +34,10 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   const { log, clock = systemClock } = ports;
   const life = new AbortController();
   const end = new AbortController();
-  const wiring: Wiring = { config, environment, log, clock, signal: life.signal, endSignal: end.signal };
+  const inputs: Inputs = { config, environment, log, clock, signal: life.signal, endSignal: end.signal };
   if (config.dryRun) {
     await requireReadable(config.stateDir);
-    const agent = await assemble(wiring);
+    const agent = await Agent.open(inputs);
     const { kubeconfig: kubeconfigPath, context, hostName, register } = config;
     return dryRun({ kubeconfigPath, context, hostName, register }, agent, ports.print).finally(() =>
       agent.runner.stop(),
@@ -45,7 +45,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   }
   const lock = await lockStateDir(config.stateDir, environment.tempDir);
   try {
-    await live(wiring, ports, life);
+    await live(inputs, ports, life);
   } finally {
     life.abort();
     end.abort();
@@ -54,12 +54,12 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
 }
 
 /** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
-async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): Promise<void> {
-  const { config, clock, log, environment } = wiring;
+async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): Promise<void> {
+  const { config, clock, log, environment } = inputs;
   const { signal } = ports;
-  const agent = await assemble(wiring);
+  const agent = await Agent.open(inputs);
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
-  const port = await serve(wiring, agent);
+  const port = await serve(inputs, agent);
   await agent.runner.adopt();
   const adopted = agent.runner.snapshot();
   log.info(
@@ -69,8 +69,8 @@ async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): P
   ports.onListening?.(port);
   const { kubeconfig: kubeconfigPath, context } = config;
   const connection = await connectPatiently(
-    { kubeconfigPath, context, userAgent: USER_AGENT, onAnswer: agent.countAnswer },
-    { clock, log, signal, onTrouble: agent.setConnectTrouble },
+    { kubeconfigPath, context, userAgent: USER_AGENT, onAnswer: (...answer) => agent.countAnswer(...answer) },
+    { clock, log, signal, onTrouble: (error) => agent.connectFailed(error) },
   );
   if (connection !== undefined) await agent.attach(connection);
   await whenAborted(signal);
@@ -79,14 +79,15 @@ async function live(wiring: Wiring, ports: AgentPorts, life: AbortController): P
   life.abort();
   await agent.runner.stop();
   await agent.settled();
-  if (config.stopEngines) await stopEngines(config.stateDir, { ...agent, clock, log });
+  if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));
   connection?.close();
   log.info({ version: environment.agentVersion }, "agent ended");
 }
 
-function serve({ config, clock, signal, log }: Wiring, agent: Assembled): Promise<number> {
-  const { troubles, facts } = agent;
+function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<number> {
+  const troubles = () => agent.troubles();
+  const facts = () => agent.facts();
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
   const outside = address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile };
   const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);

@@ -5,7 +5,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
 import type { ArgvProblem } from "../../../src/engines/llamacpp/argv-builder.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
-import type { ComputeTable } from "../../../src/engines/llamacpp/claim/compute/table.ts";
+import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp/claim/compute/table.ts";
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
 import { classifyExit, findDegraded } from "../../../src/engines/llamacpp/exit.ts";
 import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
@@ -14,7 +14,6 @@ import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { isLoopback } from "../ports.ts";
 import type { EngineOptions } from "../registry.ts";
-import { computeTableOf } from "./compute-table.ts";
 import {
   probeHealth,
   probeLive,
@@ -49,10 +48,17 @@ export interface LlamaServerOptions extends ProgramOptions {
 
 /** The driver as the registry makes it. */
 export function llamaServerDriver({ env, config, instances }: EngineOptions): EngineDriver {
-  const { llamaServer: paths, memory, platform } = config;
-  const computeTable =
-    memory === undefined || platform === undefined ? undefined : computeTableOf({ memory, platform });
-  return createLlamaServerDriver({ env, paths, computeTable, processes: instances.processes });
+  const { llamaServer: paths } = config;
+  const { processes } = instances;
+  return createLlamaServerDriver({ env, paths, processes, computeTable: computeTableOf(config) });
+}
+
+/** Measured coefficients win over the platform's own. */
+function computeTableOf({ memory, platform }: EngineOptions["config"]): ComputeTable | undefined {
+  if (memory === undefined || platform === undefined) return undefined;
+  if (memory.compute !== undefined)
+    return { ...memory.compute, source: "the agent's configuration", inputCopies: 0, isMeasured: true };
+  return platform === "darwin" ? COMPUTE_TABLES.metal : COMPUTE_TABLES.cpu;
 }
 
 export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServerDriver {
