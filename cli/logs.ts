@@ -1,17 +1,17 @@
 /** `metalbridge logs`: what a replica's engine has written, from the file on its own host. */
-import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import { shellWord } from "../local/shell-word.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import { waitMs } from "../src/kube/wait.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseName } from "./cluster/flags.ts";
-import { chooseLocal } from "./logs/choose.ts";
-import { explainElsewhere, type Search, unreadable } from "./logs/elsewhere.ts";
-import { type LocalReplica, readLocalReplicas } from "./logs/local.ts";
-import type { Wanted } from "./logs/place.ts";
-import { printLog } from "./logs/print.ts";
+import { explainElsewhere } from "./logs/elsewhere.ts";
+import { chooseLocal, type LocalReplica, readLocalReplicas } from "./logs/local.ts";
+import { LogReader, type Wanted } from "./logs/reader.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface LogsFlags extends ClusterFlags {
@@ -21,6 +21,15 @@ interface LogsFlags extends ClusterFlags {
   readonly stateDir?: string;
   readonly config?: string;
 }
+
+interface ReadOptions {
+  readonly wanted: Wanted;
+  readonly follow: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** How long a new line may wait. */
+const POLL_MS = 200;
 
 /** Options and action of the verb. */
 export function configureLogs(command: Command): void {
@@ -44,67 +53,78 @@ export function configureLogs(command: Command): void {
 }
 
 async function logs(name: string, flags: LogsFlags): Promise<void> {
-  const config = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
-  const { stateDir, hostName } = config;
-  const local = await readLocalReplicas(stateDir);
-  const found = local.at === "read" ? chooseLocal(local.replicas, name, flags.namespace) : undefined;
-  if (found !== undefined) return print(found, stateDir, flags);
-  const closed = local.at === "closed" ? local.because : undefined;
-  const search: Search = { name, stateDir, hostName, closed, flags: repeatable(flags) };
-  await withCluster("logs", flags, (cluster) => explainElsewhere(cluster, search)).catch((error: unknown) => {
-    throw isAboutTheCluster(error) ? notHere(search, error) : error;
+  const { stateDir, hostName } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  try {
+    const found = chooseLocal(readLocalReplicas(stateDir), name, flags.namespace);
+    if (found !== undefined) return await print(found, flags);
+  } catch (error) {
+    throw isRefused(error) ? unreadable(error, name, stateDir) : error;
+  }
+  await withCluster("logs", flags, (cluster) =>
+    explainElsewhere(cluster, name, { stateDir, hostName }),
+  ).catch((error: unknown) => {
+    throw isAboutTheCluster(error) ? notHere(error, name, stateDir) : error;
   });
 }
 
-async function print(replica: LocalReplica, stateDir: string, flags: LogsFlags): Promise<void> {
-  if (flags.follow !== true && !existsSync(replica.dir)) throw neverStarted(replica);
+async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): Promise<void> {
+  const follow = flags.follow === true;
+  if (!follow && !existsSync(dir)) {
+    const message = `the engine of ${namespace}/${name} has not been started on this machine yet`;
+    throw new MetalbridgeError("LogNotFound", message, {
+      summary: "see what it waits for; or pass -f to wait for its first line",
+      command: `metalbridge describe ${name} -n ${namespace}`,
+    });
+  }
   const stop = listenForStop();
-  // `metalbridge logs X -f | head`: the reader has closed the pipe.
-  process.stdout.once("error", stop.stop);
-  process.stdout.once("close", stop.stop);
-  await printLog(replica.dir, {
-    wanted: wantedOf(flags),
-    follow: flags.follow === true,
-    signal: stop.signal,
-    tell: (line) => process.stderr.write(`${line}\n`),
-    write: async (bytes) => {
-      if (process.stdout.write(bytes) || stop.signal.aborted) return;
-      await once(process.stdout, "drain", { signal: stop.signal }).catch(() => {});
-    },
-  }).catch((error: unknown) => {
-    throw isRefused(error) ? unreadable({ name: replica.name, stateDir, closed: error.message }) : error;
-  });
+  const wanted = flags.tail === undefined ? (flags.all === true ? "all" : "current") : { lines: flags.tail };
+  const output = readLog(dir, { wanted, follow, signal: stop.signal });
+  try {
+    await pipeline(output, process.stdout, { signal: stop.signal, end: false });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // `metalbridge logs X -f | head`: the reader has closed the pipe.
+    const isPipeClosed = code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE";
+    if (!stop.signal.aborted && !isPipeClosed) throw error;
+  }
   process.exitCode = stop.exitCode();
 }
 
-function neverStarted({ name, namespace }: LocalReplica): MetalbridgeError {
-  const message = `the engine of ${namespace}/${name} has not been started on this machine yet`;
-  return new MetalbridgeError("LogNotFound", message, {
-    summary: "see what it waits for; or pass -f to wait for its first line",
-    command: `metalbridge describe ${name} -n ${namespace}`,
+/** Ends at the end of the log, or, following, when the signal does or the engine's folder is gone. `dir` may come later. */
+async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffer> {
+  const { follow, signal, wanted } = options;
+  const tell = (line: string) => process.stderr.write(`${line}\n`);
+  if (!existsSync(dir)) tell("the engine has not been started yet; waiting for its first line");
+  while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
+  const reader = new LogReader(dir, wanted);
+  let losses = 0;
+  while (!signal.aborted) {
+    yield* reader.read();
+    if (reader.losses > losses) tell("a part of the log was rotated away before it could be read");
+    losses = reader.losses;
+    if (!follow && !reader.isWaiting) return;
+    if (!existsSync(dir)) {
+      tell("the replica has left this host, and its log with it");
+      return;
+    }
+    await waitMs(systemClock, POLL_MS, signal);
+  }
+}
+
+/** The folder is named, because root's default is another one. */
+function unreadable(error: Error, name: string, stateDir: string): MetalbridgeError {
+  return new MetalbridgeError("LogUnreadable", error.message, {
+    summary: "run it as the agent's user, or as root",
+    command: `sudo metalbridge logs ${name} --state-dir ${shellWord(stateDir)}`,
   });
 }
 
-function wantedOf({ tail, all }: LogsFlags): Wanted {
-  if (tail !== undefined) return { lines: tail };
-  return all === true ? "all" : "current";
-}
-
-function repeatable({ follow, tail, all }: LogsFlags): readonly string[] {
-  return [
-    ...(follow === true ? ["-f"] : []),
-    ...(tail === undefined ? [] : ["--tail", String(tail)]),
-    ...(all === true ? ["--all"] : []),
-  ];
-}
-
 /** The cluster could not be asked: what is known then is what this machine's folder says. */
-function notHere(search: Search, error: MetalbridgeError): MetalbridgeError {
-  if (search.closed !== undefined) return unreadable(search);
-  const message = `${search.stateDir} holds no log of ${search.name}, and where it is cannot be asked: ${error.code}: ${error.message}`;
-  return new MetalbridgeError("LogNotFound", message, {
+function notHere({ code, message }: MetalbridgeError, name: string, stateDir: string): MetalbridgeError {
+  const both = `${stateDir} holds no log of ${name}, and where it is cannot be asked: ${code}: ${message}`;
+  return new MetalbridgeError("LogNotFound", both, {
     summary: "if the agent here uses another state folder, name it, or its configuration with --config",
-    command: `metalbridge logs ${shellWord(search.name)} --state-dir <folder>`,
+    command: `metalbridge logs ${shellWord(name)} --state-dir <folder>`,
   });
 }
 

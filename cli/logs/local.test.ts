@@ -2,8 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { chooseLocal } from "./choose.ts";
-import { type LocalReplica, readLocalReplicas } from "./local.ts";
+import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
 
 let dir = "";
 beforeEach(() => {
@@ -25,51 +24,46 @@ const desired = (name: string, created: string) => ({
   spec: { template: { serviceName: "chat" } },
 });
 
-test("what is wanted and what runs are both known", async () => {
+const dirOf = (uid: string) => path.join(dir, "engines", uid);
+
+test("what is wanted and what runs are both known", () => {
   write("desired/u1.json", desired("chat-0", "2026-03-01T12:00:00Z"));
   write("engines/u1/engine.json", { uid: "u1", name: "chat-0", namespace: "team", service: "chat" });
   write("engines/u2/engine.json", { uid: "u2", name: "chat-1", namespace: "team", service: "chat" });
-  const read = await readLocalReplicas(dir);
-  expect(read).toEqual({
-    at: "read",
-    replicas: [
-      expect.objectContaining({
-        uid: "u1",
-        name: "chat-0",
-        service: "chat",
-        dir: path.join(dir, "engines/u1"),
-      }),
-      expect.objectContaining({ uid: "u2", name: "chat-1", service: "chat" }),
-    ],
-  });
+  expect(readLocalReplicas(dir)).toEqual([
+    { namespace: "team", name: "chat-0", service: "chat", dir: dirOf("u1") },
+    { namespace: "team", name: "chat-1", service: "chat", dir: dirOf("u2") },
+  ]);
 });
 
-test("files that are half written, of another kind or of another shape are passed over", async () => {
+test("files that are half written, of another kind or of another shape are left out", () => {
   write("desired/u1.json", '{"metadata":');
   write("desired/u2.json", { metadata: { name: 5 } });
   write("desired/u3.json.tmp", desired("chat-3", ""));
   write("desired/u4.json", "null");
   write("engines/u5/log", "no record beside it");
   write("engines/stray", "a file");
-  expect(await readLocalReplicas(dir)).toEqual({ at: "read", replicas: [] });
+  expect(readLocalReplicas(dir)).toEqual([]);
 });
 
-test("no state is not an empty state", async () => {
-  expect(await readLocalReplicas(path.join(dir, "nowhere"))).toEqual({ at: "absent" });
-  expect(await readLocalReplicas(dir)).toEqual({ at: "absent" });
+test("a machine without an agent has none", () => {
+  expect(readLocalReplicas(path.join(dir, "nowhere"))).toEqual([]);
 });
 
-test.skipIf(process.getuid?.() === 0)("a folder of another user is closed", async () => {
+test("of a replica that was made again the newer one is meant", () => {
+  write("desired/new.json", desired("chat-0", "2026-03-01T12:00:00Z"));
+  write("desired/old.json", desired("chat-0", "2026-03-01T11:00:00Z"));
+  write("engines/stopping/engine.json", { name: "chat-0", namespace: "team", service: "chat" });
+  expect(readLocalReplicas(dir)).toEqual([expect.objectContaining({ dir: dirOf("new") })]);
+});
+
+test.skipIf(process.getuid?.() === 0)("a folder of another user is refused", () => {
   chmodSync(dir, 0o000);
-  expect(await readLocalReplicas(dir)).toMatchObject({
-    at: "closed",
-    because: expect.stringContaining("EACCES"),
-  });
+  expect(() => readLocalReplicas(dir)).toThrow(/EACCES/);
 });
 
-const local = (namespace: string, name: string, service: string, createdAt = ""): LocalReplica => ({
-  ...{ namespace, name, service, createdAt },
-  uid: `${namespace}-${name}-${createdAt}`,
+const local = (namespace: string, name: string, service: string): LocalReplica => ({
+  ...{ namespace, name, service },
   dir: "",
 });
 
@@ -95,12 +89,4 @@ test("several are not guessed among, but listed", () => {
   expect(() => chooseLocal(all, "chat", "team")).toThrow(/team\/chat-0, team\/chat-1/);
   expect(() => chooseLocal(all, "chat-0", undefined)).toThrow(/prod\/chat-0, team\/chat-0/);
   expect(chooseLocal(all, "chat-0", "prod")?.namespace).toBe("prod");
-});
-
-test("of a replica that was made again the newer one is meant", () => {
-  const all = [
-    local("team", "chat-0", "chat", "2026-03-01T12:00:00Z"),
-    local("team", "chat-0", "chat", "2026-03-01T11:00:00Z"),
-  ];
-  expect(chooseLocal(all, "chat-0", undefined)?.createdAt).toBe("2026-03-01T12:00:00Z");
 });

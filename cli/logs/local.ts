@@ -1,95 +1,84 @@
 /** Replicas whose engines this machine's agent has, read from its state folder: no API server is needed for that. */
-import { readdir, readFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { orNothing } from "./reader.ts";
 
 export interface LocalReplica {
-  readonly uid: string;
   readonly namespace: string;
   readonly name: string;
   readonly service: string;
   /** The engine's folder, with its log; it may not exist yet. */
   readonly dir: string;
-  readonly createdAt: string;
 }
 
-export type LocalReplicas =
-  | { readonly at: "read"; readonly replicas: readonly LocalReplica[] }
-  | { readonly at: "absent" }
-  /** Not for this user. */
-  | { readonly at: "closed"; readonly because: string };
+const desiredFile = z.object({
+  metadata: z.object({ namespace: z.string(), name: z.string(), creationTimestamp: z.string().default("") }),
+  spec: z.object({ template: z.object({ serviceName: z.string() }) }),
+});
+const engineFile = z.object({ namespace: z.string(), name: z.string(), service: z.string() });
 
-/** Reads replicas from `desired/`, and those being stopped from `engines/`. */
-export async function readLocalReplicas(stateDir: string): Promise<LocalReplicas> {
-  try {
-    const desired = await recordsIn(
-      path.join(stateDir, "desired"),
-      (name) => /^(.+)\.json$/.exec(name)?.[1],
-      "",
-    );
-    const engines = await recordsIn(path.join(stateDir, "engines"), (name) => name, "engine.json");
-    if (desired === undefined && engines === undefined) return { at: "absent" };
-    const byUid = new Map<string, LocalReplica>();
-    for (const [uid, record] of [...(engines ?? []), ...(desired ?? [])]) {
-      const replica = replicaOf(stateDir, uid, record);
-      if (replica !== undefined) byUid.set(uid, replica);
-    }
-    return { at: "read", replicas: [...byUid.values()] };
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EACCES" || code === "EPERM") return { at: "closed", because: message };
-    throw error;
-  }
-}
-
-type Records = readonly (readonly [uid: string, record: unknown])[];
-
-/** Undefined where the folder does not exist; what cannot be understood is passed over. */
-async function recordsIn(
-  folder: string,
-  uidOf: (name: string) => string | undefined,
-  inside: string,
-): Promise<Records | undefined> {
-  const names = await readdir(folder).catch(absent);
-  if (names === undefined) return undefined;
-  const records = await Promise.all(
-    names.map(async (name) => {
-      const uid = uidOf(name);
-      const text =
-        uid === undefined ? undefined : await readFile(path.join(folder, name, inside), "utf8").catch(absent);
-      return text === undefined || uid === undefined ? [] : [[uid, parse(text)] as const];
-    }),
+/**
+ * Replicas from `desired/`, and those being stopped from `engines/`; of a replica that was made again under its name the newer
+ * one. Files that cannot be understood are left out; throws if they may not be read.
+ */
+export function readLocalReplicas(stateDir: string): readonly LocalReplica[] {
+  const enginesDir = path.join(stateDir, "engines");
+  const desiredDir = path.join(stateDir, "desired");
+  const stopping = namesIn(enginesDir).flatMap((uid): LocalReplica[] => {
+    const dir = path.join(enginesDir, uid);
+    const { data } = engineFile.safeParse(readJson(path.join(dir, "engine.json")));
+    return data === undefined ? [] : [{ ...data, dir }];
+  });
+  const desired = namesIn(desiredDir).flatMap((file) => {
+    const uid = /^(.+)\.json$/.exec(file)?.[1];
+    if (uid === undefined) return [];
+    const { data } = desiredFile.safeParse(readJson(path.join(desiredDir, file)));
+    return data === undefined ? [] : [{ ...data, dir: path.join(enginesDir, uid) }];
+  });
+  const byAge = desired.sort((a, b) =>
+    a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp),
   );
-  return records.flat();
+  const known = byAge.map(({ metadata: { namespace, name }, spec, dir }) => ({
+    ...{ namespace, name, dir },
+    service: spec.template.serviceName,
+  }));
+  return [...new Map([...stopping, ...known].map((one) => [`${one.namespace}/${one.name}`, one])).values()];
 }
 
-/** A desired replica, or an engine's record. */
-function replicaOf(stateDir: string, uid: string, record: unknown): LocalReplica | undefined {
-  if (!isFields(record)) return undefined;
-  const metadata = isFields(record.metadata) ? record.metadata : record;
-  const template = isFields(record.spec) && isFields(record.spec.template) ? record.spec.template : record;
-  const { name, namespace } = metadata;
-  if (typeof name !== "string" || typeof namespace !== "string") return undefined;
-  const service = template.serviceName ?? template.service;
-  return {
-    ...{ uid, name, namespace, dir: path.join(stateDir, "engines", uid) },
-    service: typeof service === "string" ? service : "",
-    createdAt: typeof metadata.creationTimestamp === "string" ? metadata.creationTimestamp : "",
-  };
+/** A replica's name, else a service's; undefined where neither is known here. Throws NameAmbiguous. */
+export function chooseLocal(
+  replicas: readonly LocalReplica[],
+  name: string,
+  namespace: string | undefined,
+): LocalReplica | undefined {
+  const visible = replicas.filter((one) => namespace === undefined || one.namespace === namespace);
+  const named = visible.filter((one) => one.name === name);
+  const meant = named.length > 0 ? named : visible.filter((one) => one.service === name);
+  const [first] = meant;
+  if (first === undefined || meant.length === 1) return first;
+  const list = meant.map((one) => `${one.namespace}/${one.name}`);
+  throw ambiguous(`${name} fits ${list.sort().join(", ")}`, first);
 }
 
-function absent(error: NodeJS.ErrnoException): undefined {
-  if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-  throw error;
+export function ambiguous(message: string, first: { readonly name: string; readonly namespace: string }) {
+  return new MetalbridgeError("NameAmbiguous", message, {
+    summary: "name one of them, with its namespace",
+    command: `metalbridge logs ${first.name} -n ${first.namespace}`,
+  });
 }
 
-function parse(text: string): unknown {
+function namesIn(folder: string): readonly string[] {
+  return orNothing(() => readdirSync(folder)) ?? [];
+}
+
+/** Undefined if there is none, or only a part of it. */
+function readJson(file: string): unknown {
+  const text = orNothing(() => readFileSync(file, "utf8"));
   try {
-    return JSON.parse(text);
+    return text === undefined ? undefined : JSON.parse(text);
   } catch {
     return undefined;
   }
-}
-
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
 }

@@ -4,8 +4,7 @@ import path from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { rotateLog } from "../../agent/instances/process/log-rotation.ts";
-import { findStart, type Wanted } from "./place.ts";
-import { createLogReader, type LogReader } from "./reader.ts";
+import { LogReader, type Wanted } from "./reader.ts";
 
 let dir = "";
 beforeEach(() => {
@@ -17,33 +16,31 @@ const append = (text: string) => appendFileSync(path.join(dir, "log"), text);
 const numbered = (from: number, count: number) =>
   Array.from({ length: count }, (_, index) => `line ${String(from + index).padStart(6, "0")}\n`).join("");
 
-async function textOf(reader: LogReader): Promise<string> {
+function textOf(reader: LogReader): string {
   const chunks: Buffer[] = [];
-  do for await (const bytes of reader.readOn()) chunks.push(bytes);
-  while (reader.isWaiting());
+  do chunks.push(...reader.read());
+  while (reader.isWaiting);
   return Buffer.concat(chunks).toString("utf8");
 }
 
-async function readerFrom(wanted: Wanted): Promise<LogReader> {
-  return createLogReader(dir, (await findStart(dir, wanted)).place);
-}
+const readerFrom = (wanted: Wanted) => new LogReader(dir, wanted);
 
 describe("reading on", () => {
-  it("takes the end of what was rotated away, then the new log", async () => {
+  it("takes the end of what was rotated away, then the new log", () => {
     append(numbered(0, 100));
-    const reader = await readerFrom("current");
-    expect(await textOf(reader)).toBe(numbered(0, 100));
+    const reader = readerFrom("current");
+    expect(textOf(reader)).toBe(numbered(0, 100));
     append(numbered(100, 50));
     rotateLog(dir, { maxBytes: 1_000, keep: 3 });
     append(numbered(150, 10));
-    expect(await textOf(reader)).toBe(numbered(100, 60));
-    expect(reader.losses()).toBe(0);
+    expect(textOf(reader)).toBe(numbered(100, 60));
+    expect(reader.losses).toBe(0);
   });
 
-  it("handles several rotations between two reads, each of which drops the head beyond the limit", async () => {
+  it("handles several rotations between two reads, each of which drops the head beyond the limit", () => {
     append(numbered(0, 10));
-    const reader = await readerFrom("current");
-    expect(await textOf(reader)).toBe(numbered(0, 10));
+    const reader = readerFrom("current");
+    expect(textOf(reader)).toBe(numbered(0, 10));
     for (let round = 0; round < 3; round += 1) {
       append(numbered(10 + round * 100, 100));
       // More than twice the limit: only its last 588 bytes, 49 lines, are kept.
@@ -51,60 +48,58 @@ describe("reading on", () => {
     }
     append(numbered(310, 1));
     const kept = [numbered(61, 49), numbered(161, 49), numbered(261, 49), numbered(310, 1)];
-    expect(await textOf(reader)).toBe(kept.join(""));
-    expect(reader.losses()).toBe(1);
+    expect(textOf(reader)).toBe(kept.join(""));
+    expect(reader.losses).toBe(1);
   });
 
-  it("finds its place in a log that says the same thing all the time", async () => {
+  it("finds its place in a log that says the same thing all the time", () => {
     const same = "srv  update_slots: all slots are idle\n";
     append(same.repeat(5_000));
-    const reader = await readerFrom("current");
-    await textOf(reader);
+    const reader = readerFrom("current");
+    textOf(reader);
     append(same.repeat(7));
     rotateLog(dir, { maxBytes: statSync(path.join(dir, "log")).size - 1, keep: 1 });
     append(same.repeat(2));
-    expect(await textOf(reader)).toBe(same.repeat(9));
+    expect(textOf(reader)).toBe(same.repeat(9));
   });
 
-  it("sees a rotation after which the log has grown beyond where it was", async () => {
+  it("sees a rotation after which the log has grown beyond where it was", () => {
     append(numbered(0, 20));
-    const reader = await readerFrom("current");
-    await textOf(reader);
+    const reader = readerFrom("current");
+    textOf(reader);
     rotateLog(dir, { maxBytes: 200, keep: 2 });
     append(numbered(20, 200));
-    expect(await textOf(reader)).toBe(numbered(20, 200));
+    expect(textOf(reader)).toBe(numbered(20, 200));
   });
 
-  it("counts a truncation without a copy as a loss, and continues", async () => {
+  it("counts a truncation without a copy as a loss, and continues", () => {
     append(numbered(0, 100));
-    const reader = await readerFrom("current");
-    await textOf(reader);
+    const reader = readerFrom("current");
+    textOf(reader);
     rotateLog(dir, { maxBytes: 10, keep: 0 });
     append(numbered(100, 1));
-    expect(await textOf(reader)).toBe(numbered(100, 1));
-    expect(reader.losses()).toBe(1);
+    expect(textOf(reader)).toBe(numbered(100, 1));
+    expect(reader.losses).toBe(1);
   });
 
-  it("waits for a copy that is still being put into place", async () => {
+  it("waits for a copy that is still being put into place", () => {
     append(numbered(0, 100));
-    const reader = await readerFrom("current");
-    await textOf(reader);
+    const reader = readerFrom("current");
+    textOf(reader);
     writeFileSync(path.join(dir, "log.tmp"), numbered(0, 102));
     writeFileSync(path.join(dir, "log"), numbered(102, 1));
-    const early: Buffer[] = [];
-    for await (const bytes of reader.readOn()) early.push(bytes);
-    expect(early).toEqual([]);
-    expect(reader.isWaiting()).toBe(true);
+    expect([...reader.read()]).toEqual([]);
+    expect(reader.isWaiting).toBe(true);
     renameSync(path.join(dir, "log.tmp"), path.join(dir, "log.1"));
-    expect(await textOf(reader)).toBe(numbered(100, 3));
-    expect(reader.losses()).toBe(0);
+    expect(textOf(reader)).toBe(numbered(100, 3));
+    expect(reader.losses).toBe(0);
   });
 
-  it("begins when the engine's first line comes", async () => {
-    const reader = await readerFrom("current");
-    expect(await textOf(reader)).toBe("");
+  it("begins when the engine's first line comes", () => {
+    const reader = readerFrom("current");
+    expect(textOf(reader)).toBe("");
     append("first\n");
-    expect(await textOf(reader)).toBe("first\n");
+    expect(textOf(reader)).toBe("first\n");
   });
 
   const operation = fc.oneof(
@@ -116,19 +111,19 @@ describe("reading on", () => {
     { weight: 3, arbitrary: fc.constant({ do: "read" as const }) },
   );
 
-  it("never repeats a line, never swaps two, and misses none that the rotation has kept", async () => {
+  it("never repeats a line, never swaps two, and misses none that the rotation has kept", () => {
     const run = fc.record({
       operations: fc.array(operation, { maxLength: 40 }),
       keep: fc.integer({ min: 1, max: 4 }),
       maxBytes: fc.integer({ min: 100, max: 1_500 }),
     });
-    const check = async (input: Run) => {
-      const { read, written, isWhole } = await play(input);
+    const check = (input: Run) => {
+      const { read, written, isWhole } = play(input);
       const lines = [...read.matchAll(/^line (\d{6})$/gm)].map(([, number]) => Number(number));
       expect(lines).toEqual([...new Set(lines)].sort((a, b) => a - b));
       if (isWhole) expect(read).toBe(numbered(0, written));
     };
-    await fc.assert(fc.asyncProperty(run, check), { numRuns: 300, seed: 20_260_301 });
+    fc.assert(fc.property(run, check), { numRuns: 300, seed: 20_260_301 });
   });
 });
 
@@ -139,11 +134,11 @@ interface Run {
 }
 
 /** `isWhole`: no rotation left out anything that had not been read before. */
-async function play({ operations, keep, maxBytes }: Run) {
+function play({ operations, keep, maxBytes }: Run) {
   rmSync(dir, { recursive: true, force: true });
   dir = mkdtempSync(path.join(tmpdir(), "metalbridge-log-"));
   append("");
-  const reader = await readerFrom("current");
+  const reader = readerFrom("current");
   let written = 0;
   let read = "";
   let readOfLog = 0;
@@ -152,7 +147,7 @@ async function play({ operations, keep, maxBytes }: Run) {
     append(numbered(written, lines));
     written += lines;
     if (what === "read") {
-      read += await textOf(reader);
+      read += textOf(reader);
       readOfLog = statSync(path.join(dir, "log")).size;
     }
     if (what !== "rotate") continue;
@@ -160,18 +155,11 @@ async function play({ operations, keep, maxBytes }: Run) {
     isWhole = isWhole && lostBytes <= readOfLog;
     readOfLog = rotated ? 0 : readOfLog;
   }
-  return { read: read + (await textOf(reader)), written, isWhole };
+  return { read: read + textOf(reader), written, isWhole };
 }
 
 describe("where reading begins", () => {
-  const startText = async (wanted: Wanted): Promise<string> => {
-    const { before, place } = await findStart(dir, wanted);
-    const { readFrom } = await import("./parts.ts");
-    let text = "";
-    for (const { part, offset } of before)
-      for await (const bytes of readFrom(part.file, offset)) text += bytes.toString("utf8");
-    return text + (await textOf(createLogReader(dir, place)));
-  };
+  const startText = (wanted: Wanted): string => textOf(readerFrom(wanted));
 
   beforeEach(() => {
     for (const [from, count] of [
@@ -185,28 +173,28 @@ describe("where reading begins", () => {
   });
 
   // A rotation keeps all of a log that is only somewhat over its limit.
-  it("is the newest part, or everything that is kept", async () => {
-    expect(await startText("current")).toBe(numbered(60, 5));
-    expect((await startText("all")).length).toBe(360 + 360 + 60);
+  it("is the newest part, or everything that is kept", () => {
+    expect(startText("current")).toBe(numbered(60, 5));
+    expect(startText("all").length).toBe(360 + 360 + 60);
   });
 
-  it.each([0, 1, 4, 5, 6, 34])("is %d lines before the end, across parts", async (lines) => {
-    expect(await startText({ lines })).toBe(numbered(65 - lines, lines));
+  it.each([0, 1, 4, 5, 6, 34])("is %d lines before the end, across parts", (lines) => {
+    expect(startText({ lines })).toBe(numbered(65 - lines, lines));
   });
 
-  it("is the oldest that is kept where more lines are asked for", async () => {
-    expect(await startText({ lines: 1_000_000 })).toBe(await startText("all"));
+  it("is the oldest that is kept where more lines are asked for", () => {
+    expect(startText({ lines: 1_000_000 })).toBe(startText("all"));
   });
 
-  it("counts a last line without an end", async () => {
+  it("counts a last line without an end", () => {
     append("half");
-    expect(await startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
+    expect(startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
   });
 
-  it("continues from there through a rotation", async () => {
-    const reader = await readerFrom({ lines: 2 });
+  it("continues from there through a rotation", () => {
+    const reader = readerFrom({ lines: 2 });
     rotateLog(dir, { maxBytes: 59, keep: 3 });
     append(numbered(65, 1));
-    expect(await textOf(reader)).toBe(numbered(63, 3));
+    expect(textOf(reader)).toBe(numbered(63, 3));
   });
 });

@@ -1,154 +1,193 @@
 /**
- * Reads a log on while the agent rotates it in place: copy to `log.1`, truncate. What was not read before the truncation
- * is read from the copy, from the place where the last bytes read are found.
+ * Reads an engine's log while the agent rotates it in place: copied to `log.1`, then truncated. What was not read before
+ * the truncation is read from the copy.
  */
+import { closeSync, fstatSync, openSync, readFileSync, readSync, statSync } from "node:fs";
 import path from "node:path";
-import { openOrNothing, type RotatedPart, readFrom, rotatedPart, rotatedParts } from "./parts.ts";
-import { type LogPlace, MEMORY_BYTES } from "./place.ts";
 
-export interface LogReader {
-  /** What has come since the last call; ends when there is no more for now. */
-  readonly readOn: () => AsyncGenerator<Buffer>;
-  /** True between a truncation and the arrival of its copy: there is more to come. */
-  readonly isWaiting: () => boolean;
-  /** Parts of the log that were lost to a rotation, for example on a full disk. */
-  readonly losses: () => number;
-}
+/** `all`: with the rotated files; `current`: the current file from its start; else the last lines, across files. */
+export type Wanted = "all" | "current" | { readonly lines: number };
 
 const CHUNK_BYTES = 256 * 1024;
-/** Read again with each chunk, to see that the file is still the one that was read before. */
-const OVERLAP_BYTES = 1024;
-/** The copy of a log is no larger than what it is rotated at; beyond this the place is not looked for. */
-const SEARCH_BYTES = 64 * 1024 * 1024;
-/** So many looks for a copy that should be there, after which the truncation was one without a copy. */
-const LOOKS_FOR_COPY = 10;
+/** Kept to find the place again in a copy whose head was left out; long, because logs repeat themselves. */
+const RECENT_BYTES = 64 * 1024;
+/** Polls for the copy of a truncated log, after which it counts as truncated without one. */
+const POLLS_FOR_COPY = 10;
+const NEWLINE = 0x0a;
+const NOTHING = Buffer.alloc(0);
+
+interface RotatedFile {
+  readonly file: string;
+  /** Stays when a rotation renames it. */
+  readonly identity: string;
+}
+
+/** A place in the file that follows `after`: in the next copy, or, as long as there is none, in `log`. */
+interface Place {
+  readonly offset: number;
+  /** The last bytes before it. */
+  readonly recent: Buffer;
+  /** Identity of a rotated file. */
+  readonly after: string | undefined;
+}
 
 /** `dir` is the engine's folder. */
-export function createLogReader(dir: string, from: LogPlace): LogReader {
-  const reader = new Reader(dir, from);
-  return {
-    readOn: () => reader.readOn(),
-    isWaiting: () => reader.isWaiting,
-    losses: () => reader.losses,
-  };
-}
-
-class Reader {
+export class LogReader {
+  /** How often bytes were rotated away before they were read, for example on a full disk. */
   losses = 0;
   readonly #dir: string;
-  readonly #file: string;
-  #offset: number;
-  #recent: Buffer;
-  #newestPart: string | undefined;
-  #looks = 0;
+  #place: Place;
+  #polls = 0;
 
-  constructor(dir: string, { offset, recent, newestPart }: LogPlace) {
+  constructor(dir: string, wanted: Wanted) {
     this.#dir = dir;
-    this.#file = path.join(dir, "log");
-    this.#offset = offset;
-    this.#recent = recent;
-    this.#newestPart = newestPart;
+    this.#place = startOf(dir, wanted);
   }
 
+  /** True between a truncation and the arrival of the copy: call `read` again. */
   get isWaiting(): boolean {
-    return this.#looks > 0;
+    return this.#polls > 0;
   }
 
-  async *readOn(): AsyncGenerator<Buffer> {
+  /** What has come since the last call. */
+  *read(): Generator<Buffer> {
     for (;;) {
-      const next = await this.#next();
-      if (next === "nothing") return;
-      if (next !== "rotated") {
-        this.#remember(next);
-        yield next;
+      const copy = this.#unreadCopy();
+      if (copy !== undefined) {
+        yield* chunks(copy.file, this.#placeIn(copy));
+        this.#startAfter(copy.identity);
         continue;
       }
-      const parts = await this.#newParts();
-      if (parts === undefined) return;
-      for (const [index, part] of parts.entries()) {
-        const from = index === 0 ? await this.#placeIn(part) : 0;
-        yield* readFrom(part.file, from);
-      }
-      this.#offset = 0;
-      this.#recent = Buffer.alloc(0);
+      if (this.#isTruncated()) return;
+      const [bytes] = chunks(path.join(this.#dir, "log"), this.#place.offset);
+      // Rotated since the first look: these bytes come after those of the copy.
+      if (this.#unreadCopy() !== undefined) continue;
+      if (bytes === undefined) return;
+      const recent = Buffer.concat([this.#place.recent, bytes]).subarray(-RECENT_BYTES);
+      this.#place = { ...this.#place, recent, offset: this.#place.offset + bytes.length };
+      yield bytes;
     }
   }
 
-  /** A new copy means a rotation; so does, before the copy is in place, a log that is another file than before. */
-  async #next(): Promise<Buffer | "nothing" | "rotated"> {
-    const newest = await rotatedPart(this.#dir, 1);
-    if (newest !== undefined && newest.identity !== this.#newestPart) return "rotated";
-    const handle = await openOrNothing(this.#file);
-    if (handle === undefined) return "nothing";
-    try {
-      const { size } = await handle.stat();
-      if (size < this.#offset) return "rotated";
-      const overlap = this.#recent.subarray(-OVERLAP_BYTES);
-      const length = overlap.length + CHUNK_BYTES;
-      const { buffer, bytesRead } = await handle.read(
-        Buffer.allocUnsafe(length),
-        0,
-        length,
-        this.#offset - overlap.length,
-      );
-      if (bytesRead < overlap.length || !buffer.subarray(0, overlap.length).equals(overlap)) return "rotated";
-      return bytesRead === overlap.length ? "nothing" : buffer.subarray(overlap.length, bytesRead);
-    } finally {
-      await handle.close();
-    }
+  #startAfter(after: string | undefined): void {
+    this.#place = { offset: 0, recent: NOTHING, after };
+    this.#polls = 0;
   }
 
-  #remember(bytes: Buffer): void {
-    this.#offset += bytes.length;
-    const all = Buffer.concat([this.#recent, bytes.subarray(-MEMORY_BYTES)]);
-    this.#recent = Buffer.from(all.subarray(-MEMORY_BYTES));
+  /** The oldest one; if the last one that was read is gone, all are newer. */
+  #unreadCopy(): RotatedFile | undefined {
+    const copies = rotatedFiles(this.#dir);
+    const known = copies.findIndex(({ identity }) => identity === this.#place.after);
+    return copies[known === -1 ? copies.length - 1 : known - 1];
   }
 
-  /** Oldest first: the copies made since the last look. Undefined while the one that must come is not there. */
-  async #newParts(): Promise<readonly RotatedPart[] | undefined> {
-    const parts = await rotatedParts(this.#dir);
-    const known = parts.findIndex(({ identity }) => identity === this.#newestPart);
-    const fresh = known === -1 ? parts : parts.slice(0, known);
-    if (fresh.length === 0) {
-      this.#looks += 1;
-      if (this.#looks < LOOKS_FOR_COPY) return undefined;
-      this.losses += 1;
-    }
-    this.#looks = 0;
-    this.#newestPart = parts[0]?.identity;
-    return fresh.toReversed();
+  /** Until its copy is there, or will not come any more. */
+  #isTruncated(): boolean {
+    const size = statSync(path.join(this.#dir, "log"), { throwIfNoEntry: false })?.size ?? 0;
+    if (size >= this.#place.offset) return false;
+    this.#polls += 1;
+    if (this.#polls < POLLS_FOR_COPY) return true;
+    this.losses += 1;
+    this.#startAfter(this.#place.after);
+    return false;
   }
 
-  /** Behind the last bytes that were read. They lie no further back in a copy than in the log, whose head may be left out. */
-  async #placeIn({ file, sizeBytes }: RotatedPart): Promise<number> {
-    const recent = this.#recent;
-    if (recent.length === 0) return 0;
-    const end = Math.min(this.#offset, sizeBytes);
-    const start = Math.max(0, end - SEARCH_BYTES);
-    const found = await readExactly(file, start, end);
-    const at = found.lastIndexOf(recent);
-    if (at !== -1) return start + at + recent.length;
-    const beginning = start === 0 ? sharedLength(recent, found) : 0;
-    if (beginning === 0) this.losses += 1;
-    return beginning;
+  /** Behind the last bytes read. They lie no further back than in the log, because only the head may be left out. */
+  #placeIn({ file }: RotatedFile): number {
+    const { offset, recent } = this.#place;
+    if (offset === 0) return 0;
+    const copy = orNothing(() => readFileSync(file)) ?? NOTHING;
+    const at = copy.subarray(0, offset).lastIndexOf(recent);
+    if (at !== -1) return at + recent.length;
+    // The copy may begin within the bytes read last.
+    for (let length = Math.min(recent.length, copy.length); length > 0; length -= 1)
+      if (recent.subarray(-length).equals(copy.subarray(0, length))) return length;
+    this.losses += 1;
+    return 0;
   }
 }
 
-/** How much of the end of one is the beginning of the other. */
-function sharedLength(ending: Buffer, beginning: Buffer): number {
-  for (let length = Math.min(ending.length, beginning.length); length > 0; length -= 1) {
-    if (ending.subarray(ending.length - length).equals(beginning.subarray(0, length))) return length;
+function startOf(dir: string, wanted: Wanted): Place {
+  const rotated = rotatedFiles(dir);
+  if (wanted === "all") return { offset: 0, recent: NOTHING, after: undefined };
+  let start: Place = { offset: 0, recent: NOTHING, after: rotated[0]?.identity };
+  if (wanted === "current") return start;
+  let missing = wanted.lines;
+  for (const [index, file] of [path.join(dir, "log"), ...rotated.map((one) => one.file)].entries()) {
+    const { lines, ...place } = lastLines(file, missing);
+    start = { ...place, after: rotated[index]?.identity };
+    missing -= lines;
+    if (missing === 0) break;
   }
-  return 0;
+  const isRotatedSince = rotatedFiles(dir)[0]?.identity !== rotated[0]?.identity;
+  return isRotatedSince ? startOf(dir, wanted) : start;
 }
 
-async function readExactly(file: string, start: number, end: number): Promise<Buffer> {
-  const handle = await openOrNothing(file);
-  if (handle === undefined) return Buffer.alloc(0);
+/** Where the last lines of a file begin, and how many it has of them. Holds one chunk at a time. */
+function lastLines(file: string, lines: number): Omit<Place, "after"> & { readonly lines: number } {
+  const fd = orNothing(() => openSync(file, "r"));
+  if (fd === undefined) return { offset: 0, recent: NOTHING, lines: 0 };
   try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(end - start), 0, end - start, start);
-    return buffer.subarray(0, bytesRead);
+    const { size } = fstatSync(fd);
+    const recentBefore = (offset: number) => readAt(fd, Math.max(0, offset - RECENT_BYTES), offset);
+    if (lines === 0) return { offset: size, recent: recentBefore(size), lines };
+    let found = 0;
+    for (let end = size; end > 0; end -= CHUNK_BYTES) {
+      const start = Math.max(0, end - CHUNK_BYTES);
+      const chunk = readAt(fd, start, end);
+      for (let at = chunk.length - 1; at >= 0; at -= 1) {
+        // The newline at the very end ends the last line and begins none.
+        if (chunk[at] !== NEWLINE || start + at === size - 1) continue;
+        found += 1;
+        const offset = start + at + 1;
+        if (found === lines) return { offset, recent: recentBefore(offset), lines };
+      }
+    }
+    return { offset: 0, recent: NOTHING, lines: size === 0 ? 0 : found + 1 };
   } finally {
-    await handle.close();
+    closeSync(fd);
+  }
+}
+
+/** `log.1`, `log.2`, …: newest first. Those behind one that is being renamed at this moment are missing. */
+function rotatedFiles(dir: string): readonly RotatedFile[] {
+  const files: RotatedFile[] = [];
+  for (;;) {
+    const file = path.join(dir, `log.${files.length + 1}`);
+    const found = statSync(file, { throwIfNoEntry: false });
+    if (found === undefined) return files;
+    files.push({ file, identity: [found.ino, found.mtimeMs, found.size].join(":") });
+  }
+}
+
+/** Everything from an offset on; nothing if there is no such file. */
+function* chunks(file: string, offset: number): Generator<Buffer> {
+  const fd = orNothing(() => openSync(file, "r"));
+  if (fd === undefined) return;
+  try {
+    for (let position = offset; ; ) {
+      const bytes = readAt(fd, position, position + CHUNK_BYTES);
+      if (bytes.length === 0) return;
+      yield bytes;
+      position += bytes.length;
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function readAt(fd: number, start: number, end: number): Buffer {
+  const buffer = Buffer.allocUnsafe(end - start);
+  return buffer.subarray(0, readSync(fd, buffer, 0, buffer.length, start));
+}
+
+/** Undefined if there is no such file. Other errors are thrown. */
+export function orNothing<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw error;
   }
 }
