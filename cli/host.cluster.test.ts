@@ -68,7 +68,7 @@ test("hosts are listed with what is on them, as text and as JSON", async () => {
   expect(json).toContainEqual(expect.objectContaining({ name: host, replicas: 2, readyReplicas: 1 }));
 });
 
-test("a host is given up only after a yes, and what is on it is named before", async () => {
+test("a host is marked lost only after a yes, and what is on it is named before", async () => {
   await using desk = await openDesk();
   const host = await desk.host();
   await desk.replica("chat-0", host);
@@ -82,7 +82,7 @@ test("a host is given up only after a yes, and what is on it is named before", a
   const done = await runProgram(["host", "lost", host, "--yes"], desk);
   expect(done).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/is given up; its replicas go to other/),
+    stdout: expect.stringMatching(/is marked lost; its replicas will be rescheduled/),
   });
   const lost = (await annotations())?.["metalbridge.dev/lost"] ?? "";
   expect(Math.abs(Date.parse(lost) - Date.now())).toBeLessThan(60_000);
@@ -107,10 +107,10 @@ test.skipIf(!hasScript)("at a terminal it asks, and only yes is a yes (needs Lin
     ["yes\r", 0],
   ] as const) {
     const terminal = startAtTerminal(["host", "lost", host], desk.kubeconfig);
-    await expect.poll(terminal.output, { timeout: 20_000 }).toContain(`give up host ${host}? [y/N]`);
+    await expect.poll(terminal.output, { timeout: 20_000 }).toContain(`mark host ${host} as lost? [y/N]`);
     terminal.child.stdin.write(answer);
     expect([JSON.stringify(answer), await terminal.ended]).toEqual([JSON.stringify(answer), code]);
-    expect(terminal.output()).toContain(code === 0 ? "is given up" : "NotConfirmed: nothing was changed");
+    expect(terminal.output()).toContain(code === 0 ? "is marked lost" : "NotConfirmed: nothing was changed");
     expect(await isLost()).toBe(code === 0);
   }
 });

@@ -1,6 +1,8 @@
 /** Reads the command line, loads the one verb it names, and turns its end into an exit code. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
-import { readPackageVersion } from "./program/package-version.ts";
+import { packageRoot } from "../local/package-root.ts";
 import { reportFailure } from "./program/report.ts";
 import { verbs } from "./verbs.ts";
 
@@ -31,4 +33,11 @@ async function buildProgram(args: readonly string[]): Promise<Command> {
     if (args.includes(verb.name)) (await verb.load())(command);
   }
   return program;
+}
+
+function readPackageVersion(): string {
+  const { version } = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8")) as {
+    version: string;
+  };
+  return version;
 }

@@ -3,7 +3,7 @@ import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-setting
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
-import type { RunAtEnd } from "../../src/engines/run-at-end.ts";
+import type { RunAtEnd } from "../../src/engines/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
 import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";

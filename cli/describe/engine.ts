@@ -21,7 +21,7 @@ export function engineSection({ spec, status }: InferenceReplica): Section {
     ["API key", auth === undefined ? undefined : `Secret ${auth.secretName}, key ${auth.key}`],
     ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
     ["drain", `at most ${spec.drainSeconds}s for requests in flight`],
-    ["host lost", `placed anew after ${spec.hostLostSeconds}s of silence`],
+    ["host lost", `rescheduled after ${spec.hostLostSeconds}s of silence`],
     [
       "health",
       `hung after ${probes.failureThreshold} probes of ${probes.timeoutSeconds}s that fail in a row`,

@@ -89,7 +89,7 @@ function specSection(spec: InferenceServiceSpec): Section {
       ["host labels", placement.hostSelector === undefined ? undefined : textOf(placement.hostSelector)],
       ["spread", placement.spread],
       ["rollout", `${maxSurge} more, ${maxUnavailable} fewer at a time; at most ${drainSeconds}s to drain`],
-      ["host lost", `placed anew after ${spec.hostLostSeconds}s of silence`],
+      ["host lost", `rescheduled after ${spec.hostLostSeconds}s of silence`],
     ]),
   };
 }

@@ -1,14 +1,15 @@
 /** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
+import { createInterface } from "node:readline/promises";
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
-import { confirm } from "../program/confirm.ts";
-import { lostOperations } from "./lost-patch.ts";
 
 interface LostFlags extends ClusterFlags {
   readonly yes?: boolean;
@@ -22,7 +23,7 @@ export async function hostLost(name: string, flags: LostFlags): Promise<void> {
     const host = await findHost(cluster, name);
     const since = host.metadata.annotations?.[ANNOTATION_LOST];
     if (since !== undefined && isConditionTrue(host.status?.conditions, "Lost")) {
-      say(`host ${name} was given up already, at ${since}`);
+      say(`host ${name} is already marked lost, since ${since}`);
       return;
     }
     const replicas = await listAll(cluster, INFERENCE_REPLICAS, {
@@ -30,11 +31,9 @@ export async function hostLost(name: string, flags: LostFlags): Promise<void> {
     });
     const names = replicas.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort();
     tellConsequences(host, names);
-    if (flags.yes !== true) await confirm(`give up host ${name}?`);
+    if (flags.yes !== true) await confirm(`mark host ${name} as lost?`);
     await markLost(cluster, host);
-    say(
-      `host ${name} is given up${names.length === 0 ? "" : "; its replicas go to other hosts where they fit"}`,
-    );
+    say(`host ${name} is marked lost${names.length === 0 ? "" : "; its replicas will be rescheduled"}`);
     say("if the machine comes back, its agent stops the engines that were replaced");
   });
 }
@@ -71,6 +70,41 @@ function tellConsequences(host: Host, replicas: readonly string[]): void {
       ? "no replica is on it"
       : `on it: ${replicas.join(", ")}; engines still running there get no requests once it is marked lost`,
   );
+}
+
+/** A host that has no annotations yet is guarded by its version: another writer's first one must not be overwritten. */
+export function lostOperations({ metadata }: Host, nowIso: string): readonly JsonPatchOp[] {
+  const guard: JsonPatchOp = { op: "test", path: "/metadata/uid", value: metadata.uid };
+  if (metadata.annotations === undefined) {
+    return [
+      guard,
+      { op: "test", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
+      { op: "add", path: "/metadata/annotations", value: { [ANNOTATION_LOST]: nowIso } },
+    ];
+  }
+  const path = `/metadata/annotations/${ANNOTATION_LOST.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  return [guard, { op: "add", path, value: nowIso }];
+}
+
+/** Asks on standard error, so that standard output stays for results. Throws NotConfirmed. */
+async function confirm(question: string): Promise<void> {
+  if (process.stdin.isTTY !== true)
+    throw new MetalbridgeError("NotConfirmed", "there is no terminal to ask at; nothing was changed");
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await Promise.race([terminal.question(`${question} [y/N] `), whenClosed(terminal)]);
+    if (!/^y(es)?$/i.test(answer.trim())) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Ctrl-C and Ctrl-D are a no. */
+function whenClosed(terminal: ReturnType<typeof createInterface>): Promise<string> {
+  return new Promise((resolve) => {
+    terminal.once("close", () => resolve(""));
+    terminal.once("SIGINT", () => resolve(""));
+  });
 }
 
 function say(line: string): void {

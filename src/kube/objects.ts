@@ -118,3 +118,8 @@ export interface AccessReview extends KubeObject {
   };
   status?: { allowed: boolean; denied?: boolean; reason?: string };
 }
+
+/** Wall-clock milliseconds as a MicroTime of Kubernetes; a plain ISO string would do, with less precision than others write. */
+export function microTime(nowMs: number): string {
+  return new Date(nowMs).toISOString().replace("Z", "000Z");
+}

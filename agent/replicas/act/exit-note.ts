@@ -1,6 +1,6 @@
 /** The note of an Event about an engine's end: whoever reads it learns how the process ended and what it said last. */
 
-import { lastRun } from "../../../src/engines/start-line.ts";
+import { lastRun } from "../../../src/engines/last-run.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
 import { truncateBytes } from "../../../src/text.ts";
 

@@ -2,8 +2,8 @@
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { truncate } from "../../text.ts";
-import type { RunAtEnd } from "../run-at-end.ts";
-import { lastRun } from "../start-line.ts";
+import type { RunAtEnd } from "../last-run.ts";
+import { lastRun } from "../last-run.ts";
 import { isOwnLine, ownLines } from "./own-lines.ts";
 
 /** An exit code, or the signal that ended it; "unknown" if no parent collected the status. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { START_LINE } from "../start-line.ts";
+import { START_LINE } from "../last-run.ts";
 import { parseDevices } from "./devices.ts";
 import { classifyExit, type Exit, findDegraded } from "./exit.ts";
 import { parseGauges } from "./gauges.ts";

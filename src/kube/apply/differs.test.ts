@@ -4,8 +4,7 @@ import { ENDPOINT_SLICES, SERVICES } from "../kinds.ts";
 import type { EndpointSlice, Service } from "../objects.ts";
 import type { Kind, KubeObject } from "../types.ts";
 import { bodyOfApply } from "./body.ts";
-import { applyDiffers } from "./differs.ts";
-import { isEqual } from "./equal.ts";
+import { applyDiffers, isEqual } from "./differs.ts";
 import { ownedFieldsOf } from "./owned-fields.ts";
 
 interface Any extends KubeObject {

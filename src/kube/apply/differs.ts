@@ -1,7 +1,6 @@
 /** Would this apply change anything? Pure; errs on the side of sending, because an apply that changes nothing is harmless. */
 import type { KubeObject } from "../types.ts";
 import type { ApplyBody } from "./body.ts";
-import { isEqual } from "./equal.ts";
 import {
   isOneValue,
   isRecord,
@@ -89,4 +88,22 @@ function hasIdentity(candidate: unknown, id: unknown, by: "key" | "value"): bool
   if (by === "value") return isEqual(candidate, id);
   if (!isRecord(candidate) || !isRecord(id)) return false;
   return Object.entries(id).every(([name, part]) => isEqual(candidate[name], part));
+}
+
+/** Fields that are absent, undefined or null are the same: the server drops nulls. */
+export function isEqual(left: unknown, right: unknown): boolean {
+  if (left === right) return true;
+  if (left == null && right == null) return true;
+  if (Array.isArray(left)) {
+    return (
+      Array.isArray(right) &&
+      left.length === right.length &&
+      left.every((part, index) => isEqual(part, right[index]))
+    );
+  }
+  if (!isRecord(left) || !isRecord(right)) return false;
+  for (const name of new Set([...Object.keys(left), ...Object.keys(right)])) {
+    if (!isEqual(left[name], right[name])) return false;
+  }
+  return true;
 }

@@ -1,6 +1,8 @@
 /** URL paths of kinds and objects. */
 import type { Kind, KubeObject, ListOptions, ObjectRef } from "../types.ts";
 
+const MIN_WATCH_S = 300;
+
 type Query = Record<string, string | undefined>;
 
 /** All objects of a kind, or those of one namespace. */
@@ -30,6 +32,17 @@ export function objectPath(
 /** The selectors of a list or watch as query parameters. */
 export function selectorQuery({ labelSelector, fieldSelector }: ListOptions): Query {
   return { labelSelector, fieldSelector };
+}
+
+/** A watch: with bookmarks, and with a random end, so that the watches of a fleet do not end together. */
+export function watchPath(kind: Kind<KubeObject>, options: ListOptions, resourceVersion: string): string {
+  return collectionPath(kind, options.namespace, {
+    watch: "true",
+    allowWatchBookmarks: "true",
+    resourceVersion,
+    timeoutSeconds: String(MIN_WATCH_S + Math.floor(Math.random() * MIN_WATCH_S)),
+    ...selectorQuery(options),
+  });
 }
 
 /** `group/version`, or `version` for the core group. */

@@ -1,7 +1,6 @@
 /** Event objects of events.k8s.io/v1 within the server's limits. */
 import { truncateBytes } from "../../text.ts";
-import { microTime } from "../lease/micro-time.ts";
-import type { KubeEvent } from "../objects.ts";
+import { type KubeEvent, microTime } from "../objects.ts";
 import type { JsonPatchOp } from "../types.ts";
 import type { Series } from "./series.ts";
 

@@ -1,10 +1,10 @@
 /** One attempt to take or renew a Lease: by update with resourceVersion, because two applies by one manager would never conflict. */
 import type { Clock } from "../../ports.ts";
 import { LEASES } from "../kinds.ts";
-import type { Lease } from "../objects.ts";
+import { type Lease, microTime } from "../objects.ts";
 import type { ApiFailure, KubeClient } from "../types.ts";
-import { microTime } from "./micro-time.ts";
-import { createLeaseObserver } from "./observed-lease.ts";
+
+const DEFAULT_DURATION_S = 15;
 
 export interface ClaimOptions {
   readonly client: KubeClient;
@@ -70,6 +70,30 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   };
 
   return { attempt, release };
+}
+
+/**
+ * Whether another holder is alive, judged by the changes we see on our own monotonic clock, never by its timestamps.
+ * Knows nothing at first: a holder counts as alive for one full duration after the first look.
+ */
+function createLeaseObserver(): {
+  /** Notes what the Lease looks like now; true while its holder must be taken for alive. */
+  readonly isHolderAlive: (lease: Lease, monotonicMs: number) => boolean;
+} {
+  let seen: { readonly mark: string; readonly atMs: number } | undefined;
+  return {
+    isHolderAlive: (lease, monotonicMs) => {
+      const {
+        holderIdentity = "",
+        renewTime = "",
+        leaseDurationSeconds = DEFAULT_DURATION_S,
+      } = lease.spec ?? {};
+      if (holderIdentity === "") return false;
+      const mark = `${lease.metadata.uid} ${holderIdentity} ${renewTime}`;
+      if (seen?.mark !== mark) seen = { mark, atMs: monotonicMs };
+      return monotonicMs - seen.atMs < leaseDurationSeconds * 1_000;
+    },
+  };
 }
 
 function failed(failure: ApiFailure): ClaimResult {

@@ -4,12 +4,12 @@ import type { Clock, Log } from "../../ports.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../backoff.ts";
 import type { KubeConnection } from "../client/connect.ts";
 import { listPages } from "../client/list-pages.ts";
+import { watchPath } from "../client/paths.ts";
 import { explainFailure, isAway, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
 import { type Change, createStore } from "./store.ts";
 import { type WatchEnd, watchOnce } from "./watch-once.ts";
-import { watchPath } from "./watch-path.ts";
 
 export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly connection: KubeConnection;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { hostSchema } from "../../src/api/host.ts";
-import { lostOperations } from "./lost-patch.ts";
+import { lostOperations } from "./lost.ts";
 
 const host = (annotations?: Record<string, string>) =>
   hostSchema.parse({
