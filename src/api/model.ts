@@ -52,9 +52,11 @@ const modelSpecSchema = z
       .default("IfNotPresent"),
     prefetch: z
       .boolean()
-      .describe("Fetches the weights before a service uses them (Linux nodes).")
+      .describe("Fetches the weights before a service uses them. Linux nodes only: not in this version.")
       .default(false),
-    prefetchTolerations: tolerationsSchema("Tolerations of the prefetching pods.").optional(),
+    prefetchTolerations: tolerationsSchema(
+      "Tolerations of the prefetching pods. Linux nodes only: not in this version.",
+    ).optional(),
     format: formatSchema
       .describe(
         "Format of the weights. Absent: derived from the source (ollama:// is ollama, a .gguf file is gguf).",
@@ -87,7 +89,7 @@ const modelSpecSchema = z
         cpu: quantity("CPU of the download Job, for example 2 or 500m.").optional(),
         memory: quantity("Memory of the download Job, for example 1Gi.").optional(),
       })
-      .describe("Resources of the Job that fetches the weights on Linux nodes.")
+      .describe("Resources of the Job that fetches the weights. Linux nodes only: not in this version.")
       .optional(),
   })
   .meta({

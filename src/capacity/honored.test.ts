@@ -119,3 +119,15 @@ test("on Linux the choice of hosts is named", () => {
   ]);
   expect(unhonoredFields(spec({ image: "x", tolerations: [{ key: "a" }] }), "linux", "vllm")).toEqual([]);
 });
+
+test.for([
+  [["--image-max-tokens", "4096"], "--image-max-tokens"],
+  [["--image-min-tokens=1024"], "--image-min-tokens"],
+] as const)(
+  "extraArgs %j are used, and named, because the memory claim does not count them",
+  ([extraArgs, flag]) => {
+    expect(unhonoredFields(spec({ extraArgs, contextSize: 4096 }), "metal", "llamacpp")).toEqual([
+      `spec.extraArgs ${flag} (used, but not in the memory claim)`,
+    ]);
+  },
+);

@@ -39,9 +39,16 @@ function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
+    ...uncountedArgs(spec, runtime),
     ...foreignProbes(spec.probeOverrides),
     ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
   ].map((field) => `spec.${field}`);
+}
+
+function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtime): string[] {
+  const given = extraArgs.map((argument) => argument.split("=", 1)[0]);
+  const uncounted = runtimeEntry(runtime)?.claims?.uncountedArgs.filter((flag) => given.includes(flag)) ?? [];
+  return uncounted.map((flag) => `extraArgs ${flag} (used, but not in the memory claim)`);
 }
 
 /** Settings of probes that mean nothing without a kubelet: where and how is the engine driver's business. */

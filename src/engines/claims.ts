@@ -29,6 +29,8 @@ export interface ClaimEstimator {
     settings: EngineSettings & ClaimFiles,
     accelerator: Accelerator,
   ) => MemoryClaim;
+  /** Arguments that `extraArgs` may hold, and whose memory the claim does not count. */
+  readonly uncountedArgs: readonly string[];
   /** Why a request cannot use all of its context; undefined where it can. */
   readonly contextWarning: (
     summary: Pick<GgufSummary, "contextLength">,

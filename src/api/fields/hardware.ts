@@ -52,7 +52,7 @@ const gpuSchema = z
   .object({
     enabled: z
       .boolean()
-      .describe("Requests a GPU on Linux nodes. On Macs the accelerator alone decides.")
+      .describe("Requests a GPU on Linux nodes. On hosts the accelerator alone decides.")
       .optional(),
     count: z.int32().min(0).max(8).describe("GPUs per pod.").optional(),
     memory: quantity(
@@ -108,7 +108,11 @@ export const hardwareSchema = z
         "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes (not in this version).",
       )
       .default(DEFAULT_ACCELERATOR),
-    gpu: gpuSchema.describe("GPUs, and how the model is distributed over them.").optional(),
+    gpu: gpuSchema
+      .describe(
+        "GPUs, and how the model is distributed over them. Hosts read layers only; the rest is for Linux nodes: not in this version.",
+      )
+      .optional(),
     memoryBudget: quantity(
       "Maximum memory that an engine of this model may claim on a host, for example 24Gi. Absent: the host's free memory.",
     ).optional(),

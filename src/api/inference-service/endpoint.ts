@@ -43,7 +43,7 @@ export const endpointSchema = z
           .describe("Model name that clients use on the Gateway. Absent: the service's name.")
           .optional(),
       })
-      .describe("A route on a Gateway.")
+      .describe("A route on a Gateway. Not in this version.")
       .optional(),
   })
   .meta({

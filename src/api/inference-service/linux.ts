@@ -1,4 +1,4 @@
-/** Fields of the Linux path: pods, their containers and their scheduling. On Macs SpecHonored names the ones that are set. */
+/** Fields of the Linux path: pods, their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
 import { z } from "zod";
 import { passThrough, passThroughList, stringMap, tolerationsSchema } from "../fields/kubernetes.ts";
 import { objectName } from "../fields/shared.ts";
@@ -11,17 +11,20 @@ import {
   vllmConfigSchema,
 } from "./runtime-configs.ts";
 
+/** Hosts ignore these fields, and this version runs nothing on nodes. */
+const onNodes = (description: string) => `${description} Linux nodes only: not in this version.`;
+
 const argumentList = (description: string) =>
   z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
 
 const probeOverridesSchema = z.object({
   startup: passThrough(
-    "Startup probe (a Kubernetes Probe). On Macs periodSeconds × failureThreshold bounds the start, up to 86400 s; where one of them is set, the other is 10 or 3, as for a kubelet. Absent: the time that the weights allow.",
+    "Startup probe (a Kubernetes Probe). On hosts periodSeconds × failureThreshold bounds the start, up to 86400 s; where one of them is set, the other is 10 or 3, as for a kubelet. Absent: the time that the weights allow.",
   ).optional(),
   liveness: passThrough(
-    "Liveness probe. On Macs timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes.",
+    "Liveness probe. On hosts timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes.",
   ).optional(),
-  readiness: passThrough("Readiness probe.").optional(),
+  readiness: passThrough(onNodes("Readiness probe.")).optional(),
 });
 
 export const linuxFields = {
@@ -29,82 +32,94 @@ export const linuxFields = {
     .string()
     .min(1)
     .max(1024)
-    .describe("Container image of the engine. Absent: the runtime's own for the accelerator.")
+    .describe(onNodes("Container image of the engine. Absent: the runtime's own for the accelerator."))
     .optional(),
-  command: argumentList("Command of the container; replaces the image's."),
-  args: argumentList("Arguments of the container; replace those generated from this spec."),
-  env: passThroughList("Environment of the engine's container (Kubernetes EnvVar).").optional(),
-  resources: resourcesSchema.describe("CPU, memory and GPUs of each pod.").optional(),
-  nodeSelector: stringMap("Labels that a node must have.").optional(),
-  tolerations: tolerationsSchema("Taints that the pods tolerate.").optional(),
-  affinity: passThrough("Affinity of the pods (a Kubernetes Affinity).").optional(),
-  topologySpreadConstraints: passThroughList("How pods spread over nodes and zones.").optional(),
-  podLabels: stringMap("Further labels of the pods.").optional(),
-  podAnnotations: stringMap("Further annotations of the pods.").optional(),
+  command: argumentList(
+    "Command of the container; replaces the image's. Linux nodes, and runtime generic on hosts: not in this version.",
+  ),
+  args: argumentList(
+    "Arguments of the container; replace those generated from this spec. Linux nodes, and runtime generic on hosts: not in this version.",
+  ),
+  env: passThroughList(
+    "Environment of the engine's container (Kubernetes EnvVar). Linux nodes, and runtime generic on hosts: not in this version.",
+  ).optional(),
+  resources: resourcesSchema.describe(onNodes("CPU, memory and GPUs of each pod.")).optional(),
+  nodeSelector: stringMap(onNodes("Labels that a node must have.")).optional(),
+  tolerations: tolerationsSchema(onNodes("Taints that the pods tolerate.")).optional(),
+  affinity: passThrough(onNodes("Affinity of the pods (a Kubernetes Affinity).")).optional(),
+  topologySpreadConstraints: passThroughList(onNodes("How pods spread over nodes and zones.")).optional(),
+  podLabels: stringMap(onNodes("Further labels of the pods.")).optional(),
+  podAnnotations: stringMap(onNodes("Further annotations of the pods.")).optional(),
   runtimeClassName: z
     .string()
     .min(1)
     .max(253)
-    .describe("RuntimeClass of the pods, for example nvidia.")
+    .describe(onNodes("RuntimeClass of the pods, for example nvidia."))
     .optional(),
   priorityClassName: z
     .string()
     .min(1)
     .max(253)
-    .describe("PriorityClass of the pods; overrides priority there.")
+    .describe(onNodes("PriorityClass of the pods; overrides priority there."))
     .optional(),
   imagePullSecrets: z
     .array(z.object({ name: objectName("Name of the Secret.") }))
     .max(32)
     .meta({
-      description: "Secrets for pulling the image.",
+      description: onNodes("Secrets for pulling the image."),
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["name"],
     })
     .optional(),
   podSecurityContext: passThrough(
-    "Security settings of the pods (a Kubernetes PodSecurityContext).",
+    onNodes("Security settings of the pods (a Kubernetes PodSecurityContext)."),
   ).optional(),
   securityContext: passThrough(
-    "Security settings of the container (a Kubernetes SecurityContext).",
+    onNodes("Security settings of the container (a Kubernetes SecurityContext)."),
   ).optional(),
-  extraVolumes: passThroughList("Further volumes of the pods (Kubernetes Volume).").optional(),
-  extraVolumeMounts: passThroughList("Where the container mounts them (Kubernetes VolumeMount).").optional(),
+  extraVolumes: passThroughList(onNodes("Further volumes of the pods (Kubernetes Volume).")).optional(),
+  extraVolumeMounts: passThroughList(
+    onNodes("Where the container mounts them (Kubernetes VolumeMount)."),
+  ).optional(),
   bindAddress: z
     .string()
     .min(1)
     .max(64)
-    .describe('Address the engine listens on inside its pod. Absent: all, "::".')
+    .describe(onNodes('Address the engine listens on inside its pod. Absent: all, "::".'))
     .optional(),
   containerPort: z
     .int32()
     .min(1)
     .max(65535)
-    .describe("Port the engine listens on inside its pod. Absent: the runtime's own.")
+    .describe(onNodes("Port the engine listens on inside its pod. Absent: the runtime's own."))
     .optional(),
-  probeOverrides: probeOverridesSchema.describe("Probes that replace the runtime's defaults.").optional(),
+  probeOverrides: probeOverridesSchema
+    .describe(
+      "Probes that replace the runtime's defaults. On hosts only the settings named in startup and liveness apply.",
+    )
+    .optional(),
   skipModelInit: z
     .boolean()
-    .describe("True: pods start without fetching the model first; the engine fetches it.")
+    .describe(onNodes("True: pods start without fetching the model first; the engine fetches it."))
     .optional(),
-  modelCache: modelCacheSchema.describe("Storage of the weights for pods.").optional(),
+  modelCache: modelCacheSchema.describe(onNodes("Storage of the weights for pods.")).optional(),
   autoscaling: autoscalingSchema
-    .describe("Scales replicas by load (Linux nodes); the autoscaler then owns spec.replicas.")
+    .describe(onNodes("Scales replicas by load; the autoscaler then owns spec.replicas."))
     .optional(),
-  disruption: disruptionSchema.describe("Protection against voluntary disruption.").optional(),
-  rolloutPolicy: rolloutPolicySchema.describe("How a rollout waits for idle pods.").optional(),
+  disruption: disruptionSchema.describe(onNodes("Protection against voluntary disruption.")).optional(),
+  rolloutPolicy: rolloutPolicySchema.describe(onNodes("How a rollout waits for idle pods.")).optional(),
   maxPodLifetimeSeconds: z
     .int32()
     .min(1)
-    .describe("Seconds after which a pod is replaced. Absent: never.")
+    .describe(onNodes("Seconds after which a pod is replaced. Absent: never."))
     .optional(),
   maxPodLifetimeIdleTimeoutSeconds: z
     .int32()
     .min(0)
-    .describe("Seconds to wait for such a pod to become idle.")
+    .describe(onNodes("Seconds to wait for such a pod to become idle."))
     .optional(),
-  vllmConfig: vllmConfigSchema.describe("Settings of runtime vllm.").optional(),
-  tgiConfig: tgiConfigSchema.describe("Settings of runtime tgi.").optional(),
-  sglangConfig: sglangConfigSchema.describe("Settings of runtime sglang.").optional(),
-  personaPlexConfig: personaPlexConfigSchema.describe("Settings of runtime personaplex.").optional(),
+  vllmConfig: vllmConfigSchema.describe(onNodes("Settings of runtime vllm.")).optional(),
+  tgiConfig: tgiConfigSchema.describe(onNodes("Settings of runtime tgi.")).optional(),
+  sglangConfig: sglangConfigSchema.describe(onNodes("Settings of runtime sglang.")).optional(),
+  personaPlexConfig: personaPlexConfigSchema.describe(onNodes("Settings of runtime personaplex.")).optional(),
 } as const;

@@ -61,7 +61,9 @@ export const inferenceServiceSpecSchema = z
       .optional(),
     endpoint: endpointSchema.describe("The cluster Service for clients.").prefault({}),
     auth: authSchema.describe("API key that clients must send. Absent: none required.").optional(),
-    slo: sloSchema.describe("Service level objective, from which alerting rules are generated.").optional(),
+    slo: sloSchema
+      .describe("Service level objective, from which alerting rules are generated. Not in this version.")
+      .optional(),
     ...engineFields,
     ropeScaling: ropeScalingSchema
       .meta({ "x-kubernetes-validations": ropeScalingRules })

@@ -23,7 +23,9 @@ export const speculativeDecodingSchema = z
       .string()
       .min(1)
       .max(253)
-      .describe("Draft model: a file in the main model's source.")
+      .describe(
+        "Draft model: a file in the main model's source. Not in this version: name a Model in draftModelRef.",
+      )
       .optional(),
     ...speculativeTuning,
   })

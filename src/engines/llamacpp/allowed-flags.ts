@@ -1,4 +1,7 @@
-/** Which flags of llama-server `extraArgs` may hold: none that reads or writes files, opens ports, downloads, or changes the claim. */
+/**
+ * Which flags of llama-server `extraArgs` may hold: none that reads or writes files, opens ports or downloads. Those that
+ * change the memory need are `uncountedArgs` of the claim.
+ */
 
 /** Canonical long names; other spellings of the same flag are found in the build's own help. */
 export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(

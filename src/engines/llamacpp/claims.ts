@@ -7,5 +7,7 @@ import { COMPUTE_TABLES } from "./claim/compute/table.ts";
 export const llamacppClaims: ClaimEstimator = {
   estimate: (summary, settings, accelerator) =>
     estimateClaim(summary, settings, accelerator === "cpu" ? COMPUTE_TABLES.cpu : COMPUTE_TABLES.metal),
+  // The buffers of a projector grow with the tokens of an image, by a size that its header does not tell.
+  uncountedArgs: ["--image-min-tokens", "--image-max-tokens", "--mtmd-batch-max-tokens"],
   contextWarning: contextBeyondTraining,
 };
