@@ -45,7 +45,10 @@ it(
     await bench.createReplica("chat-0-k", withKey);
     const missing = await bench.untilPhase("chat-0-k", "Waiting");
     expect(missing.status).toMatchObject({ reason: "SecretMissing" });
-    expect(missing.status?.message).toMatch(/\/secret could not be read.*create it/);
+    const { namespace } = missing.metadata;
+    expect(missing.status?.message).toBe(
+      `Secret ${namespace}/secret does not exist; create it; the agent retries automatically: kubectl create secret generic secret -n ${namespace} --from-literal=api-key=…`,
+    );
     await apply({ other: "x" });
     const incomplete = await bench.untilReason("chat-0-k", "SecretIncomplete");
     expect(incomplete.status?.message).toContain("has no key api-key");

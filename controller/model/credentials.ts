@@ -1,6 +1,7 @@
 /** The token of a Model's source, from the Secret that it names. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Model } from "../../src/api/model.ts";
-import { permanent, transient } from "../../src/hub/failure.ts";
+import { permanent, SourceFailure, transient } from "../../src/hub/failure.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 
@@ -18,7 +19,14 @@ export async function readSecretHeaders(
   const shown = `Secret ${metadata.namespace}/${name}`;
   if (!result.ok) {
     const { kind, message } = result.error;
-    if (kind === "notFound") throw permanent("SourceSecretInvalid", `${shown} does not exist`);
+    if (kind === "notFound") {
+      const remedy = {
+        summary: "create it with the key HF_TOKEN (or token)",
+        command: `kubectl create secret generic ${name} -n ${metadata.namespace} --from-literal=HF_TOKEN=…`,
+      };
+      const error = new MetalbridgeError("SourceSecretInvalid", `${shown} does not exist`, remedy);
+      throw new SourceFailure(error, false);
+    }
     throw transient("SourceSecretInvalid", `${shown} could not be read: ${message}`);
   }
   const data = result.value.data ?? {};

@@ -155,7 +155,14 @@ test("the token of the named Secret is sent, and a missing Secret is named", asy
     expect(status).toMatchObject({ phase: "Failed", reason: "SourceUnauthorized" }),
   );
   await apply("unnamed", { source, sourceSecretRef: { name: "none" } });
-  await statusUntil("unnamed", (status) => expect(status?.reason).toBe("SourceSecretInvalid"));
+  await statusUntil("unnamed", (status) =>
+    expect(status).toMatchObject({
+      reason: "SourceSecretInvalid",
+      message: expect.stringContaining(
+        `kubectl create secret generic none -n ${ns.name} --from-literal=HF_TOKEN=…`,
+      ),
+    }),
+  );
   await cluster.kubectl([
     "create",
     "secret",

@@ -17,7 +17,7 @@ export async function readSourceSecret(
   name: string | undefined,
 ): Promise<{ readonly token?: string }> {
   if (name === undefined) return {};
-  const data = await readSecret(client, namespace, name);
+  const data = await readSecret(client, namespace, name, "HF_TOKEN");
   const key = TOKEN_KEYS.find((candidate) => data[candidate] !== undefined);
   if (key === undefined) {
     throw new MetalbridgeError(
@@ -39,7 +39,7 @@ export async function writeKeyFile(
   const path = join(dir, KEY_FILE);
   const namespace = replica.metadata.namespace ?? "";
   try {
-    const data = await readSecret(client, namespace, auth.secretName);
+    const data = await readSecret(client, namespace, auth.secretName, auth.key);
     const value = decode(data[auth.key] ?? "");
     const apiKey = firstKey(value);
     if (apiKey === undefined) {
@@ -75,16 +75,23 @@ export function readKeyFile(dir: string): string | undefined {
   }
 }
 
+/** `key` is named in the remedy. */
 async function readSecret(
   client: KubeClient,
   namespace: string,
   name: string,
+  key: string,
 ): Promise<Record<string, string>> {
   const answer = await client.get(SECRETS, { namespace, name });
   if (answer.ok) return answer.value.data ?? {};
   const { kind, message } = answer.error;
-  const code = kind === "notFound" ? "SecretMissing" : "SecretUnreadable";
-  throw new MetalbridgeError(code, `Secret ${namespace}/${name} could not be read: ${message}`);
+  if (kind === "notFound") {
+    throw new MetalbridgeError("SecretMissing", `Secret ${namespace}/${name} does not exist`, {
+      summary: "create it; the agent retries automatically",
+      command: `kubectl create secret generic ${name} -n ${namespace} --from-literal=${key}=…`,
+    });
+  }
+  throw new MetalbridgeError("SecretUnreadable", `Secret ${namespace}/${name} could not be read: ${message}`);
 }
 
 function decode(base64: string): string {

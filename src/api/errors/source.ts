@@ -9,7 +9,7 @@ export const sourceErrors = {
   SourceSecretInvalid: {
     what: "The Secret that spec.sourceSecretRef names is missing, unreadable, or holds no usable token.",
     do: "create it in the Model's namespace with the key HF_TOKEN (or token)",
-    command: "kubectl create secret generic NAME --from-literal=HF_TOKEN=…",
+    command: "kubectl create secret generic NAME -n NAMESPACE --from-literal=HF_TOKEN=…",
   },
   SourceChanged: {
     what: "The file changed at its source while it was being read.",

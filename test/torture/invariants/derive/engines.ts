@@ -14,14 +14,8 @@ export interface Life extends Span {
 
 /** One life for each engine process, in the order of their beginnings. */
 export function livesOf(recording: Recording, now: number): readonly Life[] {
-  const byProcess = new Map<string, EngineEvent[]>();
-  for (const event of eventsOf(recording, "engine")) {
-    const key = `${event.uid}/${event.pid}`;
-    const events = byProcess.get(key) ?? [];
-    byProcess.set(key, events);
-    events.push(event);
-  }
-  return [...byProcess.values()].flatMap((events) => {
+  const byProcess = grouped(eventsOf(recording, "engine"), ({ uid, pid }) => `${uid}/${pid}`);
+  return byProcess.flatMap(([, events]) => {
     const [first] = events;
     if (first === undefined) return [];
     const end = events.find(({ change }) => change === "killed" || change === "gone");
