@@ -134,7 +134,7 @@ export class Agent {
       diskReserveBytes: config.disk.reserve,
       claimedBytes: () => this.runner.claimedBytes(),
       isWorking: isSynced,
-      mayCollect: () => isSynced() && this.runner.hasLookedAtAll(),
+      mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
     const { client } = this.#lateClient;
     const reporting = { reportingController: REPORTER, reportingInstance: hostName };

@@ -1,4 +1,4 @@
-/** Memory and ports of this host: who holds what, and one serial step that gives more away. */
+/** Memory and ports of this host: who holds what, and one serial step that reserves more. */
 import { choosePort } from "../engines/ports.ts";
 
 export interface Reservation {
@@ -23,7 +23,7 @@ export interface Admission {
   readonly totalBytes: () => number;
 }
 
-/** `onFreed` is called when something was given back. */
+/** `onFreed` is called when something was released. */
 export function createAdmission(ports: {
   readonly budget: () => number | undefined;
   /** What the machine could give this replica now; undefined where that is not known. */

@@ -24,7 +24,7 @@ export interface RunnerContext {
   /** Set once the agent was asked to stop its engines when it exits. */
   readonly agentEnds: () => Observed["agentEnds"];
   readonly enqueue: (uid: string) => void;
-  /** When an engine last gave memory back, on the monotonic clock. */
+  /** When an engine last freed memory, on the monotonic clock. */
   readonly freedAt: () => number;
   readonly moment: () => Moment;
   readonly random: () => number;

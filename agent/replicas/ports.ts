@@ -45,7 +45,7 @@ export interface ReplicaRunnerPorts {
   readonly log: Log;
   readonly store: Pick<ModelStore, "resolve" | "fetch" | "inspect" | "hold" | "release" | "noteSpeed">;
   readonly drivers: ReadonlyMap<string, EngineDriver>;
-  /** Takes up engines whose record names no engine that this agent can drive. */
+  /** Adopts engines whose record names no runtime that this agent can drive. */
   readonly processes: ProcessInstances;
   readonly endpoints: Endpoints;
   readonly client: KubeClient;
@@ -85,7 +85,7 @@ export interface ReplicaSnapshot {
   readonly counts: ReplicaCounts;
   readonly runtime: string;
   readonly revision: string;
-  /** What its process really takes, as last measured. */
+  /** What its process actually uses, as last measured. */
   readonly footprintBytes?: number;
   /** Of the run that is there now, on the wall clock. */
   readonly startedAtMs?: number;
@@ -95,35 +95,35 @@ export interface ReplicaSnapshot {
 }
 
 export interface ReplicaRunner {
-  /** Reads what is on disk and takes up every engine that still lives. Before anything else. */
+  /** Reads what is on disk and adopts every engine that is still running. Before anything else. */
   readonly adopt: () => Promise<void>;
   /** What the watch shows: the replica, or undefined once the API server has none of this uid any more. */
   readonly setDesired: (uid: string, replica: InferenceReplica | undefined) => void;
-  /** A list succeeded: it counts whatever was known before, engines of all other uids are not wanted, and endpoints may be announced. */
+  /** A list succeeded: it overrides what was known, engines of all other uids are unwanted, and endpoints may be announced. */
   readonly listed: (replicas: readonly InferenceReplica[]) => void;
   readonly enqueue: (uid: string) => void;
   /** Something about the replica `namespace/name` changed, for example its EndpointSlice. */
   readonly enqueueNamed: (key: string) => void;
   /** Everything may have changed: an address, the budget, the wake from sleep. */
   readonly enqueueAll: () => void;
-  /** After a sleep: every engine is asked at once, and nothing is announced before the next list. */
+  /** After a sleep: every engine is probed at once, and nothing is announced before the next list. */
   readonly wake: (pause: { readonly countedMs: number }) => void;
   readonly snapshot: () => readonly ReplicaSnapshot[];
   /** Every replica was inspected once, so the weights on disk that any of them may need are held. */
-  readonly hasLookedAtAll: () => boolean;
+  readonly hasInspectedAll: () => boolean;
   /** What was counted since the agent's start. */
   readonly counts: () => HostCounts;
-  /** Asks the engines that serve for their gauges; each is given up after `timeoutMs`. */
+  /** Reads the gauges of all serving engines, each with a timeout of `timeoutMs`. */
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
   /** The engines as the pressure governor sees them, and when the OS last killed one. */
   readonly governed: () => { readonly engines: readonly Engine[]; readonly killedAt: number | undefined };
-  /** Ends it, to give its memory back, until it is let back in. Kept on disk. */
+  /** Stops it, to free its memory, until it is readmitted. Kept on disk. */
   readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
   /** The machine's memory was read: replicas that wait for some are planned again. */
   readonly memoryRead: () => void;
   /** Lets it start again after an eviction. */
   readonly readmit: (uid: string) => void;
-  /** What this host's living engines listen on. No I/O: every pass asks. */
+  /** What this host's running engines listen on. No I/O: every pass asks. */
   readonly addressesInUse: () => readonly string[];
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
@@ -136,6 +136,6 @@ export interface ReplicaRunner {
    * time.
    */
   readonly endEngines: (atOnce: AbortSignal) => Promise<void>;
-  /** Ends supervision; the engines run on. */
+  /** Stops supervision; the engines keep running. */
   readonly stop: () => Promise<void>;
 }

@@ -80,7 +80,7 @@ export function evict(
   const { wallMs: atMs, monotonicMs } = context.moment();
   const { past } = state;
   const evictedAtMs = [...past.history.evictedAtMs, atMs].slice(-KEPT);
-  state.log.warn({ how, because }, "engine is ended to give memory back");
+  state.log.warn({ how, because }, "evicting the engine to free memory");
   const evictedAt = [...past.pressure.evictedAt, monotonicMs].slice(-KEPT);
   past.pressure = { ...past.pressure, awaySince: monotonicMs, evictedAt };
   keepHistory(state, { ...past.history, eviction: { atMs, how, because }, evictedAtMs });
@@ -89,7 +89,7 @@ export function evict(
 export function readmit(state: ReplicaState): void {
   const { eviction, ...rest } = state.past.history;
   if (eviction === undefined) return;
-  state.log.info({}, "engine may return after its eviction");
+  state.log.info({}, "engine may start again after its eviction");
   const { awaySince: _, ...times } = state.past.pressure;
   state.past.pressure = times;
   keepHistory(state, rest);
@@ -106,7 +106,7 @@ export function pressureTimesOf(history: History, { wallMs, monotonicMs }: Momen
   };
 }
 
-/** An engine has just ended: by the system, which was out of memory, or otherwise. */
+/** Notes whether the OS killed the engine that has just exited. */
 export function noteExit(state: ReplicaState, exit: HistoryExit, now: number): void {
   const { killedAt: _, ...times } = state.past.pressure;
   state.past.pressure = isSystemKill(exit) ? { ...times, killedAt: now } : times;
@@ -116,7 +116,7 @@ function isSystemKill(exit: HistoryExit | undefined): exit is HistoryExit {
   return exit?.signal === "SIGKILL" && !exit.killedByUs;
 }
 
-/** Everything that holds memory, or would if it were let in. */
+/** Everything that holds memory, or would if it were admitted. */
 export function governed(context: RunnerContext): {
   readonly engines: readonly Engine[];
   readonly killedAt: number | undefined;

@@ -56,7 +56,7 @@ it(
   withBench(async (bench) => {
     await bench.startAgent({ llamaServer: faultyOnce(bench, "answers-between-steps"), timings });
     const message = await replaced(bench, "chat-0-o", "EngineHung");
-    expect(message).toMatch(/it answers \/health, and has not answered for its gauges for \d s/);
+    expect(message).toMatch(/\/health answers, and \/metrics has not answered for \d s/);
   }),
 );
 

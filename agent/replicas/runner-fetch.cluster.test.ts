@@ -126,7 +126,7 @@ it(
       limits: { attempts: 1, firstBackoffMs: 10 },
     });
     const second = await bench.startAgent({ store, timings: quick });
-    await vi.waitFor(() => expect(second.runner.hasLookedAtAll()).toBe(true), PATIENT);
+    await vi.waitFor(() => expect(second.runner.hasInspectedAll()).toBe(true), PATIENT);
     expect(await store.collect()).toEqual([]);
     await server[Symbol.asyncDispose]();
     await bench.untilPhase("chat-0-v", "Ready");

@@ -113,12 +113,12 @@ class Runner implements ReplicaRunner {
     this.enqueue(uid);
   }
 
-  /** Older than what was known, where etcd was put back or our own last write is still on its way through the watch. */
+  /** May be older than what was known: etcd was restored, or our own last write has not reached the watch yet. */
   listed(replicas: readonly InferenceReplica[]): void {
     const { states, desiredFiles } = this.#context;
     this.#note(replicas);
     for (const replica of replicas) desiredFiles.save(replica.metadata.uid ?? "", replica);
-    // The API server answers: writes that failed on its absence need not sit out their waits.
+    // The API server answers: writes that failed while it was away need not wait out their backoff.
     for (const { jobs } of states.values()) jobs.forgive(API_WRITES);
     this.enqueueAll();
   }
@@ -159,7 +159,7 @@ class Runner implements ReplicaRunner {
     return [...this.#context.states.values()].map(snapshotOf);
   }
 
-  hasLookedAtAll(): boolean {
+  hasInspectedAll(): boolean {
     return [...this.#context.states.values()].every(({ shown }) => shown.plan !== undefined);
   }
 
@@ -270,7 +270,7 @@ class Runner implements ReplicaRunner {
     return pass;
   }
 
-  /** Memory came back: whoever waits looks again. */
+  /** Memory was freed: waiting replicas are planned again. */
   #enqueueWaiting(): void {
     for (const [uid, { shown }] of this.#context.states)
       if (shown.plan?.phase === "Waiting") this.enqueue(uid);

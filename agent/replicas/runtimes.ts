@@ -1,4 +1,4 @@
-/** Which engines are installed: asked once, remembered, asked again on request. */
+/** Which engines are installed: detected once, cached, detected again on request. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDriver } from "../engines/engine.ts";
@@ -7,11 +7,11 @@ import type { RuntimeState } from "./plan/observed.ts";
 export interface Runtimes {
   readonly driver: (runtime: string) => EngineDriver | undefined;
   readonly state: (runtime: string) => RuntimeState;
-  /** One question at a time per runtime; the answer is in `state` afterwards. */
+  /** One detection at a time per runtime; the result is in `state` afterwards. */
   readonly detect: (runtime: string) => Promise<void>;
 }
 
-/** Asks nothing yet. */
+/** Detects nothing yet. */
 export function createRuntimes(ports: {
   readonly drivers: ReadonlyMap<string, EngineDriver>;
   readonly clock: Clock;
@@ -24,7 +24,7 @@ export function createRuntimes(ports: {
   const ask = async (runtime: string, driver: EngineDriver): Promise<void> => {
     const next = await detectOnce(driver, ports.clock);
     const before = states.get(runtime);
-    if (before?.at !== next.at) ports.log.info({ runtime, state: next }, "runtime looked for");
+    if (before?.at !== next.at) ports.log.info({ runtime, state: next }, "runtime state changed");
     states.set(runtime, next);
   };
   return {
@@ -60,6 +60,6 @@ async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeSt
     return checked(error.code, describeError(error));
   } catch (error) {
     if (error instanceof MetalbridgeError) return checked(error.code, describeError(error));
-    return checked("RuntimeBroken", `${driver.runtime} could not be looked for: ${String(error)}`);
+    return checked("RuntimeBroken", `cannot detect ${driver.runtime}: ${String(error)}`);
   }
 }

@@ -165,7 +165,7 @@ async function act(options: AgentSideOptions, replica: InferenceReplica | undefi
   const status =
     replica.spec.drain === undefined
       ? ({ phase: "Ready", reason: "EngineReady", message: "", port: 21000, pid: 4711 } as const)
-      : ({ phase: "Stopped", reason: "Drained", message: "spec.drain asks for it" } as const);
+      : ({ phase: "Stopped", reason: "Drained", message: "spec.drain is set" } as const);
   await writeStatus(options, replica, status);
 }
 

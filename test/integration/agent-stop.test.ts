@@ -160,7 +160,7 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
       expect(performance.now() - secondAt).toBeLessThan(15_000);
       expect(await Promise.all(streams.map(({ end }) => end))).toEqual(["cut", "cut"]);
       await expectNothingLeft(engines);
-      expect(on.farm.agent().log()).toContain("asked again to end");
+      expect(on.farm.agent().log()).toContain("second request to stop");
       expect(livingEngines(on.farm.stateDir).size).toBe(0);
     },
     2 * MINUTE,

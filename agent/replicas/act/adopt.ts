@@ -1,4 +1,4 @@
-/** What a fresh agent finds: what the last one wanted, what it reserved, and what still runs. */
+/** What a new agent finds: the replicas that the last one knew, its reservations, and the engines that are still running. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Instance, Place } from "../../instances/instance.ts";
@@ -18,7 +18,7 @@ import {
   replicaOf,
   setWish,
 } from "../state/state.ts";
-import { claimModel, lookOnDisk } from "./fetch.ts";
+import { claimModel, resolveOnDisk } from "./fetch.ts";
 import { createJobs } from "./jobs.ts";
 import { readKeyFile } from "./secrets.ts";
 
@@ -58,7 +58,7 @@ export function openState(uid: string, context: RunnerContext): ReplicaState {
   return state;
 }
 
-/** Every claim is counted before anything may be admitted, then all engines are taken up side by side. Writes nothing to disk. */
+/** Counts every claim before anything is admitted, then adopts all engines concurrently. Writes nothing to disk. */
 export async function adoptAll(context: RunnerContext): Promise<void> {
   const desired = context.desiredFiles.readAll();
   const uids = new Set([...foldersIn(join(context.ports.stateDir, ENGINES_FOLDER)), ...desired.keys()]);
@@ -71,14 +71,14 @@ export async function adoptAll(context: RunnerContext): Promise<void> {
   await Promise.all(found.map(({ state, file }) => adoptInstance(state, file, context)));
 }
 
-/** What is no folder is not ours: file managers leave their own files everywhere. */
+/** Plain files are not ours: file managers leave theirs everywhere. */
 function foldersIn(folder: string): readonly string[] {
   if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** Takes up what runs in a folder that could not be read, or in which a start has just failed. */
+/** Adopts what is running in a folder that could not be read, or in which a start has just failed. */
 export async function adoptAgain(state: ReplicaState, context: RunnerContext): Promise<void> {
   state.engine = NOTHING_RUNS;
   await adoptInstance(state, takeRecord(state, context), context);
@@ -92,7 +92,7 @@ async function adoptInstance(
   if (state.engine.at !== "none") return;
   const found = await tryToAdopt(state, recorded, context);
   if (found === undefined || state.engine.at !== "none") return;
-  const file = recorded ?? (await strangeRecord(state, found, context));
+  const file = recorded ?? (await recordOfUnknown(state, found, context));
   state.engine = newRun(found, file, readKeyFile(state.dir), context.moment());
   // What the last agent sent may still be on its way.
   state.slice = { ...NEVER_ANNOUNCED, mayArrive: true };
@@ -110,7 +110,7 @@ async function tryToAdopt(
   try {
     const found = await adopt(state, file, context);
     state.repeated.resolved("read the run directory");
-    // Reserved for a start that never came.
+    // Reserved for a start that never happened.
     if (found === undefined && file !== undefined) context.admission.release(state.uid);
     return found;
   } catch (error) {
@@ -139,7 +139,7 @@ async function adopt(
   );
 }
 
-/** Where its instance keeps its files, and whom it wakes. */
+/** Where its instance keeps its files, and what its changes enqueue. */
 export function placeOf({ uid, dir, log }: ReplicaState, { enqueue }: RunnerContext): Place {
   return { dir, log, onChange: () => enqueue(uid) };
 }
@@ -152,32 +152,32 @@ function takeRecord(state: ReplicaState, context: RunnerContext): EngineFile | u
     if (file.contents !== undefined) context.ports.store.hold(state.uid, file.contents);
     return file;
   } catch (error) {
-    // It may be that of a running engine: it holds up its own replica and no other.
+    // It may belong to a running engine: it blocks its own replica and no other.
     noteUnreadable(state, error);
     return undefined;
   }
 }
 
-/** It is read again and again; only a new reason is news. */
+/** It is read in every pass; only a new reason is logged. */
 function noteUnreadable(state: ReplicaState, error: unknown): void {
   const why = error instanceof Error ? error.message : String(error);
   state.repeated.found("read the run directory", why, { err: error });
   state.engine = { at: "unreadable", why };
 }
 
-/** An engine of ours whose record is lost: of no known revision, so it is drained and replaced, never doubled. */
-async function strangeRecord(
+/** An engine of ours whose record is lost has no known revision: it is drained, and only then replaced. */
+async function recordOfUnknown(
   state: ReplicaState,
   instance: Instance,
   context: RunnerContext,
 ): Promise<EngineFile> {
   const replica = replicaOf(state);
   const template = replica?.spec.template;
-  // Without a record the claim is made from all that can be seen: the engine counts as what it takes, at least.
-  const [footprint = 0] = await Promise.all([instance.footprintBytes(), lookOnDisk(state, context)]);
+  // Without a record, the claim is the largest known figure, and at least what the engine uses now.
+  const [footprint = 0] = await Promise.all([instance.footprintBytes(), resolveOnDisk(state, context)]);
   const { weights } = state;
   const own = weights.at === "stored" && weights.claim?.at === "estimated" ? weights.claim.bytes : 0;
-  state.log.warn({}, "an engine runs without a readable record; it will be replaced");
+  state.log.warn({}, "an engine is running without a readable record; it will be replaced");
   return {
     version: 1,
     runId: `unknown-${state.uid}`,

@@ -25,10 +25,10 @@ export async function endEngines(
   let lateMs = startedMs + longestDrainMs(context) + propagationMs + goodbyeMs + ENDING_MS;
   const hurry = (): void => {
     lateMs = Math.min(lateMs, clock.monotonicMs() + propagationMs + goodbyeMs + ENDING_MS);
-    context.log.warn({}, "asked again to end: requests in flight are not waited for any more");
+    context.log.warn({}, "second request to stop: no longer waiting for requests in flight");
     begin("at once");
   };
-  sayBegin(context);
+  logBegin(context);
   begin("in order");
   if (atOnce.aborted) hurry();
   else atOnce.addEventListener("abort", hurry, { once: true });
@@ -38,19 +38,19 @@ export async function endEngines(
       () => lateMs,
       context,
     );
-    const toldMs = clock.monotonicMs() + goodbyeMs;
+    const publishMs = clock.monotonicMs() + goodbyeMs;
     await until(
-      () => [...context.states.values()].every(isTold),
-      () => Math.min(lateMs, toldMs),
+      () => [...context.states.values()].every(isPublished),
+      () => Math.min(lateMs, publishMs),
       context,
     );
   } finally {
     atOnce.removeEventListener("abort", hurry);
   }
-  sayEnd(context, clock.monotonicMs() - startedMs);
+  logEnd(context, clock.monotonicMs() - startedMs);
 }
 
-/** No event says that all of many replicas are done; this is the agent's last act, so it may look often. */
+/** No event reports that all replicas are done; this is the agent's last act, so it may poll often. */
 async function until(isDone: () => boolean, lateMs: () => number, context: RunnerContext): Promise<void> {
   const { clock } = context.ports;
   while (!isDone() && clock.monotonicMs() < lateMs()) await waitMs(clock, POLL_MS, context.signal);
@@ -61,7 +61,7 @@ function living({ states }: RunnerContext): readonly ReplicaState[] {
 }
 
 /** Its status says stopped and its endpoint is withdrawn, or there is no object to update. */
-function isTold({ wish, shown }: ReplicaState): boolean {
+function isPublished({ wish, shown }: ReplicaState): boolean {
   if (wish.at !== "seen") return true;
   return shown.plan?.phase === "Stopped" && wish.replica.status?.phase === "Stopped";
 }
@@ -73,19 +73,19 @@ function longestDrainMs(context: RunnerContext): number {
   return 1_000 * Math.max(0, ...seconds);
 }
 
-function sayBegin(context: RunnerContext): void {
+function logBegin(context: RunnerContext): void {
   const engines = living(context).map((state) => refOf(state)?.name ?? state.uid);
   const mostSeconds = longestDrainMs(context) / 1_000;
   context.log.info(
     { engines, mostSeconds },
-    "agent ends and its engines with it: they leave their Services, finish their requests and are stopped",
+    "stopping the engines with the agent: withdrawing, draining and ending each",
   );
 }
 
-function sayEnd(context: RunnerContext, tookMs: number): void {
+function logEnd(context: RunnerContext, tookMs: number): void {
   const left = living(context).map((state) => refOf(state)?.name ?? state.uid);
-  const untold = [...context.states.values()].filter((state) => !isTold(state)).length;
-  const facts = { tookMs: Math.round(tookMs), left, untold };
-  if (left.length === 0 && untold === 0) context.log.info(facts, "all engines have stopped");
+  const unpublished = [...context.states.values()].filter((state) => !isPublished(state)).length;
+  const facts = { tookMs: Math.round(tookMs), left, unpublished };
+  if (left.length === 0 && unpublished === 0) context.log.info(facts, "all engines have stopped");
   else context.log.warn(facts, "not all engines stopped in time, or their status could not be published");
 }

@@ -1,24 +1,24 @@
-/** The note of an Event about an engine's end: whoever reads it learns how the process ended and what it said last. */
+/** The note of an Event about an engine's exit: how the process ended and what it logged last. */
 
 import { lastRun } from "../../../src/engines/last-run.ts";
 import type { EventInput } from "../../../src/kube/event/series.ts";
 import { truncateBytes } from "../../../src/text.ts";
 
-/** What is kept of an end. */
+/** What is known of an exit. */
 export interface End {
   readonly code?: number | undefined;
   readonly signal?: string | undefined;
   readonly logTail: string;
 }
 
-/** The server takes no longer note. */
+/** The API server accepts no longer note. */
 const NOTE_BYTES = 1_024;
 const LINES = 3;
 const LINE_BYTES = 140;
 
 /**
- * The sentence, then the exit code or the signal, then the last lines of the log; a long sentence makes room for them.
- * Ends alike are one Event, though the lines of each name other pids and times.
+ * The message, then the exit code or signal, then the last lines of the log; a long message is truncated to fit them.
+ * Equal exits are one Event, although the log lines of each name different pids and times.
  */
 export function exitNote(message: string, end: End): Pick<EventInput, "note" | "sameAs"> {
   const how = howItEnded(end);

@@ -1,4 +1,4 @@
-/** The end of a run: classified, written down, and given back. */
+/** The exit of a run: classifies it, records it, releases what it held. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import { truncate } from "../../../src/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
@@ -24,7 +24,7 @@ const FORCED_CODE = {
   degraded: "EngineDegraded",
 } as const satisfies Record<string, ErrorCode>;
 
-/** Writes down how the run ended and how long the next start is held back. Once per run. */
+/** Records how the run ended, and the backoff before the next start. Once per run. */
 export async function recordExit(state: ReplicaState, context: RunnerContext): Promise<void> {
   const run = runOf(state);
   const seen = run?.instance.state();
@@ -37,11 +37,11 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const { clock } = context.ports;
   const wasSteady =
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
-  // One that had served for long restarts at once: what it ended of is not in its start. The next crash backs off.
+  // A run that had served for long restarts at once: its failure is not in its start. The next crash backs off.
   const crashesInARow = wasSteady ? 0 : past.history.crashesInARow + 1;
   const delayMs = wasSteady ? 0 : backoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
-  // What has served can serve again, whatever its log says: clients' own text is in it.
+  // A run that was Ready can be Ready again, whatever its log says: the log contains clients' text.
   const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);
   const terminal =
     isForGood && runtime.at === "present"
@@ -52,7 +52,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   past.backoffUntil = clock.monotonicMs() + delayMs;
   keepHistory(state, {
     ...kept,
-    // A port that a stranger took is not asked for again.
+    // A port that another process took is not used again.
     ...(port === undefined || lastExit.reason === "EnginePortTaken" ? {} : { port }),
     terminal,
     restarts: kept.restarts + 1,
@@ -89,16 +89,16 @@ function exitOf(
     reason: found.code,
     message: truncate(describeError(new MetalbridgeError(found.code, found.message)), MESSAGE_MAX),
     at: new Date(context.ports.clock.nowMs()).toISOString(),
-    // Until it was Ready it had no clients, and its last words may be of any form.
+    // Before it was Ready it had no clients, so its log has no text of theirs and may have any form.
     logTail: run.wasReady ? (driver?.ownLines(logTail) ?? "") : logTail,
   };
 }
 
 function endedBecause(because: string | undefined): string {
-  return `the agent ended the engine: ${because ?? "it did not answer"}`;
+  return `the agent killed the engine: ${because ?? "it did not answer"}`;
 }
 
-/** Nothing of the run is left: its record goes, and its memory with it. */
+/** Nothing of the run is left: removes its record and releases its memory. */
 export function forgetRun(state: ReplicaState, context: RunnerContext): void {
   const run = runOf(state);
   if (run !== undefined) noteDrain(run, context);
@@ -110,7 +110,7 @@ export function forgetRun(state: ReplicaState, context: RunnerContext): void {
   context.admission.release(state.uid);
 }
 
-/** A stop that was asked for, from then until nothing was left. */
+/** Counts a requested stop, from the request until no process was left. */
 function noteDrain({ record, stopAskedAt: askedAt }: Run, context: RunnerContext): void {
   const { stop } = record;
   if (stop === undefined || isForced(stop.why)) return;

@@ -20,9 +20,9 @@ const PROGRESS_MS = 1_000;
 /** Sets `state.weights` from the disk, once; without network. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = replicaOf(state)?.spec.template;
-  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return lookOnDisk(state, context);
+  if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
   if (template === undefined || state.weights.at !== "unknown") return;
-  await lookOnDisk(state, context);
+  await resolveOnDisk(state, context);
   // A source that may have changed is checked again before each start; the store answers fast if it has not.
   // The stored files are held meanwhile: they keep serving if the source cannot be reached.
   if (template.model.refreshPolicy === "OnChange") state.weights = { at: "absent" };
@@ -34,7 +34,7 @@ function isUnsized({ weights }: ReplicaState, { ports, timings }: RunnerContext)
   return ports.clock.monotonicMs() - weights.inspectedAt >= timings.outsideMs;
 }
 
-/** A file on this host that is no model, or not the one that was meant, may have been corrected: a look costs next to nothing. */
+/** A refused file on this host may have been corrected: checking it costs next to nothing. */
 function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolean {
   const template = replicaOf(state)?.spec.template;
   const { weights } = state;
@@ -54,13 +54,13 @@ function isOnHost({ source }: ReplicaModel): boolean {
 /** The weights of an engine that already runs: they are in use, and status names them. */
 export function claimModel(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("claim", async () => {
-    await lookOnDisk(state, context);
+    await resolveOnDisk(state, context);
     return true;
   });
 }
 
-/** Asks the disk alone, whatever the policy: what was found, or that it is not there. */
-export async function lookOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
+/** Checks only the disk, whatever the policy. */
+export async function resolveOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = replicaOf(state)?.spec.template;
   if (template === undefined) return;
   try {
@@ -79,7 +79,7 @@ export async function lookOnDisk(state: ReplicaState, context: RunnerContext): P
   }
 }
 
-/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one still ends. */
+/** Starts the download as a job; progress and end enqueue the replica. False while an earlier one is still stopping. */
 export function fetchModel(state: ReplicaState, context: RunnerContext): boolean {
   if (state.jobs.isRunning("fetch")) return false;
   state.weights = { at: "fetching", bytes: 0 };
@@ -128,18 +128,18 @@ function requestFor(model: ReplicaModel): ModelRequest {
   };
 }
 
-/** The same without a question to the source. */
+/** The same, without asking the source. */
 function onDisk(model: ReplicaModel): ModelRequest {
   return { ...requestFor(model), refreshPolicy: "IfNotPresent" };
 }
 
-/** Weights that are there serve on when only the question for newer ones failed. */
+/** If only the check for newer weights failed, those on disk are used. */
 async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
   const { model, draft } = replicaOf(state)?.spec.template ?? {};
   if (model?.refreshPolicy === "OnChange" && draft === undefined) {
     const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
     if (stored !== undefined) {
-      state.log.warn({ err: error }, "could not look for newer weights; using those on disk");
+      state.log.warn({ err: error }, "cannot check for newer weights; using those on disk");
       await keepModel(state, context, stored, undefined);
       return state.weights;
     }
@@ -150,7 +150,7 @@ async function fallBack(state: ReplicaState, error: unknown, context: RunnerCont
 function failed(state: ReplicaState, error: unknown, context: RunnerContext): Weights {
   const { clock } = context.ports;
   const found = findingOf(error);
-  // Another look at the same file, which is as it was.
+  // The same finding about the same file.
   if (state.weights.at === "failed" && state.weights.message === found.message)
     return { at: "failed", ...found, retryAt: clock.monotonicMs() + context.timings.outsideMs };
   state.past.fetchFailures += 1;
@@ -193,7 +193,7 @@ function watchProgress(state: ReplicaState, context: RunnerContext): (progress: 
   };
 }
 
-/** These, and what a running engine has open: that may be older contents than its source has by now. */
+/** Holds these, and what a running engine has open, which may be older. */
 export function holdContents(
   state: ReplicaState,
   { ports }: RunnerContext,
@@ -202,7 +202,7 @@ export function holdContents(
   ports.store.hold(state.uid, [...contentsOf(...models), ...(runOf(state)?.file.contents ?? [])]);
 }
 
-/** Sets `state.weights`. A header that cannot be read is a finding and no failure. */
+/** Sets `state.weights`. A header that cannot be read is a finding, not a failure. */
 export async function keepModel(
   state: ReplicaState,
   context: RunnerContext,
@@ -231,7 +231,7 @@ export async function keepModel(
   };
 }
 
-/** What the files on this host say that the engine will take. */
+/** The memory that the engine will use, estimated from the files on this host. */
 export function ownClaim(
   { engine }: ReplicaTemplate,
   driver: EngineDriver,
@@ -253,8 +253,8 @@ function unknown(error: MetalbridgeError): OwnClaim {
 }
 
 /**
- * Notes on `state.weights` what its files are, and later whether others have taken their place. A job, because a disk that is
- * a network away may hang. Only while nothing runs: what a running engine has loaded is not what the disk has now.
+ * Notes in `state.weights` what its files are, and later whether they were replaced. A job, because a network disk may
+ * hang. Only while nothing runs: what a running engine has loaded is not what is on disk now.
  */
 export function watchWeights(state: ReplicaState): void {
   const { weights, engine, past } = state;
@@ -272,7 +272,7 @@ export function watchWeights(state: ReplicaState): void {
   });
 }
 
-/** What the run that has just ended was started with; undefined where that was not noted before its start. */
+/** What the run that has just ended was started with; undefined if that was not noted before its start. */
 export function weightsTried({ weights }: ReplicaState): string | undefined {
   return weights.at === "stored" ? weights.weights : undefined;
 }

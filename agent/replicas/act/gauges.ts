@@ -1,22 +1,22 @@
-/** What a serving engine's gauges say of its progress and speed: when they are read, and one patient question where they are late. */
+/** Progress and speed of a serving engine, from its gauges: when they are read, and one long request where they are late. */
 import { type Generated, measureSpeed, NOTHING_GENERATED } from "../../../src/engines/speed.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
 import { nextBeat } from "../../beats.ts";
 import type { LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
-import { hasMovedOn, longestStall, seeWork, type WorkSeen } from "../plan/evidence/work.ts";
+import { hasMovedOn, longestStall, noteWork, type WorkSeen } from "../plan/evidence/work.ts";
 import { type ReplicaState, type Run, replicaOf } from "../state/state.ts";
 import { isSameRun, type Probe } from "./question.ts";
 
 const PATIENT = "gauges";
 
-/** From here on its gauges are read and its log is looked through; before that its requests are our own. */
+/** From then on its gauges are read and its log is scanned; before that, all requests are our own. */
 export function isServing({ file }: Run): boolean {
   return file.readyAtMs !== undefined;
 }
 
 /** Gauges cost several times what a bare health answer does: an idle engine's are read now and then, a busy one's always. */
-export function isGaugeLookDue(state: ReplicaState, run: Run, context: RunnerContext): boolean {
+export function isGaugeReadDue(state: ReplicaState, run: Run, context: RunnerContext): boolean {
   if (!isServing(run) || state.jobs.isRunning(PATIENT)) return false;
   const now = context.ports.clock.monotonicMs();
   const { work, gaugesAt } = run;
@@ -27,8 +27,8 @@ export function isGaugeLookDue(state: ReplicaState, run: Run, context: RunnerCon
 }
 
 /**
- * Late gauges are asked for once more, for as long as a step may take: some engines answer between two steps only, and
- * there many short questions could all miss the moment.
+ * Requests late gauges once more, with a timeout as long as a step may take: some engines answer only between two
+ * steps, and many short requests could all miss that moment.
  */
 export function noteGauges(
   state: ReplicaState,
@@ -46,8 +46,8 @@ export function noteGauges(
   });
 }
 
-/** Its time keeps counting. */
-export function seeOpenQuestion(state: ReplicaState, run: Run, context: RunnerContext): void {
+/** The time of a pending request keeps counting. */
+export function noteOpenRequest(state: ReplicaState, run: Run, context: RunnerContext): void {
   if (isServing(run) && state.jobs.isRunning(PATIENT)) note(run, context, "open");
 }
 
@@ -56,7 +56,7 @@ function note(run: Run, context: RunnerContext, seen: WorkSeen): void {
   const { work, idleSince } = run;
   const isIdle = typeof seen !== "string" && seen.inFlight === 0 && !hasMovedOn(work.last, seen);
   run.idleSince = isIdle ? (idleSince ?? now) : undefined;
-  run.work = seeWork(work, seen, now, context.timings.stallGapMs);
+  run.work = noteWork(work, seen, now, context.timings.stallGapMs);
 }
 
 /** Measured once enough was generated since the last time. */
@@ -67,7 +67,7 @@ export function noteSpeed(state: ReplicaState, run: Run, context: RunnerContext,
   if (tokensPerSecond === undefined || sha256 === undefined) return;
   state.log.debug({ tokensPerSecond }, "speed measured");
   context.ports.store.noteSpeed(sha256, tokensPerSecond).catch((err: unknown) => {
-    state.log.warn({ err }, "the measured speed could not be kept");
+    state.log.warn({ err }, "cannot save the measured speed");
   });
 }
 

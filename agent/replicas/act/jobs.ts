@@ -1,11 +1,11 @@
-/** Work that must not hold up a replica's queue: one at a time per name, and after a failure not again too soon. */
+/** Work that must not hold up a replica's queue: one at a time per name, with backoff after a failure. */
 import type { Clock, Log } from "../../../src/ports.ts";
 
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
 
 export interface JobOptions {
-  /** Nothing new for the planner comes of it. */
+  /** Its result is nothing new for the planner. */
   readonly isSilent?: boolean;
 }
 
@@ -16,7 +16,7 @@ export interface Jobs {
   /** Starts the work unless one of that name runs or its last failure is too fresh. */
   readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
-  /** These may run again at once: what they failed on is known to work again. */
+  /** Clears their backoff: what they failed on works again. */
   readonly forgive: (names: readonly string[]) => void;
   readonly isRunning: (name: string) => boolean;
 }
@@ -42,7 +42,7 @@ export function createJobs(ports: {
   const fail = (name: string): void => {
     const count = (failures.get(name)?.count ?? 0) + 1;
     const fullMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(20, count - 1));
-    // Longer by up to a fifth: what one outage has failed on all hosts must not come back in step.
+    // Jitter of up to a fifth: after an outage, hosts must not retry in step.
     const delayMs = Math.round(fullMs * (1 + 0.2 * random()));
     failures.set(name, { count, notBefore: ports.clock.monotonicMs() + delayMs });
     ports.onRetry(delayMs);

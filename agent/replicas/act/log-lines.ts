@@ -8,8 +8,8 @@ import { suspect } from "../plan/evidence/suspicion.ts";
 import type { ReplicaState } from "../state/state.ts";
 import type { Probe } from "./question.ts";
 
-/** Of more than this only the end is read: an engine that fails its requests says so at each of them. */
-const LARGEST_LOOK = 256 * 1024;
+/** Of a longer part only the end is read: an engine that fails its requests logs that for each of them. */
+const LARGEST_SCAN = 256 * 1024;
 const NEW_LINE = 0x0a;
 
 /** Bytes in the log; 0 where there is none. */
@@ -17,8 +17,8 @@ export function logBytes(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** One look; what it finds becomes the suspicion that a real request has to settle. */
-export async function lookAtLog(
+/** One scan; what it finds becomes the suspicion that a real request has to settle. */
+export async function scanLog(
   state: ReplicaState,
   context: RunnerContext,
   { driver, run }: Probe,
@@ -36,7 +36,7 @@ export async function lookAtLog(
 export async function readNewLines(
   path: string,
   seenTo: number,
-  largest = LARGEST_LOOK,
+  largest = LARGEST_SCAN,
 ): Promise<{ readonly text: string; readonly seenTo: number } | undefined> {
   const size = logBytes(path);
   if (size === seenTo) return undefined;
@@ -44,7 +44,7 @@ export async function readNewLines(
   const from = Math.max(size < seenTo ? 0 : seenTo, size - largest);
   const bytes = await readPart(path, from, size).catch(() => undefined);
   if (bytes === undefined) return undefined;
-  // A line that is not whole yet is left for the next look, unless it is longer than a look.
+  // A line that is not complete yet is left for the next scan, unless it is longer than a scan.
   const lines = bytes.lastIndexOf(NEW_LINE) + 1;
   const taken = lines === 0 && bytes.length >= largest ? bytes.length : lines;
   return { text: bytes.toString("utf8", 0, taken), seenTo: from + taken };

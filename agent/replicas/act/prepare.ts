@@ -67,7 +67,7 @@ async function start(state: ReplicaState, context: RunnerContext): Promise<void>
     await startReserved(state, context, reserved);
     state.past.launchFailures = 0;
   } catch (error) {
-    // Something may have been started all the same: look before anything else is tried.
+    // Something may have been started anyway: adopt it before anything else is tried.
     await adoptAgain(state, context);
     if (state.engine.at === "none") {
       removeEngineFile(state.dir);
@@ -120,12 +120,12 @@ async function startReserved(
   state.engine = newRun(instance, { ...record, ...instance.handle }, keys?.apiKey, moment);
   state.slice = NEVER_ANNOUNCED;
   state.log.info({ port: reserved.port }, "engine started");
-  // After the start, not before it: losing the port's memory is harmless, and the start is what users wait for.
+  // After the start, because users wait for the start; forgetting the port is harmless.
   if (state.past.history.port !== reserved.port)
     keepHistory(state, { ...state.past.history, port: reserved.port });
 }
 
-/** What a full, read-only or foreign state folder answers. */
+/** Error codes of a full, read-only or foreign state folder. */
 const DISK_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO"]);
 
 function launchFailed(state: ReplicaState, context: RunnerContext, error: unknown): void {
@@ -147,7 +147,7 @@ function launchFailed(state: ReplicaState, context: RunnerContext, error: unknow
   }
   state.log.error({ err: error }, "engine not started");
   const isDisk = error instanceof Error && "code" in error && DISK_ERRORS.has(String(error.code));
-  const message = `the engine could not be started: ${error instanceof Error ? error.message : String(error)}`;
+  const message = `cannot start the engine: ${error instanceof Error ? error.message : String(error)}`;
   const code = isDisk ? "ReplicaFolderUnwritable" : "ReplicaStepFailed";
   failed({ at: "failed", code, message, transient: true, retryAt });
 }

@@ -1,16 +1,16 @@
-/** Questions to a running engine, each a job of its own: health, one real request, requests in flight. */
+/** Requests to a running engine, each a job of its own: health, one real request, requests in flight. */
 import { API_VERSION } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { countProbe } from "../metrics/counts.ts";
-import { seeQuiet } from "../plan/evidence/quiet.ts";
+import { noteQuiet } from "../plan/evidence/quiet.ts";
 import { judge, weigh } from "../plan/evidence/suspicion.ts";
 import { hasEngineFile, writeEngineFile } from "../state/engine-record.ts";
 import { writeHistory } from "../state/history.ts";
 import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
-import { isGaugeLookDue, isServing, noteGauges, noteSpeed, seeOpenQuestion } from "./gauges.ts";
-import { logBytes, lookAtLog } from "./log-lines.ts";
+import { isGaugeReadDue, isServing, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
+import { logBytes, scanLog } from "./log-lines.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 import { keepKeys, readKeyFile } from "./secrets.ts";
 
@@ -26,7 +26,7 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   state.jobs.run("health", async () => {
     restoreRunFolder(state, run);
     const askedAt = context.ports.clock.monotonicMs();
-    const asksGauges = isGaugeLookDue(state, run, context);
+    const asksGauges = isGaugeReadDue(state, run, context);
     const asked: Promise<LiveAnswer> = asksGauges
       ? probe.driver.probeLive(probe.target, { timeoutMs })
       : probe.driver
@@ -43,9 +43,9 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     }
     noteHealth(state, run, context, health);
     if (asksGauges) noteGauges(state, context, probe, progress);
-    else seeOpenQuestion(state, run, context);
+    else noteOpenRequest(state, run, context);
     if (generated !== undefined) noteSpeed(state, run, context, generated);
-    if (isServing(run)) await lookAtLog(state, context, probe);
+    if (isServing(run)) await scanLog(state, context, probe);
     return wasCalm && isSameRun(state, probe) && isCalm(run) && isServing(run) ? "unchanged" : true;
   });
 }
@@ -61,7 +61,7 @@ function isCalm({ health, work, suspicion }: Run): boolean {
 function noteHealth(state: ReplicaState, run: Run, context: RunnerContext, answer: Health): void {
   const now = context.ports.clock.monotonicMs();
   const before = run.health;
-  const { progressAt = undefined } = seeProgress(run) ? { progressAt: now } : before;
+  const { progressAt = undefined } = hasProgressed(run) ? { progressAt: now } : before;
   const kept = { lastProbeAt: now, ...(progressAt === undefined ? {} : { progressAt }) };
   if (answer === "healthy") {
     run.health = { ...kept, failuresInARow: 0, healthyAt: before.healthyAt ?? now };
@@ -72,13 +72,13 @@ function noteHealth(state: ReplicaState, run: Run, context: RunnerContext, answe
     ...kept,
     ...(before.healthyAt === undefined ? {} : { healthyAt: before.healthyAt }),
     failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
-    lastMessage: answer === "loading" ? "the engine says that it loads" : answer.unhealthy,
+    lastMessage: answer === "loading" ? "the engine is loading" : answer.unhealthy,
   };
   if (wasHealthy) state.log.warn({ health: run.health }, "health probe failed");
 }
 
 /** A log that grows is the sign of progress every engine gives. */
-function seeProgress(run: Run): boolean {
+function hasProgressed(run: Run): boolean {
   if (run.file.readyAtMs !== undefined) return false;
   const bytes = logBytes(run.instance.logPath);
   const grew = bytes > run.logBytes && run.logBytes > 0;
@@ -100,7 +100,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
     const before = run.request;
     if (answer === "ok") {
       run.request = { at: "ok" };
-      // What it logged before says nothing any more.
+      // Errors that it logged before no longer count.
       run.logSeenTo = logSeenTo;
       readFacts(state, context, probe);
       return true;
@@ -113,7 +113,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
   });
 }
 
-/** Beside the announcement, not before it. */
+/** Runs beside the announcement, not before it. */
 function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): void {
   state.jobs.run("facts", async () => {
     const { contextPerSlot } = await probe.driver.facts(probe.target);
@@ -126,7 +126,7 @@ function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): v
   });
 }
 
-/** One look at what a draining engine still has to do. */
+/** Reads once what a draining engine still has to do. */
 export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
@@ -134,14 +134,14 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
     const asked = probe.driver.readWork(probe.target).catch(() => "unknown" as const);
     const reading = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
     if (!isSameRun(state, probe)) return true;
-    probe.run.quiet = seeQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
+    probe.run.quiet = noteQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
     return true;
   });
 }
 
 /**
- * Made again from memory, and the engine serves on: it reads none of these files, the next agent needs them to know the
- * engine and its claim. The FIFOs have lost their names for good, so that agent sees an end by pid, some seconds late.
+ * Restores the files from memory while the engine keeps serving: it reads none of them, but the next agent needs them to
+ * adopt it. The FIFOs cannot be restored, so that agent detects an exit by pid, some seconds late.
  */
 export function restoreRunFolder(state: ReplicaState, { file, instance, apiKey }: Run): void {
   const { dir } = state;
@@ -153,19 +153,19 @@ export function restoreRunFolder(state: ReplicaState, { file, instance, apiKey }
     writeHistory(dir, state.past.history);
     if (apiKey !== undefined && readKeyFile(dir) === undefined) keepKeys(dir, apiKey);
     state.repeated.resolved("write the run directory");
-    state.log.warn({ dir }, "files of a running engine had been removed; they were written again");
+    state.log.warn({ dir }, "files of a running engine were missing; restored them");
   } catch (err) {
     state.repeated.found("write the run directory", String(err), { err });
   }
 }
 
-/** One reading. One that fails leaves the last figure in place and is not asked again before its time. */
+/** One reading. If it fails, the last figure stays, and the next reading is due as usual. */
 export function measureFootprint(state: ReplicaState, context: RunnerContext): void {
   const run = runOf(state);
   if (run?.instance.state().at !== "running") return;
   state.jobs.run("footprint", async () => {
     const bytes = await run.instance.footprintBytes();
-    // What was read after its end is not its own.
+    // A figure that was read after its exit is not its own.
     if (state.engine !== run || run.instance.state().at !== "running") return true;
     const lastAt = context.ports.clock.monotonicMs();
     const kept = bytes ?? run.footprint?.bytes;
@@ -174,7 +174,7 @@ export function measureFootprint(state: ReplicaState, context: RunnerContext): v
   });
 }
 
-/** Asks once. */
+/** Sends one real request to an engine whose log shows errors. */
 export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutMs: number): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
@@ -195,7 +195,7 @@ export function proveAgain(state: ReplicaState, context: RunnerContext, timeoutM
   });
 }
 
-/** Once per run: the engine is kept, and whoever looks later should know what its log said. */
+/** Once per run: the engine keeps serving, and an operator should know what it logged. */
 function reportOnce(state: ReplicaState, run: Run, context: RunnerContext): void {
   const { suspicion } = run;
   const ref = refOf(state);
@@ -207,7 +207,7 @@ function reportOnce(state: ReplicaState, run: Run, context: RunnerContext): void
       type: "Warning",
       reason: "EngineErrorsLogged",
       action: "Prove",
-      note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it serves on`,
+      note: `the engine's log says "${suspicion.line}"; a real request succeeded, so it keeps serving`,
     },
   );
 }

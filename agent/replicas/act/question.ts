@@ -1,4 +1,4 @@
-/** What every question to a running engine needs: whom to ask, for how long, and whether the answer still counts. */
+/** What every request to a running engine needs: driver, target, timeout, and whether the answer still counts. */
 import type { EngineDriver, EngineTarget } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, type Run, runOf } from "../state/state.ts";

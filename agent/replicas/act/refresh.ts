@@ -1,6 +1,6 @@
 /** Before each plan: brings a replica's state up to date with the disk, the slice and the host's address. Changes nothing outside this process. */
 import type { RunnerContext } from "../context.ts";
-import { seeSlice } from "../plan/evidence/exposure.ts";
+import { noteSlice } from "../plan/evidence/exposure.ts";
 import { runtimeOf, sliceNow } from "../state/observe.ts";
 import { type ReplicaState, replicaOf, runOf } from "../state/state.ts";
 import { adoptAgain } from "./adopt.ts";
@@ -20,7 +20,7 @@ export async function refresh(state: ReplicaState, context: RunnerContext): Prom
   const now = context.ports.clock.monotonicMs();
   noteAddress(state, context, now);
   const wasReady = runOf(state)?.file.readyAtMs !== undefined;
-  const { state: _, ...slice } = seeSlice(state.slice, sliceNow(state, context), wasReady, now);
+  const { state: _, ...slice } = noteSlice(state.slice, sliceNow(state, context), wasReady, now);
   state.slice = slice;
   watchWeights(state);
 }

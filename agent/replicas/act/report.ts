@@ -19,7 +19,7 @@ const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Faile
 
 type Phase = Pick<ReplicaPlan, "phase" | "reason" | "message">;
 
-/** Writes what has changed; nothing is waited for. */
+/** Writes what has changed, without waiting for it. */
 export function report(
   state: ReplicaState,
   plan: ReplicaPlan,
@@ -40,7 +40,7 @@ export function reportPhase(state: ReplicaState, plan: Phase, context: RunnerCon
   if (state.wish.at === "seen") recordEvent(state, state.wish.replica, plan, context);
 }
 
-/** Writes the newest status, and again when it has moved on meanwhile. */
+/** Writes the newest status, and again if it has changed meanwhile. */
 async function writeStatus(
   state: ReplicaState,
   observed: Observed,
@@ -124,7 +124,7 @@ function recordEvent(
   );
 }
 
-/** Where the plan repeats how the engine last ended, with what is known of that. */
+/** If the plan repeats how the engine last exited, adds what is known of that. */
 function noteOf({ past: { history } }: ReplicaState, { reason, message }: Phase) {
   const { lastExit } = history;
   return lastExit !== undefined && lastExit.reason === reason && lastExit.message === message
@@ -135,7 +135,7 @@ function noteOf({ past: { history } }: ReplicaState, { reason, message }: Phase)
 /** Also while the API server is unreachable: that outage may outlast the agent. */
 function noteTransition(state: ReplicaState, plan: Phase, context: RunnerContext): void {
   const { history } = state.past;
-  // A state folder that was lost: what the API server shows is all that is left.
+  // If the state folder was lost, what the API server shows is all that is left.
   const known =
     history.transitions.length > 0 ? history.transitions : (replicaOf(state)?.status?.transitions ?? []);
   const next = addTransition(known, plan, isoSeconds(context.ports.clock.nowMs()));

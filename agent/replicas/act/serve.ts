@@ -43,7 +43,7 @@ function adjustClaim(state: ReplicaState, context: RunnerContext, claimBytes: nu
   return rewrite(state, context, { claimBytes });
 }
 
-/** An engine that serves is proof against the verdict on an earlier one. */
+/** A serving engine disproves an earlier terminal failure. */
 function markReady(state: ReplicaState, context: RunnerContext): Outcome {
   const { terminal, ...history } = state.past.history;
   if (terminal !== undefined) keepHistory(state, history);

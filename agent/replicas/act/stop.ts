@@ -84,7 +84,7 @@ async function reread(
   return false;
 }
 
-/** Nothing of the replica is left: its files go too. */
+/** Nothing of the replica is left: removes its files. */
 export function forgetReplica(state: ReplicaState, context: RunnerContext): void {
   runOf(state)?.instance.close();
   rmSync(state.dir, { recursive: true, force: true });
@@ -92,5 +92,5 @@ export function forgetReplica(state: ReplicaState, context: RunnerContext): void
   context.ports.store.release(state.uid);
   context.admission.forget(state.uid);
   context.states.delete(state.uid);
-  state.log.info({}, "replica let go");
+  state.log.info({}, "replica removed");
 }

@@ -5,7 +5,7 @@ import type { RunnerContext } from "../context.ts";
 import { type ReplicaState, runOf } from "../state/state.ts";
 import type { EngineReading } from "./counts.ts";
 
-/** Engines that run but cannot be read are "unknown"; those that tell nothing at all are left out. */
+/** Engines that run but cannot be read are "unknown"; those without gauges are left out. */
 export function readEngines(context: RunnerContext, timeoutMs: number): Promise<readonly EngineReading[]> {
   const readings: Promise<EngineReading>[] = [];
   for (const state of context.states.values()) {
@@ -15,7 +15,7 @@ export function readEngines(context: RunnerContext, timeoutMs: number): Promise<
   return Promise.all(readings);
 }
 
-/** While it loads the weights it has nothing to tell. */
+/** It has no gauges while it loads its weights. */
 function readable(state: ReplicaState, context: RunnerContext): Probe | undefined {
   const run = runOf(state);
   const isUp = run?.instance.state().at === "running" && run.file.readyAtMs !== undefined;

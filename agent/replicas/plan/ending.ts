@@ -1,4 +1,4 @@
-/** Engines on their way out: asked to stop, killed because they answer no request, or exited. */
+/** Engines that are ending: asked to stop, killed because they serve no requests, or exited. */
 import { isAnnounced } from "./evidence/exposure.ts";
 import type { Ending, Observed, Stop } from "./observed.ts";
 import {
@@ -28,17 +28,17 @@ export type EndStep = Because &
 
 type Plan = ReplicaPlan<EndStep | Withdraw>;
 
-/** What was asked of the instance; undefined while nothing was. */
+/** What the instance was asked to do; undefined while it was asked nothing. */
 export function endingOf({ run }: Observed): Ending | undefined {
   return "ending" in run ? run.ending : undefined;
 }
 
-/** The instance stops by its deadline, more firmly as that comes; until then it is only waited for. */
+/** Asks the instance once to stop by its deadline, then waits for it. */
 export function planEnding(observed: Observed, now: number, timings: Timings): Plan {
   const stop: EndStep = {
     do: "stopBy",
     deadlineAt: now + timings.stopMs,
-    because: "it is idle, or its time to drain has elapsed",
+    because: "the engine is idle, or its drain deadline has passed",
   };
   return {
     phase: "Draining",
@@ -52,31 +52,31 @@ export function planEnding(observed: Observed, now: number, timings: Timings): P
 const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly message: string }> = {
   hung: {
     reason: "EngineHung",
-    message: "the engine is hung; it is killed before its successor starts",
+    message: "the engine is hung; killing it before a new one starts",
   },
   neverHealthy: {
     reason: "EngineNeverHealthy",
-    message: "the engine did not become healthy in time; it is killed, and the start is retried",
+    message: "the engine did not become healthy in time; killing it and retrying the start",
   },
   requestFailed: {
     reason: "EngineRequestFailed",
-    message: "the engine failed a real request; it is killed, and the start is retried",
+    message: "the engine failed a real request; killing it and retrying the start",
   },
   degraded: {
     reason: "EngineDegraded",
-    message: "the engine fails its requests; it is killed and restarted",
+    message: "the engine fails its requests; killing and restarting it",
   },
 };
 
 /**
- * Withdraws and kills an engine that answers no request. The withdrawal's acknowledgement is waited for only briefly:
- * through an outage of the API server a refused connection is better than a hanging one.
+ * Withdraws and kills an engine that serves no requests. It waits only briefly for the withdrawal's acknowledgement:
+ * during an outage of the API server a refused connection is better than one that hangs.
  */
 export function planForcedStop(stop: Stop, observed: Observed, now: number, timings: Timings): Plan {
   const text = FORCED[stop.why as ForcedStop];
   const steps: (EndStep | Withdraw)[] = [];
   const announced = isAnnounced(observed.slice);
-  if (announced) steps.push({ do: "withdraw", because: "the engine answers no request" });
+  if (announced) steps.push({ do: "withdraw", because: "the engine serves no requests" });
   const patience = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
   const message = stop.because === undefined ? text.message : `${text.message}: ${stop.because}`;
   const isKillDue = patience <= 0 && endingOf(observed) !== "killing";
@@ -90,17 +90,17 @@ export function planForcedStop(stop: Stop, observed: Observed, now: number, timi
   };
 }
 
-/** A launch that never becomes a running engine is ended with all it may have started; nothing else is certain. */
+/** Kills a launch that never became a running engine, with every process that it may have started. */
 export function endSilentStart(observed: Observed, now: number, timings: Timings): readonly EndStep[] {
   const since = observed.record?.startedAt;
   if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
-  return [{ do: "endNow", because: "the start has not led to a running engine" }];
+  return [{ do: "endNow", because: "the start timed out without a running engine" }];
 }
 
-/** What is left of an engine that has exited. */
+/** Kills what an engine that has exited left running. */
 export function endLeftovers(observed: Observed): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
-  return [{ do: "endNow", because: "the engine has exited and something that it started has not" }];
+  return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
 }
 
 /** Plans for a wanted replica whose main process has exited. */
@@ -110,9 +110,10 @@ export function planEnded(observed: Observed, timings: Timings): Plan {
   if (isAnnounced(slice)) steps.push({ do: "withdraw", because: "the engine has exited" });
   const wasOurs = record?.stop !== undefined && !isForced(record.stop.why);
   const isRecorded = record === undefined || crashes.recordedRunId === record.runId || wasOurs;
-  if (!isRecorded) steps.push({ do: "recordExit", because: "its exit and last log lines belong in status" });
+  if (!isRecorded)
+    steps.push({ do: "recordExit", because: "status must show the exit and the last log lines" });
   const isGone = run.at === "gone";
-  if (isGone) steps.push({ do: "forgetRun", because: "nothing of the engine is left" });
+  if (isGone) steps.push({ do: "forgetRun", because: "no process of the engine is left" });
   else steps.push(...endLeftovers(observed));
   const exit = isRecorded ? crashes.lastExit : undefined;
   return {

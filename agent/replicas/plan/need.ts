@@ -1,4 +1,4 @@
-/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process really takes. */
+/** How much memory to reserve for a replica: the largest of what the controller claims, what the files say, and what the process actually uses. */
 import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Desired, Observed, RunRecord } from "./observed.ts";
 
@@ -7,7 +7,7 @@ export type Need =
   /** Unknown: nothing is started, because a wrong guess could take the machine down. */
   | { readonly at: "unknown"; readonly code: ErrorCode; readonly message: string };
 
-/** What a replica of which nothing runs will need. A claim of 0 is one that the controller could not make. */
+/** What a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
 export function needOf(
   { claimBytes }: Pick<Desired, "claimBytes">,
   { model }: Pick<Observed, "model">,
@@ -16,7 +16,7 @@ export function needOf(
   const own = found?.claim;
   if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
   if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
-  const message = "neither the controller nor the model's own files tell how much memory it needs";
+  const message = "cannot estimate memory: neither the controller nor the model's files give a figure";
   const error = new MetalbridgeError("ClaimUnknown", message);
   return own ?? { at: "unknown", code: error.code, message: describeError(error) };
 }

@@ -40,11 +40,11 @@ export type Ending = "stopping" | "killing";
 
 export type Run =
   | { readonly at: "none" }
-  /** The run directory could not be read, so an engine may live: nothing is started. */
+  /** The run directory could not be read, so an engine may be running: nothing is started. */
   | { readonly at: "unreadable"; readonly why: string }
   | { readonly at: "starting"; readonly ending?: Ending }
   | { readonly at: "running"; readonly pid?: number; readonly ending?: Ending }
-  /** The engine has exited, something that it started has not. */
+  /** The engine has exited, but a process that it started has not. */
   | { readonly at: "ended"; readonly exit: Exit; readonly ending?: Ending }
   | { readonly at: "gone"; readonly exit: Exit };
 
@@ -68,14 +68,14 @@ export interface Stop {
    * arrived.
    */
   readonly deadlineAt: number;
-  /** It never takes longer than until here: the time was named, or what the engine makes room for cannot wait. */
+  /** The stop never takes longer than this: the deadline was given, or memory is needed urgently. */
   readonly latestAt?: number;
   /**
    * When its withdrawal was first seen acknowledged. Persisted, so that a restarted agent continues the
    * count.
    */
   readonly withdrawnAt?: number;
-  /** The evidence for a forced one. */
+  /** The evidence for a forced stop. */
   readonly because?: string;
 }
 
@@ -94,8 +94,8 @@ export type ModelState =
       readonly sha256?: string;
       readonly gguf?: GgufFacts;
       /**
-       * Identifies these files, as they were when inspected, among others of the same name; absent until that
-       * is known.
+       * Identifies the inspected contents, so that other files of the same name are noticed; absent until
+       * known.
        */
       readonly weights?: string;
       /** Other files have replaced them since and were not inspected yet. */
@@ -133,7 +133,7 @@ export type RuntimeState =
 export interface MemoryState {
   readonly budgetBytes: number | "unknown";
   readonly othersBytes: number;
-  /** What the machine could give now, less what engines that are only loading have yet to take; absent while not read. */
+  /** Memory available now, less what engines that are still loading will take; absent until read. */
   readonly availableBytes?: number;
 }
 
@@ -157,9 +157,9 @@ export interface Slice {
   readonly state: SliceState;
   /** True once this run's endpoint may have been announced, even if no answer came. */
   readonly wasExposed: boolean;
-  /** An announcement may be on its way: it was not answered, or an earlier agent may have sent it. Then empty is not out. */
+  /** An announcement may be on its way: it was not answered, or an earlier agent may have sent it. Until then an empty slice does not prove its withdrawal. */
   readonly mayArrive: boolean;
-  /** Since when this agent has seen it out. */
+  /** Since when this agent has seen it withdrawn. */
   readonly withdrawnAt?: number;
   readonly lastError?: string;
 }
@@ -169,7 +169,7 @@ export interface Health {
   readonly healthyAt?: number;
   readonly failuresInARow: number;
   readonly lastMessage?: string;
-  /** When loading was last seen to move on. */
+  /** When loading last made progress. */
   readonly progressAt?: number;
 }
 
@@ -178,7 +178,7 @@ export type RequestProof =
   | { readonly at: "ok" }
   | { readonly at: "failed"; readonly tries: number; readonly lastAt: number; readonly message: string };
 
-/** What the process really takes, and when that was last asked; the figure is absent while it cannot be read. */
+/** What the process actually uses, and when that was last read; the figure is absent while it cannot be read. */
 export interface Footprint {
   readonly lastAt: number;
   readonly bytes?: number;
@@ -195,13 +195,13 @@ export interface LastExit {
 }
 
 export interface Crashes {
-  /** The run whose end is already written down. */
+  /** The run whose exit is already recorded. */
   readonly recordedRunId?: string;
   readonly restarts: number;
   readonly inARow: number;
   readonly backoffUntil?: number;
   readonly lastExit?: LastExit;
-  /** Set while the last end was one that a restart cannot cure. */
+  /** Set while the last exit is a terminal failure: no restart can cure it. */
   readonly terminal?: TerminalFailure;
 }
 
@@ -213,7 +213,7 @@ export interface TerminalFailure {
    * crashed meanwhile.
    */
   readonly weights?: string;
-  /** When a source whose file may change was last asked for it; absent for other sources. */
+  /** When a source whose file may change was last checked; absent for other sources. */
   readonly askedAt?: number;
 }
 
@@ -227,20 +227,20 @@ export interface Observed {
   readonly runtime: RuntimeState;
   /** False while no address this host may serve on is up, and while its engine listens on another one. */
   readonly hasAddress: boolean;
-  /** Set while the engine listens on an address that is no longer the host's: ms until it is moved. */
+  /** Set while the engine listens on an address that is no longer the host's: ms until it restarts on the new one. */
   readonly movesInMs?: number;
   /** The engine listens on another address than this host's; only a new one can listen on the new address. */
   readonly isBoundElsewhere: boolean;
-  /** The address that it listens on is not up any more: no client reaches it, and none of its requests can be answered. */
+  /** The address that it listens on is down: no client reaches it, and no answer would arrive. */
   readonly isCutOff: boolean;
   readonly slice: Slice;
   readonly health: Health;
   readonly request: RequestProof;
-  /** Does it get on with what it has been asked for. */
+  /** Whether it makes progress with its requests. */
   readonly work: Work;
   readonly suspicion: Suspicion;
   readonly quiet: Quiet;
-  /** Absent until this run's process was asked for the first time by this agent. */
+  /** Absent until this agent has read it once for this run. */
   readonly footprint?: Footprint;
   readonly crashes: Crashes;
   /** True after the first successful list of this process. */

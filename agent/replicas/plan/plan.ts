@@ -26,13 +26,13 @@ export function planReplica(
   return planServe(wanted, observed, now, timings);
 }
 
-/** Why the replica should end, and by when; undefined when it should serve. */
+/** Why the replica should stop, and by when; undefined if it should serve. */
 function stopWanted(wanted: Wanted, observed: Observed): StopGoal | undefined {
   const goal = ownStop(wanted, observed) ?? agentStop(wanted, observed);
   return goal !== undefined && observed.agentEnds === "at once" ? { ...goal, drainSeconds: 0 } : goal;
 }
 
-/** The engine would serve on if its agent did. */
+/** The engine would keep serving if the agent kept running. */
 function agentStop(wanted: Wanted, { agentEnds, record }: Observed): StopGoal | undefined {
   if (agentEnds === undefined) return undefined;
   const known = typeof wanted === "string" ? record?.drainSeconds : wanted.drainSeconds;
@@ -64,7 +64,7 @@ function ownStop(wanted: Wanted, observed: Observed): StopGoal | undefined {
   return undefined;
 }
 
-/** An engine that is idle may be waited for as usual; one that has to go now gets as long as its withdrawal takes. */
+/** An idle engine is drained as usual; one whose memory is needed now gets only the time that its withdrawal takes. */
 function evicted(how: "evict" | "unload", common: Omit<StopGoal, "why">): StopGoal {
   if (how === "unload") return { why: "unloaded", ...common };
   return { why: "evicted", ...common, drainSeconds: Math.min(EVICTION_DRAIN_SECONDS, common.drainSeconds) };
@@ -88,7 +88,7 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
       return {
         phase: "Waiting",
         reason: "RunDirectoryUnreadable",
-        message: `the engine's run directory cannot be read: ${run.why}`,
+        message: `cannot read the engine's run directory: ${run.why}`,
         steps: [],
         recheckAfterMs: timings.outsideMs,
       };
@@ -110,12 +110,16 @@ function planServe(desired: Desired, observed: Observed, now: number, timings: T
   }
 }
 
-/** A corrected claim, or a process that takes more than was claimed, counts at once and restarts nothing. */
+/** A corrected claim, or a footprint above the claim, is reserved at once, without a restart. */
 function withClaim(desired: Desired, observed: Observed, plan: ReplicaPlan): ReplicaPlan {
   const { record } = observed;
   const claimBytes = record === undefined ? undefined : reservationOf(desired, observed, record);
   if (claimBytes === undefined || claimBytes === record?.claimBytes) return plan;
-  const adjust = { do: "adjustClaim", claimBytes, because: "the engine's need is known better now" } as const;
+  const adjust = {
+    do: "adjustClaim",
+    claimBytes,
+    because: "the estimate of its memory has changed",
+  } as const;
   return { ...plan, steps: [adjust, ...plan.steps] };
 }
 
@@ -123,7 +127,7 @@ function leaveAlone(): ReplicaPlan {
   return {
     phase: "Pending",
     reason: "AwaitingFirstList",
-    message: "not known yet whether the API server still wants this engine; it is left as it is",
+    message: "waiting for the first list of replicas; the engine is left as it is until then",
     steps: [],
     recheckAfterMs: defaultTimings.outsideMs,
   };

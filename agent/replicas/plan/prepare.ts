@@ -32,7 +32,10 @@ export function planPrepare(
     admitted(desired, observed, now, timings);
   // A slice left over from an earlier run would route to a port without a listener.
   return observed.slice.state === "ready" || observed.slice.state === "stale"
-    ? { ...plan, steps: [{ do: "withdraw", because: "no engine runs behind the endpoint" }, ...plan.steps] }
+    ? {
+        ...plan,
+        steps: [{ do: "withdraw", because: "no engine is running behind the endpoint" }, ...plan.steps],
+      }
     : plan;
 }
 
@@ -40,7 +43,7 @@ function runtimeMissing(observed: Observed, now: number, timings: Timings): Plan
   const { runtime } = observed;
   const detect: PrepareStep = {
     do: "detectRuntime",
-    because: "whether the runtime is installed is not known",
+    because: "it is unknown whether the runtime is installed",
   };
   switch (runtime.at) {
     case "present":
@@ -122,7 +125,7 @@ function fetchFailed(model: Extract<ModelState, { at: "failed" }>, now: number, 
     const recheckAfterMs = wait > 0 ? wait : timings.outsideMs;
     return { phase: "Failed", reason: code, message, steps: [], recheckAfterMs };
   }
-  const retry: PrepareStep = { do: "fetch", because: "the last attempt failed in a way that may pass" };
+  const retry: PrepareStep = { do: "fetch", because: "the last attempt failed with a transient error" };
   const waiting = { phase: "Waiting", reason: code, message } as const;
   if (wait <= 0) return { ...waiting, steps: [retry], recheckAfterMs: timings.outsideMs };
   return { ...waiting, steps: [], recheckAfterMs: wait, nextTryAt: model.retryAt };
@@ -133,7 +136,7 @@ function addressMissing(observed: Observed, timings: Timings): Plan | undefined 
   return {
     phase: "Waiting",
     reason: "HostAddressMissing",
-    message: "the host has no address to serve on; its condition Ready says why and what to do",
+    message: "the host has no address to serve on; see the Ready condition of the Host",
     steps: [],
     recheckAfterMs: timings.outsideMs,
   };
@@ -148,7 +151,7 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
       phase: "Failed",
       reason: exit.reason,
       message: exit.message,
-      steps: looksForAnother(terminal, observed, now, timings),
+      steps: retryAfterChange(terminal, observed, now, timings),
       recheckAfterMs: timings.outsideMs,
     };
   }
@@ -164,14 +167,14 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
 }
 
 /** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
-function looksForAnother(
+function retryAfterChange(
   { askedAt }: TerminalFailure,
   { runtime, model }: Observed,
   now: number,
   timings: Timings,
 ): PrepareStep[] {
   const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
-  // A wrong checksum comes at the end of a download: that is not repeated. All else fails at its beginning.
+  // A checksum mismatch shows only after a whole download, which is not repeated. All else fails at its start.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
     model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
@@ -179,7 +182,7 @@ function looksForAnother(
   return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
 }
 
-/** An engine that was upgraded may take what the one before did not. */
+/** An upgraded engine may accept what the previous version refused. */
 export function detectAgain(runtime: RuntimeState, now: number, timings: Timings): PrepareStep[] {
   const isDue =
     runtime.at === "unknown" || ("checkedAt" in runtime && now >= runtime.checkedAt + timings.outsideMs);
@@ -213,17 +216,17 @@ function memoryMissing(needBytes: number, observed: Observed, timings: Timings):
   return waiting("InsufficientMemory", message, timings);
 }
 
-/** Within the budget, but other programs hold what the engine needs: to start it all the same would push them out. */
+/** Within the budget, but other programs use the memory: starting the engine anyway would push them out. */
 function memoryTaken(needBytes: number, observed: Observed, timings: Timings): Plan | undefined {
   const { availableBytes } = observed.memory;
   if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
   const message =
-    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} are available: ` +
-    "other programs on this host hold the rest; end them, or lower contextSize or parallelSlots";
+    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} is available: ` +
+    "other programs on this host use the rest; quit them, or lower contextSize or parallelSlots";
   return waiting("InsufficientMemory", message, timings);
 }
 
-/** Who fits by the sum of claims may still not start while the machine itself is short. */
+/** A replica that fits the budget may still not start while the machine is short of memory. */
 function heldByPressure({ pressure }: Observed, timings: Timings): Plan | undefined {
   return pressure.at === "held" ? waiting("MemoryPressure", pressure.because, timings) : undefined;
 }
@@ -232,7 +235,7 @@ function launchFailed({ launch, runtime }: Observed, now: number, timings: Timin
   if (launch.at === "untried") return undefined;
   const { code: reason, message } = launch;
   if (!launch.transient) {
-    // What an engine does not know its next version may.
+    // The next version of the engine may accept what this one refused.
     if (runtime.at === "present" && runtime.version !== (launch.runtimeVersion ?? runtime.version))
       return undefined;
     const steps = detectAgain(runtime, now, timings);
@@ -256,8 +259,8 @@ function start(claimBytes: number, timings: Timings): Plan {
     reason: "AdmittingMemory",
     message: `reserving ${formatBytes(claimBytes)} and a port`,
     steps: [
-      { do: "reserve", claimBytes, because: "the claim fits into the host's budget" },
-      { do: "start", because: "weights, memory and port are there" },
+      { do: "reserve", claimBytes, because: "the claim fits the host's budget" },
+      { do: "start", because: "weights, memory and port are ready" },
     ],
     recheckAfterMs: timings.endpointRetryMs,
   };

@@ -1,4 +1,4 @@
-/** When the next health probe is due: at its own times while the engine starts or fails, on the shared beat in calm. */
+/** When the next health probe is due: on its own schedule while the engine starts or fails, otherwise on the shared beat. */
 import { nextBeat } from "../../beats.ts";
 import type { Health, ProbeSettings } from "./observed.ts";
 import type { ServeStep } from "./serve.ts";
@@ -9,20 +9,20 @@ export interface DueProbe {
   readonly dueInMs: number;
 }
 
-/** Of an engine that has been proven: calmly, and sooner after a failed one. */
+/** For a proven engine: at the normal interval, and sooner after a failed probe. */
 export function liveProbe(
   health: Health,
   probes: ProbeSettings | undefined,
   now: number,
   timings: Timings,
 ): DueProbe {
-  const calm = probes?.intervalMs ?? timings.liveProbeMs;
-  if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextBeat(at, calm));
-  const soon = Math.min(timings.failedProbeMs, calm);
+  const interval = probes?.intervalMs ?? timings.liveProbeMs;
+  if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextBeat(at, interval));
+  const soon = Math.min(timings.failedProbeMs, interval);
   return probeAt(health, now, (at) => at + soon);
 }
 
-/** Of one that loads. */
+/** For an engine that is loading. */
 export function startProbe(health: Health, everyMs: number, now: number): DueProbe {
   return probeAt(health, now, (at) => at + everyMs);
 }

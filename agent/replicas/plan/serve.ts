@@ -1,4 +1,4 @@
-/** A process runs and should serve: prove it ready, announce it, watch it, and tell a hung one. */
+/** A running process that should serve: prove it ready, announce it, watch it, detect a hang. */
 import { endingOf, planEnding, planForcedStop } from "./ending.ts";
 import { type Frame, planTrouble, startBy, weightsBytes } from "./evidence/trouble.ts";
 import type { Desired, Observed } from "./observed.ts";
@@ -33,7 +33,7 @@ export function planServing(
   if (record.stop !== undefined) {
     if (isForced(record.stop.why)) return planForcedStop(record.stop, observed, now, timings);
     if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
-    const cancel: ServeStep = { do: "cancelStop", because: "the replica is wanted again" };
+    const cancel: ServeStep = { do: "cancelStop", because: "the replica should run again" };
     const { stop: _, ...kept } = record;
     return prepend(cancel, serve({ ...frame, record: kept }));
   }
@@ -46,7 +46,7 @@ function serve(frame: Frame): ReplicaPlan {
   if (trouble !== undefined) return trouble;
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
-  // Before the first list an absent address only means that a fresh agent does not know it yet.
+  // Before the first list an absent address only means that a new agent does not know it yet.
   if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
   switch (observed.slice.state) {
     case "ready":
@@ -54,9 +54,9 @@ function serve(frame: Frame): ReplicaPlan {
     case "unknown":
       // The agent has just started and has not read its slices: what was ready still is, and nothing can be written yet.
       if (frame.record.readyAt !== undefined) return ready(frame);
-      return publishing(frame, "PublishingEndpoint", "waiting for the first look at the endpoint", []);
+      return publishing(frame, "PublishingEndpoint", "waiting for the first list of EndpointSlices", []);
     case "missing":
-      return publishing(frame, "EndpointMissing", "the controller has not made the EndpointSlice yet", []);
+      return publishing(frame, "EndpointMissing", "the controller has not created the EndpointSlice yet", []);
     case "unwritten":
     case "stale":
     case "withdrawn":
@@ -72,8 +72,8 @@ function loading(frame: Frame): Plan {
   return {
     phase: "Starting",
     reason: "LoadingModel",
-    message: "the engine runs and loads its weights",
-    steps: [...takeBack(frame), ...probe.steps],
+    message: "the engine is loading its weights",
+    steps: [...withdrawStale(frame), ...probe.steps],
     recheckAfterMs: Math.max(1, Math.min(probe.dueInMs, startBy(frame) - now)),
   };
 }
@@ -86,27 +86,25 @@ function proving(frame: Frame): Plan {
   const ask: ServeStep = {
     do: "probeRequest",
     timeoutMs,
-    because: "healthy is not proof that it can answer",
+    because: "a healthy engine may still fail requests",
   };
   const probe = probeStep(frame);
   return {
     phase: "Starting",
     reason: "ProvingRequest",
     message:
-      request.at === "failed"
-        ? `a real request failed: ${request.message}`
-        : "one real request is being tried",
-    steps: [...takeBack(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
+      request.at === "failed" ? `a real request failed: ${request.message}` : "sending one real request",
+    steps: [...withdrawStale(frame), ...(wait <= 0 ? [ask] : []), ...probe.steps],
     recheckAfterMs:
       wait <= 0 ? Math.min(probe.dueInMs, timings.requestRetryMs) : Math.min(probe.dueInMs, wait),
   };
 }
 
 /** The predecessor's announcement may have outlived it, through an outage of the API server. */
-function takeBack({ observed }: Frame): readonly Withdraw[] {
+function withdrawStale({ observed }: Frame): readonly Withdraw[] {
   const { state } = observed.slice;
   if (state !== "ready" && state !== "stale") return [];
-  return [{ do: "withdraw", because: "this engine has not proven itself yet" }];
+  return [{ do: "withdraw", because: "this engine has not answered a real request yet" }];
 }
 
 function announce(frame: Frame): Plan {
@@ -115,14 +113,14 @@ function announce(frame: Frame): Plan {
     return publishing(
       frame,
       "AwaitingFirstList",
-      "the engine is announced after the first list of this host's replicas",
+      "announcing the engine after the first list of this host's replicas",
       [],
     );
   }
   // An engine that was ready before this agent, or before the machine slept, may hang by now.
   const { lastProbeAt, failuresInARow } = observed.health;
   if (lastProbeAt === undefined || failuresInARow > 0) {
-    const message = "the engine is announced as soon as it answers a health probe";
+    const message = "announcing the engine once it passes a health probe";
     return publishing(frame, "PublishingEndpoint", message, []);
   }
   const set: ServeStep = {
@@ -133,7 +131,7 @@ function announce(frame: Frame): Plan {
   const error = observed.slice.lastError;
   return error === undefined
     ? publishing(frame, "PublishingEndpoint", "announcing the endpoint", [set])
-    : publishing(frame, "EndpointRefused", `the endpoint could not be written: ${error}`, [set]);
+    : publishing(frame, "EndpointRefused", `cannot write the endpoint: ${error}`, [set]);
 }
 
 function publishing(frame: Frame, reason: ReplicaReason, message: string, first: readonly ServeStep[]): Plan {
@@ -175,12 +173,12 @@ function proveAgainStep(frame: Frame): readonly ServeStep[] {
   return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
 }
 
-/** Seldom: the figure is for admission and status, and on some systems it costs a process to ask. */
+/** Rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
 function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; readonly dueInMs: number } {
   const { observed, timings, now } = frame;
   const due = observed.footprint === undefined ? now : observed.footprint.lastAt + timings.footprintMs;
   if (now < due) return { steps: [], dueInMs: due - now };
-  const because = "what the process really takes counts where it is more than was claimed";
+  const because = "the actual footprint is reserved where it exceeds the claim";
   return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
 }
 
@@ -192,14 +190,14 @@ function unreachable(frame: Frame): Plan {
   const because =
     movesInMs === undefined
       ? "the host has no address to serve on"
-      : "it listens on an address that is not the host's";
+      : "it listens on an address that the host no longer has";
   return {
     phase: "Waiting",
     reason: "HostAddressMissing",
     message:
       movesInMs === undefined
-        ? "the engine runs, but its host has no address to serve on; the Host's condition Ready says why"
-        : "the engine runs, but the host has another address now; it moves there if that stays",
+        ? "the engine is running, but its host has no address to serve on; see the Ready condition of the Host"
+        : "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
     steps: [...(isAnnounced ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
     recheckAfterMs: Math.min(probe.dueInMs, movesInMs ?? probe.dueInMs),
   };
@@ -213,7 +211,7 @@ function unrecorded(timings: Timings): Plan {
   return {
     phase: "Waiting",
     reason: "RunDirectoryUnreadable",
-    message: "an engine runs whose record is unreadable; it is left alone and no second one is started",
+    message: "an engine is running whose record is unreadable; it is left alone, and no second one starts",
     steps: [],
     recheckAfterMs: timings.outsideMs,
   };

@@ -83,7 +83,7 @@ export function isSameStatus(
   return isDeepEqual(next, { ...current, conditions: own, transitions: next.transitions });
 }
 
-/** Progress moves at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
+/** Progress is published at most every 5 s and 5 %, so that a download does not wake every watcher all the time. */
 function progressOf(
   { model }: Observed,
   previous: InferenceReplicaStatus | undefined,
@@ -108,7 +108,7 @@ function progressOf(
   return isFarEnough && isLateEnough ? next : before;
 }
 
-/** A fresh agent that has not looked yet does not take back what is known. */
+/** A new agent that has not inspected the model yet keeps what status says of it. */
 function modelOf(
   model: Observed["model"],
   previous: InferenceReplicaStatus | undefined,
@@ -146,7 +146,7 @@ function memoryOf(
   return { claimBytes: record.claimBytes, ...defined("footprintBytes", steady(seen, before)) };
 }
 
-/** A process breathes; only a real change wakes those who watch. */
+/** A footprint fluctuates; only a real change is published. */
 function steady(seen: number | undefined, before: number | undefined): number | undefined {
   if (seen === undefined || before === undefined) return seen ?? before;
   return Math.abs(seen - before) > before * FOOTPRINT_SHARE ? seen : before;

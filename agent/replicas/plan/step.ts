@@ -1,4 +1,4 @@
-/** What a plan asks for: a phase to show, steps to take, and when to look again. Every step is safe to repeat. */
+/** What a plan asks for: a phase to show, steps to take, and when to plan again. Every step is safe to repeat. */
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { ReplicaPhase } from "../../../src/api/inference-replica.ts";
@@ -7,7 +7,7 @@ import type { PrepareStep } from "./prepare.ts";
 import type { ServeStep } from "./serve.ts";
 import type { StopStep } from "./stop.ts";
 
-/** Reasons that are steps on the way rather than errors. */
+/** Reasons that report progress rather than an error. */
 export type ProgressReason =
   | "AwaitingFirstList"
   | "DetectingRuntime"
@@ -32,7 +32,7 @@ export type ProgressReason =
 
 export type ReplicaReason = ErrorCode | ProgressReason;
 
-/** Why a running engine is being ended. The forced ones do not wait for requests: the engine answers none. */
+/** Why a running engine is being stopped. Forced stops do not wait for requests: the engine serves none. */
 export type GracefulStop =
   | "deleted"
   | "drained"
@@ -60,7 +60,7 @@ export interface ReplicaPlan<S extends Step = Step> {
   readonly reason: ReplicaReason;
   readonly message: string;
   readonly steps: readonly S[];
-  /** Look again after this long even if nothing is reported; absent only where nothing is left to do. */
+  /** Plan again after this long even if nothing is reported; absent only where nothing is left to do. */
   readonly recheckAfterMs?: number;
   /** When the failed step is retried; set while it is in backoff. */
   readonly nextTryAt?: number;

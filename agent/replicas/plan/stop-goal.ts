@@ -1,4 +1,4 @@
-/** Why a replica should end and until when, and what of it is kept on disk. Pure. */
+/** Why a replica should stop and by when, and what of that is kept on disk. Pure. */
 
 import type { EndStep } from "./ending.ts";
 import type { Observed, ProbeSettings, Stop } from "./observed.ts";
@@ -17,9 +17,9 @@ export interface StopGoal {
 
 export const BECAUSE: Record<GracefulStop, string> = {
   deleted: "the replica is being deleted",
-  drained: "spec.drain asks for it",
-  unwanted: "the API server has no such replica any more",
-  revision: "the running engine is of another revision",
+  drained: "spec.drain is set",
+  unwanted: "the replica no longer exists",
+  revision: "the running engine has another revision",
   moved: "the host's address has changed and the engine listens on the old one",
   evicted: "the host's memory is critical",
   unloaded: "the host's memory is short and the engine was idle",
@@ -46,7 +46,7 @@ function earliest(...times: readonly (number | undefined)[]): number {
   return Math.min(...times.filter((time) => time !== undefined));
 }
 
-/** What a fresh agent has to know of the stop. */
+/** What a new agent must know about the stop. */
 export function noteStop(
   before: Stop | undefined,
   { deadlineAt, latestAt, withdrawnAt }: Stop,
@@ -59,5 +59,5 @@ export function noteStop(
   }
   if (withdrawnAt === undefined || withdrawnAt === before.withdrawnAt || reason === "EndingProcess")
     return undefined;
-  return { do: "noteWithdrawn", withdrawnAt, because: "its time to drain counts from here" };
+  return { do: "noteWithdrawn", withdrawnAt, because: "the drain timeout counts from here" };
 }

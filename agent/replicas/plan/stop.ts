@@ -1,4 +1,4 @@
-/** The replica should end: withdraw, let every proxy see it, wait until quiet, end the process, let go of the object. */
+/** The replica should stop: withdraw, wait for propagation, wait until idle, end the process, release the object. */
 import {
   type EndStep,
   endingOf,
@@ -23,7 +23,7 @@ import {
 import { BECAUSE, noteStop, type StopGoal, shortened } from "./stop-goal.ts";
 import type { Timings } from "./timings.ts";
 
-/** Beyond ending its engine: what a wanted replica never needs. */
+/** Ending its engine is an `EndStep`; these are steps that a wanted replica never needs. */
 export type StopStep = Because &
   (
     | { readonly do: "noteWithdrawn"; readonly withdrawnAt: number }
@@ -33,19 +33,19 @@ export type StopStep = Because &
     | { readonly do: "forgetReplica" }
   );
 
-const WITHDRAW: Withdraw = { do: "withdraw", because: "no new connection may reach an engine that ends" };
+const WITHDRAW: Withdraw = { do: "withdraw", because: "a stopping engine must not receive new connections" };
 
 /** Plans for a replica that should not run. */
 export function planStop(goal: StopGoal, observed: Observed, now: number, timings: Timings): ReplicaPlan {
   const { run } = observed;
   switch (run.at) {
     case "none":
-      return letGo(goal, observed, timings);
+      return release(goal, observed, timings);
     case "gone":
       return afterEnd(
         goal,
         observed,
-        [{ do: "forgetRun", because: "nothing of the engine is left" }],
+        [{ do: "forgetRun", because: "no process of the engine is left" }],
         timings,
       );
     case "ended":
@@ -53,14 +53,14 @@ export function planStop(goal: StopGoal, observed: Observed, now: number, timing
     case "unreadable":
       return draining(
         "RunDirectoryUnreadable",
-        `the run directory cannot be read: ${run.why}`,
+        `cannot read the run directory: ${run.why}`,
         [],
         timings.outsideMs,
       );
     case "starting":
       return draining(
         "EngineStarting",
-        "the engine is only being started; it is ended as soon as it has a process",
+        "the engine is still starting; it is stopped as soon as it has a process",
         endSilentStart(observed, now, timings),
         timings.shimMs,
       );
@@ -76,7 +76,7 @@ function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Ti
   if (stop !== undefined && isForced(stop.why)) return planForcedStop(stop, observed, now, timings);
   const next = shortened(stop, goal, observed, now);
   const plan = drain(goal, next, observed, now, timings);
-  // A forced end has its own beginning.
+  // A forced stop brings its own `beginStop`.
   if (plan.steps.some((step) => step.do === "beginStop")) return plan;
   const note = noteStop(stop, next, goal, plan);
   return note === undefined ? plan : { ...plan, steps: [note, ...plan.steps] };
@@ -84,11 +84,12 @@ function endRunning(goal: StopGoal, observed: Observed, now: number, timings: Ti
 
 function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timings: Timings): ReplicaPlan {
   if (endingOf(observed) !== undefined) return planEnding(observed, now, timings);
-  // Requests that an engine will never answer are not waited for.
+  // Do not wait for requests that the engine will never answer.
   const hang = findHang(observed, goal.probes, timings);
   if (hang !== undefined) return beginForcedStop(hang, observed, now, timings);
   const wait =
-    awaitOut(goal, stop.startedAt, observed, now, timings) ?? awaitQuiet(goal, stop, observed, now, timings);
+    awaitWithdrawal(goal, stop.startedAt, observed, now, timings) ??
+    awaitQuiet(goal, stop, observed, now, timings);
   if (wait === undefined) {
     const plan = planEnding(observed, now, timings);
     return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
@@ -99,8 +100,8 @@ function drain(goal: StopGoal, stop: Stop, observed: Observed, now: number, timi
   return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
 }
 
-/** Until no new connection can come; undefined from then on. */
-function awaitOut(
+/** Waits until no new connection can arrive; undefined from then on. */
+function awaitWithdrawal(
   goal: StopGoal,
   startedAt: number,
   { slice }: Observed,
@@ -113,14 +114,14 @@ function awaitOut(
     const reason = lastError === undefined ? "WithdrawingEndpoint" : "EndpointNotWithdrawn";
     const message =
       lastError === undefined
-        ? "taking the engine out of its Service"
-        : `its endpoint could not be withdrawn: ${lastError}`;
+        ? "removing the engine from its Service"
+        : `cannot withdraw the endpoint: ${lastError}`;
     return draining(reason, message, [WITHDRAW], timings.endpointRetryMs);
   }
   if (!slice.wasExposed || goal.isCutOff === true) return undefined;
   const settledIn = (slice.withdrawnAt ?? now) + timings.propagationMs - now;
   if (settledIn <= 0) return undefined;
-  return draining("AwaitingPropagation", "waiting until every node has seen the withdrawal", [], settledIn);
+  return draining("AwaitingPropagation", "waiting for the withdrawal to reach every node", [], settledIn);
 }
 
 /** Stops even if the API server is unreachable: the agent is about to exit, or memory is running out. */
@@ -138,7 +139,7 @@ function awaitQuiet(
 ): ReplicaPlan | undefined {
   const endsAt = drainEndsAt({ ...stop, why: goal.why }, timings);
   if (!slice.wasExposed || goal.isCutOff === true || now >= endsAt) return undefined;
-  // Quiet counts from the moment when no node sends anything new; what was seen before says nothing.
+  // Idle time counts only once no node sends new requests.
   const outAt = isAnnounced(slice)
     ? stop.startedAt + timings.goodbyeMs
     : (slice.withdrawnAt ?? now) + timings.propagationMs;
@@ -164,37 +165,36 @@ function afterEnd(
   return draining("EndingLeftovers", message, [...withdraw, ...last], timings.endingMs);
 }
 
-/** Nothing runs: what is left is to let go of the weights' download, the endpoint, the files and the object. */
-function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPlan {
+/** Nothing is running: releases the download, the endpoint, the files and the object. */
+function release(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPlan {
   const steps: Step[] = [];
   const { slice, model, record } = observed;
   if (model.at === "fetching") steps.push({ do: "cancelFetch", because: BECAUSE[goal.why] });
-  if (record !== undefined)
-    steps.push({ do: "forgetRun", because: "its reservation is not needed any more" });
+  if (record !== undefined) steps.push({ do: "forgetRun", because: "its reservation is no longer needed" });
   if (slice.state === "ready" || slice.state === "stale" || slice.state === "unknown") {
-    steps.push({ do: "withdraw", because: "no engine runs behind the endpoint" });
+    steps.push({ do: "withdraw", because: "no engine is running behind the endpoint" });
     return draining(
       "WithdrawingEndpoint",
-      "taking the endpoint out of its Service",
+      "removing the endpoint from its Service",
       steps,
       timings.endpointRetryMs,
     );
   }
   switch (goal.why) {
     case "deleted":
-      if (!goal.hasFinalizer) return stopped("Deleted", "nothing of the engine is left", steps);
-      steps.push({ do: "removeFinalizer", because: "nothing of the engine is left" });
+      if (!goal.hasFinalizer) return stopped("Deleted", "no process of the engine is left", steps);
+      steps.push({ do: "removeFinalizer", because: "no process of the engine is left" });
       return {
-        ...stopped("RemovingFinalizer", "nothing of the engine is left", steps),
+        ...stopped("RemovingFinalizer", "no process of the engine is left", steps),
         recheckAfterMs: timings.endpointRetryMs,
       };
     case "unwanted":
       steps.push({ do: "forgetReplica", because: BECAUSE.unwanted });
-      return stopped("NotWanted", "nothing of the engine is left", steps);
+      return stopped("NotWanted", "no process of the engine is left", steps);
     case "drained":
       return stopped(
         "Drained",
-        "the engine was drained and stopped; it returns when the drain is lifted or there is room",
+        "the engine was drained and stopped; it starts again when the drain is lifted or capacity is free",
         steps,
       );
     case "evicted":
@@ -215,7 +215,7 @@ function letGo(goal: StopGoal, observed: Observed, timings: Timings): ReplicaPla
 /** The governor wakes it; the recheck is the fallback. */
 function evicted({ pressure }: Observed, steps: readonly Step[], timings: Timings): ReplicaPlan {
   const because = pressure.at === "evicted" ? pressure.because : "memory was short";
-  const message = `the engine was ended to give memory back (${because}); it returns when memory has recovered`;
+  const message = `the engine was stopped to free memory (${because}); it starts again when memory has recovered`;
   return { phase: "Evicted", reason: "EvictedForMemory", message, steps, recheckAfterMs: timings.outsideMs };
 }
 

@@ -11,12 +11,12 @@ export interface Timings {
   readonly firstProbeMs: number;
   readonly liveProbeMs: number;
   readonly failedProbeMs: number;
-  /** Failed probes in a row, on fresh connections, that make a live process a hung one. */
+  /** Consecutive failed probes, each on a new connection, after which a live process counts as hung. */
   readonly failuresUntilHung: number;
-  /** Work without movement that makes an answering process a hung one: this long, and so many times its longest step. */
+  /** Requests without progress for this long, and for this many times its longest step: an answering process counts as hung. */
   readonly stallMs: number;
   readonly stallSteps: number;
-  /** Readings further apart than this, and than twice the service's own interval, say nothing of the time between them. */
+  /** Readings further apart than this, and than twice the service's own interval, are no evidence about the time between. */
   readonly stallGapMs: number;
   /** Between two readings of an idle engine's gauges; a busy engine's are read with every live probe. */
   readonly gaugesMs: number;
@@ -38,7 +38,7 @@ export interface Timings {
   readonly stopMs: number;
   /** Between inspections of an engine that is on its way out. */
   readonly endingMs: number;
-  /** How long an engine that is already useless waits for its withdrawal's acknowledgement before it is killed. */
+  /** How long an engine that serves no requests waits for its withdrawal's acknowledgement before it is killed. */
   readonly forcedWithdrawMs: number;
   /**
    * How long engines that stop with their agent wait for that acknowledgement: the API server may have
@@ -52,7 +52,7 @@ export interface Timings {
   readonly fetchRetryMaxMs: number;
   /** Progress of a download is shown at most this often. */
   readonly progressMs: number;
-  /** Looks again after this long when something outside has to change first. */
+  /** Plans again after this long when something outside has to change first. */
   readonly outsideMs: number;
   readonly endpointRetryMs: number;
   readonly shimMs: number;
@@ -127,7 +127,7 @@ export function requestTimeoutMs(timings: Timings, weightsBytes: number): number
   return timings.requestBaseMs + Math.ceil((weightsBytes / GIB) * timings.startPerGiBMs);
 }
 
-/** Between probes of a starting engine: often while it is young, so that a small model is ready when it is, then calmly. */
+/** Between probes of a starting engine: often at first, so that a small model is announced as soon as it is ready. */
 export function startProbeMs(timings: Timings, ranForMs: number): number {
   return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
 }
@@ -136,7 +136,7 @@ const BACKOFF_JITTER = 0.25;
 
 /**
  * How long to hold a crashed engine back: doubling and capped. Jitter (`random` in 0..1) takes up to a quarter away, so
- * that engines that fell together do not rise together, and one that fell alone is back a moment sooner.
+ * that engines that crashed together do not restart together.
  */
 export function backoffMs(timings: Timings, crashesInARow: number, random: number): number {
   const doubled = timings.backoffFirstMs * 2 ** Math.min(30, Math.max(0, crashesInARow - 1));

@@ -1,4 +1,4 @@
-/** What a replica went through lately, as status and Events tell it. Pure. */
+/** A replica's recent transitions, as status and Events show them. Pure. */
 
 import {
   type ReplicaPhase,
@@ -9,11 +9,11 @@ import {
 import { truncate } from "../../../src/text.ts";
 import type { ReplicaPlan } from "./step.ts";
 
-/** Steps that pass within milliseconds are no news. */
+/** Phases that last milliseconds are not reported. */
 const SILENT: ReadonlySet<ReplicaPhase> = new Set(["Pending", "Admitting"]);
 const TROUBLE: ReadonlySet<ReplicaPhase> = new Set(["Waiting", "Backoff", "Failed"]);
 
-/** True when a change of phase, or of what stands in the way, is worth telling. */
+/** True when a change of phase, or of what blocks the replica, is worth reporting. */
 export function isTransition(
   before: { readonly phase?: string | undefined; readonly reason?: string | undefined } | undefined,
   after: Pick<ReplicaPlan, "phase" | "reason">,
@@ -23,7 +23,7 @@ export function isTransition(
   return TROUBLE.has(after.phase) && before.reason !== after.reason;
 }
 
-/** The list with one more where the plan is one; the same list otherwise. */
+/** The list with the plan appended if that is a transition; otherwise the same list. */
 export function addTransition(
   before: readonly ReplicaTransition[],
   { phase, reason, message }: Pick<ReplicaPlan, "phase" | "reason" | "message">,

@@ -9,10 +9,10 @@ export interface DesiredFiles {
   readonly readAll: () => ReadonlyMap<string, InferenceReplica>;
   /** Makes the folder, and removes what a crash left half written. Before the first write, and not while another agent may be writing. */
   readonly open: () => void;
-  /** Writes soon; a newer one replaces one that is still waiting. Never throws. */
+  /** Writes soon; a newer one replaces one that is still pending. Never throws. */
   readonly save: (uid: string, replica: InferenceReplica) => void;
   readonly remove: (uid: string) => void;
-  /** Ends when all that was asked for is on disk. */
+  /** Resolves once everything saved so far is on disk. */
   readonly settled: () => Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export function openDesiredFiles(stateDir: string, log: Log): DesiredFiles {
       } catch (err) {
         saved.delete(uid);
         const { namespace, name } = what === "remove" ? {} : what.metadata;
-        log.warn({ err, uid, namespace, name }, "could not keep the wanted replica on disk");
+        log.warn({ err, uid, namespace, name }, "cannot save the replica to disk");
       }
     }
   };
@@ -78,7 +78,7 @@ function readAll(dir: string, log: Log): ReadonlyMap<string, InferenceReplica> {
       const replica = inferenceReplicaSchema.parse(JSON.parse(readFileSync(join(dir, name), "utf8")));
       found.set(name.slice(0, -".json".length), replica as InferenceReplica);
     } catch (err) {
-      log.warn({ err, file: name }, "a kept replica could not be read; the API server will tell");
+      log.warn({ err, file: name }, "cannot read a saved replica; waiting for the API server");
     }
   }
   return found;

@@ -70,7 +70,7 @@ export function hasEngineFile(dir: string): boolean {
   return existsSync(join(dir, "engine.json"));
 }
 
-/** Takes away the run and its reservation; the log and the replica's history stay. */
+/** Removes the run and its reservation; the log and the replica's history stay. */
 export function removeEngineFile(dir: string): void {
   clearRunFiles(dir);
   rmSync(join(dir, "engine.json"), { force: true });

@@ -1,4 +1,4 @@
-/** history.json: what a replica keeps from run to run: its port, its crashes, how it last ended, what it went through. */
+/** history.json: what a replica keeps from run to run: its port, crashes, last exit and transitions. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -29,7 +29,7 @@ const fileSchema = z.object({
   [RUNTIME_ON_DISK]: z.string().optional(),
   [WEIGHTS_ON_DISK]: z.string().optional(),
   lastExit: exitSchema.optional(),
-  /** How often it ended unasked, by code. */
+  /** Unexpected exits, by code. */
   exits: z.record(z.string(), z.number().int().min(0)).default({}),
   /** Set while the replica may not run because the host's memory was short. */
   eviction: z.object({ atMs: z.number(), how: z.enum(["evict", "unload"]), because: z.string() }).optional(),
@@ -74,7 +74,7 @@ export function keepHistory(state: ReplicaState, history: History): void {
   try {
     writeHistory(state.dir, history);
   } catch (err) {
-    state.log.warn({ err }, "could not write the replica's history");
+    state.log.warn({ err }, "cannot write the replica's history");
   }
 }
 

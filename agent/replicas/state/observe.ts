@@ -48,7 +48,7 @@ export function runtimeOf(state: ReplicaState): string {
   return replicaOf(state)?.spec.template.runtime ?? runOf(state)?.file.runtime ?? "";
 }
 
-/** An address that flickers, or that a fresh agent has not learnt yet, moves no engine; one that is not there is no endpoint. */
+/** A flapping address, or one that a new agent has not read yet, moves no engine; one that is down is no endpoint. */
 function observeAddress(
   run: Run | undefined,
   { ports, timings }: RunnerContext,
@@ -68,7 +68,7 @@ export function sliceNow(state: ReplicaState, context: RunnerContext): SliceStat
   return context.ports.endpoints.state(ref, runOf(state)?.file);
 }
 
-/** A new replica of the same name owns the slice now; the old one has no business with it any more. */
+/** A new replica of the same name owns the slice now; the old one must not write it. */
 function isSuperseded(state: ReplicaState, context: RunnerContext): boolean {
   if (state.wish.at !== "gone") return false;
   const ref = refOf(state);
@@ -94,7 +94,7 @@ function crashesOf(state: ReplicaState): Crashes {
   };
 }
 
-/** An engine that serves is proof against the verdict on an earlier one. */
+/** A serving engine disproves an earlier terminal failure. */
 function terminalOf(state: ReplicaState): Crashes["terminal"] {
   const failed = state.past.history.terminal;
   if (failed === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;

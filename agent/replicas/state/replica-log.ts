@@ -2,7 +2,7 @@
 import type { ObjectRef } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/ports.ts";
 
-/** With its uid alone until `ref` knows the name: a fresh agent finds engines before it knows whose they are. */
+/** With its uid alone until `ref` knows the name: a new agent finds engines before it knows their replicas. */
 export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | undefined): Log {
   const unnamed = log.child({ uid });
   let named: Log | undefined;

@@ -45,7 +45,7 @@ export interface ReplicaState {
 
 /** What the API server wants of the replica. */
 export type Wish =
-  /** An engine was found whose replica nothing names. */
+  /** An engine was found, and its replica is not known yet. */
   | { readonly at: "unknown" }
   /** kept: from this host's disk, so its status is not known and none is written. seen: from the API server. */
   | { readonly at: "kept" | "seen"; readonly replica: InferenceReplica; readonly drainBy?: DrainDeadline }
@@ -125,7 +125,7 @@ export interface PressureTimes {
   readonly killedAt?: number;
 }
 
-/** What the last pass made of it, and what of that was published. */
+/** The last plan, and what of it was published. */
 export interface Shown {
   plan?: ReplicaPlan;
   observed?: Observed;
@@ -134,7 +134,7 @@ export interface Shown {
   progressWrittenAt?: number;
 }
 
-/** Of an engine that was not asked anything yet. */
+/** For an engine that was not probed yet. */
 export const NO_EVIDENCE = {
   health: { failuresInARow: 0 },
   request: { at: "none" },
@@ -146,7 +146,7 @@ export const NO_EVIDENCE = {
 export const NOTHING_RUNS: EngineState = { at: "none", launch: { at: "untried" } };
 export const NEVER_ANNOUNCED: Omit<Slice, "state"> = { wasExposed: false, mayArrive: false };
 
-/** The replica as last seen, wherever that was. */
+/** The replica as last seen, from the API server or on disk. */
 export function replicaOf({ wish }: ReplicaState): InferenceReplica | undefined {
   return wish.at === "unknown" ? undefined : wish.replica;
 }
@@ -155,13 +155,13 @@ export function runOf({ engine }: ReplicaState): Run | undefined {
   return engine.at === "run" ? engine : undefined;
 }
 
-/** The API server's answer to a write of ours: newer than what was known or not, and no sign that a replica that went is back. */
+/** The API server's answer to our own write. It may be older than what is known, and does not bring back a replica that is gone. */
 export function setAnswer(state: ReplicaState, answer: InferenceReplica, moment: Moment): void {
   const at = state.wish.at === "unknown" ? "seen" : state.wish.at;
   setWish(state, at, newerOf(replicaOf(state), answer), moment);
 }
 
-/** Takes over what was shown of a replica. */
+/** Takes over the object, and its drain deadline on this process's clock. */
 export function setWish(
   state: ReplicaState,
   at: Exclude<Wish["at"], "unknown">,
@@ -180,7 +180,7 @@ export function setGone(state: ReplicaState): void {
   state.wish = state.wish.at === "unknown" ? { at: "gone" } : { ...state.wish, at: "gone" };
 }
 
-/** A run about which nothing is known yet but its record. */
+/** A run of which only the record is known yet. */
 export function newRun(
   instance: Instance,
   file: EngineFile,
@@ -198,7 +198,7 @@ export function newRun(
   };
 }
 
-/** The engine did not run for a while either: old answers are no evidence, and its start has that much more time. */
+/** The engine was paused too: old answers are no evidence, and its start gets that much more time. */
 export function forgetPause(state: ReplicaState, countedMs: number): void {
   const run = runOf(state);
   if (run === undefined) return;

@@ -1,4 +1,4 @@
-/** How long a drain may last: its time counts from when the last request can have come, within what was named. */
+/** How long a drain may last: its time counts from when the last request can have arrived, up to the given deadline. */
 import type { Stop } from "../observed.ts";
 import type { Timings } from "../timings.ts";
 
@@ -15,6 +15,6 @@ function lastRequestAt({ why, startedAt, withdrawnAt }: Stop, timings: Timings):
   const goodbyeAt = startedAt + timings.goodbyeMs;
   if (withdrawnAt === undefined) return goodbyeAt;
   const settledAt = withdrawnAt + timings.propagationMs;
-  // Whoever ends the agent waits for that long and no longer.
+  // The agent's own shutdown waits that long and no longer.
   return why === "agentStopped" ? Math.min(settledAt, goodbyeAt + timings.propagationMs) : settledAt;
 }

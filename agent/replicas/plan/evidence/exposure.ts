@@ -1,4 +1,4 @@
-/** May new connections come, and since when not: from what the API server says of the slice and what was attempted. */
+/** Whether new connections may arrive, and since when not: from the acknowledged slice and the attempted writes. */
 import type { Slice, SliceState } from "../observed.ts";
 
 /** True while new connections may still be sent to this engine. */
@@ -18,8 +18,8 @@ export function isAnnounced({ state, mayArrive }: Pick<Slice, "state" | "mayArri
   }
 }
 
-/** One look at the slice of a run. An engine that was ready once was announced, whoever emptied its slice since. */
-export function seeSlice(
+/** Adds a reading of a run's slice. An engine that was ever ready was announced, even if its slice was emptied since. */
+export function noteSlice(
   before: Omit<Slice, "state">,
   state: SliceState,
   wasReady: boolean,

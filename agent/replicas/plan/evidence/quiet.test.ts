@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { type DrainReading, type Quiet, seeQuiet } from "./quiet.ts";
+import { type DrainReading, noteQuiet, type Quiet } from "./quiet.ts";
 
 const idle: DrainReading = { inFlight: 0, decodeTotal: 7, tokensTotal: 40 };
 
 /** Looks 50 ms apart. */
 function sinceAfter(...readings: readonly (DrainReading | "unknown")[]): number | undefined {
   let quiet: Quiet = {};
-  for (const [index, reading] of readings.entries()) quiet = seeQuiet(quiet, reading, index * 50);
+  for (const [index, reading] of readings.entries()) quiet = noteQuiet(quiet, reading, index * 50);
   return quiet.since;
 }
 

@@ -14,12 +14,12 @@ export interface Quiet {
   readonly last?: DrainReading;
 }
 
-/** One more look. One that failed means busy; counters that moved mean that there was work since the last one. */
-export function seeQuiet(before: Quiet, reading: DrainReading | "unknown", now: number): Quiet {
+/** Adds a reading. A failed one means busy; counters that moved mean that there was work since the last one. */
+export function noteQuiet(before: Quiet, reading: DrainReading | "unknown", now: number): Quiet {
   if (reading === "unknown") return { lastPollAt: now };
   if (reading.inFlight > 0) return { lastPollAt: now, last: reading };
   const { last } = before;
-  const stoodStill = last?.decodeTotal === reading.decodeTotal && last?.tokensTotal === reading.tokensTotal;
-  const since = stoodStill ? (before.since ?? now) : now;
+  const isUnchanged = last?.decodeTotal === reading.decodeTotal && last?.tokensTotal === reading.tokensTotal;
+  const since = isUnchanged ? (before.since ?? now) : now;
   return { lastPollAt: now, since, last: reading };
 }

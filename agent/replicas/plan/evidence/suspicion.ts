@@ -1,4 +1,4 @@
-/** Lines in the log that mean an engine may fail all its requests, and what one real request said to that. */
+/** Log lines that mean an engine may fail all its requests, and whether one real request confirmed that. */
 import { hasMovedOn, type Work } from "./work.ts";
 
 export type Suspicion =
@@ -8,7 +8,7 @@ export type Suspicion =
   | { readonly at: "confirmed"; readonly line: string; readonly message: string }
   | { readonly at: "cleared"; readonly line: string; readonly askedAt: number };
 
-/** A new line counts once nothing is open; while requests are being failed there is one in every look. */
+/** A new line counts only while no suspicion is open: an engine that fails requests logs one in every scan. */
 export function suspect(
   before: Suspicion,
   line: string | undefined,
@@ -31,7 +31,7 @@ export function suspect(
 
 export type Answer = "ok" | { readonly failed: string };
 
-/** An answer other than to a wrong request: what the engine itself has to say. */
+/** An error of the engine itself, not the rejection of a bad request. */
 const FAILED_ANSWER = /^HTTP (?!4\d\d)/;
 
 /**
@@ -43,17 +43,17 @@ export function weigh(
   asked: { readonly at: number; readonly isLate: boolean; readonly before: Work; readonly after: Work },
 ): Answer | "unclear" {
   if (answer === "ok") return answer;
-  const isClear = asked.isLate ? stoodStill(asked) : FAILED_ANSWER.test(answer.failed);
+  const isClear = asked.isLate ? madeNoProgress(asked) : FAILED_ANSWER.test(answer.failed);
   return isClear ? answer : "unclear";
 }
 
-function stoodStill({ at, before, after }: { at: number; before: Work; after: Work }): boolean {
+function madeNoProgress({ at, before, after }: { at: number; before: Work; after: Work }): boolean {
   const { last, lastAt } = after;
   if (before.last === undefined || last === undefined || lastAt === undefined) return false;
   return lastAt > at && !hasMovedOn(before.last, last);
 }
 
-/** What the request said becomes of it. */
+/** The suspicion after the request's answer. */
 export function judge(before: Suspicion, answer: Answer | "unclear", now: number): Suspicion {
   if (before.at !== "suspected") return before;
   const { line } = before;

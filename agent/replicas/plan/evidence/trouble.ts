@@ -22,7 +22,7 @@ export interface Trouble {
   readonly because: string;
 }
 
-/** The plan to end it, where there is a reason to. */
+/** The plan to kill it, if there is a reason to. */
 export function planTrouble(frame: Frame): ReplicaPlan<EndStep | Withdraw> | undefined {
   const trouble = findTrouble(frame);
   return trouble === undefined
@@ -30,7 +30,7 @@ export function planTrouble(frame: Frame): ReplicaPlan<EndStep | Withdraw> | und
     : beginForcedStop(trouble, frame.observed, frame.now, frame.timings);
 }
 
-/** The first plan of a forced end. */
+/** The first plan of a forced stop. */
 export function beginForcedStop(
   { why, because }: Trouble,
   observed: Observed,
@@ -51,7 +51,7 @@ export function findHang(
 ): Trouble | undefined {
   if (health.failuresInARow >= (probes?.failures ?? timings.failuresUntilHung)) {
     const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
-    return { why: "hung", because: `${health.failuresInARow} health probes in a row failed${last}` };
+    return { why: "hung", because: `${health.failuresInARow} consecutive health probes failed${last}` };
   }
   const stall = findStall(work, timings);
   return stall === undefined ? undefined : { why: "hung", because: stall };
@@ -81,7 +81,7 @@ function findTrouble(frame: Frame): Trouble | undefined {
   return undefined;
 }
 
-/** A time that the service names holds as it is; else it is scaled to the weights. */
+/** A start time from the service is used as it is; the default scales with the weights. */
 export function startBy(frame: Frame): number {
   const { desired, observed, record, timings } = frame;
   const startMs = desired.probes?.startMs;
@@ -93,7 +93,7 @@ export function startBy(frame: Frame): number {
   });
 }
 
-/** What the controller did not know of a file on the host, the agent has found. */
+/** The agent knows the size of a file on its host; the controller may not. */
 export function weightsBytes({ desired, observed: { model } }: Frame): number {
   return Math.max(desired.weightsBytes, model.at === "stored" ? model.sizeBytes : 0);
 }

@@ -1,6 +1,6 @@
 /** What counts as a stall, and what does not. */
 import { expect, it } from "vitest";
-import { findStall, NO_WORK_SEEN, seeWork, type Work, type WorkReading, type WorkSeen } from "./work.ts";
+import { findStall, NO_WORK_SEEN, noteWork, type Work, type WorkReading, type WorkSeen } from "./work.ts";
 
 const GAP = 30_000;
 const limits = { stallMs: 120_000, stallSteps: 4 };
@@ -11,7 +11,7 @@ const at = (inFlight: number, tokensTotal: number): WorkReading => ({
 });
 
 function read(...readings: readonly (readonly [number, WorkSeen])[]): Work {
-  return readings.reduce((work, [now, reading]) => seeWork(work, reading, now, GAP), NO_WORK_SEEN);
+  return readings.reduce((work, [now, reading]) => noteWork(work, reading, now, GAP), NO_WORK_SEEN);
 }
 
 it("counts the time in which there was work and nothing moved", () => {
@@ -74,6 +74,6 @@ it("calls it a stall after the limit or four of the longest steps, and says so",
     "1 request in flight, and no token was processed for 120 s (limit 120 s)",
   );
   expect(stall(0, 120_000, 30_000)).toBe(
-    "it answers /health, and has not answered for its gauges for 120 s (limit 120 s)",
+    "/health answers, and /metrics has not answered for 120 s (limit 120 s)",
   );
 });

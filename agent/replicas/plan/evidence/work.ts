@@ -11,8 +11,8 @@ export interface WorkReading {
 }
 
 /**
- * "unknown": a reading that failed. "open": one question has waited since before, so the engine, which answers between two
- * steps, has made none in that time.
+ * "unknown": a reading that failed. "open": one request for the gauges is still pending, so an engine that answers between
+ * two steps has finished none since.
  */
 export type WorkSeen = WorkReading | "unknown" | "open";
 
@@ -21,13 +21,13 @@ export interface Work {
   readonly last?: WorkReading;
   /** When `last` was read; absent after a reading that failed, so that the time in between counts for nothing. */
   readonly lastAt?: number;
-  /** When the question was last seen open; absent while none is. */
+  /** When the request was last seen pending; absent while none is. */
   readonly openAt?: number;
   /** How long there has been work and no counter has moved. */
   readonly stalledMs: number;
-  /** How long one question for the gauges has been open. */
+  /** How long one request for the gauges has been pending. */
   readonly openMs: number;
-  /** The longest such time that ended by moving on, or by an answer. */
+  /** The longest such time that ended in progress or in an answer. */
   readonly longestStepMs: number;
 }
 
@@ -37,7 +37,7 @@ export const NO_WORK_SEEN: Work = { stalledMs: 0, openMs: 0, longestStepMs: 0 };
  * Adds a reading. Only the time between two consecutive readings is evidence: a gap longer than
  * `longestGapMs` means that the host slept or the agent was paused, and the engine with it.
  */
-export function seeWork(before: Work, reading: WorkSeen, now: number, longestGapMs: number): Work {
+export function noteWork(before: Work, reading: WorkSeen, now: number, longestGapMs: number): Work {
   const { last, lastAt, openAt, openMs } = before;
   const since = (at: number | undefined): number =>
     at === undefined || now - at > longestGapMs ? 0 : now - at;
@@ -58,7 +58,7 @@ export function seeWork(before: Work, reading: WorkSeen, now: number, longestGap
   };
 }
 
-/** True unless both readings tell the same numbers. */
+/** True unless both readings have the same counters. */
 export function hasMovedOn(before: WorkReading | undefined, after: WorkReading): boolean {
   return before?.decodeTotal !== after.decodeTotal || before.tokensTotal !== after.tokensTotal;
 }
@@ -83,7 +83,7 @@ export function findStall(work: Work, limits: StallLimits): string | undefined {
     return `${requests} in flight, and no token was processed for ${seconds(stalledMs)} (limit ${seconds(limitMs)})`;
   }
   if (openMs > 0 && openMs >= limitMs) {
-    return `it answers /health, and has not answered for its gauges for ${seconds(openMs)} (limit ${seconds(limitMs)})`;
+    return `/health answers, and /metrics has not answered for ${seconds(openMs)} (limit ${seconds(limitMs)})`;
   }
   return undefined;
 }

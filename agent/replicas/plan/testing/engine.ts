@@ -1,7 +1,7 @@
 /** The engine of the simulated host. */
 
 import { judge, type Suspicion, suspect } from "../evidence/suspicion.ts";
-import { seeWork, type Work } from "../evidence/work.ts";
+import { noteWork, type Work } from "../evidence/work.ts";
 import type { Health, RequestProof } from "../observed.ts";
 import { defaultTimings } from "../timings.ts";
 
@@ -94,7 +94,7 @@ export function watchEngine(
   const reading = isRead ? (isOpen ? "open" : gauges) : "unknown";
   const line = engine?.isDegraded === true ? "failed to decode, ret = -3" : undefined;
   return {
-    work: seeWork(before.work, reading, now, defaultTimings.stallGapMs),
+    work: noteWork(before.work, reading, now, defaultTimings.stallGapMs),
     suspicion: suspect(before.suspicion, line, now, defaultTimings.proveAgainMs),
   };
 }

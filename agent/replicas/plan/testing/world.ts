@@ -1,6 +1,6 @@
 /** A small host for property tests: one replica, its engine, its slice and time. It carries out plans and refuses wrong ones. */
-import { seeSlice } from "../evidence/exposure.ts";
-import { seeQuiet } from "../evidence/quiet.ts";
+import { noteSlice } from "../evidence/exposure.ts";
+import { noteQuiet } from "../evidence/quiet.ts";
 import type { Observed, SliceState, Stop, Wanted } from "../observed.ts";
 import { planReplica } from "../plan.ts";
 import { isForced, type ReplicaPlan, type Step } from "../step.ts";
@@ -104,7 +104,7 @@ export class World {
   #observe(): Observed {
     const { slice, record } = this.#facts;
     const state: SliceState = this.isSliceRead ? this.slice : "unknown";
-    this.#facts.slice = seeSlice(slice, state, record?.readyAt !== undefined, this.now);
+    this.#facts.slice = noteSlice(slice, state, record?.readyAt !== undefined, this.now);
     this.#outAt = this.slice === "ready" ? undefined : (this.#outAt ?? this.now);
     this.#seenOutAt = record?.stop && (this.#seenOutAt ?? this.#facts.slice.withdrawnAt);
     if (this.engine !== undefined) stepEnd(this.engine, this.isBusy, this.now);
@@ -147,7 +147,7 @@ export class World {
       case "withdraw":
         return this.#withdraw();
       case "pollQuiet":
-        facts.quiet = seeQuiet(facts.quiet, workOf(this), this.now);
+        facts.quiet = noteQuiet(facts.quiet, workOf(this), this.now);
         return true;
       case "stopBy":
       case "endNow":
