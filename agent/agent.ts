@@ -37,7 +37,7 @@ import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./sta
 import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
 
-/** What every part of the agent is made from. */
+/** What every part of the agent is built from. */
 export interface Inputs {
   readonly config: AgentConfig;
   readonly environment: Environment;

@@ -82,7 +82,7 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
   if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));
   connection?.close();
-  log.info({ version: environment.agentVersion }, "agent ended");
+  log.info({ version: environment.agentVersion }, "agent exited");
 }
 
 function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<number> {

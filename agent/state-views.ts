@@ -61,5 +61,5 @@ export function troublesOf(
     host === undefined || runtimes === undefined ? undefined : hostTrouble(host, { address, runtimes });
   if (trouble !== undefined) return [trouble];
   if (session.isSynced()) return [];
-  return [{ code: "Starting", message: "replicas were not listed yet" }];
+  return [{ code: "Starting", message: "the replicas have not been listed yet" }];
 }

@@ -9,7 +9,7 @@ import { removeEngineFile } from "./replicas/state/engine-record.ts";
 
 const STOP_MS = 1_500;
 const GONE_MS = 5_000;
-/** Nothing but its exit is left to be done, and no event says that all have exited. */
+/** No event reports that all have exited, and the agent has nothing else left to do. */
 const POLL_MS = 20;
 
 interface Ports {

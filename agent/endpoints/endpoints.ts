@@ -54,14 +54,14 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
     onListed: () => {
       for (const key of slices.listed(reflector.list())) onChange(key);
     },
-    onSynced: () => log.debug({}, "endpoint slices are known"),
+    onSynced: () => log.debug({}, "EndpointSlices listed"),
   });
 
   const writer = createSliceWriter(client, slices);
   let patience = new AbortController();
   const persist = async (turn: Turn, attempt: () => Promise<Attempt>): Promise<Attempt> => {
     for (let failures = 1; ; failures += 1) {
-      if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "a newer state is wanted" };
+      if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
       if (outcome.at !== "failed" || failures >= MOST_ATTEMPTS || !mayPass(outcome.failure)) return outcome;
       await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
@@ -120,7 +120,7 @@ function resultOf(
     case "missing":
       return isMissingFine
         ? { ok: true, state: "missing" }
-        : { ok: false, message: "the EndpointSlice is not there yet" };
+        : { ok: false, message: "the EndpointSlice does not exist yet" };
     case "refused":
       return { ok: false, message: outcome.why };
     case "failed":

@@ -1,4 +1,4 @@
-/** One bounded HTTP request on a fresh connection: a probe must not be answered by a connection that lived before. */
+/** One bounded HTTP request on a new connection: a reused one proves nothing about new ones. */
 import { request } from "node:http";
 
 const LARGEST_ANSWER = 4 * 1024 * 1024;
@@ -14,7 +14,7 @@ export interface Ask {
   readonly path: string;
   readonly timeoutMs: number;
   readonly apiKey?: string | undefined;
-  /** Ends the question before its time: an agent that ends must not stay for an answer. */
+  /** Aborts the request: an agent that exits must not wait for an answer. */
   readonly signal?: AbortSignal | undefined;
   /** Sent as JSON by POST; absent for GET. */
   readonly body?: object;
@@ -64,7 +64,7 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
 
 class Late extends Error {}
 
-/** Why there was no answer, as people would say it. */
+/** Why there was no answer, in plain words. */
 export function sentence(error: Error, timeoutMs: number): string {
   const { code } = error as NodeJS.ErrnoException;
   if (error instanceof Late) return `no answer within ${timeoutMs} ms`;

@@ -1,4 +1,4 @@
-/** The cheapest question to an engine: one GET on a bare socket. Asked of every engine every few seconds, for months. */
+/** The cheapest request to an engine: one GET on a bare socket. Every engine gets one every few seconds, for months. */
 import { connect } from "node:net";
 import { type Answer, type Ask, sentence } from "./http.ts";
 

@@ -165,14 +165,14 @@ function memoryPressure(seen: ObservedHost): ConditionUpdate {
         type,
         status: "True",
         reason: pressure,
-        message: `${because}: no new engine starts, and engines are ended one at a time until memory has recovered`,
+        message: `${because}: no new engine starts, and engines are stopped one at a time until memory has recovered`,
       };
     case "Unknown":
       return {
         type,
         status: "Unknown",
         reason: "ReadingFailed",
-        message: "the system does not say how short memory is",
+        message: "the OS does not report memory pressure",
       };
     default:
       return pressure satisfies never;
@@ -191,7 +191,7 @@ export function pressureOf({
 function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate {
   const type = "DiskPressure";
   if (disk === undefined)
-    return { type, status: "Unknown", reason: "ReadingFailed", message: "free disk space could not be read" };
+    return { type, status: "Unknown", reason: "ReadingFailed", message: "cannot read free disk space" };
   if (disk.freeBytes >= diskReserveBytes)
     return { type, status: "False", reason: "Normal", message: "disk space is available" };
   const why = `less than the reserve of ${formatBytes(diskReserveBytes)} is free`;

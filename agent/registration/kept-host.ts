@@ -20,7 +20,7 @@ export function openKeptHost(stateDir: string, hostName: string, log: Log): Kept
   let writing: Promise<unknown> = Promise.resolve();
   const failed = (err: unknown): void => {
     kept = undefined;
-    log.warn({ err }, "could not keep the Host on disk");
+    log.warn({ err }, "cannot save the Host to disk");
   };
   return {
     read: () => {
@@ -29,7 +29,7 @@ export function openKeptHost(stateDir: string, hostName: string, log: Log): Kept
         return host.metadata.name === hostName ? host : undefined;
       } catch (err) {
         if (systemCode(err) !== "ENOENT")
-          log.warn({ err }, "the kept Host could not be read; the API server will tell");
+          log.warn({ err }, "cannot read the saved Host; waiting for the API server");
         return undefined;
       }
     },

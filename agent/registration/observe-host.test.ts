@@ -83,7 +83,7 @@ test("disk space is reported even when removing unused models fails", async () =
   };
   const observer = observerOf({ memory: calm, disk: roomy }, { store, log: keepLines(lines) });
   expect((await observer.observe()).disk).toEqual(roomy);
-  expect(lines.map(({ message }) => message)).toContain("unused models could not be removed");
+  expect(lines.map(({ message }) => message)).toContain("cannot remove unused models");
 });
 
 test("machine info that a tool failed to give is asked for again, and what was known stays", async () => {

@@ -126,7 +126,7 @@ async function readTidyDisk({
   mayCollect,
 }: HostObserverOptions): Promise<DiskReading | undefined> {
   if (mayCollect()) {
-    await store.collect().catch((err: unknown) => log.warn({ err }, "unused models could not be removed"));
+    await store.collect().catch((err: unknown) => log.warn({ err }, "cannot remove unused models"));
   }
   return store.disk().catch(() => undefined);
 }

@@ -76,14 +76,14 @@ export function startRegistration(options: RegistrationOptions): Registration {
 
 class Registrar {
   readonly troubles = new Map<string, Trouble>([
-    ["registered", { code: STARTING, message: "the Host object was not read yet" }],
+    ["registered", { code: STARTING, message: "the Host object has not been read yet" }],
     ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
   ]);
   isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
-  /** Whose name it is, until the Host's Events say so. */
-  #untoldHolder: string | undefined;
+  /** The holder of the name, until the Host has an Event about it. */
+  #unreportedHolder: string | undefined;
   /** Reason of the Ready condition that was last logged and recorded. */
   #saidReady = "AgentReady";
   #wasSeen = false;
@@ -173,7 +173,8 @@ class Registrar {
   /** A Host without addresses would forbid every address, and the agent never changes what is registered. */
   #register(addresses: readonly string[]): void {
     if (addresses.length > 0) return void this.#create(addresses);
-    const why = "the Host is not made yet: no address is configured and none leads to the API server";
+    const why =
+      "the Host is not created yet: no address is configured, and there is no route to the API server";
     this.#trouble("registered", new MetalbridgeError("AddressUnknown", why));
     this.#registerLater();
   }
@@ -214,16 +215,16 @@ class Registrar {
       new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
     );
     this.isOurs = false;
-    this.#untoldHolder = holder;
+    this.#unreportedHolder = holder;
     this.#recordHolder();
     onNameTaken();
   }
 
   /** On the Host, where the operator of the other machine sees it too; this agent may write nothing else. */
   #recordHolder(): void {
-    const holder = this.#untoldHolder;
+    const holder = this.#unreportedHolder;
     if (holder === undefined || this.#host === undefined) return;
-    this.#untoldHolder = undefined;
+    this.#unreportedHolder = undefined;
     const serves = this.#host.status?.addresses?.join(", ") ?? "";
     const note =
       `A second agent, on ${this.#options.machine()}, was started with this host name, which ${holder} holds` +
@@ -255,7 +256,7 @@ class Registrar {
     try {
       await this.#write();
     } catch (err) {
-      this.#options.log.error({ err }, "host status not made");
+      this.#options.log.error({ err }, "cannot build the Host status");
     } finally {
       this.#isReporting = false;
       this.reportIn(untilBeat(this.#options.clock.monotonicMs(), OBSERVE_MS));

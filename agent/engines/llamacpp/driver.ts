@@ -26,7 +26,7 @@ import {
 import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes of a large engine. */
+/** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes for a large engine. */
 const NO_DEBUGGER = { GGML_NO_BACKTRACE: "1" } as const;
 
 /** The command of one engine, and all of its environment. */
@@ -131,7 +131,7 @@ function claimBytes(
   return estimateClaim(model.gguf, { ...settings, ...files }, table).claimBytes;
 }
 
-/** All problems in one message: who mends one should not find the next only after another start. */
+/** All problems in one message, so that users need not fix them one start at a time. */
 function prepare(program: Program, launch: EngineLaunch, { env }: ProgramOptions): PreparedEngine {
   const { template } = launch;
   const { argv, problems } = buildArgv(

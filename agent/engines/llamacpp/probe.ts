@@ -1,4 +1,4 @@
-/** Asking a running llama-server: is it up, does it really answer, is it busy, what did it get. */
+/** Requests to a running llama-server: health, one real request, its work, its effective settings. */
 
 import { z } from "zod";
 import type { EngineGauges } from "../../../src/engines/engine-gauges.ts";
@@ -27,7 +27,7 @@ export async function probeHealth(
 }
 
 /**
- * The gauges prove the same as /health and tell more. Where they cannot be read (another key, an older engine whose busy
+ * The gauges prove the same as /health and show more. Where they cannot be read (another key, an older engine whose busy
  * main loop answers them late) /health still decides, in what is left of the time.
  */
 export async function probeLive(
@@ -68,7 +68,7 @@ function gaugesIn(reply: Reply): Gauges | undefined {
   return "failed" in reply || reply.status !== 200 ? undefined : parseGauges(reply.body);
 }
 
-/** /health is 200 even when every request fails, so one token is really asked for, and from the right model. */
+/** /health is 200 even when every request fails, so the probe requests one token, from the right model. */
 export async function probeRequest(
   target: EngineTarget,
   options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
@@ -98,7 +98,7 @@ export async function probeRequest(
   }
 }
 
-/** For a drain: half an answer is no answer. */
+/** For a drain: a partial answer counts as none. */
 export async function readWork(target: EngineTarget): Promise<DrainReading | "unknown"> {
   const reply = await get(target, "/metrics");
   const gauges = gaugesIn(reply);
@@ -137,7 +137,7 @@ export async function readContextPerSlot(target: EngineTarget): Promise<number |
   return models.success ? models.data.data[0]?.meta?.n_ctx : undefined;
 }
 
-/** Whoever answers under another name is not our engine, even if it is healthy. */
+/** A server of another model is not our engine, even if it is healthy. */
 async function findStranger(target: EngineTarget): Promise<string | undefined> {
   if (target.modelAlias === undefined) return undefined;
   const models = modelsSchema.safeParse(await getJson(target, "/v1/models"));

@@ -1,4 +1,4 @@
-/** Finding llama-server on this machine and asking it, once per installed file, what it understands. */
+/** Finds llama-server on this machine, and reads its version and flags once per installed file. */
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
@@ -28,7 +28,7 @@ export interface ProgramOptions {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Remembers what a file answered until its path, size or time of change differ. */
+/** Caches what a file answered until its path, size or modification time changes. */
 export function createProgramFinder(options: ProgramOptions): () => Promise<Program | undefined> {
   let known: { readonly key: string; readonly program: Program } | undefined;
   return async () => {
@@ -62,7 +62,7 @@ export function runProgram(
   });
 }
 
-/** A configured path that cannot be run is a mistake to report; on PATH it is only passed by. */
+/** A configured path that is not executable is an error; on PATH it is skipped. */
 async function locate({ paths, env }: ProgramOptions): Promise<{ path: string; key: string } | undefined> {
   const inPath = (env.PATH ?? "").split(delimiter).filter((folder) => isAbsolute(folder));
   for (const path of [...paths, ...inPath.map((folder) => join(folder, PROGRAM))]) {
