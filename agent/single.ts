@@ -1,4 +1,4 @@
-/** One agent per state folder: whoever listens on its socket owns it. */
+/** One agent per state folder: the process that listens on its socket owns it. */
 import { createHash } from "node:crypto";
 import type { Stats } from "node:fs";
 import { chmod, lstat, rm, stat } from "node:fs/promises";
@@ -17,7 +17,7 @@ export interface StateDirLock {
   readonly release: () => Promise<void>;
 }
 
-/** Throws StateDirInUse with the pid of the living agent; takes over the socket of a dead one. */
+/** Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. */
 export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
   await makePrivate(stateDir);
   await closeToOthers(stateDir);
@@ -49,7 +49,7 @@ async function makePrivate(folder: string): Promise<void> {
   }
 }
 
-/** A user who can write here chooses what the agent runs. A folder on a disk without ownership stays as it is. */
+/** A user who can write here chooses what the agent runs. A folder on a disk without ownership is left unchanged. */
 async function closeToOthers(stateDir: string): Promise<void> {
   const found = await stat(stateDir);
   if (isStrangers(found) && process.getuid?.() !== 0)

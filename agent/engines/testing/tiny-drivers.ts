@@ -1,4 +1,4 @@
-/** Drivers of the two tiny programs: what a new engine has to say of itself, and nothing more. */
+/** Drivers of the two tiny programs: the least that a new engine needs. */
 import { fileURLToPath } from "node:url";
 import type { Runtime } from "../../../src/api/engine-settings.ts";
 import type { DaemonSpec } from "../../instances/daemon/daemons.ts";

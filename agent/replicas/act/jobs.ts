@@ -13,7 +13,7 @@ export interface JobOptions {
 type Work = (signal: AbortSignal) => Promise<boolean | "unchanged">;
 
 export interface Jobs {
-  /** Starts the work unless one of that name runs or its last failure is too fresh. */
+  /** Starts the work unless one of that name is running or in backoff. */
   readonly run: (name: string, work: Work, options?: JobOptions) => void;
   readonly cancel: (name: string) => void;
   /** Clears their backoff: what they failed on works again. */

@@ -16,7 +16,7 @@ import { keepKeys, readKeyFile } from "./secrets.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
 
-/** One health probe on a fresh connection. */
+/** One health probe on a new connection. */
 export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;

@@ -92,7 +92,7 @@ export function recordOf(file: EngineFile, moment: Moment): RunRecord {
   };
 }
 
-/** All at one distance from its start, wherever that has to be on this clock. */
+/** All times keep their distance from the start, wherever that falls on this clock. */
 function stopOf(
   { why, startedAtMs, deadlineMs, latestMs, withdrawnAtMs, because }: z.output<typeof stopSchema>,
   startedAt: number,

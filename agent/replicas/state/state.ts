@@ -121,7 +121,7 @@ export interface PressureTimes {
   /** Since when it is evicted. */
   readonly awaySince?: number;
   readonly evictedAt: readonly number[];
-  /** When the OS last killed it; absent when it last ended otherwise. */
+  /** When the OS last killed it; absent when it last exited otherwise. */
   readonly killedAt?: number;
 }
 

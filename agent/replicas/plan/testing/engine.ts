@@ -23,7 +23,7 @@ export interface Engine {
   stopping?: { readonly askedAt: number; readonly deadlineAt: number };
   isKilled: boolean;
   leavesChildren: boolean;
-  /** It ended because it cannot load its weights. */
+  /** It exited because it cannot load its weights. */
   isRefusing: boolean;
 }
 

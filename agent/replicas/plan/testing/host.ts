@@ -76,6 +76,6 @@ export function crashed({ crashes, model }: Observed, runId: string, { engine, n
     inARow,
     recordedRunId: runId,
     backoffUntil: now + backoffMs(defaultTimings, inARow, 0),
-    lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it ended", at: "", logTail: "" },
+    lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it crashed", at: "", logTail: "" },
   };
 }

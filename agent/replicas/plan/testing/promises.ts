@@ -6,7 +6,7 @@ import type { Engine } from "./engine.ts";
 
 const { propagationMs, goodbyeMs } = defaultTimings;
 
-/** Every plan says why, and when to look again. */
+/** Every plan says why, and when to plan again. */
 export function checkPlan(plan: ReplicaPlan): void {
   if (plan.message === "" || plan.reason.length === 0) throw new Error("a plan without a reason");
   if (plan.phase === "Stopped") return;
@@ -64,7 +64,7 @@ function checkStop({ slice, isCutOff, agentEnds }: Observed, stop: Stop, world: 
     throw new Error("stopped with requests in flight and time left");
 }
 
-/** Requests have the whole time that was asked for, from when the last can have come; a time that was named holds as it is. */
+/** Requests get the whole drain time, from when the last can have arrived; a given deadline is used as it is. */
 function timeIsOverAt({ startedAt, deadlineAt, latestAt }: Stop, outAt: number): number {
   const fullTime = Math.max(startedAt, outAt) + deadlineAt - startedAt;
   return Math.min(fullTime, latestAt ?? Number.POSITIVE_INFINITY);
@@ -85,13 +85,13 @@ function checkGoodbye({ record, slice }: Observed, world: Circumstances): void {
   const stop = record?.stop;
   if (stop === undefined || !slice.wasExposed || !world.isBusy) return;
   if (world.now < timeIsOverAt(stop, stop.startedAt + goodbyeMs))
-    throw new Error("ended with its agent with requests in flight and time left");
+    throw new Error("stopped with its agent although requests were in flight and time was left");
 }
 
 /** A drain ends when its time has elapsed, whatever the engine is doing. */
 export function checkDeadline(
   { record, slice, run }: Observed,
-  /** When an agent first saw this stop's engine out; a fresh one starts no new drain. */
+  /** When an agent first saw this engine withdrawn; a new agent starts no new drain. */
   seenOutAt: number | undefined,
   now: number,
 ): void {

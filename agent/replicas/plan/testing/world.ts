@@ -38,7 +38,7 @@ export class World {
   weights = 1;
   runtime: "present" | "missing" = "present";
   isBusy = false;
-  /** Grows with requests too short for any look. */
+  /** Grows with requests too short for any reading. */
   tokensTotal = 0;
   agentEnds: Observed["agentEnds"];
   slice: SliceState = "unwritten";
@@ -80,13 +80,13 @@ export class World {
     this.#hasAnswered = false;
   }
 
-  /** Plans and acts until nothing changes at this moment; the answer is when to look again. */
+  /** Plans and acts until nothing changes any more; returns when to plan again. */
   settle(): ReplicaPlan {
     for (let round = 0; round < 30; round++) {
       const plan = planReplica(this.wanted, this.#observe(), this.now);
       checkPlan(plan);
       if (plan.phase === "Ready" && this.engine?.hasEnded !== false)
-        throw new Error("Ready without a living engine");
+        throw new Error("Ready without a running engine");
       let isChanged = false;
       for (const step of plan.steps) if (this.#apply(step)) isChanged = true;
       if (!isChanged) {
@@ -212,7 +212,7 @@ export class World {
 
   #forgetRun(): boolean {
     if (this.engine !== undefined && !(this.engine.hasEnded && !this.engine.leavesChildren)) {
-      throw new Error("a run was forgotten while something of it lives");
+      throw new Error("a run was forgotten while a process of it was running");
     }
     this.engine = undefined;
     this.#resetRun();
@@ -220,7 +220,7 @@ export class World {
   }
 
   #removeFinalizer(): boolean {
-    if (this.engine !== undefined) throw new Error("the finalizer was removed while the engine lives");
+    if (this.engine !== undefined) throw new Error("the finalizer was removed while the engine was running");
     if (this.slice === "ready") throw new Error("the finalizer was removed while the endpoint is announced");
     if (!this.isApiUp) return false;
     if (typeof this.wanted !== "string") this.wanted = { ...this.wanted, hasFinalizer: false };
@@ -271,7 +271,7 @@ export class World {
   #withdraw(): boolean {
     this.#wasWithdrawAsked = true;
     if (!this.isApiUp || this.slice === "missing" || this.slice === "withdrawn") return false;
-    // An empty slice stays as it is: there is nothing in it to withdraw.
+    // An empty slice stays unchanged: it has nothing to withdraw.
     if (this.slice !== "unwritten") this.slice = "withdrawn";
     this.#facts.slice = { ...this.#facts.slice, mayArrive: false };
     return true;
