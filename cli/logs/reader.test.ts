@@ -191,6 +191,16 @@ describe("where reading begins", () => {
     expect(startText({ lines: 2 })).toBe(`${numbered(64, 1)}half`);
   });
 
+  it("keeps the order of the files if a rotation renames them while the reader is blocked", () => {
+    const chunks = readerFrom("all").read();
+    let text = String(chunks.next().value);
+    append(numbered(65, 30));
+    rotateLog(dir, { maxBytes: 359, keep: 4 });
+    append(numbered(95, 1));
+    for (const bytes of chunks) text += String(bytes);
+    expect(text).toBe(numbered(0, 96));
+  });
+
   it("continues from there through a rotation", () => {
     const reader = readerFrom({ lines: 2 });
     rotateLog(dir, { maxBytes: 59, keep: 3 });

@@ -1,5 +1,6 @@
 /** Every generated file with its content. */
-import { stringify } from "yaml";
+import { readFileSync } from "node:fs";
+import { parse, stringify } from "yaml";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { commandLineLines } from "./command-line.ts";
@@ -10,9 +11,11 @@ import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
 import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
-import { renderRules } from "./rules.ts";
 
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
+
+const RULES_HEADER =
+  "# Generated from alerts.yaml by npm run generate: the same rules as a rule file of Prometheus. Do not edit.\n";
 
 /** Paths from the repository's root, and what belongs there. */
 export async function generatedFiles(): Promise<Map<string, string>> {
@@ -43,4 +46,12 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   for (const [path, content] of dashboardFiles()) files.set(path, content);
   files.set("charts/metalbridge/rules.yaml", renderRules());
   return files;
+}
+
+/** The alerts as a plain rule file, for a Prometheus without the operator. */
+function renderRules(): string {
+  const { spec } = parse(
+    readFileSync(new URL("../../charts/metalbridge/alerts.yaml", import.meta.url), "utf8"),
+  );
+  return RULES_HEADER + stringify(spec, { lineWidth: 0 });
 }

@@ -1,4 +1,7 @@
-/** When a request could rightly fail, because a fault of ours had hit where it went. Pure. */
+/**
+ * When a request could rightly fail, because a fault of ours had hit where it went. Narrow on purpose: one window per kind of
+ * fault, as wide as its worst case, would excuse 96 % of the time of all replicas in seed 12 instead of 29 %. Pure.
+ */
 import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
 import { livesOf, placeOf } from "./engines.ts";
 import { linkIn, proxyBlind } from "./outages.ts";
