@@ -169,7 +169,7 @@ export const placementErrors = {
   },
   Suspended: { what: "spec.suspend is true, so all replicas are stopped.", do: "set spec.suspend to false" },
   FieldsNotHonored: {
-    what: "Fields of the spec are ignored on Metal hosts, or replaced; the message lists them with what is used instead.",
+    what: "Fields of the spec are ignored on Metal hosts, or honored only in part; the message lists them, with what is used instead.",
     do: "remove them, or leave them for a Linux accelerator",
   },
   ContextBeyondTraining: {
