@@ -11,6 +11,10 @@ export interface Timings {
   readonly firstProbeMs: number;
   readonly liveProbeMs: number;
   readonly failedProbeMs: number;
+  /** The part of a probe's timeout that the next one gets, after one that the engine slept through. */
+  readonly repeatedProbeShare: number;
+  /** A probe that times out so much too late was delayed by this process. */
+  readonly ownDelayMs: number;
   /** Consecutive failed probes, each on a new connection, after which a live process counts as hung. */
   readonly failuresUntilHung: number;
   /** Requests without progress for this long, and for this many times its longest step: an answering process counts as hung. */
@@ -73,6 +77,8 @@ export const defaultTimings: Timings = {
   firstProbeMs: 25,
   liveProbeMs: 5 * SECOND,
   failedProbeMs: SECOND,
+  repeatedProbeShare: 0.2,
+  ownDelayMs: 500,
   failuresUntilHung: 3,
   stallMs: 2 * MINUTE,
   stallSteps: 4,
