@@ -47,6 +47,6 @@ function probeAt({ lastProbeAt }: Health, now: number, after: (at: number) => nu
   return { steps: [probe()], dueInMs: after(now) - now };
 }
 
-function probe(): Step {
+function probe(): ServeStep {
   return { do: "probeHealth", because: "a health probe is due" };
 }
