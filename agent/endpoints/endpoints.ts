@@ -1,6 +1,6 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
 import { LABEL_HOST } from "../../src/api/group.ts";
-import { backoffMs } from "../../src/kube/backoff.ts";
+import { backoffMs } from "../../src/backoff.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";

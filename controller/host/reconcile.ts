@@ -1,4 +1,5 @@
 /** One pass over one host: its conditions, its replicas' reachability, its slices, and what is given up. */
+
 import {
   ANNOTATION_LOST,
   FINALIZER_ENGINE,
@@ -8,6 +9,7 @@ import {
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -39,7 +41,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   const slices = caches.slicesOfHost.of(name);
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
-  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const nowIso = isoSeconds(clock.nowMs());
   const observed: HostObserved = {
     ...{ name, host, verdict, replicas, slices, whyStays: ports.stays.why },
     isDeclaredInVain: fleet.isDeclaredInVain(name),

@@ -2,11 +2,13 @@
  * Services as replicas on hosts: one engine per slot, placed, rolled and moved by the controller, run by
  * agents.
  */
+
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { momentOf } from "../../../src/capacity/placement/claims.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { type ReportedEvent, reportOn } from "../../cache/events.ts";
 import type { ControllerPorts } from "../../cache/ports.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
@@ -68,7 +70,7 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
   // Demands that are placed leave the queue, and so do all of a service that cannot be served.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
   if (ledger.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs())) ports.onQueueChanged();
-  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const nowIso = isoSeconds(clock.nowMs());
   const times = [
     isBehind ? BEHIND_MS : undefined,
     recheckAfterMs,
