@@ -1,5 +1,4 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
-
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isoSeconds } from "../../src/iso-seconds.ts";

@@ -1,5 +1,4 @@
 /** Flapping hosts get no new replica for a while. Pure; the only memory is the Host's status. */
-
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { isoSeconds } from "../../src/iso-seconds.ts";

@@ -1,5 +1,4 @@
 /** One pass over one host: its conditions, its replicas' reachability, its slices, and what is given up. */
-
 import {
   ANNOTATION_LOST,
   FINALIZER_ENGINE,
@@ -9,6 +8,7 @@ import {
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { isoSeconds } from "../../src/iso-seconds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
@@ -177,7 +177,7 @@ async function giveUpReplica(
     log.info({ replica: name, because }, "replica given up");
     const event = { type: "Warning", reason: "HostLost", action: "GiveUp" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
-    const service = caches.services.get(`${namespace}/${replica.spec.template.serviceName}`);
+    const service = caches.services.get(keyOf({ namespace, name: replica.spec.template.serviceName }));
     const note = `${name} is given up and will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }

@@ -1,5 +1,4 @@
 /** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
-
 import { type BackoffOptions, retryMs } from "../backoff.ts";
 import type { Clock, Log } from "../ports.ts";
 import { countUp, eventName, eventNamespace, newEvent, type Reporter } from "./event/event-object.ts";

@@ -1,5 +1,4 @@
 /** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
-
 import { type BackoffOptions, retryMs } from "../backoff.ts";
 import type { Clock, Log } from "../ports.ts";
 import { isAway } from "./errors.ts";

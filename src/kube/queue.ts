@@ -1,5 +1,4 @@
 /** A work queue of keys: one run per key at a time, everything that arrives meanwhile is one more run. */
-
 import { type BackoffOptions, retryMs } from "../backoff.ts";
 import type { Clock, Log } from "../ports.ts";
 

@@ -1,5 +1,4 @@
 /** Publishes a replica's state: its status when that differs, an Event when its phase changes. */
-
 import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
 import type {
   InferenceReplica,

@@ -2,10 +2,10 @@
  * Services as replicas on hosts: one engine per slot, placed, rolled and moved by the controller, run by
  * agents.
  */
-
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import { momentOf } from "../../../src/capacity/placement/claims.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
@@ -58,7 +58,11 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
   const { placed, waiting: unplaced } = ledger.answers(key, clock.monotonicMs());
   setStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
-    ledger.hasRoom(demand, without.map(keyOf), clock.monotonicMs());
+    ledger.hasRoom(
+      demand,
+      without.map(({ metadata }) => keyOf(metadata)),
+      clock.monotonicMs(),
+    );
   const steps = [
     ...planService(draft, placed, hasRoom),
     ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
@@ -136,8 +140,4 @@ function reportReplicas(
 
 function whereOf({ metadata, spec }: InferenceReplica): string {
   return `${metadata.name} on ${spec.template.hostName}`;
-}
-
-function keyOf({ metadata }: InferenceReplica): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }
