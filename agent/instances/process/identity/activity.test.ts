@@ -8,7 +8,7 @@ describe.each([
   ["the system's own reader", createIdentity(process.platform)],
   ["ps", createDarwinIdentity()],
 ])("what a process does, by %s", (_, { activity }) => {
-  it("tells a sleeping, a stopped and a running process apart", async () => {
+  it("distinguishes a sleeping, a stopped and a running process", async () => {
     await using sleeper = child("sleep", ["100"]);
     await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("asleep"));
     process.kill(sleeper.pid, "SIGSTOP");
@@ -17,7 +17,7 @@ describe.each([
     await vi.waitFor(async () => expect(await activity(spinner.pid)).toBe("busy"));
   });
 
-  it("knows nothing of a process that has ended", async () => {
+  it("knows nothing of a process that has exited", async () => {
     const ended = spawn("true");
     await once(ended, "exit");
     expect(await activity(ended.pid ?? 0)).toBe("unknown");

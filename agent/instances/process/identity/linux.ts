@@ -43,7 +43,7 @@ function activityOf(tasks: string): Activity {
     if (states.includes("T")) return "stopped";
     return states.some((state) => state === "R" || state === "D") ? "busy" : "asleep";
   } catch {
-    // Also where a thread has ended meanwhile: something runs then.
+    // Also where a thread has exited meanwhile: something runs then.
     return "unknown";
   }
 }
