@@ -92,7 +92,11 @@ function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean 
     for (const info of byModel.get(key) ?? []) {
       const speed = info.weights.get(source);
       const forSpeed = speed === undefined ? UNMEASURED : (MOST_FOR_SPEED * speed) / fastest;
-      if (MOST_WITH_WEIGHTS + forSpeed + 1 < search.bestScore) break;
+      if (MOST_WITH_WEIGHTS + forSpeed + 1 < search.bestScore) {
+        if (MOST_WITH_WEIGHTS + UNMEASURED + 1 < search.bestScore) break;
+        // Too slow, but hosts without a measurement come after the slowest.
+        continue;
+      }
       if (speed === undefined && ++unmeasured > FEW) return false;
       score(search, info);
     }
