@@ -5,7 +5,6 @@
 import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { keyOf } from "../../src/api/names.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
@@ -52,7 +51,7 @@ export function choosePath(
 
 /** `namespace/name` of the Model that a service runs. */
 export function modelKeyOf({ metadata, spec }: InferenceService): string {
-  return keyOf({ namespace: metadata.namespace, name: spec.modelRef });
+  return `${metadata.namespace}/${spec.modelRef}`;
 }
 
 /** The soonest of these times. */

@@ -82,7 +82,9 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
   const log = lastRun(logTail);
   const ownWords = () => lastLine(run.wasReady ? ownLines(log) : log);
   if (exit === "unknown")
-    return fromLog(log, run) ?? { code: "EngineEndUnknown", message: "the engine ended; how is not known" };
+    return (
+      fromLog(log, run) ?? { code: "EngineEndUnknown", message: "the engine exited; exit status unknown" }
+    );
   if (exit.code === 126)
     return { code: "RuntimeNotExecutable", message: `the engine cannot be executed: ${lastLine(log)}` };
   if (exit.code === 127)
@@ -104,7 +106,7 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
       return (
         fromLog(log, run) ?? {
           code: "EngineCrashed",
-          message: `the engine ended with ${describe(exit)}: ${ownWords()}`,
+          message: `the engine crashed (${describe(exit)}): ${ownWords()}`,
         }
       );
   }

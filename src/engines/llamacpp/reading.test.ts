@@ -95,7 +95,7 @@ describe("why an engine ended", () => {
       "the engine refused an argument: error: invalid argument: --mlock",
     );
     expect(classifyExit({ code: 3 }, "0.00.001.234 E srv  stop:   it broke\n").message).toBe(
-      "the engine ended with exit code 3: srv stop: it broke",
+      "the engine crashed (exit code 3): srv stop: it broke",
     );
   });
 
