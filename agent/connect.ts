@@ -1,6 +1,6 @@
 /** Loads the kubeconfig, waiting until a usable one exists; engines keep running meanwhile. */
 import { describeError, MetalbridgeError } from "../src/api/errors.ts";
-import { backoffMs } from "../src/kube/backoff.ts";
+import { backoffMs } from "../src/backoff.ts";
 import { type ConnectOptions, connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { waitMs } from "../src/kube/wait.ts";
 import type { Clock, Log } from "../src/ports.ts";

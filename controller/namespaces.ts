@@ -2,7 +2,7 @@
 
 import { describeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
-import { backoffMs } from "../src/kube/backoff.ts";
+import { backoffMs } from "../src/backoff.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import { NAMESPACES } from "../src/kube/kinds.ts";
 import type { KubeClient } from "../src/kube/types.ts";

@@ -1,6 +1,7 @@
 /** The EndpointSlices of this host's replicas: announced and withdrawn, each write acknowledged by the API server. */
 import { LABEL_HOST } from "../../src/api/group.ts";
-import { backoffMs } from "../../src/kube/backoff.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { backoffMs } from "../../src/backoff.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
@@ -12,7 +13,7 @@ import type { Clock, Log } from "../../src/ports.ts";
 import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
 import { createNewestSlices } from "./newest-slices.ts";
 import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
-import { type Attempt, createSliceWriter, keyOf } from "./slice-writer.ts";
+import { type Attempt, createSliceWriter } from "./slice-writer.ts";
 
 export interface EndpointsOptions {
   readonly connection: KubeConnection;

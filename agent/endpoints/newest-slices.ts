@@ -1,5 +1,5 @@
 /** The newest known state of each slice: from a list, then from the watch or the response to a write if newer. */
-import { keyOf } from "../../src/kube/client/paths.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 
 export interface NewestSlices {
@@ -28,7 +28,7 @@ export function createNewestSlices(): NewestSlices {
     gone: (key) => slices.delete(key),
     listed: (all) => {
       const before = slices;
-      slices = new Map(all.map((slice) => [keyOf(slice), slice]));
+      slices = new Map(all.map((slice) => [keyOf(slice.metadata), slice]));
       const keys = new Set([...before.keys(), ...slices.keys()]);
       return [...keys].filter((key) => !isSame(before.get(key), slices.get(key)));
     },

@@ -1,5 +1,6 @@
 /** One attempt to write a slice: by apply on the newest known state, which carries its uid so that a deleted one stays deleted. */
 import { MANAGER_AGENT } from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ApiFailure, ApiResult, KubeClient, ObjectRef } from "../../src/kube/types.ts";
@@ -56,9 +57,4 @@ export function createSliceWriter(client: KubeClient, slices: NewestSlices): Sli
       return { at: "written", slice: applied.value.object };
     },
   };
-}
-
-/** As reflectors key objects. */
-export function keyOf({ namespace, name }: ObjectRef): string {
-  return namespace === undefined ? name : `${namespace}/${name}`;
 }

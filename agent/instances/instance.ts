@@ -1,4 +1,5 @@
 /** One running engine as the rest of the agent sees it: a process of its own, or a model that a shared daemon has loaded. */
+import type { Activity } from "../../src/macos/living-process.ts";
 import type { Log } from "../../src/ports.ts";
 
 /** How the main process exited: an exit code, or the signal that killed it. */
@@ -49,6 +50,8 @@ export interface Instance {
   readonly endNow: () => void;
   /** Bytes of memory it really takes; undefined where that cannot be read. */
   readonly footprintBytes: () => Promise<number | undefined>;
+  /** What its process does right now; a stopped or sleeping one is not slow. */
+  readonly activity: () => Promise<Activity>;
   /** Writes again what the next agent needs to adopt it, where those files were removed; true if any was missing. */
   readonly restoreFiles: () => boolean;
   readonly logTail: (bytes: number) => Promise<string>;

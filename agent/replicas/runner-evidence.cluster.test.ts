@@ -26,8 +26,10 @@ exec '${process.execPath}' '${ENGINE}' ${fault} "$@"`);
 }
 
 /** From Ready to the successor's Ready; what status and slice show meanwhile. */
-async function replaced(bench: Bench, name: string, reason: string): Promise<string> {
-  await bench.createReplica(name);
+async function replaced(bench: Bench, name: string, reason: string, probes?: object): Promise<string> {
+  await bench.createReplica(name, (spec) => {
+    if (probes !== undefined) Object.assign(spec, { probes });
+  });
   const before = await bench.untilPhase(name, "Ready");
   const pid = before.status?.pid ?? 0;
   const held = await bench.untilExit(name, reason);
@@ -48,6 +50,34 @@ it(
     await bench.startAgent({ llamaServer: faultyOnce(bench, "decodes-nothing"), timings });
     const message = await replaced(bench, "chat-0-h", "EngineHung");
     expect(message).toMatch(/1 request in flight, and no token was processed for \d s/);
+  }),
+);
+
+it(
+  "replaces an engine that sleeps instead of answering",
+  withBench(async (bench) => {
+    await bench.startAgent({ llamaServer: faultyOnce(bench, "goes-silent"), timings });
+    const message = await replaced(bench, "chat-0-n", "EngineHung", {
+      timeoutSeconds: 1,
+      failureThreshold: 3,
+    });
+    expect(message).toContain("3 health probes in a row failed, the last: no answer within");
+  }),
+);
+
+it(
+  "keeps an engine that is silent while it computes, for longer than one that sleeps would be kept",
+  withBench(async (bench) => {
+    const agent = await bench.startAgent({
+      llamaServer: faultyOnce(bench, "computes"),
+      timings: { liveProbeMs: 1_000 },
+    });
+    await bench.createReplica("chat-0-k", (spec) =>
+      Object.assign(spec, { probes: { timeoutSeconds: 1, failureThreshold: 3 } }),
+    );
+    const { status } = await bench.untilPhase("chat-0-k", "Ready");
+    await fetch(`http://127.0.0.1:${status?.port}/compute`);
+    expect(agent.runner.snapshot()).toMatchObject([{ phase: "Ready", pid: status?.pid, restarts: 0 }]);
   }),
 );
 

@@ -208,6 +208,8 @@ it(
     process.kill(pid, "SIGSTOP");
     const held = await bench.untilExit("chat-0-f", "EngineHung");
     expect(held.status?.lastExit).toMatchObject({ killedByUs: true });
+    // A stopped process answers nothing: no second probe.
+    expect(held.status?.message).toContain("its process is stopped (SIGSTOP); no answer within");
     expect(() => process.kill(pid, 0)).toThrow("ESRCH");
     const after = await bench.untilPhase("chat-0-f", "Ready");
     expect(after.status?.pid).not.toBe(pid);

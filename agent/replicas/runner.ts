@@ -2,6 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { createQueue, type Queue, type Recheck } from "../../src/kube/queue.ts";
 import { ENGINES_FOLDER } from "../instances/instances.ts";
 import { adoptAll, openState } from "./act/adopt.ts";
@@ -141,7 +142,7 @@ class Runner implements ReplicaRunner {
   enqueueNamed(key: string): void {
     for (const [uid, state] of this.#context.states) {
       const ref = refOf(state);
-      if (ref !== undefined && `${ref.namespace}/${ref.name}` === key) this.enqueue(uid);
+      if (ref !== undefined && keyOf(ref) === key) this.enqueue(uid);
     }
   }
 

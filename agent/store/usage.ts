@@ -1,6 +1,7 @@
 /** Which content is in use, how much there is, and which goes first when room is needed. */
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Log } from "../../src/ports.ts";
 import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
@@ -102,7 +103,7 @@ export function describeRef(ref: Ref, inUse: boolean): StoredModelInfo {
     source: publicSource(ref.source),
     sha256: ref.files[0]?.sha256 ?? "",
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
-    lastUsedAt: new Date(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS).toISOString().replace(".000Z", "Z"),
+    lastUsedAt: isoSeconds(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS),
     inUse,
   };
 }

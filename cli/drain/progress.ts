@@ -2,6 +2,7 @@
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
 
 export interface DrainView {
   /** `takenBack`: the drain was canceled (uncordon). */
@@ -17,7 +18,7 @@ const DRAINED = "Drained";
 /** `generation`: of the Host when the drain was asked for; an older word of the controller is about another drain. */
 export function viewDrain(host: Host, replicas: readonly InferenceReplica[], generation: number): DrainView {
   const here = replicas.filter(({ spec }) => spec.template.hostName === host.metadata.name);
-  const left = new Map(here.map((replica) => [keyOf(replica), storyOf(replica)]));
+  const left = new Map(here.map((replica) => [keyOf(replica.metadata), storyOf(replica)]));
   if (host.spec.drain !== true) return { at: "takenBack", message: "", left };
   const condition = getCondition(host.status?.conditions, DRAINED);
   const isCurrent = (condition?.observedGeneration ?? generation) >= generation;
@@ -46,8 +47,4 @@ function storyOf({ metadata, spec, status }: InferenceReplica): string {
   const isLeaving = metadata.deletionTimestamp !== undefined || spec.drain !== undefined;
   if (phase === "Ready" && !isLeaving) return "Ready; stays until another is Ready elsewhere";
   return phase === "Ready" ? "Ready; is to leave" : `${phase}${message}`;
-}
-
-function keyOf({ metadata }: InferenceReplica): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }

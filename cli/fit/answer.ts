@@ -4,6 +4,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { claimWith } from "../../src/capacity/claim.ts";
 import { demandOf } from "../../src/capacity/demand.ts";
 import { explainFit, type FitReport } from "../../src/capacity/fit/fit.ts";
@@ -42,11 +43,11 @@ export async function answerFit(
     listAll(cluster, INFERENCE_REPLICAS),
     listAll(cluster, INFERENCE_SERVICES),
   ]);
-  const byKey = new Map(services.map((one) => [keyOf(one), one]));
+  const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
   const nowMs = Date.now();
   const moment = { wallMs: nowMs, monotonicMs: nowMs };
   const claims = replicas.map((replica) => {
-    const owner = `${replica.metadata.namespace}/${replica.spec.template.serviceName}`;
+    const owner = keyOf({ namespace: replica.metadata.namespace, name: replica.spec.template.serviceName });
     return claimOfReplica(replica, byKey.get(owner), moment);
   });
   // Their agents have read the headers of files that only hosts have.
@@ -67,7 +68,7 @@ export async function answerFit(
     nowMs,
   );
   return {
-    service: keyOf(service),
+    service: keyOf(service.metadata),
     model: aboutModel(target),
     priority: service.spec.priority,
     contextSize: template.engine.contextSize ?? 0,
@@ -77,7 +78,7 @@ export async function answerFit(
     waitingBefore: waitingBefore(services, service),
     notes: notesOf(
       target,
-      byKey.has(keyOf(service)) && flags.filename !== undefined,
+      byKey.has(keyOf(service.metadata)) && flags.filename !== undefined,
       claim.at === "hostDecides",
       resolution.beyondTraining,
     ),
@@ -96,7 +97,7 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
     .filter(({ status }) => (status?.queuePosition ?? 0) > 0)
     .filter(({ status }) => (status?.effectivePriority ?? 0) >= PRIORITIES[spec.priority])
     .sort((a, b) => (a.status?.queuePosition ?? 0) - (b.status?.queuePosition ?? 0))
-    .map(keyOf);
+    .map(({ metadata }) => keyOf(metadata));
 }
 
 function notesOf(
@@ -112,8 +113,4 @@ function notesOf(
   if (isRunning)
     notes.push("the service exists: its replicas are counted beside the new one, as in a rollout");
   return notes;
-}
-
-function keyOf({ metadata }: InferenceService): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }

@@ -3,6 +3,7 @@
 import { type ErrorCode, errorCatalogue, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findService } from "../cluster/find.ts";
 import type { ClusterFlags, Output } from "../cluster/flags.ts";
@@ -54,7 +55,7 @@ async function followRollout(
   const options = { signal: stop.signal, timeoutMs: timeout, tellTrouble: sayAside };
   const end = await follow<Judged>(cluster, options, ({ watch, finish, fail }) => {
     const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
-      const service = services.get(`${namespace}/${name}`);
+      const service = services.get(keyOf({ namespace, name }));
       if (service === undefined || service.metadata.uid !== uid) return fail(deleted(name));
       const { progress } = judge(service, (line) => {
         if (line !== last) tell(line);

@@ -12,6 +12,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, LEASES, SERVICES } from "../../src/kube/kinds.ts";
 import type { ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
@@ -148,7 +149,7 @@ type Groupings = Pick<
 function createGroupings(): Groupings {
   return {
     replicasOfService: createGrouping<InferenceReplica>(({ metadata, spec }) => [
-      `${metadata.namespace}/${spec.template.serviceName}`,
+      keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     ]),
     slicesOfService: createGrouping<EndpointSlice>(byServiceLabel),
     kubeServicesOfService: createGrouping<Service>(byServiceLabel),
@@ -156,7 +157,7 @@ function createGroupings(): Groupings {
     servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
       const draft = spec.speculativeDecoding?.draftModelRef;
       const names = draft === undefined ? [spec.modelRef] : [spec.modelRef, draft];
-      return names.map((name) => `${metadata.namespace}/${name}`);
+      return names.map((name) => keyOf({ namespace: metadata.namespace, name }));
     }),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),
     slicesOfHost: createGrouping<EndpointSlice>(({ metadata }) => {
@@ -168,5 +169,5 @@ function createGroupings(): Groupings {
 
 function byServiceLabel({ metadata }: KubeObject): readonly string[] {
   const name = metadata.labels?.[LABEL_SERVICE];
-  return name === undefined ? [] : [`${metadata.namespace}/${name}`];
+  return name === undefined ? [] : [keyOf({ namespace: metadata.namespace, name })];
 }

@@ -2,6 +2,7 @@
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
 
 export const DRAINED = "Drained";
 const NAMED = 3;
@@ -23,7 +24,7 @@ export function drainedUpdate(
   }
   const staying = replicas.filter(({ metadata: { deletionTimestamp } }) => deletionTimestamp === undefined);
   const blocked = staying.flatMap((replica) => {
-    const key = `${replica.metadata.namespace}/${replica.metadata.name}`;
+    const key = keyOf(replica.metadata);
     const why = whyStays(key);
     return why === undefined ? [] : [`${key} stays: ${why}`];
   });

@@ -1,6 +1,7 @@
 /** Flapping hosts get no new replica for a while. Pure; the only memory is the Host's status. */
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import { type FlapWord, REACHABLE } from "./conditions.ts";
 
 /** This many changes between reachable and unreachable within the window are flapping. */
@@ -48,7 +49,7 @@ export function readFlapping(changes: readonly string[], nowIso: string): Flappi
     const together = times.slice(0, index + 1).filter((other) => atMs - other < FLAP_WINDOW_MS).length;
     if (together < FLAP_CHANGES) continue;
     const untilMs = atMs + FLAP_HOLD_MS;
-    found = { changes: together, untilMs, untilIso: new Date(untilMs).toISOString().replace(".000Z", "Z") };
+    found = { changes: together, untilMs, untilIso: isoSeconds(untilMs) };
   }
   return found !== undefined && found.untilMs > nowMs ? found : undefined;
 }

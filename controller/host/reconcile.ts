@@ -8,6 +8,8 @@ import {
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -39,7 +41,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   const slices = caches.slicesOfHost.of(name);
   if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   const verdict = fleet.verdictOf(name);
-  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const nowIso = isoSeconds(clock.nowMs());
   const observed: HostObserved = {
     ...{ name, host, verdict, replicas, slices, whyStays: ports.stays.why },
     isDeclaredInVain: fleet.isDeclaredInVain(name),
@@ -175,7 +177,7 @@ async function giveUpReplica(
     log.info({ replica: name, because }, "replica given up");
     const event = { type: "Warning", reason: "HostLost", action: "GiveUp" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
-    const service = caches.services.get(`${namespace}/${replica.spec.template.serviceName}`);
+    const service = caches.services.get(keyOf({ namespace, name: replica.spec.template.serviceName }));
     const note = `${name} is given up and will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }

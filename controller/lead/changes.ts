@@ -2,6 +2,7 @@
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
@@ -33,9 +34,9 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     onService: (key) => state.working?.queues.services.enqueue(key),
     onModel: (namespace, name) => {
       const { queues, caches } = state.working ?? {};
-      queues?.models.enqueue(`${namespace}/${name}`);
-      for (const { metadata } of caches?.servicesOfModel.of(`${namespace}/${name}`) ?? []) {
-        queues?.services.enqueue(`${metadata.namespace}/${metadata.name}`);
+      queues?.models.enqueue(keyOf({ namespace, name }));
+      for (const { metadata } of caches?.servicesOfModel.of(keyOf({ namespace, name })) ?? []) {
+        queues?.services.enqueue(keyOf(metadata));
       }
     },
     onReplica: (key, replica, before) => {
@@ -77,7 +78,8 @@ function isDeclaredLost({ working }: LeaderState, host: string): boolean {
 /** Notes the content of the first lists, which the handlers saw too early. */
 export function noteFirstLists(working: Working): void {
   for (const host of working.caches.hosts.list()) working.ledger.noteHost(host.metadata.name, host);
-  for (const replica of working.caches.replicas.list()) noteReplica(working, keyOf(replica), replica);
+  for (const replica of working.caches.replicas.list())
+    noteReplica(working, keyOf(replica.metadata), replica);
 }
 
 function noteReplica(
@@ -91,23 +93,21 @@ function noteReplica(
 }
 
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
-  return `${metadata.namespace}/${spec.template.serviceName}`;
-}
-
-function keyOf({ metadata }: InferenceReplica): string {
-  return `${metadata.namespace}/${metadata.name}`;
+  return keyOf({ namespace: metadata.namespace, name: spec.template.serviceName });
 }
 
 function enqueueServicesOn({ working }: LeaderState, host: string): void {
   for (const { metadata, spec } of working?.caches.replicasOfHost.of(host) ?? []) {
-    working?.queues.services.enqueue(`${metadata.namespace}/${spec.template.serviceName}`);
+    working?.queues.services.enqueue(
+      keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
+    );
   }
 }
 
 /** Models tell which hosts hold them. */
 function enqueueModels({ working }: LeaderState): void {
   for (const { metadata } of working?.caches.models.list() ?? []) {
-    working?.queues.models.enqueue(`${metadata.namespace}/${metadata.name}`);
+    working?.queues.models.enqueue(keyOf(metadata));
   }
 }
 

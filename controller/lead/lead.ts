@@ -1,4 +1,5 @@
 /** The work of the leader: caches, queues, reconcilers. One signal stops all of it. */
+import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -82,7 +83,7 @@ export async function lead(options: LeadOptions): Promise<void> {
 function* liveServices(caches: Caches): Iterable<LiveService> {
   for (const service of caches.services.list()) {
     const { namespace, name, deletionTimestamp } = service.metadata;
-    const key = `${namespace}/${name}`;
+    const key = keyOf({ namespace, name });
     if (deletionTimestamp === undefined) yield { key, service, own: seeService(caches, key).own };
   }
 }

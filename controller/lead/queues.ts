@@ -1,4 +1,5 @@
 /** One queue for each kind that is reconciled. */
+import { keyOf } from "../../src/api/names.ts";
 import {
   createQueue,
   type Queue,
@@ -81,8 +82,8 @@ export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Q
   const keys = [replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService].flatMap(
     (grouping) => grouping.groups(),
   );
-  for (const { metadata } of caches.models.list()) models.enqueue(`${metadata.namespace}/${metadata.name}`);
-  for (const { metadata } of caches.services.list()) keys.push(`${metadata.namespace}/${metadata.name}`);
+  for (const { metadata } of caches.models.list()) models.enqueue(keyOf(metadata));
+  for (const { metadata } of caches.services.list()) keys.push(keyOf(metadata));
   for (const key of keys) services.enqueue(key);
   for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
   for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])

@@ -8,6 +8,7 @@ import { MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { createInspectSource, type InspectSource } from "../../src/hub/inspect.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
@@ -105,7 +106,7 @@ async function writeStatus(
   task: Task,
   result: InspectionResult | undefined,
 ): Promise<Model> {
-  const nowIso = new Date(ports.clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const nowIso = isoSeconds(ports.clock.nowMs());
   const observation = { model, hosts: ports.hosts.list(), task, inspection: result, isKnown: isKnown(model) };
   const status = planModelStatus(observation, nowIso);
   const { name, namespace, uid } = model.metadata;

@@ -2,6 +2,7 @@
 import { ANNOTATION_PREEMPTED_BY } from "../../src/api/group.ts";
 import { DRAIN_PREEMPTED, type InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { type Demand, type Preemption, serviceOfSlot } from "../../src/capacity/placement/types.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { guards } from "../service/corrections.ts";
@@ -29,7 +30,7 @@ export function planPreemptions(
   for (const object of replicas) {
     const { namespace, name, deletionTimestamp } = object.metadata;
     if (deletionTimestamp !== undefined) continue;
-    const slot = slots.get(`${namespace}/${name}`);
+    const slot = slots.get(keyOf({ namespace, name }));
     const taker = takerOf(object) ?? slot;
     const because = `${taker === undefined ? "another service" : serviceOfSlot(taker)} has a higher priority`;
     if (isPreempted(object)) {

@@ -5,6 +5,7 @@
 import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
@@ -51,7 +52,7 @@ export function choosePath(
 
 /** `namespace/name` of the Model that a service runs. */
 export function modelKeyOf({ metadata, spec }: InferenceService): string {
-  return `${metadata.namespace}/${spec.modelRef}`;
+  return keyOf({ namespace: metadata.namespace, name: spec.modelRef });
 }
 
 /** The soonest of these times. */

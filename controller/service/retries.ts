@@ -1,5 +1,5 @@
 /** When to retry what the API server rejected: a raised quota or a changed webhook is not watched. */
-import { backoffMs } from "../../src/kube/backoff.ts";
+import { backoffMs } from "../../src/backoff.ts";
 
 const FIRST_MS = 1_000;
 const CAP_MS = 60_000;

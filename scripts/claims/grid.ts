@@ -120,6 +120,8 @@ function bestOf(choices: readonly Choice[], open: ReadonlySet<string>): Choice |
 const FULL_PRECISION = new Set<string>(["f16", "f32", "bf16"]);
 const SQUARE: readonly SparseArchitecture[] = ["qwen2", "phi3", "jamba"];
 const LEAST_BYTES = 110 << 20;
+/** The engine maps the whole file into memory, holes included: 55 GiB, the largest without a limit, take a minute of CPU. */
+const MOST_BYTES = 8 * 1024 ** 3;
 /** The engine clears its caches: larger ones only cost time. */
 const MOST_KV_BYTES = 256 << 20;
 
@@ -144,6 +146,7 @@ function caseOf(choice: Choice): ClaimCase | undefined {
     weightType: choice.weightType,
     ...expertsOf(choice),
   });
+  if (sparseWeightsBytes(model) > MOST_BYTES) return undefined;
   const fits = (context: number) => context * model.layers * kvHeads * headSize * 2 * 4 <= MOST_KV_BYTES;
   const context = [choice.context, 8192, 2048].find(fits);
   if (context === undefined) return undefined;

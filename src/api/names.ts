@@ -10,6 +10,17 @@ export const REPLICA_NAME_MAX = 63;
 
 const HASH_DIGITS = 10;
 
+/** `namespace/name`, or `name` for cluster-scoped objects: one key for caches, queues and plans. */
+export function keyOf({
+  namespace,
+  name,
+}: {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+}): string {
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
 export interface ReplicaNameParts {
   readonly service: string;
   readonly serviceUid: string;

@@ -3,6 +3,7 @@ import { parseQuantity } from "../api/fields/quantity.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import { keyOf } from "../api/names.ts";
 import { publicSource } from "../models/source/source.ts";
 import type { Claim } from "./claim.ts";
 import { PRIORITIES } from "./placement/priority.ts";
@@ -27,7 +28,7 @@ export function demandOf(input: DemandInput): Demand {
   const { metadata, spec } = service;
   const { source, sha256 } = template.model;
   return {
-    service: `${metadata.namespace}/${metadata.name}`,
+    service: keyOf(metadata),
     ordinal,
     priority: PRIORITIES[spec.priority],
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
@@ -38,7 +39,7 @@ export function demandOf(input: DemandInput): Demand {
     // Hosts report sources in this form.
     weights: { source: publicSource(source), ...(sha256 === undefined ? {} : { sha256 }) },
     predecessors: predecessors.map((replica) => ({
-      replica: `${replica.metadata.namespace}/${replica.metadata.name}`,
+      replica: keyOf(replica.metadata),
       host: replica.spec.template.hostName,
       sharesWeights: replica.spec.template.model.source === source,
     })),

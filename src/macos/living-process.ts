@@ -9,6 +9,12 @@ export interface LivingProcess {
   readonly session?: number;
 }
 
+/**
+ * What a process does. stopped: by SIGSTOP, until somebody continues it. asleep: no thread runs or waits for the disk.
+ * busy: one does, as in a process that computes, or whose memory is being swapped in.
+ */
+export type Activity = "stopped" | "asleep" | "busy" | "unknown";
+
 export interface IdentityReader {
   /** Start time of a living process, now: undefined if there is none, or only a zombie; "unknown" if it cannot be read. */
   readonly startTimeNow: (pid: number) => string | undefined | "unknown";
@@ -18,4 +24,6 @@ export interface IdentityReader {
   readonly members: (id: number) => Promise<readonly LivingProcess[] | "unknown">;
   /** All living processes that were started with `mark` (NAME=value) in their environment, as far as that can be seen. */
   readonly marked: (mark: string) => Promise<readonly LivingProcess[] | "unknown">;
+  /** "unknown" if there is no such process, or it cannot be read. */
+  readonly activity: (pid: number) => Promise<Activity>;
 }

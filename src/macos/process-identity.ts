@@ -1,6 +1,6 @@
 /** Identity from `ps`: the start time as the kernel kept it at the fork, printed in UTC so that time zones cannot move it. */
 import { execFile, execFileSync } from "node:child_process";
-import type { IdentityReader, LivingProcess } from "./living-process.ts";
+import type { Activity, IdentityReader, LivingProcess } from "./living-process.ts";
 
 /** One option per column: some BSDs take everything after the first `=` for a heading. */
 const COLUMNS = ["pid=", "pgid=", "stat=", "lstart="].flatMap((column) => ["-o", column]);
@@ -44,7 +44,15 @@ export function createDarwinIdentity(ps = "ps"): IdentityReader {
       const found = await runPs(ps, [...COLUMNS, "-p", pids.join(",")]);
       return found === "unknown" ? found : parsePs(found);
     },
+    activity: async (pid) => activityOf((await runPs(ps, ["-o", "stat=", "-p", String(pid)])).trim()),
   };
+}
+
+/** `ps` shows the state of the thread that does most: running before waiting for the disk, that before sleeping. */
+function activityOf(stat: string): Activity {
+  if (stat.startsWith("T")) return "stopped";
+  if (/^[RUD]/.test(stat)) return "busy";
+  return /^[SI]/.test(stat) ? "asleep" : "unknown";
 }
 
 /** `ps` ends with 1 when none of the pids exists: that is an answer, not a failure. */

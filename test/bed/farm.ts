@@ -6,6 +6,7 @@ import path from "node:path";
 import { type AgentOptions, startAgent, type TestAgent } from "./agent.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
 import { type Part, startPart } from "./part.ts";
+import { openReader, type Reader } from "./reader.ts";
 
 /** An agent without what all agents of a farm share. */
 export type FarmAgent = Partial<Omit<AgentOptions, "modelsDir">>;
@@ -29,6 +30,8 @@ export interface Farm extends AsyncDisposable {
   /** Where file sources may lie. */
   readonly modelsDir: string;
   readonly kubectl: Kubectl;
+  /** For polls; a test that shows what users see runs kubectl. */
+  readonly reader: Reader;
   readonly controller: () => Part;
   readonly restartController: () => Part;
   readonly agents: readonly TestAgent[];
@@ -43,6 +46,7 @@ export interface Farm extends AsyncDisposable {
 /** Starts all parts at once; nothing is waited for. Disposal also kills the engines that the agents left running. */
 export async function startFarm(options: FarmOptions): Promise<Farm> {
   const { kubeconfig, program } = options;
+  const reader = await openReader(kubeconfig);
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-farm-"));
   const modelsDir = path.join(dir, "models");
   mkdirSync(modelsDir);
@@ -67,7 +71,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   if (first === undefined) throw new Error("a farm has an agent");
   return {
     ...{ dir, kubeconfig, modelsDir, agents, addAgent },
-    kubectl: kubectlFor(kubeconfig),
+    ...{ kubectl: kubectlFor(kubeconfig), reader },
     controller: () => controller,
     restartController: () => {
       controller = startController();
@@ -78,6 +82,7 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
     agent: first.part,
     restartAgent: first.restart,
     [Symbol.asyncDispose]: async () => {
+      reader[Symbol.dispose]();
       const ended = all.map((agent) => agent[Symbol.asyncDispose]());
       await Promise.all([...ended, controller.kill("SIGTERM")]);
       // The shims of killed engines still write how they ended.

@@ -1,6 +1,8 @@
 /** What the tests of the whole system do with a service: apply it, wait for it, look at it, talk to it through its ClusterIP. */
 import path from "node:path";
 import { expect, vi } from "vitest";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { ONE_THREAD } from "./agent.ts";
 import type { Farm } from "./farm.ts";
 import type { NodeNetwork } from "./node-network.ts";
@@ -57,28 +59,22 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
   }
 
   async function serviceStatus(name: string) {
-    return JSON.parse(await farm.kubectl(["get", `isvc/${name}`, "-n", NAMESPACE, "-o", "json"])).status;
+    return (await farm.reader.get(INFERENCE_SERVICES, name)).status;
   }
 
   async function replicaOf(service: string) {
-    const selector = `metalbridge.dev/service=${service}`;
-    const list = JSON.parse(
-      await farm.kubectl(["get", "irep", "-n", NAMESPACE, "-l", selector, "-o", "json"]),
-    );
-    expect(list.items).toHaveLength(1);
-    return list.items[0];
+    const items = await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`);
+    expect(items).toHaveLength(1);
+    return items[0];
   }
 
   async function sliceIsReady(service: string): Promise<boolean> {
-    const selector = `kubernetes.io/service-name=${service}`;
-    const list = JSON.parse(
-      await farm.kubectl(["get", "endpointslices", "-n", NAMESPACE, "-l", selector, "-o", "json"]),
-    );
-    return list.items.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
+    const slices = await farm.reader.list(ENDPOINT_SLICES, `kubernetes.io/service-name=${service}`);
+    return slices.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
   }
 
   async function clusterIp(service: string, namespace = NAMESPACE): Promise<string> {
-    return farm.kubectl(["get", "svc", service, "-n", namespace, "-o", "jsonpath={.spec.clusterIP}"]);
+    return (await farm.reader.get(SERVICES, service, namespace)).spec.clusterIP;
   }
 
   /** One question, asked once: why it failed, or undefined. */

@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { startFarm } from "../bed/farm.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
 import { startPart } from "../bed/part.ts";
@@ -43,7 +44,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
 
   const untilHostReady = (name: string, reason: string) =>
     vi.waitFor(async () => {
-      const { status } = await bad.get("mbhost", name);
+      const { status } = await bad.get(HOSTS, name);
       const ready = status?.conditions?.find(({ type }: { type: string }) => type === "Ready");
       expect(ready).toMatchObject({ reason });
       return ready;
@@ -64,7 +65,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
           interval: 500,
         });
         await vi.waitFor(async () => {
-          const { status } = await bad.get("isvc", "silent");
+          const { status } = await bad.get(INFERENCE_SERVICES, "silent");
           expect(status).toMatchObject({ reason: "HostUnreachable", readyReplicas: 0 });
         }, soon);
       } finally {
@@ -107,7 +108,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       );
       const untilUnplaced = (name: string, advice: string) =>
         vi.waitFor(async () => {
-          const { status } = await bad.get("isvc", name);
+          const { status } = await bad.get(INFERENCE_SERVICES, name);
           expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "NoHostFits" });
           expect(status.message).toContain(advice);
           expect(status.placement.misses[0]).toMatchObject({ host: name });

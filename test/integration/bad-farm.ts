@@ -4,6 +4,8 @@ import path from "node:path";
 import { expect, vi } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { FarmAgent } from "../bed/farm.ts";
 import type { Part } from "../bed/part.ts";
 import type { Services } from "../bed/services.ts";
@@ -22,7 +24,7 @@ export interface BadFarm extends System {
   /** Folder of the test's own. */
   readonly dir: string;
   readonly realEngine: string;
-  readonly get: (kind: string, name: string, namespace?: string) => Promise<Seen>;
+  readonly get: (kind: Kind<KubeObject>, name: string, namespace?: string) => Promise<Seen>;
   readonly replicasOf: (service: string, namespace?: string) => Promise<readonly Seen[]>;
   readonly agent: (name: string, options?: FarmAgent) => ExtraAgent;
   /** Controller and agent run, and the good service has the engine it began with, which answered all the time. */
@@ -53,18 +55,13 @@ export async function startBadFarm(): Promise<BadFarm> {
   await services.untilReady("good");
   const { pid } = (await services.replicaOf("good")).status;
   const watch = watchService(services, stack);
-  const get = async (kind: string, name: string, namespace = "default"): Promise<Seen> =>
-    JSON.parse(await farm.kubectl(["get", kind, name, "-n", namespace, "-o", "json"]));
   const kept = stack.move();
   return {
-    ...{ ...system, origin, get },
+    ...{ ...system, origin, get: farm.reader.get },
     dir: farm.dir,
     realEngine: findLlamaServer(readPartsConfig()) ?? "",
-    replicasOf: async (service, namespace = "default") => {
-      const selector = `metalbridge.dev/service=${service}`;
-      const list = await farm.kubectl(["get", "irep", "-n", namespace, "-l", selector, "-o", "json"]);
-      return JSON.parse(list).items;
-    },
+    replicasOf: (service, namespace) =>
+      farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`, namespace),
     agent: (name, options = {}) => {
       const config = agentConfig(options.config ?? {});
       const { part, stateDir } = farm.addAgent({ hostName: name, ...options, name, config });

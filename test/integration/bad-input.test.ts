@@ -1,5 +1,6 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type BadFarm, startBadFarm } from "./bad-farm.ts";
 import { model, service } from "./manifests.ts";
@@ -38,10 +39,10 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
       ...sources.flatMap(([name, source]) => [model(name, urlOf(source)), service(name, hostName)]),
     );
     const check = async ([name, , phase, code, advice]: (typeof sources)[number]) => {
-      const { status } = await bad.get("mdl", name);
+      const { status } = await bad.get(MODELS, name);
       expect(status).toMatchObject({ phase, reason: code, message: expect.stringContaining(advice) });
       const isFinal = phase === "Failed";
-      expect((await bad.get("isvc", name)).status).toMatchObject({
+      expect((await bad.get(INFERENCE_SERVICES, name)).status).toMatchObject({
         phase: isFinal ? "Failed" : "Pending",
         reason: isFinal ? "ModelFailed" : "ModelNotReady",
         message: expect.stringContaining(code),
@@ -73,7 +74,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
         reason: code,
         message: expect.stringContaining(advice),
       });
-      const { status } = await bad.get("isvc", name);
+      const { status } = await bad.get(INFERENCE_SERVICES, name);
       expect(status).toMatchObject({ reason: code, message: expect.stringContaining(advice) });
     };
     await Promise.all(downloads.map((download) => vi.waitFor(() => check(download), soon)));
@@ -82,7 +83,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
   it("waits for a Model that is missing, and serves on without one that was deleted", async () => {
     await bad.apply(service("late", bad.farm.hostName));
     await vi.waitFor(async () => {
-      expect((await bad.get("isvc", "late")).status).toMatchObject({
+      expect((await bad.get(INFERENCE_SERVICES, "late")).status).toMatchObject({
         phase: "Pending",
         reason: "ModelNotFound",
         message: expect.stringContaining("create it or correct spec.modelRef"),
@@ -93,7 +94,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
     const [before] = await bad.replicasOf("late");
     await bad.farm.kubectl(["delete", "mdl/late"]);
     await vi.waitFor(async () => {
-      const { status } = await bad.get("isvc", "late");
+      const { status } = await bad.get(INFERENCE_SERVICES, "late");
       expect(status).toMatchObject({ phase: "Degraded", readyReplicas: 1 });
       const degraded = status.conditions.find(({ type }: { type: string }) => type === "Degraded");
       expect(degraded).toMatchObject({
@@ -120,7 +121,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
       ...[model("taken", source), service("taken", hostName)],
     );
     await vi.waitFor(async () => {
-      expect((await bad.get("isvc", "taken")).status).toMatchObject({
+      expect((await bad.get(INFERENCE_SERVICES, "taken")).status).toMatchObject({
         phase: "Failed",
         reason: "ServiceNameTaken",
         message: expect.stringContaining("delete or rename it"),
@@ -129,7 +130,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
     expect(await bad.replicasOf("taken")).toEqual([]);
     await bad.farm.kubectl(["delete", "service", "taken"]);
     await vi.waitFor(async () => {
-      const { status } = await bad.get("isvc", "good", "other");
+      const { status } = await bad.get(INFERENCE_SERVICES, "good", "other");
       expect(status).toMatchObject({ phase: "Ready" });
     }, soon);
     await bad.services.untilReady(longest);

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
+import { HOSTS, INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -54,11 +55,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  const get = async (...args: string[]) =>
-    JSON.parse(await farm.kubectl(["get", ...args, "-n", "default", "-o", "json"]));
-  const host = () => get("mbhost", farm.hostName);
+  const host = () => farm.reader.get(HOSTS, farm.hostName);
   const replicaOf = async (service: string) =>
-    (await get("irep", "-l", `metalbridge.dev/service=${service}`)).items[0];
+    (await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`))[0];
 
   async function apply(name: string, route: string, model: object = {}): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
@@ -104,7 +103,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const { claimBytes } = ready.status.memory;
     expect(claimBytes).toBeGreaterThan(large.length);
     expect(ready.status.model).toMatchObject({ sizeBytes: large.length, gguf: { layerCount: 32 } });
-    expect((await get("mdl", "grows")).status).toMatchObject({ sizeBytes: small.length });
+    expect((await farm.reader.get(MODELS, "grows")).status).toMatchObject({ sizeBytes: small.length });
 
     // What the controller counts is no less than what its agent holds.
     await vi.waitFor(async () => {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { isAlive, livingEngines } from "../bed/engines.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
@@ -30,8 +31,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
     await writeTinyGguf(path.join(on.farm.modelsDir, "endless.gguf"), endless);
     await vi.waitFor(async () => {
-      const names = await on.farm.kubectl(["get", "mbhost", "-o", "jsonpath={.items[*].metadata.name}"]);
-      expect(names.split(" ")).toHaveLength(3);
+      expect(await on.farm.reader.list(HOSTS)).toHaveLength(3);
     }, within);
   }, 2 * MINUTE);
 
@@ -54,8 +54,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     });
   }
 
-  const replicas = async (): Promise<readonly Replica[]> =>
-    JSON.parse(await on.farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"])).items;
+  const replicas = (): Promise<readonly Replica[]> => on.farm.reader.list(INFERENCE_REPLICAS);
   const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
   const scale = (name: string, count: number) =>
     on.farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { bundleInto } from "../../scripts/bundle.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { allKinds, lostOf, startClients } from "../bed/load/clients.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
@@ -54,8 +55,7 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
   }
 
   const replicas = async () => {
-    const { items } = JSON.parse(await on.farm.kubectl(["get", "irep", "-n", NAMESPACE, "-o", "json"]));
-    return items as {
+    return (await on.farm.reader.list(INFERENCE_REPLICAS)) as {
       metadata: { uid: string };
       spec: { template: { hostName: string; engine: { contextSize: number } } };
     }[];

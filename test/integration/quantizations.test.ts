@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
+import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -43,9 +44,6 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  const get = async (...args: string[]) =>
-    JSON.parse(await farm.kubectl(["get", ...args, "-n", "default", "-o", "json"]));
-
   async function apply(quantization: string): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
     const metadata = { name: "tiny", namespace: "default" };
@@ -62,12 +60,13 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
   const runs = (quantization: string) =>
     vi.waitFor(async () => {
       const file = `tiny-${quantization}.gguf`;
-      const { items } = await get("irep", "-l", "metalbridge.dev/service=tiny");
+      const items = await farm.reader.list(INFERENCE_REPLICAS, "metalbridge.dev/service=tiny");
       expect(items, farm.agent().log().slice(-2_000)).toHaveLength(1);
       const [{ spec, status }] = items;
       expect(spec.template.model).toMatchObject({ files: [file], revision: commit });
       expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(files[file]) } });
-      expect((await get("mdl", "tiny")).status).toMatchObject({ files: [file], sha256: status.model.sha256 });
+      const { status: seen } = await farm.reader.get(MODELS, "tiny");
+      expect(seen).toMatchObject({ files: [file], sha256: status.model.sha256 });
       return { spec, status };
     }, soon);
 

@@ -1,5 +1,6 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { HOSTS } from "../../src/api/kinds.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type FetchedFarm, startFetchedFarm } from "./fetched-farm.ts";
@@ -22,7 +23,7 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
   afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
 
   const models = async (): Promise<{ source: string; sha256: string; tokensPerSecond?: number }[]> => {
-    const host = JSON.parse(await on.farm.kubectl(["get", "mbhost", on.farm.hostName, "-o", "json"]));
+    const host = await on.farm.reader.get(HOSTS, on.farm.hostName);
     return host.status?.models ?? [];
   };
 

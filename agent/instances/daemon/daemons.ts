@@ -1,6 +1,7 @@
 /** Shared daemons: one process per kind of daemon, several models in it. A replica's instance is a reference to (daemon, model). */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 import type { Ending, ExitRecord, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
 import type { ProcessInstances } from "../process/process-instance.ts";
@@ -244,6 +245,10 @@ class Reference implements Instance {
   /** Covers all models together; it cannot be split by model. */
   footprintBytes(): Promise<undefined> {
     return Promise.resolve(undefined);
+  }
+
+  activity(): Promise<Activity> {
+    return this.#process?.activity() ?? Promise.resolve("unknown");
   }
 
   restoreFiles(): boolean {

@@ -1,6 +1,6 @@
 /** What the rest of the agent sees of one engine process, its own or adopted. */
 
-import type { IdentityReader } from "../../../src/macos/living-process.ts";
+import type { Activity, IdentityReader } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 import type { ExitRecord } from "../instance.ts";
 import type { RotationLimits } from "./log-rotation.ts";
@@ -36,6 +36,7 @@ export interface EngineProcess {
   readonly killGroup: () => void;
   /** Restores the run directory's files if they were removed; returns whether any was missing. */
   readonly restoreFiles: () => boolean;
+  readonly activity: () => Promise<Activity>;
   readonly logTail: (bytes: number) => Promise<string>;
   /** Stops watching; the engine runs on. */
   readonly close: () => void;

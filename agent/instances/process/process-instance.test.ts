@@ -29,6 +29,8 @@ test("an engine that obeys is asked once, and is gone before its deadline", asyn
   await using folder = runFolder();
   const instance = await open(folder.dir(), noting(1));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
+  // Its pid is read from a file, which can take longer than its first line.
+  await until(() => expect(instance.state()).toMatchObject({ at: "running" }));
   instance.stopBy(clock.monotonicMs() + 30_000);
   expect(instance.state()).toMatchObject({ at: "running", ending: "stopping" });
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { code: 7 } }));

@@ -1,5 +1,6 @@
 /** A process as an instance: "stop by" and "end now" become TERM, TERM again, KILL, and then the rest of its group. */
 import { join } from "node:path";
+import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/ports.ts";
 import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
 import type { EngineCommand, EngineProcess, EngineProcesses } from "./engine-process.ts";
@@ -117,6 +118,10 @@ class ProcessInstance implements Instance {
   footprintBytes(): Promise<number | undefined> {
     const state = this.#process.state();
     return state.at === "running" ? this.#readFootprint(state.pid) : Promise.resolve(undefined);
+  }
+
+  activity(): Promise<Activity> {
+    return this.#process.activity();
   }
 
   restoreFiles(): boolean {

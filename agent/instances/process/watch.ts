@@ -1,6 +1,6 @@
 /** Watching one engine, own or adopted: read once, then react to the ends of its FIFOs. */
 
-import type { LivingProcess } from "../../../src/macos/living-process.ts";
+import type { Activity, LivingProcess } from "../../../src/macos/living-process.ts";
 import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
@@ -105,6 +105,10 @@ class WatchedEngine implements EngineProcess {
 
   restoreFiles(): boolean {
     return this.#state.at === "running" && restoreMarks(this.dir, this.#files);
+  }
+
+  async activity(): Promise<Activity> {
+    return this.#state.at === "running" ? this.#ports.identity.activity(this.#state.pid) : "unknown";
   }
 
   logTail(bytes: number): Promise<string> {

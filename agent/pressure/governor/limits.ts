@@ -1,5 +1,7 @@
 /** Every duration and share that the governor uses, in one place, so that tests can move them. Times in ms. */
+import { backoffMs } from "../../../src/backoff.ts";
 
+const NONE = [1, 1] as const;
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
@@ -55,5 +57,6 @@ export const defaultLimits: GovernorLimits = {
 
 /** How long an engine stays away after its n-th eviction within `forgetMs` (n from 1). */
 export function awayMs(limits: GovernorLimits, evictions: number): number {
-  return Math.min(limits.awayMaxMs, limits.awayFirstMs * 2 ** Math.min(20, Math.max(0, evictions - 1)));
+  const { awayFirstMs: firstMs, awayMaxMs: capMs } = limits;
+  return backoffMs(evictions, { firstMs, capMs, jitter: NONE }, 0);
 }

@@ -6,7 +6,7 @@ import type { RunnerContext } from "../context.ts";
 import { countDrain } from "../metrics/counts.ts";
 import { drainEndsAt } from "../plan/evidence/drain-time.ts";
 import { isForced } from "../plan/step.ts";
-import { backoffMs } from "../plan/timings.ts";
+import { crashBackoffMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
 import { memoryTrouble, noteExit } from "../pressure.ts";
 import { type EngineFile, removeEngineFile } from "../state/engine-record.ts";
@@ -39,7 +39,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
   // A run that had served for long restarts at once: its failure is not in its start. The next crash backs off.
   const crashesInARow = wasSteady ? 0 : past.history.crashesInARow + 1;
-  const delayMs = wasSteady ? 0 : backoffMs(context.timings, crashesInARow, context.random());
+  const delayMs = wasSteady ? 0 : crashBackoffMs(context.timings, crashesInARow, context.random());
   const runtime = context.runtimes.state(file.runtime);
   // A run that was Ready can be Ready again, whatever its log says: the log contains clients' text.
   const isForGood = file.readyAtMs === undefined && isTerminal(lastExit.reason);

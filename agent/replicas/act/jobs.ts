@@ -1,8 +1,9 @@
 /** Work that must not hold up a replica's queue: one at a time per name, with backoff after a failure. */
+import { backoffMs } from "../../../src/backoff.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 
-const FIRST_RETRY_MS = 500;
-const MAX_RETRY_MS = 30_000;
+/** Jitter of up to a fifth: after an outage, hosts must not retry in step. */
+const RETRY = { firstMs: 500, capMs: 30_000, jitter: [1, 1.2] } as const;
 
 export interface JobOptions {
   /** Its result is nothing new for the planner. */
@@ -41,9 +42,7 @@ export function createJobs(ports: {
 
   const fail = (name: string): void => {
     const count = (failures.get(name)?.count ?? 0) + 1;
-    const fullMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(20, count - 1));
-    // Jitter of up to a fifth: after an outage, hosts must not retry in step.
-    const delayMs = Math.round(fullMs * (1 + 0.2 * random()));
+    const delayMs = backoffMs(count, RETRY, random());
     failures.set(name, { count, notBefore: ports.clock.monotonicMs() + delayMs });
     ports.onRetry(delayMs);
   };

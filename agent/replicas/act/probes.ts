@@ -6,6 +6,8 @@ import type { RunnerContext } from "../context.ts";
 import { countProbe } from "../metrics/counts.ts";
 import { noteQuiet } from "../plan/evidence/quiet.ts";
 import { judge, weigh } from "../plan/evidence/suspicion.ts";
+import type { Activity } from "../plan/observed.ts";
+import { isOurDelay, probeTimeoutMs } from "../plan/probe-step.ts";
 import { hasEngineFile, writeEngineFile } from "../state/engine-record.ts";
 import { writeHistory } from "../state/history.ts";
 import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
@@ -15,6 +17,8 @@ import { isSameRun, type Probe, probeOf, within } from "./question.ts";
 import { keepKeys, readKeyFile } from "./secrets.ts";
 
 const DEFAULT_TIMEOUT_MS = 5_000;
+/** The question stays open this much longer than it counts: closing it would wake a process that sleeps. */
+const OPEN_SHARE = 1.05;
 
 /** One health probe on a new connection. */
 export function probeHealth(state: ReplicaState, context: RunnerContext): void {
@@ -22,32 +26,50 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   if (probe === undefined) return;
   const { run } = probe;
   const timeoutSeconds = replicaOf(state)?.spec.probes.timeoutSeconds;
-  const timeoutMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
+  const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
+  const timeoutMs = probeTimeoutMs(run.health, fullMs, context.timings);
   state.jobs.run("health", async () => {
     restoreRunFolder(state, run);
-    const askedAt = context.ports.clock.monotonicMs();
     const asksGauges = isGaugeReadDue(state, run, context);
-    const asked: Promise<LiveAnswer> = asksGauges
-      ? probe.driver.probeLive(probe.target, { timeoutMs })
-      : probe.driver
-          .probeHealth(probe.target, { timeoutMs })
-          .then((health) => ({ health, progress: "unknown" as const }));
-    const unhealthy = `no answer within ${timeoutMs} ms`;
-    const late: LiveAnswer = { health: { unhealthy }, progress: "unknown" };
-    const { health, progress, generated } = await within(timeoutMs, context, asked, late);
-    if (!isSameRun(state, probe)) return true;
+    const answer = await askHealth(probe, context, { asksGauges, timeoutMs });
+    // Nothing is noted of a delay of our own, so it is asked again at once.
+    if (answer === "delayed here" || !isSameRun(state, probe)) return true;
+    const { health, progress, generated, tookMs, silent } = answer;
     const wasCalm = isCalm(run);
-    if (isServing(run)) {
-      const tookMs = context.ports.clock.monotonicMs() - askedAt;
-      countProbe(state.counts, "health", tookMs, health !== "healthy");
-    }
-    noteHealth(state, run, context, health);
+    if (isServing(run)) countProbe(state.counts, "health", tookMs, health !== "healthy");
+    noteHealth(state, run, context, health, silent);
     if (asksGauges) noteGauges(state, context, probe, progress);
     else noteOpenRequest(state, run, context);
     if (generated !== undefined) noteSpeed(state, run, context, generated);
     if (isServing(run)) await scanLog(state, context, probe);
     return wasCalm && isSameRun(state, probe) && isCalm(run) && isServing(run) ? "unchanged" : true;
   });
+}
+
+interface TimedAnswer extends LiveAnswer {
+  readonly tookMs: number;
+  /** Set where no answer came in time. */
+  readonly silent?: Activity;
+}
+
+async function askHealth(
+  { driver, target, run }: Probe,
+  context: RunnerContext,
+  { asksGauges, timeoutMs }: { readonly asksGauges: boolean; readonly timeoutMs: number },
+): Promise<TimedAnswer | "delayed here"> {
+  const { clock } = context.ports;
+  const askedAt = clock.monotonicMs();
+  const options = { timeoutMs: Math.ceil(timeoutMs * OPEN_SHARE) };
+  const asked: Promise<LiveAnswer> = asksGauges
+    ? driver.probeLive(target, options)
+    : driver.probeHealth(target, options).then((health) => ({ health, progress: "unknown" as const }));
+  const unhealthy = `no answer within ${timeoutMs} ms`;
+  const late: LiveAnswer = { health: { unhealthy }, progress: "unknown" };
+  const answer = await within(timeoutMs, context, asked, late);
+  const tookMs = clock.monotonicMs() - askedAt;
+  if (answer !== late) return { ...answer, tookMs };
+  if (isOurDelay(tookMs, timeoutMs, context.timings)) return "delayed here";
+  return { ...late, tookMs, silent: await run.instance.activity() };
 }
 
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
@@ -58,7 +80,13 @@ function isCalm({ health, work, suspicion }: Run): boolean {
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
 }
 
-function noteHealth(state: ReplicaState, run: Run, context: RunnerContext, answer: Health): void {
+function noteHealth(
+  state: ReplicaState,
+  run: Run,
+  context: RunnerContext,
+  answer: Health,
+  silent: Activity | undefined,
+): void {
   const now = context.ports.clock.monotonicMs();
   const before = run.health;
   const { progressAt = undefined } = hasProgressed(run) ? { progressAt: now } : before;
@@ -73,6 +101,7 @@ function noteHealth(state: ReplicaState, run: Run, context: RunnerContext, answe
     ...(before.healthyAt === undefined ? {} : { healthyAt: before.healthyAt }),
     failuresInARow: wasHealthy ? before.failuresInARow + 1 : 0,
     lastMessage: answer === "loading" ? "the engine is loading" : answer.unhealthy,
+    ...(silent === undefined || !wasHealthy ? {} : { silent }),
   };
   if (wasHealthy) state.log.warn({ health: run.health }, "health probe failed");
 }

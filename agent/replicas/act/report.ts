@@ -6,6 +6,7 @@ import type {
   ReplicaPhase,
 } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { Observed } from "../plan/observed.ts";
 import { isSameStatus, replicaStatus } from "../plan/status.ts";
@@ -141,9 +142,4 @@ function noteTransition(state: ReplicaState, plan: Phase, context: RunnerContext
   const next = addTransition(known, plan, isoSeconds(context.ports.clock.nowMs()));
   if (next === known) return;
   keepHistory(state, { ...history, transitions: [...next] });
-}
-
-/** RFC 3339 with whole seconds. */
-function isoSeconds(wallMs: number): string {
-  return new Date(wallMs).toISOString().replace(/\.\d+Z$/, "Z");
 }

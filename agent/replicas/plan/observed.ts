@@ -164,11 +164,16 @@ export interface Slice {
   readonly lastError?: string;
 }
 
+/** What the engine's process was doing: stopped by a signal, no thread at work, or computing or waiting for the disk. */
+export type Activity = "stopped" | "asleep" | "busy" | "unknown";
+
 export interface Health {
   readonly lastProbeAt?: number;
   readonly healthyAt?: number;
   readonly failuresInARow: number;
   readonly lastMessage?: string;
+  /** What its process was doing when the last probe timed out; absent where it was answered or refused. */
+  readonly silent?: Activity;
   /** When loading last made progress. */
   readonly progressAt?: number;
 }

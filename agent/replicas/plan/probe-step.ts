@@ -9,7 +9,10 @@ export interface DueProbe {
   readonly dueInMs: number;
 }
 
-/** For a proven engine: at the normal interval, and sooner after a failed probe. */
+/**
+ * For a proven engine: at the normal interval, sooner after a failed probe, immediately if it sleeps instead of answering.
+ * One that runs or waits for the disk may only be slow, as on a host that swaps.
+ */
 export function liveProbe(
   health: Health,
   probes: ProbeSettings | undefined,
@@ -19,7 +22,18 @@ export function liveProbe(
   const interval = probes?.intervalMs ?? timings.liveProbeMs;
   if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextBeat(at, interval));
   const soon = Math.min(timings.failedProbeMs, interval);
+  if (health.silent === "asleep") return { steps: [probe()], dueInMs: soon };
   return probeAt(health, now, (at) => at + soon);
+}
+
+/** How long a probe may take: less, once the engine has slept through one with all of `timeoutMs`. */
+export function probeTimeoutMs({ silent }: Health, timeoutMs: number, timings: Timings): number {
+  return silent === "asleep" ? Math.ceil(timeoutMs * timings.repeatedProbeShare) : timeoutMs;
+}
+
+/** True where a probe timed out later than it should have: then this process did not run, and proves nothing. */
+export function isOurDelay(tookMs: number, timeoutMs: number, timings: Timings): boolean {
+  return tookMs > timeoutMs + timings.ownDelayMs;
 }
 
 /** For an engine that is loading. */
@@ -30,5 +44,9 @@ export function startProbe(health: Health, everyMs: number, now: number): DuePro
 function probeAt({ lastProbeAt }: Health, now: number, after: (at: number) => number): DueProbe {
   const due = lastProbeAt === undefined ? now : after(lastProbeAt);
   if (now < due) return { steps: [], dueInMs: due - now };
-  return { steps: [{ do: "probeHealth", because: "a health probe is due" }], dueInMs: after(now) - now };
+  return { steps: [probe()], dueInMs: after(now) - now };
+}
+
+function probe(): ServeStep {
+  return { do: "probeHealth", because: "a health probe is due" };
 }

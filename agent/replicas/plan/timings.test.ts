@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import {
-  backoffMs,
+  crashBackoffMs,
   defaultTimings,
   fetchRetryMs,
   requestTimeoutMs,
@@ -11,9 +11,9 @@ import {
 const GIB = 1024 ** 3;
 
 test("the backoff doubles from a second to five minutes, and jitter takes a quarter away at most", () => {
-  const delays = [1, 2, 3, 9, 10, 500].map((crashes) => backoffMs(defaultTimings, crashes, 0));
+  const delays = [1, 2, 3, 9, 10, 500].map((crashes) => crashBackoffMs(defaultTimings, crashes, 0));
   expect(delays).toEqual([1_000, 2_000, 4_000, 256_000, 300_000, 300_000]);
-  expect(backoffMs(defaultTimings, 1, 1)).toBe(750);
+  expect(crashBackoffMs(defaultTimings, 1, 1)).toBe(750);
 });
 
 test("a failed fetch is retried after five seconds, then after ever longer delays", () => {

@@ -1,5 +1,6 @@
 /** Every duration the replica planner uses, in one place, so that tests and services can shorten or lengthen them. */
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
+import { backoffMs } from "../../../src/backoff.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -11,6 +12,10 @@ export interface Timings {
   readonly firstProbeMs: number;
   readonly liveProbeMs: number;
   readonly failedProbeMs: number;
+  /** The part of a probe's timeout that the next one gets, after one that the engine slept through. */
+  readonly repeatedProbeShare: number;
+  /** A probe that times out so much too late was delayed by this process. */
+  readonly ownDelayMs: number;
   /** Consecutive failed probes, each on a new connection, after which a live process counts as hung. */
   readonly failuresUntilHung: number;
   /** Requests without progress for this long, and for this many times its longest step: an answering process counts as hung. */
@@ -73,6 +78,8 @@ export const defaultTimings: Timings = {
   firstProbeMs: 25,
   liveProbeMs: 5 * SECOND,
   failedProbeMs: SECOND,
+  repeatedProbeShare: 0.2,
+  ownDelayMs: 500,
   failuresUntilHung: 3,
   stallMs: 2 * MINUTE,
   stallSteps: 4,
@@ -132,19 +139,18 @@ export function startProbeMs(timings: Timings, ranForMs: number): number {
   return Math.min(timings.startProbeMs, Math.max(timings.firstProbeMs, ranForMs / 4));
 }
 
-const BACKOFF_JITTER = 0.25;
+/** Takes up to a quarter away, so that engines that crashed together do not restart together. */
+const CRASH_JITTER = [1, 0.75] as const;
+const RETRY_JITTER = [1, 1.2] as const;
 
-/**
- * How long to hold a crashed engine back: doubling and capped. Jitter (`random` in 0..1) takes up to a quarter away, so
- * that engines that crashed together do not restart together.
- */
-export function backoffMs(timings: Timings, crashesInARow: number, random: number): number {
-  const doubled = timings.backoffFirstMs * 2 ** Math.min(30, Math.max(0, crashesInARow - 1));
-  return Math.round(Math.min(timings.backoffMaxMs, doubled) * (1 - BACKOFF_JITTER * random));
+/** How long to hold a crashed engine back. `random` is in 0..1. */
+export function crashBackoffMs(timings: Timings, crashesInARow: number, random: number): number {
+  const { backoffFirstMs: firstMs, backoffMaxMs: capMs } = timings;
+  return backoffMs(crashesInARow, { firstMs, capMs, jitter: CRASH_JITTER }, random);
 }
 
 /** How long to wait before a fetch is retried. */
 export function fetchRetryMs(timings: Timings, failuresInARow: number, random: number): number {
-  const doubled = timings.fetchRetryFirstMs * 2 ** Math.min(30, Math.max(0, failuresInARow - 1));
-  return Math.round(Math.min(timings.fetchRetryMaxMs, doubled) * (1 + 0.2 * random));
+  const { fetchRetryFirstMs: firstMs, fetchRetryMaxMs: capMs } = timings;
+  return backoffMs(failuresInARow, { firstMs, capMs, jitter: RETRY_JITTER }, random);
 }

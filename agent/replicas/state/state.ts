@@ -202,7 +202,7 @@ export function newRun(
 export function forgetPause(state: ReplicaState, countedMs: number): void {
   const run = runOf(state);
   if (run === undefined) return;
-  const { lastProbeAt: _probe, ...health } = run.health;
+  const { lastProbeAt: _probe, silent: _silent, ...health } = run.health;
   const { lastAt: _read, openAt: _open, ...work } = run.work;
   run.gaugesAt = undefined;
   run.health = { ...health, failuresInARow: 0 };

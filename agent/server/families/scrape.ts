@@ -1,4 +1,5 @@
 /** What one scrape found, and the labels that go with it. */
+import { keyOf } from "../../../src/api/names.ts";
 import type { Labels } from "../../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
 import type { EngineReading } from "../../replicas/metrics/counts.ts";
@@ -22,7 +23,7 @@ export function* namedReplicas(scrape: Scrape): Iterable<readonly [ReplicaSnapsh
   const seen = new Set<string>();
   for (const replica of scrape.replicas) {
     const { namespace, service, name } = replica;
-    const key = `${namespace}/${name}`;
+    const key = keyOf({ namespace, name });
     // The engine of a deleted object may still end while a new object of the same name begins.
     if (name === "" || seen.has(key)) continue;
     seen.add(key);

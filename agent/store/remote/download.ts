@@ -4,7 +4,7 @@ import { plainUrl, SourceFailure } from "../../../src/hub/failure.ts";
 import { type Received, receive } from "./attempt.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import type { Part, PartMemory } from "./part.ts";
-import { backoffMs, pause } from "./retrying.ts";
+import { pause, pauseMs } from "./retrying.ts";
 
 const PROGRESS_BYTES = 1 << 20;
 
@@ -27,7 +27,7 @@ export async function download(file: StoreFile, part: Part, context: DownloadCon
     if (!(outcome instanceof SourceFailure)) throw outcome;
     failures = outcome.gainedBytes >= PROGRESS_BYTES ? 1 : failures + 1;
     if (!outcome.isTransient || failures >= context.attempts) throw explained(outcome, failures);
-    const waitMs = backoffMs(failures, context.firstBackoffMs, outcome.retryAfterMs);
+    const waitMs = pauseMs(failures, context.firstBackoffMs, outcome.retryAfterMs);
     context.log.warn(
       { url: plainUrl(file.url), code: outcome.error.code, bytes: highest, waitMs },
       `download interrupted: ${outcome.message}; retrying`,

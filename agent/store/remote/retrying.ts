@@ -1,4 +1,5 @@
 /** Retries a small request while its failure is transient. */
+import { backoffMs } from "../../../src/backoff.ts";
 import { SourceFailure } from "../../../src/hub/failure.ts";
 import type { Clock } from "../../../src/ports.ts";
 
@@ -8,6 +9,7 @@ export interface RetryLimits {
 }
 
 const LONGEST_BACKOFF_MS = 30_000;
+const JITTER = [0.75, 1.25] as const;
 
 /** Throws the MetalbridgeError of the last failure. */
 export async function retrying<T>(
@@ -23,16 +25,15 @@ export async function retrying<T>(
       world.signal.throwIfAborted();
       if (!(error instanceof SourceFailure)) throw error;
       if (!error.isTransient || failures >= limits.attempts) throw error.error;
-      await pause(backoffMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
+      await pause(pauseMs(failures, limits.firstBackoffMs, error.retryAfterMs), world);
     }
   }
 }
 
-/** Doubling with jitter; a longer Retry-After wins, within a limit. */
-export function backoffMs(failures: number, firstMs: number, askedMs: number | undefined): number {
-  const doubled = Math.min(LONGEST_BACKOFF_MS, firstMs * 2 ** (failures - 1));
-  const jittered = doubled * (0.75 + Math.random() / 2);
-  return Math.round(Math.max(jittered, Math.min(askedMs ?? 0, LONGEST_BACKOFF_MS)));
+/** A longer Retry-After wins, within a limit. */
+export function pauseMs(failures: number, firstMs: number, askedMs: number | undefined): number {
+  const ownMs = backoffMs(failures, { firstMs, capMs: LONGEST_BACKOFF_MS, jitter: JITTER });
+  return Math.max(ownMs, Math.min(Math.round(askedMs ?? 0), LONGEST_BACKOFF_MS));
 }
 
 /** Resolves after the wait, rejects with the signal's reason when it is aborted. */

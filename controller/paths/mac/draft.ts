@@ -1,6 +1,7 @@
 /** The draft of a service from the caches as they are now, and its demands in the queue for capacity. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import {
   claimOfReplica,
   type Moment,
@@ -48,8 +49,8 @@ function observe(caches: Caches, service: InferenceService, own: LiveService["ow
   const hosts = new Map(caches.hosts.list().map((host) => [host.metadata.name, host]));
   return {
     service,
-    model: caches.models.get(`${namespace}/${service.spec.modelRef}`),
-    draftModel: draftRef === undefined ? undefined : caches.models.get(`${namespace}/${draftRef}`),
+    model: caches.models.get(keyOf({ namespace, name: service.spec.modelRef })),
+    draftModel: draftRef === undefined ? undefined : caches.models.get(keyOf({ namespace, name: draftRef })),
     hosts,
     ...own,
   };

@@ -2,6 +2,7 @@
  * Replicas that a pass creates count at once, in placement and in the next pass, before the caches show them.
  */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import { claimOfReplica, type Moment } from "../../../src/capacity/placement/claims.ts";
 import { EARNED_MS } from "../../../src/capacity/placement/priority.ts";
 import type { HostClaim, Placed } from "../../../src/capacity/placement/types.ts";
@@ -33,7 +34,7 @@ export function settleClaims(
   claims: readonly HostClaim[],
   { created }: Outcome,
 ): void {
-  const made = new Set(created.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`));
+  const made = new Set(created.map(({ metadata }) => keyOf(metadata)));
   for (const { replica } of claims) {
     if (!made.has(replica) || caches.replicas.get(replica) !== undefined) ledger.settle(replica);
   }
@@ -44,7 +45,7 @@ export function noteWritten({ caches, clock, memory }: MacPorts, { created, remo
   const atMs = clock.monotonicMs();
   for (const replica of created) {
     const { namespace, name, uid } = replica.metadata;
-    const isSeen = caches.replicas.get(`${namespace}/${name}`)?.metadata.uid === uid;
+    const isSeen = caches.replicas.get(keyOf({ namespace, name }))?.metadata.uid === uid;
     if (!isSeen) memory.noteCreated(replica, atMs);
   }
   for (const { replica } of removed) memory.noteRemoved(replica, atMs);

@@ -5,8 +5,10 @@
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import { momentOf } from "../../../src/capacity/placement/claims.ts";
 import type { Placed } from "../../../src/capacity/placement/types.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { type ReportedEvent, reportOn } from "../../cache/events.ts";
 import type { ControllerPorts } from "../../cache/ports.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
@@ -56,7 +58,11 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
   const { placed, waiting: unplaced } = ledger.answers(key, clock.monotonicMs());
   setStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
-    ledger.hasRoom(demand, without.map(keyOf), clock.monotonicMs());
+    ledger.hasRoom(
+      demand,
+      without.map(({ metadata }) => keyOf(metadata)),
+      clock.monotonicMs(),
+    );
   const steps = [
     ...planService(draft, placed, hasRoom),
     ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
@@ -68,7 +74,7 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
   // Demands that are placed leave the queue, and so do all of a service that cannot be served.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
   if (ledger.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs())) ports.onQueueChanged();
-  const nowIso = new Date(clock.nowMs()).toISOString().replace(/\.\d{3}Z$/, "Z");
+  const nowIso = isoSeconds(clock.nowMs());
   const times = [
     isBehind ? BEHIND_MS : undefined,
     recheckAfterMs,
@@ -134,8 +140,4 @@ function reportReplicas(
 
 function whereOf({ metadata, spec }: InferenceReplica): string {
   return `${metadata.name} on ${spec.template.hostName}`;
-}
-
-function keyOf({ metadata }: InferenceReplica): string {
-  return `${metadata.namespace}/${metadata.name}`;
 }

@@ -3,6 +3,7 @@ import { getCondition } from "../../api/conditions.ts";
 import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
+import { keyOf } from "../../api/names.ts";
 import type { Clock } from "../../ports.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
@@ -63,8 +64,8 @@ function monotonicOf(timestamp: string, { wallMs, monotonicMs }: Moment): number
 function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
   const { claimBytes = 0, footprintBytes = 0 } = status?.memory ?? {};
   return {
-    replica: `${metadata.namespace}/${metadata.name}`,
-    service: `${metadata.namespace}/${spec.template.serviceName}`,
+    replica: keyOf(metadata),
+    service: keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     host: spec.template.hostName,
     bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
     ...leavingOf({ metadata, spec }),

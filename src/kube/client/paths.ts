@@ -50,12 +50,6 @@ export function apiVersionOf(kind: Kind<KubeObject>): string {
   return kind.group === "" ? kind.version : `${kind.group}/${kind.version}`;
 }
 
-/** `namespace/name`, or `name` for cluster-scoped objects. */
-export function keyOf(object: KubeObject): string {
-  const { namespace, name } = object.metadata;
-  return namespace === undefined ? name : `${namespace}/${name}`;
-}
-
 function renderQuery(query: Query): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, value);

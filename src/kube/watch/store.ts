@@ -1,5 +1,5 @@
 /** The local copy of one kind, and what changed in it. */
-import { keyOf } from "../client/paths.ts";
+import { keyOf } from "../../api/names.ts";
 import type { KubeObject } from "../types.ts";
 
 export interface Change<T> {
@@ -23,7 +23,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
 
   const put = (object: T): Change<T> | undefined => {
-    const key = keyOf(object);
+    const key = keyOf(object.metadata);
     const before = objects.get(key);
     if (isSame(before, object)) return undefined;
     objects.set(key, object);
@@ -31,7 +31,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   };
 
   const drop = (object: T): Change<T> | undefined => {
-    const key = keyOf(object);
+    const key = keyOf(object.metadata);
     const before = objects.get(key);
     if (before === undefined) return undefined;
     objects.delete(key);
@@ -41,7 +41,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 
   const replaceAll = (items: readonly T[]): Change<T>[] => {
     const old = objects;
-    objects = new Map(items.map((item) => [keyOf(item), item]));
+    objects = new Map(items.map((item) => [keyOf(item.metadata), item]));
     const changes: Change<T>[] = [];
     for (const [key, object] of objects) {
       const before = old.get(key);

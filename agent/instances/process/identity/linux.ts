@@ -1,6 +1,6 @@
 /** Identity from /proc: field 22 of stat (clock ticks since boot) with the boot id, which no clock change can move. */
 import { readdirSync, readFileSync } from "node:fs";
-import type { IdentityReader, LivingProcess } from "../../../../src/macos/living-process.ts";
+import type { Activity, IdentityReader, LivingProcess } from "../../../../src/macos/living-process.ts";
 
 export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   const boot = readFileSync(`${proc}/sys/kernel/random/boot_id`, "utf8").trim();
@@ -32,15 +32,32 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
     },
     members: async (id) => all().filter((found) => found.group === id || found.session === id),
     marked: async (mark) => all().filter((found) => environment(proc, found.pid).includes(mark)),
+    activity: async (pid) => activityOf(`${proc}/${pid}/task`),
   };
 }
 
+/** Of all threads: the main one often only waits for the others. */
+function activityOf(tasks: string): Activity {
+  try {
+    const states = readdirSync(tasks).map((id) => fieldsOf(readFileSync(`${tasks}/${id}/stat`, "utf8"))[0]);
+    if (states.includes("T")) return "stopped";
+    return states.some((state) => state === "R" || state === "D") ? "busy" : "asleep";
+  } catch {
+    // Also where a thread has exited meanwhile: something runs then.
+    return "unknown";
+  }
+}
+
 /** The name may hold spaces and brackets, so fields count from the last bracket: state, ppid, pgrp, session, … */
-function parseStat(text: string, boot: string): LivingProcess | undefined {
-  const fields = text
-    .slice(text.lastIndexOf(")") + 2)
+function fieldsOf(stat: string): readonly string[] {
+  return stat
+    .slice(stat.lastIndexOf(")") + 2)
     .trim()
     .split(" ");
+}
+
+function parseStat(text: string, boot: string): LivingProcess | undefined {
+  const fields = fieldsOf(text);
   const [state, , group, session] = fields;
   if (state === undefined || state === "Z" || state === "X" || state === "x") return undefined;
   return {

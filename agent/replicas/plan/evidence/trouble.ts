@@ -49,6 +49,9 @@ export function findHang(
   probes: ProbeSettings | undefined,
   timings: Timings,
 ): Trouble | undefined {
+  if (health.silent === "stopped") {
+    return { why: "hung", because: `its process is stopped (SIGSTOP); ${health.lastMessage}` };
+  }
   if (health.failuresInARow >= (probes?.failures ?? timings.failuresUntilHung)) {
     const last = health.lastMessage === undefined ? "" : `, the last: ${health.lastMessage}`;
     return { why: "hung", because: `${health.failuresInARow} consecutive health probes failed${last}` };

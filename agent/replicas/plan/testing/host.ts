@@ -1,7 +1,7 @@
 /** What the simulated host shows of itself. */
 import type { DrainReading } from "../evidence/quiet.ts";
 import type { Crashes, Observed, Run, RuntimeState } from "../observed.ts";
-import { backoffMs, defaultTimings } from "../timings.ts";
+import { crashBackoffMs, defaultTimings } from "../timings.ts";
 import type { Engine } from "./engine.ts";
 
 interface Host {
@@ -75,7 +75,7 @@ export function crashed({ crashes, model }: Observed, runId: string, { engine, n
     restarts: crashes.restarts + 1,
     inARow,
     recordedRunId: runId,
-    backoffUntil: now + backoffMs(defaultTimings, inARow, 0),
+    backoffUntil: now + crashBackoffMs(defaultTimings, inARow, 0),
     lastExit: { killedByUs: false, reason: "EngineCrashed", message: "it crashed", at: "", logTail: "" },
   };
 }

@@ -1,4 +1,5 @@
 /** Why replicas stay on hosts that are being drained. Pure. */
+import { keyOf } from "../../../../src/api/names.ts";
 import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 import { isLeaving, ordinalOf, revisionOfReplica } from "./slots.ts";
@@ -15,7 +16,7 @@ export function stayingReplicas(
     const ordinal = ordinalOf(replica);
     const isMoving = input.draining.has(replica.spec.template.hostName);
     if (!isMoving || isLeaving(replica) || ordinal >= input.want) continue;
-    const key = `${replica.metadata.namespace}/${replica.metadata.name}`;
+    const key = keyOf(replica.metadata);
     const miss = unplaced.find((one) => one.ordinal === ordinal);
     if (miss !== undefined) stays.set(key, miss.message);
     else if (resolution.at === "blocked") stays.set(key, resolution.message);

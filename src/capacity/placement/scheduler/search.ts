@@ -85,19 +85,29 @@ function searchIndexes(cache: SchedulerCache, search: Search): void {
 
 /** Hosts with the model, the fastest first, until the rest cannot win even with all of their memory free. */
 function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean {
-  const { slot, fastest } = search;
-  const { source, sha256 = "" } = slot.demand.weights;
+  const { source, sha256 = "" } = search.slot.demand.weights;
   let unmeasured = 0;
   for (const key of [source, sha256]) {
     for (const info of byModel.get(key) ?? []) {
       const speed = info.weights.get(source);
-      const forSpeed = speed === undefined ? UNMEASURED : (MOST_FOR_SPEED * speed) / fastest;
-      if (MOST_WITH_WEIGHTS + forSpeed + 1 < search.bestScore) break;
+      const forSpeed = speedScore(search, speed);
+      // Hosts without a measurement come after the slowest.
+      if (cannotWin(search, Math.max(forSpeed, UNMEASURED))) break;
+      if (cannotWin(search, forSpeed)) continue;
       if (speed === undefined && ++unmeasured > FEW) return false;
       score(search, info);
     }
   }
   return true;
+}
+
+function speedScore({ fastest }: Search, speed: number | undefined): number {
+  return speed === undefined ? UNMEASURED : (MOST_FOR_SPEED * speed) / fastest;
+}
+
+/** A host with the weights and this score for its speed, even with all of its memory free. */
+function cannotWin({ bestScore }: Search, forSpeed: number): boolean {
+  return MOST_WITH_WEIGHTS + forSpeed + 1 < bestScore;
 }
 
 /** Along hosts of one budget the memory score only falls, so the rest can be skipped once they cannot win. */

@@ -5,7 +5,7 @@ import { lagMs, lengthOf, subtract } from "../derive/spans.ts";
 import type { Invariant } from "../invariant.ts";
 import { seconds } from "./claims.ts";
 
-/** Three failed probes in a row, of an engine that is probed every 5 s and given 5 s to answer, and the withdrawal. */
+/** Probed every 5 s and given 5 s to answer; up to three failed probes where the process state cannot be read; and the withdrawal. */
 const WITHIN_MS = 35_000;
 
 export const hungEngines: Invariant = {

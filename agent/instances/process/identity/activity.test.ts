@@ -1,0 +1,36 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, expect, it, vi } from "vitest";
+import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
+import { createIdentity } from "./identity.ts";
+
+describe.each([
+  ["the system's own reader", createIdentity(process.platform)],
+  ["ps", createDarwinIdentity()],
+])("what a process does, by %s", (_, { activity }) => {
+  it("distinguishes a sleeping, a stopped and a running process", async () => {
+    await using sleeper = child("sleep", ["100"]);
+    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("asleep"));
+    process.kill(sleeper.pid, "SIGSTOP");
+    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("stopped"));
+    await using spinner = child("sh", ["-c", "while :; do :; done"]);
+    await vi.waitFor(async () => expect(await activity(spinner.pid)).toBe("busy"));
+  });
+
+  it("knows nothing of a process that has exited", async () => {
+    const ended = spawn("true");
+    await once(ended, "exit");
+    expect(await activity(ended.pid ?? 0)).toBe("unknown");
+  });
+});
+
+function child(program: string, args: readonly string[]): AsyncDisposable & { readonly pid: number } {
+  const started: ChildProcess = spawn(program, args, { stdio: "ignore" });
+  return {
+    pid: started.pid ?? 0,
+    [Symbol.asyncDispose]: async () => {
+      started.kill("SIGKILL");
+      await once(started, "exit");
+    },
+  };
+}

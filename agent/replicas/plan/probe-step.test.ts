@@ -1,0 +1,36 @@
+import { expect, it } from "vitest";
+import type { Activity } from "./observed.ts";
+import { isOurDelay, liveProbe, probeTimeoutMs } from "./probe-step.ts";
+import { defaultTimings } from "./timings.ts";
+
+const TIMEOUT_MS = 5_000;
+
+/** From the first unanswered probe until `failures` of them in a row have failed. */
+function silenceUntilHung(silent: Activity, failures: number): number {
+  let now = 0;
+  for (let failed = 1; failed <= failures; failed++) {
+    const health = { failuresInARow: failed - 1, lastProbeAt: now, ...(failed === 1 ? {} : { silent }) };
+    if (failed > 1) {
+      const probe = liveProbe(health, undefined, now, defaultTimings);
+      if (probe.steps.length === 0) now += probe.dueInMs;
+    }
+    now += probeTimeoutMs(health, TIMEOUT_MS, defaultTimings);
+  }
+  return now;
+}
+
+it("takes 7 s of silence from an engine that sleeps, and 17 s from one that computes or swaps", () => {
+  expect(silenceUntilHung("asleep", 3)).toBe(7_000);
+  expect(silenceUntilHung("busy", 3)).toBe(17_000);
+  expect(silenceUntilHung("unknown", 3)).toBe(17_000);
+});
+
+it("needs as many failed probes as the service asks for, in either case", () => {
+  expect(silenceUntilHung("asleep", 10)).toBe(14_000);
+  expect(silenceUntilHung("busy", 10)).toBe(59_000);
+});
+
+it("takes no probe for evidence that timed out late, because the agent itself did not run", () => {
+  expect(isOurDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
+  expect(isOurDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
+});
