@@ -141,7 +141,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
     code: 0,
     stdout: expect.stringMatching(/^tiny-model \(F32\), 4096 tokens in 1 slot/),
   });
-  expect(ofFile.stdout).toContain(`it would go to ${name}: apart from its siblings 1.00`);
+  expect(ofFile.stdout).toContain(`it would go to ${name}: spread 1.00`);
 
   await model(desk, "llama");
   const manifest = path.join(folder.path, "chat.yaml");

@@ -22,7 +22,7 @@ export function configureRollout(command: Command): void {
     .addOption(yesOrNo("--watch", "follow until it is done, or stopped"))
     .option(
       "--timeout <time>",
-      "give up following after this time, such as 90s or 10m; 0: never",
+      "stop following after this time, such as 90s or 10m; 0: never",
       parseDuration,
       0,
     )

@@ -88,7 +88,7 @@ test("replicas keep the Service until the last engine is gone", async () => {
   await expectNothingLeft(ns);
 });
 
-test("a deleted Host gives up its replicas, and they are placed elsewhere", async () => {
+test("replicas of a deleted Host are rescheduled", async () => {
   const ns = "moved";
   await bench.agent("mac-2", { address: "192.168.7.31", labels: { pool: "b" } });
   await bench.agent("mac-3", { address: "192.168.7.32", labels: { pool: "b" } });

@@ -69,7 +69,7 @@ test("a drained host's replicas serve until their successors elsewhere do, then 
   await patchHost("mac-2", { unschedulable: false });
   await patchHost("mac-1", { drain: true });
   expect(await drainUntil("mac-1", "False DrainInProgress")).toMatch(
-    /^1 left on mac-1, 1 waits for its successor$/,
+    /^1 left on mac-1: 1 waiting for its successor$/,
   );
   await vi.waitFor(async () => expect(await hostsOf(ns)).toHaveLength(2), WAIT);
   const [still] = (await bench.replicas(ns)).filter(({ metadata }) => metadata.uid === before?.metadata.uid);
@@ -124,7 +124,7 @@ test("where nothing else fits they stay and serve, and the host says which and w
     return text;
   }, WAIT);
   expect(message).toMatch(
-    /^2 left on mac-1, 1 waits for its successor; blocked\/chat-\d-\w+ stays: mac-1: draining; mac-2: not in spec\.placement\.hosts$/,
+    /^2 left on mac-1: 1 waiting for its successor; blocked\/chat-\d-\w+ stays: mac-1: draining; mac-2: not in spec\.placement\.hosts$/,
   );
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement: { hosts: ["mac-1", "mac-2"] } }));

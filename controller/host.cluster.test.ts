@@ -119,14 +119,54 @@ test("a replica that its host refuses for 30 s is replaced elsewhere, and ends w
   }, WAIT);
 });
 
+test("a rollout continues where the file of its Model is, and not on a host that lacks it", async () => {
+  const ns = "files";
+  const statusOf = () =>
+    ({ phase: "Failed", reason: "SourceNotAllowed", message: "not a --model-root" }) as const;
+  agents.set("files-1", await bench.agent("files-1", { address: "192.168.7.48", budgetGib: 8 }));
+  agents.set("files-2", await bench.agent("files-2", { address: "192.168.7.49", budgetGib: 512, statusOf }));
+  for (const host of ["files-1", "files-2"]) await reachable(host, "True HostReachable");
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  await bench.model(ns, "tiny", { source: "file:///models/tiny.gguf" });
+  await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["files-1"] } }));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const [old] = await bench.replicas(ns);
+  await bench.apply(
+    inferenceService(ns, "chat", { contextSize: 2048, placement: { hosts: ["files-1", "files-2"] } }),
+  );
+  await vi.waitFor(async () => {
+    const refused = (await bench.replicas(ns)).find(({ spec }) => spec.template.hostName === "files-2");
+    expect(refused?.status?.phase).toBe("Failed");
+  }, WAIT);
+  const { status } = await bench.service(ns, "chat");
+  expect(status).toMatchObject({ ready: "1/1" });
+
+  await pass(31_000, []);
+  await bench.serviceUntil(ns, "chat", (service) => {
+    expect(service.status).toMatchObject({ phase: "Ready", ready: "1/1", replicas: 1 });
+    expect(service.status?.currentRevision).toBe(service.status?.updateRevision);
+  });
+  const [now, ...others] = await bench.replicas(ns);
+  expect(others).toEqual([]);
+  expect(now?.spec.template.hostName).toBe("files-1");
+  expect(now?.metadata.uid).not.toBe(old?.metadata.uid);
+  expect(await eventsOf("chat", ns)).not.toContain("Warning RolloutStopped");
+  // The next tests count the hosts.
+  for (const host of ["files-1", "files-2"]) {
+    await bench.client.remove(HOSTS, { name: host });
+    agents.get(host)?.fallSilent();
+    agents.delete(host);
+  }
+});
+
 const annotationsOf = async (host: string) => {
   const result = await bench.client.get(HOSTS, { name: host });
   return result.ok ? (result.value.metadata.annotations ?? {}) : {};
 };
 
-async function eventsOf(name: string): Promise<string[]> {
+async function eventsOf(name: string, namespace?: string): Promise<string[]> {
   const found = await bench.cluster.kubectl([
-    ...["get", "events", "-A", "-o"],
+    ...["get", "events", ...(namespace === undefined ? ["-A"] : ["-n", namespace]), "-o"],
     `jsonpath={range .items[?(@.involvedObject.name=='${name}')]}{.type} {.reason}{'\\n'}{end}`,
   ]);
   return found.split("\n");
@@ -137,7 +177,7 @@ async function silentFor45s(host: string): Promise<void> {
   for (let step = 0; step < 5; step += 1) await pass(9_000, [host]);
 }
 
-test("a host that is declared lost is given up once its Lease has expired; the mark is removed when it returns", async () => {
+test("a host that is declared lost loses its replicas once its Lease has expired; the mark is removed when it returns", async () => {
   const ns = "declared";
   await pass(1_000, []);
   await bench.cluster.kubectl(["create", "namespace", ns]);
@@ -176,7 +216,7 @@ test("a host that is declared lost is given up once its Lease has expired; the m
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a host that is declared lost and renews its Lease is not given up", async () => {
+test("a host that is declared lost and renews its Lease keeps its replicas", async () => {
   await pass(1_000, []);
   await bench.cluster.kubectl(["annotate", "host", "mac-3", "metalbridge.dev/lost=yes"]);
   // Only what comes after the mark was seen counts, and it is seen by a watch.
@@ -255,7 +295,7 @@ test("a restarted controller still knows that a host is flapping", async () => {
 });
 
 test("the Lease of a deleted host is removed once its agent no longer renews it", async () => {
-  const agent = await bench.agent("mac-8", { address: "192.168.7.48" });
+  const agent = await bench.agent("mac-8", { address: "192.168.7.48", budgetGib: 8 });
   await reachable("mac-8", "True HostReachable");
   const lease = () => bench.client.get(LEASES, { name: "mac-8", namespace: "metalbridge-hosts" });
   await bench.cluster.kubectl(["delete", "mbhost", "mac-8"]);

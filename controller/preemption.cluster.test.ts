@@ -39,7 +39,7 @@ test("a higher priority preempts a lower one, which is drained first and names t
   const batch = await bench.serviceUntil(ns, "batch", ({ status }) =>
     expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 }),
   );
-  expect(batch.status?.message).toContain(`${ns}/urgent has a higher priority and preempted it on mac-1`);
+  expect(batch.status?.message).toContain(`preempted on mac-1 by ${ns}/urgent, which has a higher priority`);
   expect(batch.status?.placement?.preempted).toEqual([{ slot: 0, by: `${ns}/urgent`, host: "mac-1" }]);
   await bench.serviceUntil(ns, "low", ready);
   const states = seen.stop();

@@ -18,6 +18,7 @@ import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, LEASES, SERVICES } from "../../s
 import type { ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
 
@@ -53,6 +54,8 @@ export interface Caches {
   readonly revisionsOfService: Grouping<ControllerRevision>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
+  /** By source, as a Host shows it. */
+  readonly modelsOfSource: Grouping<Model>;
   /** By name of the host. */
   readonly replicasOfHost: Grouping<InferenceReplica>;
   readonly slicesOfHost: Grouping<EndpointSlice>;
@@ -79,7 +82,8 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     ...groupings,
     models: start({
       kind: MODELS,
-      onChange: (_, object, before) => {
+      onChange: (key, object, before) => {
+        groupings.modelsOfSource.note(key, object, before);
         const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
         on.onModel(namespace, name);
       },
@@ -146,7 +150,7 @@ type Groupings = Pick<
   { [K in keyof Caches]: Caches[K] extends Grouping<infer _> ? K : never }[keyof Caches]
 >;
 
-function createGroupings(): Groupings {
+export function createGroupings(): Groupings {
   return {
     replicasOfService: createGrouping<InferenceReplica>(({ metadata, spec }) => [
       keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
@@ -159,6 +163,7 @@ function createGroupings(): Groupings {
       const names = draft === undefined ? [spec.modelRef] : [spec.modelRef, draft];
       return names.map((name) => keyOf({ namespace: metadata.namespace, name }));
     }),
+    modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),
     slicesOfHost: createGrouping<EndpointSlice>(({ metadata }) => {
       const host = metadata.labels?.[LABEL_HOST];

@@ -29,7 +29,7 @@ export function reachableUpdate(verdict: Verdict): ConditionUpdate | undefined {
     }
     case "massExpiry": {
       const message =
-        "more than half of the hosts became silent at once, so nothing is withdrawn: the network between them and the API server is down, or their agents were stopped on purpose; declare a host that is really gone with: metalbridge host lost NAME";
+        "more than half of the hosts stopped renewing their Leases at once, so no endpoint is withdrawn: probably an outage of the network or the API server, or the agents were stopped on purpose; if this host is really gone, run: metalbridge host lost NAME";
       return { type, status: "Unknown", reason: "MassExpiry", message };
     }
     case "unreachable":
@@ -48,7 +48,7 @@ export function lostUpdate(verdict: Verdict): ConditionUpdate {
   if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
   const why = verdict.isDeclared
     ? "declared lost by an operator"
-    : "the agent was silent for longer than hostLostSeconds";
+    : "no Lease renewal for longer than hostLostSeconds";
   const message = `${why}; replicas are rescheduled; start the agent again, or delete the Host`;
   return { type, status: "True", reason: "HostLost", message };
 }
@@ -82,7 +82,7 @@ export function replicaUpdate(
     case "reachable":
       return { type, status: "True", reason: "HostReachable", message: "" };
     case "unreachable": {
-      const message = `the agent of host ${name} is silent; this replica gets no requests and will be rescheduled after ${replica.spec.hostLostSeconds} s of silence`;
+      const message = `the agent of host ${name} has stopped renewing its Lease; this replica gets no requests and will be rescheduled after ${replica.spec.hostLostSeconds} s without a renewal`;
       return { type, status: "False", reason: "HostUnreachable", message };
     }
     case "lost":

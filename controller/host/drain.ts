@@ -30,12 +30,13 @@ export function drainedUpdate(
   });
   const isBlocked = blocked.length === replicas.length;
   const parts = [
-    `${replicas.length} left on ${metadata.name}`,
-    ...counted(replicas.length - staying.length, "drains and stops", "drain and stop"),
-    ...counted(staying.length - blocked.length, "waits for its successor", "wait for their successors"),
+    ...counted(replicas.length - staying.length, "draining", "draining"),
+    ...counted(staying.length - blocked.length, "waiting for its successor", "waiting for their successors"),
   ];
+  const left = `${replicas.length} left on ${metadata.name}`;
+  const moving = parts.length === 0 ? left : `${left}: ${parts.join(", ")}`;
   const more = blocked.length > NAMED ? [`and ${blocked.length - NAMED} more`] : [];
-  const message = [parts.join(", "), ...blocked.sort().slice(0, NAMED), ...more].join("; ");
+  const message = [moving, ...blocked.sort().slice(0, NAMED), ...more].join("; ");
   return { type, status: "False", reason: isBlocked ? "DrainBlocked" : "DrainInProgress", message };
 }
 

@@ -28,7 +28,7 @@ function eventOf(
     case REACHABLE: {
       const action = "Judge";
       if (status === "True" && was?.status === "False") {
-        const text = "the agent renews its Lease again; it stops the engines that were replaced meanwhile";
+        const text = "the agent renews its Lease again; engines whose replicas were rescheduled are stopped";
         return { type: "Normal", reason: "HostReturned", action, note: text };
       }
       // A host that was just registered is not a fault.

@@ -64,7 +64,8 @@ function slice(words: string): EndpointSlice {
 
 function tell(step: HostStep): string[] {
   if (step.do === "withdrawSlice") return [`withdraw ${step.slice.metadata.name}: ${step.because}`];
-  if (step.do === "giveUpReplica") return [`give up ${step.replica.metadata.name}: ${step.because}`];
+  if (step.do === "forceDeleteReplica")
+    return [`force-delete ${step.replica.metadata.name}: ${step.because}`];
   if (step.do === "clearDeclaration")
     return ["clear the declaration", ...tellEvents(step.event ? [step.event] : [])];
   const isHost = step.do === "setHostConditions";

@@ -51,7 +51,7 @@ export type HostStep =
       readonly conditions: Condition[];
     }
   | { readonly do: "withdrawSlice"; readonly slice: EndpointSlice; readonly because: string }
-  | { readonly do: "giveUpReplica"; readonly replica: InferenceReplica; readonly because: string }
+  | { readonly do: "forceDeleteReplica"; readonly replica: InferenceReplica; readonly because: string }
   | { readonly do: "clearDeclaration"; readonly host: Host; readonly event?: ReportedEvent };
 
 export interface HostPlan {
@@ -102,29 +102,29 @@ function isOfSilence(step: HostStep): boolean {
 }
 
 function withdrawals({ name, host, slices }: HostObserved): HostStep[] {
-  const because = becauseOf(name, host);
+  const because = becauseOf(name, host, "unreachable");
   return slices.filter(isServing).map((slice) => ({ do: "withdrawSlice", slice, because }));
 }
 
-/** Comes last, so that Lost=True is written before any replica is given up. */
+/** Comes last, so that Lost=True is written before any replica is deleted. */
 function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
   const isDeclared = verdict.at === "lost" && verdict.isDeclared;
-  const because = isDeclared ? `host ${name} was declared lost` : becauseOf(name, host);
+  const because = isDeclared ? `host ${name} was declared lost` : becauseOf(name, host, "lost");
   return replicas
     .filter(({ metadata, spec }) => {
       const isHeld = metadata.finalizers?.includes(FINALIZER_ENGINE) === true;
       const isOver = host === undefined || isLostFor(verdict, spec.hostLostSeconds * 1000);
       return isOver && (isHeld || metadata.deletionTimestamp === undefined);
     })
-    .map((replica) => ({ do: "giveUpReplica", replica, because }));
+    .map((replica) => ({ do: "forceDeleteReplica", replica, because }));
 }
 
 function isLostFor(verdict: Verdict, limitMs: number): boolean {
   return verdict.at === "lost" && (verdict.isDeclared || verdict.silentMs >= limitMs);
 }
 
-function becauseOf(name: string, host: Host | undefined): string {
-  return host === undefined ? `host ${name} was deleted` : `host ${name} is silent`;
+function becauseOf(name: string, host: Host | undefined, state: "unreachable" | "lost"): string {
+  return host === undefined ? `host ${name} was deleted` : `host ${name} is ${state}`;
 }
 
 function hostConditions(
@@ -152,7 +152,7 @@ function hostConditions(
 function clearDeclaration(host: Host): HostStep {
   const wasLost = host.status?.conditions?.some(({ type, status }) => type === LOST && status === "True");
   if (wasLost === true) return { do: "clearDeclaration", host };
-  const note = `it was declared lost (${ANNOTATION_LOST}), but its agent renews its Lease, so the declaration was removed; stop the machine first, or drain it: metalbridge drain ${host.metadata.name}`;
+  const note = `the host was declared lost (${ANNOTATION_LOST}), but its agent still renews its Lease, so the annotation was removed; stop the machine first, or drain it: metalbridge drain ${host.metadata.name}`;
   return {
     do: "clearDeclaration",
     host,

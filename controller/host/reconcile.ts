@@ -1,4 +1,4 @@
-/** One pass over one host: its conditions, its replicas' reachability, its slices, and what is given up. */
+/** One pass over one host: its conditions, its replicas' reachability, its slices, and its replicas once it is lost. */
 import {
   ANNOTATION_LOST,
   FINALIZER_ENGINE,
@@ -80,8 +80,8 @@ function applyStep(ports: HostPorts, step: HostStep, verdict: Verdict): Promise<
       return setReplicaReachable(ports, step);
     case "withdrawSlice":
       return withdrawSlice(ports, step.slice, step.because);
-    case "giveUpReplica":
-      return giveUpReplica(ports, step.replica, step.because);
+    case "forceDeleteReplica":
+      return forceDeleteReplica(ports, step.replica, step.because);
     case "clearDeclaration":
       return clearDeclaration(ports, step);
     default:
@@ -161,7 +161,7 @@ async function clearDeclaration(
  * Its agent cannot report that the engine is gone, so the controller removes the finalizer; the agent stops
  * the engine on return.
  */
-async function giveUpReplica(
+async function forceDeleteReplica(
   { client, log, record, caches }: HostPorts,
   replica: InferenceReplica,
   because: string,
@@ -174,11 +174,11 @@ async function giveUpReplica(
       uid === undefined ? {} : { uid },
     );
     if (!removed.ok) return settled(`delete replica ${name}`, removed);
-    log.info({ replica: name, because }, "replica given up");
-    const event = { type: "Warning", reason: "HostLost", action: "GiveUp" } as const;
+    log.info({ replica: name, because }, "replica force-deleted");
+    const event = { type: "Warning", reason: "HostLost", action: "Reschedule" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
     const service = caches.services.get(keyOf({ namespace, name: replica.spec.template.serviceName }));
-    const note = `${name} is given up and will be rescheduled: ${because}`;
+    const note = `${name} will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
   const live = await client.get(INFERENCE_REPLICAS, { name, namespace });

@@ -1,6 +1,6 @@
 /** Maps each change that a watch shows to the queue keys that it affects. */
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
+import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
@@ -9,16 +9,13 @@ import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/fleet.ts";
 import type { LeaseSigns } from "../host/signs.ts";
 import type { ServiceMemory } from "../paths/mac/memory.ts";
-import type { PlacementLedger } from "../scheduler/ledger.ts";
+import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { Queues } from "./queues.ts";
 
-/**
- * What handlers use once the caches are complete; until then the first list is still loading and nothing is
- * missed.
- */
+/** What handlers use once the caches are complete; `noteFirstLists` catches up on what came before. */
 export interface Working {
   readonly queues: Queues;
-  readonly ledger: PlacementLedger;
+  readonly scheduler: ControllerScheduler;
   readonly caches: Caches;
   readonly memory: ServiceMemory;
   readonly clock: Clock;
@@ -47,10 +44,10 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
     onHost: (name, host, before) => {
       state.working?.queues.hosts.enqueue(name);
       state.working?.queues.fleet.enqueue("all");
-      state.working?.ledger.noteHost(name, host);
+      state.working?.scheduler.noteHost(name, host);
       state.working?.queues.placement.enqueue("all");
       if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
-      if (modelsOf(host) !== modelsOf(before)) enqueueModels(state);
+      for (const source of changedSources(before, host)) enqueueModelsOf(state, source);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {
@@ -75,20 +72,20 @@ function isDeclaredLost({ working }: LeaderState, host: string): boolean {
   return working?.caches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
-/** Notes the content of the first lists, which the handlers saw too early. */
+/** Notes the first lists, which arrived before the leader was working. */
 export function noteFirstLists(working: Working): void {
-  for (const host of working.caches.hosts.list()) working.ledger.noteHost(host.metadata.name, host);
+  for (const host of working.caches.hosts.list()) working.scheduler.noteHost(host.metadata.name, host);
   for (const replica of working.caches.replicas.list())
     noteReplica(working, keyOf(replica.metadata), replica);
 }
 
 function noteReplica(
-  { ledger, caches, clock, queues }: Working,
+  { scheduler, caches, clock, queues }: Working,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
   const service = replica === undefined ? undefined : caches.services.get(serviceKeyOf(replica));
-  ledger.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
+  scheduler.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
   queues.placement.enqueue("all");
 }
 
@@ -104,18 +101,26 @@ function enqueueServicesOn({ working }: LeaderState, host: string): void {
   }
 }
 
-/** Models tell which hosts hold them. */
-function enqueueModels({ working }: LeaderState): void {
-  for (const { metadata } of working?.caches.models.list() ?? []) {
+/** The status of a Model lists the hosts that have it. */
+function enqueueModelsOf({ working }: LeaderState, source: string): void {
+  for (const { metadata } of working?.caches.modelsOfSource.of(source) ?? []) {
     working?.queues.models.enqueue(keyOf(metadata));
   }
 }
 
-function modelsOf(host: Host | undefined): string {
-  return JSON.stringify(host?.status?.models ?? []);
+/** Sources of which a host has gained, lost or changed a copy; what else it says of them is not in a Model. */
+function changedSources(before: Host | undefined, after: Host | undefined): ReadonlySet<string> {
+  const old = before?.status?.models ?? [];
+  const now = after?.status?.models ?? [];
+  const shown = ({ source, sha256, sizeBytes }: HostModel) => JSON.stringify([source, sha256, sizeBytes]);
+  const changed = (all: readonly HostModel[], others: readonly HostModel[]) => {
+    const known = new Set(others.map(shown));
+    return all.filter((model) => !known.has(shown(model))).map(({ source }) => source);
+  };
+  return new Set([...changed(old, now), ...changed(now, old)]);
 }
 
-/** The fields of a host that decide on the slices of its replicas, and on whether the replicas may stay. */
+/** Fields of a host that its replicas' slices depend on, and whether the replicas have to move. */
 function servingFactsOf(host: Host | undefined): string {
   return JSON.stringify([host?.spec.addresses, host?.status?.addresses, host?.spec.drain]);
 }

@@ -12,7 +12,7 @@ import { createStays } from "../host/stays.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
-import { createPlacementLedger } from "../scheduler/ledger.ts";
+import { createControllerScheduler } from "../scheduler/scheduler.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
 import { seeService } from "../service/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
@@ -44,15 +44,15 @@ export async function lead(options: LeadOptions): Promise<void> {
     if (signal.aborted) return;
     throw error;
   }
-  // Silence is counted from here: listed Leases may be of any age.
+  // Lease timeouts start here: listed Leases may be of any age.
   signs.countAfresh();
-  const ledger = createPlacementLedger();
+  const scheduler = createControllerScheduler();
   const fleet = createFleet(caches, signs, clock);
   const ports: ControllerPorts = { ...options, caches };
   const memory = createServiceMemory();
   const macPorts: PathPorts = {
     ...ports,
-    ledger,
+    scheduler,
     memory,
     stays: createStays(),
     onStaysChanged: (hosts) => {
@@ -68,10 +68,10 @@ export async function lead(options: LeadOptions): Promise<void> {
   const foreign = createForeignServices({ ...options, onFree });
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
   const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs });
-  state.working = { queues, ledger, caches, memory, clock };
+  state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
-  metrics.watch(() => leaderFacts(caches, { ...queues }, ledger, clock));
-  // The queue for capacity must be complete before the first demand is placed.
+  metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));
+  // Every demand must be queued before the first is placed.
   for (const live of liveServices(caches))
     choosePath(paths, caches.models.get(modelKeyOf(live.service))).prepare(live);
   enqueueAll(caches, queues);

@@ -39,7 +39,7 @@ const MODELS_PER_NAMESPACE = 8;
 
 export function createQueues(
   options: QueueOptions,
-  ports: ServicePorts & HostPorts & Pick<PathPorts, "ledger" | "onDecided">,
+  ports: ServicePorts & HostPorts & Pick<PathPorts, "scheduler" | "onDecided">,
 ): Queues {
   const { clock, log, signal, metrics } = options;
   const { fleet } = ports;
@@ -69,7 +69,7 @@ export function createQueues(
       return { recheckAfterMs };
     }),
     placement: counted("placement", async () => {
-      const { changed, recheckAfterMs } = ports.ledger.plan(clock.monotonicMs());
+      const { changed, recheckAfterMs } = ports.scheduler.plan(clock.monotonicMs());
       ports.onDecided(changed);
       return { recheckAfterMs };
     }),

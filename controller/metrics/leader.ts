@@ -1,13 +1,13 @@
 /** The leader's caches and queues as facts for its metrics. */
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
-import type { PlacementLedger } from "../scheduler/ledger.ts";
+import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(
   caches: Caches,
   queues: Readonly<Record<string, { readonly depth: () => number }>>,
-  ledger: Pick<PlacementLedger, "waiters">,
+  scheduler: Pick<ControllerScheduler, "pending">,
   clock: Clock,
 ): LeaderFacts {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
@@ -22,7 +22,7 @@ export function leaderFacts(
     replicas: replicas.list(),
     hosts: hosts.list(),
     watches,
-    waiting: ledger.waiters().length,
+    waiting: scheduler.pending().length,
     depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
   };
 }

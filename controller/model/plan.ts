@@ -1,9 +1,11 @@
 /** From a Model and what was found to its status. Pure and total. */
 import { setCondition } from "../../src/api/conditions.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
+import { runtimeFor } from "../../src/capacity/resolve.ts";
 import { sha256Hex } from "../../src/hash.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
@@ -37,7 +39,7 @@ const CACHE_KEY_DIGITS = 16;
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
   const { model, hosts } = observation;
-  const verdict = judge(observation);
+  const verdict = withoutRuntime(model, judge(observation));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
   const ignored = unhonored(model);
@@ -96,6 +98,19 @@ function judge(observation: ModelObservation): Verdict {
       return failed(inspection.code, inspection.message, inspection.isTransient);
     default:
       return task satisfies never;
+  }
+}
+
+/** A Model in a format that no host can run is not Ready, however well its source was read. */
+function withoutRuntime({ spec }: Model, verdict: Verdict): Verdict {
+  const format = spec.format ?? verdict.facts.format;
+  if (!verdict.available || format === undefined) return verdict;
+  try {
+    runtimeFor(undefined, format);
+    return verdict;
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return { ...failed(error.code, error.message, false), facts: verdict.facts };
   }
 }
 

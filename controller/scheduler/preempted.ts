@@ -1,4 +1,4 @@
-/** Preempted replicas: marked, drained, then deleted; and what their service records of it. Pure. */
+/** Preempted replicas: marked, drained, then deleted; and their record in the service's status. Pure. */
 import { ANNOTATION_PREEMPTED_BY } from "../../src/api/group.ts";
 import { DRAIN_PREEMPTED, type InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -17,10 +17,7 @@ export function isPreempted({ spec }: InferenceReplica): boolean {
   return spec.drain?.reason === DRAIN_PREEMPTED;
 }
 
-/**
- * Preemptions become drains; a drained replica is deleted, and only then does the other replica get its
- * memory.
- */
+/** A preempted replica is drained, then deleted; only then does the preemptor get its memory. */
 export function planPreemptions(
   replicas: readonly InferenceReplica[],
   orders: readonly Preemption[],
@@ -32,7 +29,7 @@ export function planPreemptions(
     if (deletionTimestamp !== undefined) continue;
     const slot = slots.get(keyOf({ namespace, name }));
     const taker = takerOf(object) ?? slot;
-    const because = `${taker === undefined ? "another service" : serviceOfSlot(taker)} has a higher priority`;
+    const because = `preempted by ${taker === undefined ? "another service" : serviceOfSlot(taker)}`;
     if (isPreempted(object)) {
       if (object.status?.phase === "Stopped") steps.push({ do: "remove", what: "replica", object, because });
     } else if (slot !== undefined) {
@@ -58,7 +55,7 @@ export function preemptedSlots(
   return slots;
 }
 
-/** Demands with what became of their slots. */
+/** Demands of preempted slots, with who preempted them. */
 export function withPreempted(
   demands: readonly Demand[],
   slots: ReadonlyMap<number, PreemptedSlot>,

@@ -5,7 +5,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { REFUSAL_MS } from "../../src/capacity/placement/filters.ts";
 import type { Refusal } from "../../src/capacity/placement/types.ts";
 
-/** How long a replica may wait for memory before it is tried elsewhere. */
+/** How long a replica may wait for memory before it is rescheduled. */
 export const PATIENCE_MS = 30_000;
 
 /** Reasons with which an agent reports that a replica waits for memory. */
@@ -31,7 +31,7 @@ export interface RefusalReading {
 
 export const EMPTY_BOOK: RefusalBook = { since: new Map(), refusals: [] };
 
-/** Continues from the book of the last pass; the count restarts for a replica that is no longer refused. */
+/** Continues from the last pass; the timer restarts for a replica that is no longer refused. */
 export function readRefusals(
   book: RefusalBook,
   replicas: readonly InferenceReplica[],
@@ -65,11 +65,14 @@ export function readRefusals(
 function isRefused({ metadata, spec, status }: InferenceReplica): boolean {
   if (metadata.deletionTimestamp !== undefined) return false;
   if (status?.phase === "Evicted") return true;
-  if (status?.phase === "Failed") return lacksFile(spec.template.model.source, status.reason);
-  return status?.phase === "Waiting" && MEMORY_REASONS.has(status.reason ?? "");
+  return (
+    lacksFile({ spec, status }) || (status?.phase === "Waiting" && MEMORY_REASONS.has(status.reason ?? ""))
+  );
 }
 
-/** A file that one host lacks may be on another. */
-function lacksFile(source: string, reason = ""): boolean {
-  return FILE_REASONS.has(reason) && (source.startsWith("/") || source.startsWith("file:"));
+/** Its host lacks the file of its Model, which may be on another. */
+export function lacksFile({ spec, status }: Pick<InferenceReplica, "spec" | "status">): boolean {
+  const { source } = spec.template.model;
+  const isFile = source.startsWith("/") || source.startsWith("file:");
+  return isFile && status?.phase === "Failed" && FILE_REASONS.has(status.reason ?? "");
 }

@@ -34,13 +34,13 @@ function summary(tally: Tally): string[] {
   return [
     "| | |",
     "|---|---|",
-    `| memory claimed, of what hosts have: median, most | ${percent(at(used, 0.5))}, ${percent(at(used, 1))} |`,
-    `| services waiting: median, most | ${at(waiting, 0.5)}, ${at(waiting, 1)} |`,
-    `| hosts kept free for those who waited for long: median, most | ${at(held, 0.5)}, ${at(held, 1)} |`,
+    `| memory claimed, of all budgets: median, most | ${percent(at(used, 0.5))}, ${percent(at(used, 1))} |`,
+    `| services queued: median, most | ${at(waiting, 0.5)}, ${at(waiting, 1)} |`,
+    `| hosts reserved for slots queued for long: median, most | ${at(held, 0.5)}, ${at(held, 1)} |`,
     `| replicas placed | ${tally.placements()} |`,
     `| hosts that crashed | ${counts.get("crashes") ?? 0} |`,
     `| replicas rescheduled after a loss | ${counts.get("replaced after a loss") ?? 0} |`,
-    `| replicas that their host refused | ${counts.get("refused") ?? 0} |`,
+    `| replicas refused by their host | ${counts.get("refused") ?? 0} |`,
     `| replicas preempted by a higher priority | ${moves}: ${formatBytes(tally.movedBytes())} |`,
     "| healthy replicas moved for a better score | 0, by construction |",
   ];
@@ -48,7 +48,7 @@ function summary(tally: Tally): string[] {
 
 function waitTable(waits: readonly Wait[]): string[] {
   return [
-    "| priority | times without a host | at once | median of the rest | 95 % | longest | deleted or still waiting |",
+    "| priority | times without a host | at once | median of the rest | 95 % | longest | deleted or still queued |",
     "|---|---|---|---|---|---|---|",
     ...NAMES.map((name) =>
       waitRow(
@@ -68,7 +68,7 @@ function sizeTable(waits: readonly Wait[]): string[] {
     return waitRow(name, part);
   });
   return [
-    "| size of the claim, by quarters | times without a host | at once | median of the rest | 95 % | longest | deleted or still waiting |",
+    "| size of the claim, by quarters | times without a host | at once | median of the rest | 95 % | longest | deleted or still queued |",
     "|---|---|---|---|---|---|---|",
     ...rows,
   ];
@@ -96,7 +96,7 @@ function passTable({ passes, cpu }: Tally): string[] {
   return [
     "| pass | how many | CPU time, on average | elapsed: median | 99 % | longest |",
     "|---|---|---|---|---|---|",
-    `| all services at once, nothing placed yet | 1 | ${ms(firstMs)} | ${ms(first)} | | |`,
+    `| first: all services at once | 1 | ${ms(firstMs)} | ${ms(first)} | | |`,
     `| after one change | ${others.length} | ${ms(mean)} | ${elapsed.join(" | ")} |`,
   ];
 }

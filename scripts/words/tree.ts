@@ -22,13 +22,12 @@ const held = [
   "agent/",
   "charts/",
   "cli/",
+  "controller/",
   "docs/",
   "examples/",
   "local/",
   "scripts/",
-  "src/api/",
-  "src/engines/",
-  "src/models/",
+  "src/",
   "test/",
 ];
 

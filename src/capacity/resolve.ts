@@ -105,8 +105,11 @@ function formatOf({ spec, status }: Model): ModelFormat {
   return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";
 }
 
-/** spec.runtime where it can serve the format, else the first runtime that can; one that hosts have a driver for. */
-function runtimeFor(asked: Runtime | undefined, format: ModelFormat): Runtime {
+/**
+ * spec.runtime where it can serve the format, else the first runtime that can; one that hosts have a driver for.
+ * Throws HostRuntimeMissing or RuntimeMismatch.
+ */
+export function runtimeFor(asked: Runtime | undefined, format: ModelFormat): Runtime {
   const wanted = asked ?? chooseRuntime(format, "metal");
   const supported = hostRuntimes();
   if (wanted !== undefined && !supported.includes(wanted)) {

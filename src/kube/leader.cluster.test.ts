@@ -1,13 +1,11 @@
 /** Leader election when the leader itself is at fault. */
 import { expect, it, vi } from "vitest";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
-import type { Log } from "../ports.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { connect } from "./client/connect.ts";
 import { createClient } from "./client/create-client.ts";
 import { runLeaderElection } from "./leader.ts";
 import { systemClock } from "./system-clock.ts";
-
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 
 it("a leader whose work fails makes room for another", async () => {
   const cluster = sharedCluster();
@@ -19,7 +17,7 @@ it("a leader whose work fails makes room for another", async () => {
     runLeaderElection({
       client: createClient(connection),
       clock: systemClock,
-      log: silent,
+      log: quietLog,
       signal: stop.signal,
       name: "controller",
       namespace: namespace.name,

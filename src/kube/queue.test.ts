@@ -1,9 +1,8 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import type { Clock, Log } from "../ports.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import type { Clock } from "../ports.ts";
 import { createQueue } from "./queue.ts";
-
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 
 /** Time moves only when stepped. */
 function steppedClock() {
@@ -38,7 +37,7 @@ function setUp(
   const runs: string[] = [];
   const queue = createQueue<string>({
     clock: time.clock,
-    log: silent,
+    log: quietLog,
     signal: ending.signal,
     reconcile: (key) => {
       runs.push(key);
@@ -66,7 +65,7 @@ describe("the work queue", () => {
     const runs: string[] = [];
     const finish = new Map<string, () => void>();
     const queue = createQueue<string>({
-      ...{ clock: time.clock, log: silent, signal: new AbortController().signal, concurrency: 3 },
+      ...{ clock: time.clock, log: quietLog, signal: new AbortController().signal, concurrency: 3 },
       groups: { of: (key) => key.split("/")[0] ?? "", limit: 2 },
       reconcile: async (key) => {
         runs.push(key);

@@ -12,6 +12,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
 const GIB = 1024 ** 3;
@@ -57,10 +58,7 @@ export interface BenchOptions {
   readonly log?: Log;
 }
 
-export async function startBench({
-  clock = systemClock,
-  log = silentLog,
-}: BenchOptions = {}): Promise<Bench> {
+export async function startBench({ clock = systemClock, log = quietLog }: BenchOptions = {}): Promise<Bench> {
   const cluster = await startCluster({ controllerManager: true });
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
@@ -178,14 +176,6 @@ async function makeModel(
   const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });
   if (!result.ok) throw new Error(result.error.message);
 }
-
-export const silentLog: Log = {
-  debug: () => {},
-  info: () => {},
-  warn: () => {},
-  error: () => {},
-  child: () => silentLog,
-};
 
 /** For looking at a failing test. */
 export const loudLog: Log = {

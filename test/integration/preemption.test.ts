@@ -82,7 +82,7 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
         expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "Preempted", queuePosition: 1 });
         return status;
       }, soon);
-      expect(low.message).toContain(`${NAMESPACE}/urgent has a higher priority and preempted it on`);
+      expect(low.message).toContain(`by ${NAMESPACE}/urgent, which has a higher priority`);
       expect(low.placement.preempted).toMatchObject([{ slot: 0, by: `${NAMESPACE}/urgent` }]);
 
       await farm.kubectl(["delete", "isvc/urgent", "-n", NAMESPACE, "--timeout=60s"]);

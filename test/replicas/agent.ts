@@ -14,7 +14,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../../src/kube/events.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Log } from "../../src/ports.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 
 export interface Agent {
@@ -50,7 +50,7 @@ export async function startAgentAt(
   const client = createClient(connection);
   const end = new AbortController();
   const { signal } = end;
-  const log = quiet;
+  const log = quietLog;
   const base = { connection, client, clock: systemClock, log, signal };
   const runners: ReplicaRunner[] = [];
   const endpoints = createEndpoints({
@@ -120,14 +120,3 @@ export async function startAgentAt(
   };
   return agent;
 }
-
-const quiet: Log = {
-  debug: () => {},
-  info: () => {},
-  warn: () => {},
-  error: (data, message) => {
-    // A failing test should show what the runner found unexpected.
-    process.stderr.write(`${message} ${JSON.stringify(data, undefined, 1)}\n`);
-  },
-  child: () => quiet,
-};

@@ -4,7 +4,7 @@ import { defaultLimits, type GovernorLimits } from "../../agent/pressure/governo
 import { createPressureWatch, type PressureWatch } from "../../agent/pressure/pressure-watch.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { HostReader } from "../../src/macos/host-reader.ts";
-import type { Log } from "../../src/ports.ts";
+import { quietLog } from "../cluster/quiet-log.ts";
 import { type Agent, type AgentPlace, startAgentAt } from "./agent.ts";
 
 export interface Governed {
@@ -22,8 +22,6 @@ const quick: GovernorLimits = {
   returnGapMs: 100,
   awayFirstMs: 200,
 };
-const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => quiet };
-
 export async function startGoverned(
   start: (changes: Parameters<typeof startAgentAt>[1]) => Promise<Agent>,
   reader: Pick<HostReader, "memory">,
@@ -39,7 +37,7 @@ export async function startGoverned(
     mayStart: (uid) => watches[0]?.mayStart(uid) ?? { at: "held", because: "nothing was read yet" },
   });
   const watch = createPressureWatch({
-    ...{ reader, clock: systemClock, log: quiet, limits: quick },
+    ...{ reader, clock: systemClock, log: quietLog, limits: quick },
     runner: agent.runner,
     mayEvict: () => true,
     signal: ending.signal,

@@ -1,4 +1,4 @@
-/** The draft of a service from the caches as they are now, and its demands in the queue for capacity. */
+/** The draft of a service from the caches as they are now, with its demands queued in the scheduler. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -27,7 +27,7 @@ export interface DraftNow {
 
 /** The current demands of a service; used before the first pass too, so that the queue is complete. */
 export function draftNow(ports: MacPorts, { key, service, own }: LiveService): DraftNow {
-  const { clock, ledger, caches, memory } = ports;
+  const { clock, scheduler, caches, memory } = ports;
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
   const observed = observe(caches, service, { ...own, replicas });
@@ -39,7 +39,7 @@ export function draftNow(ports: MacPorts, { key, service, own }: LiveService): D
   const demands = withPreempted(bare.demands, slots).map((demand) =>
     waitingSinceMs === undefined ? demand : { ...demand, waitingSinceMs },
   );
-  ledger.setDemands(key, demands, moment.monotonicMs);
+  scheduler.setDemands(key, demands, moment.monotonicMs);
   return { draft: { ...bare, demands }, preempted: slots, recheckAfterMs };
 }
 
@@ -57,13 +57,13 @@ function observe(caches: Caches, service: InferenceService, own: LiveService["ow
 }
 
 function findingsOn(
-  { ledger, memory }: MacPorts,
+  { scheduler, memory }: MacPorts,
   key: string,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): { readonly findings: Findings; readonly recheckAfterMs: number | undefined } {
-  const refusals = readRefusals(ledger.book(key), replicas, moment.monotonicMs);
-  ledger.setBook(key, refusals.book);
+  const refusals = readRefusals(scheduler.refusals(key), replicas, moment.monotonicMs);
+  scheduler.setRefusals(key, refusals.book);
   const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
   memory.setHealth(key, book);
   return {
@@ -74,13 +74,13 @@ function findingsOn(
 
 /** Priority and protection of running replicas follow the service, which may have changed. */
 function noteClaims(
-  { ledger }: MacPorts,
+  { scheduler }: MacPorts,
   service: InferenceService,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): void {
   for (const replica of replicas) {
     const claim = claimOfReplica(replica, service, moment);
-    ledger.noteClaim(claim.replica, claim);
+    scheduler.noteClaim(claim.replica, claim);
   }
 }

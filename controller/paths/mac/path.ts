@@ -1,7 +1,4 @@
-/**
- * Services as replicas on hosts: one engine per slot, placed, rolled and moved by the controller, run by
- * agents.
- */
+/** Services as replicas on hosts: the controller places, rolls and moves them, agents run their engines. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
@@ -16,8 +13,8 @@ import { applySteps } from "../../service/apply/apply.ts";
 import type { Outcome } from "../../service/apply/run.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../service/path.ts";
 import type { ServiceStep } from "../../service/steps.ts";
+import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
 import { draftNow } from "./draft.ts";
-import { claimsOf, noteWritten, settleClaims } from "./expected.ts";
 import { planService } from "./plan/plan.ts";
 import type { MacPorts } from "./ports.ts";
 import { ordinalOf } from "./rollout/slots.ts";
@@ -40,40 +37,41 @@ export function createMacPath(ports: MacPorts): ServicePath {
 }
 
 function release(ports: MacPorts, key: string, isGone: boolean): void {
-  const { ledger, memory, clock, onQueueChanged } = ports;
+  const { scheduler, memory, clock, onQueueChanged } = ports;
   if (isGone) {
-    ledger.forget(key, clock.monotonicMs());
+    scheduler.forgetService(key, clock.monotonicMs());
     memory.forget(key);
     setStays(ports, key, new Map(), []);
     onQueueChanged();
-  } else if (ledger.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
+  } else if (scheduler.setDemands(key, [], clock.monotonicMs())) onQueueChanged();
 }
 
 async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult> {
-  const { ledger, clock } = ports;
+  const { scheduler, clock } = ports;
   const { key, service } = live;
   const { draft, preempted, recheckAfterMs } = draftNow(ports, live);
-  // All pending demands are planned together, so that a better claim elsewhere is not taken away here.
-  ports.onDecided(ledger.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
-  const { placed, waiting: unplaced } = ledger.answers(key, clock.monotonicMs());
+  // All pending demands are planned together, so that none takes the room of one ahead of it in the queue.
+  ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
+  const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
   setStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
-    ledger.hasRoom(
+    scheduler.hasRoom(
       demand,
       without.map(({ metadata }) => keyOf(metadata)),
       clock.monotonicMs(),
     );
   const steps = [
     ...planService(draft, placed, hasRoom),
-    ...planPreemptions(draft.observed.replicas, ledger.orders(key)),
+    ...planPreemptions(draft.observed.replicas, scheduler.preemptions(key)),
   ];
-  const outcome = await applyExpecting(ports, service, steps, placed);
+  const outcome = await applyAssuming(ports, service, steps, placed);
   noteWritten(ports, outcome);
   reportReplicas(ports, service, outcome, placed);
   const { created, obstacle, rejections, isBehind } = outcome;
   // Demands that are placed leave the queue, and so do all of a service that cannot be served.
   const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
-  if (ledger.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs())) ports.onQueueChanged();
+  if (scheduler.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs()))
+    ports.onQueueChanged();
   const nowIso = isoSeconds(clock.nowMs());
   const times = [
     isBehind ? BEHIND_MS : undefined,
@@ -91,20 +89,20 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
 }
 
 /** Replicas about to be created count for placement from here on. */
-async function applyExpecting(
+async function applyAssuming(
   ports: MacPorts,
   service: InferenceService,
   steps: readonly ServiceStep[],
   placed: readonly Placed[],
 ): Promise<Outcome> {
   const claims = claimsOf(steps, service, placed, momentOf(ports.clock));
-  for (const claim of claims) ports.ledger.expect(claim, ports.clock.monotonicMs());
+  for (const claim of claims) ports.scheduler.assume(claim, ports.clock.monotonicMs());
   try {
     const outcome = await applySteps(ports, steps);
     settleClaims(ports, claims, outcome);
     return outcome;
   } catch (error) {
-    for (const { replica } of claims) ports.ledger.settle(replica);
+    for (const { replica } of claims) ports.scheduler.forgetAssumed(replica);
     throw error;
   }
 }
@@ -132,7 +130,7 @@ function reportReplicas(
     events.push({ type: "Normal", reason: "ReplicaCreated", action: "Place", note });
   }
   for (const { replica, because } of removed) {
-    const note = `${whereOf(replica)} is drained and stopped: ${because}`;
+    const note = `draining ${whereOf(replica)}: ${because}`;
     events.push({ type: "Normal", reason: "ReplicaRemoved", action: "Remove", note });
   }
   for (const event of events) reportOn(record, INFERENCE_SERVICES, service, event);

@@ -64,7 +64,7 @@ export const placementErrors = {
     command: "kubectl edit host NAME",
   },
   HostRuntimeMissing: {
-    what: "The runtime that the service needs was not found on the host.",
+    what: "The runtime that the model needs was not found on the host, or has no driver in this version.",
     do: "install llama-server on the host (brew install llama.cpp); omlx and ollama have no driver in this version yet: set spec.runtime to llamacpp, with a GGUF model",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },

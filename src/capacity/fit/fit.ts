@@ -5,7 +5,7 @@ import type { SchedulerCache } from "../placement/scheduler/cache.ts";
 import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
 import { missOf } from "../placement/scheduler/explain.ts";
 import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
-import { findTakeover } from "../placement/scheduler/preempt.ts";
+import { findCandidate } from "../placement/scheduler/preempt.ts";
 import { newSlot, type PendingSlot } from "../placement/scheduler/queue.ts";
 import { findHost, isAllowed } from "../placement/scheduler/search.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../placement/types.ts";
@@ -84,7 +84,7 @@ function fitOn(
   const no = { host: info.name, fits: false, ...known, code: miss.code, message: miss.message };
   // Where something else stands in the way, no smaller claim helps.
   if (!budget.known || !isAllowed(info, slot, now)) return no;
-  const victims = findTakeover(cache, slot, now, [info.name])?.victims ?? [];
+  const victims = findCandidate(cache, slot, now, [info.name])?.victims ?? [];
   const evicts = victims.map(({ service, replica, bytes }) => ({ service, replica, bytes }));
   const helps = suggestFor(room, input.settings, input.claimWith, info.facts.accelerator);
   const helpsWhenEmpty =

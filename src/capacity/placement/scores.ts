@@ -31,7 +31,7 @@ const SPEED = "measured speed";
 export const scores: readonly Score[] = [
   // One host that fails must not take all replicas along: worth more than a download.
   {
-    name: "apart from its siblings",
+    name: "spread",
     weight: 4,
     rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
   },

@@ -3,14 +3,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
 import { type PrivateCluster, sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
-import type { Log } from "../../ports.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { CONFIG_MAPS, LEASES } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";
 import { startReflector } from "../watch/reflector.ts";
 import { connect } from "./connect.ts";
 import { createClient } from "./create-client.ts";
 
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
 
 async function kubeconfigOfTokenFile(cluster: PrivateCluster): Promise<string> {
@@ -64,7 +63,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
     kind: CONFIG_MAPS,
     namespace: "default",
     clock: systemClock,
-    log: silent,
+    log: quietLog,
     signal: ending.signal,
     onChange: () => {},
     onTrouble: ({ kind }) => troubles.push(kind),

@@ -5,7 +5,7 @@ import { expect, it, vi } from "vitest";
 import { certificateFile } from "../../../local/control-plane/state/certificate.ts";
 import { layoutOf } from "../../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
-import type { Log } from "../../ports.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { explainFailure } from "../errors.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";
@@ -13,7 +13,6 @@ import type { ApiFailure } from "../types.ts";
 import { startReflector } from "../watch/reflector.ts";
 import { connect } from "./connect.ts";
 
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const AUTHORITY_DATA = /certificate-authority-data: *\S+/;
 
 async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
@@ -21,7 +20,7 @@ async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
   signal.addEventListener("abort", connection.close, { once: true });
   const troubles: ApiFailure[] = [];
   const reflector = startReflector({
-    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    ...{ connection, signal, clock: systemClock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
     onChange: () => {},
     onTrouble: (failure) => troubles.push(failure),
   });

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock } from "../../ports.ts";
 import { connect } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { createEventRecorder } from "../events.ts";
@@ -15,7 +16,6 @@ import type { KubeEvent } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import type { KubeClient } from "../types.ts";
 
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
 
 async function open(kubeconfigPath: string, timeoutMs = 10_000) {
@@ -34,7 +34,7 @@ function keep(client: KubeClient, namespace: string, holder: string, more: Parti
   const lease = keepLease({
     client,
     clock: systemClock,
-    log: silent,
+    log: quietLog,
     signal: ending.signal,
     name: "mac-1",
     namespace,
@@ -150,7 +150,7 @@ describe("leader election", () => {
       runLeaderElection({
         client,
         clock: systemClock,
-        log: silent,
+        log: quietLog,
         signal,
         name: "controller",
         namespace: "default",

@@ -6,9 +6,9 @@ import { expect, it, vi } from "vitest";
 import { layoutOf } from "../../../local/control-plane/state/layout.ts";
 import { pidsNaming } from "../../../test/bed/leftovers.ts";
 import { oneCluster, type PrivateCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted, mostWithin, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
-import type { Log } from "../../ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import type { ConfigMap } from "../objects.ts";
@@ -18,15 +18,13 @@ import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
 const shared = oneCluster({ crds: false });
 const within = { timeout: 60_000, interval: 20 };
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
-
 function watchMaps(
   connection: NotedConnection,
   signal: AbortSignal,
   more: Partial<ReflectorOptions<ConfigMap>> = {},
 ) {
   const reflector = startReflector({
-    ...{ connection, signal, clock: systemClock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    ...{ connection, signal, clock: systemClock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
     onChange: () => {},
     ...more,
   });

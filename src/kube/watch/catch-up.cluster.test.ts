@@ -1,9 +1,10 @@
 /** A Lease whose renewal succeeds again proves that the API server is back: watches do not sit out their own waits. */
 import { expect, it, vi } from "vitest";
 import { startCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted, type NotedConnection } from "../../../test/fixtures/noted-connection.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock } from "../../ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { keepLease } from "../lease.ts";
@@ -14,7 +15,6 @@ import { startReflector } from "./reflector.ts";
 import { createNotingClock } from "./testing/noting-clock.ts";
 
 const within = { timeout: 20_000, interval: 20 };
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 /** Waits of a watch are a thousand times longer: nothing but the Lease ends one in this test's time. */
 const slow: Clock = { ...systemClock, after: (delayMs, fire) => systemClock.after(delayMs * 1_000, fire) };
 
@@ -43,7 +43,7 @@ async function hostBehindProxy(random: () => number) {
 
 /** A watch and a Lease on one connection, as an agent holds them. */
 function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => number) {
-  const shared = { connection, signal, log: silent };
+  const shared = { connection, signal, log: quietLog };
   const renewals: (number | undefined)[] = [];
   let failures = 0;
   const reflector = startReflector<ConfigMap>({

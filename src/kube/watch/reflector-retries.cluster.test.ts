@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, vi } from "vitest";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock } from "../../ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";
 import { startReflector } from "./reflector.ts";
 
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const within = { timeout: 30_000, interval: 10 };
 /** Longer than any wait between attempts; the watch's own guard waits longer. */
 const MOST_MS = 60_000;
@@ -41,7 +41,7 @@ it("begins with short waits in each outage, although nothing happened between th
     },
   };
   startReflector({
-    ...{ connection: counted, clock, log: silent, signal: ending.signal },
+    ...{ connection: counted, clock, log: quietLog, signal: ending.signal },
     ...{ kind: CONFIG_MAPS, namespace: namespace.name, silenceMs: 3_600_000 },
     onChange: () => {},
     onTrouble: () => {

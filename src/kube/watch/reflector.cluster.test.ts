@@ -5,8 +5,9 @@ import {
   sharedCluster,
   startCluster,
 } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
-import type { Clock, Log } from "../../ports.ts";
+import type { Clock } from "../../ports.ts";
 import { connect, type KubeConnection } from "../client/connect.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
@@ -15,7 +16,6 @@ import { systemClock } from "../system-clock.ts";
 import type { ApiFailure, Kind, KubeObject } from "../types.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";
 
-const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
 
 function watchMaps(
@@ -31,7 +31,7 @@ function watchMaps(
     kind: CONFIG_MAPS,
     namespace,
     clock: systemClock,
-    log: silent,
+    log: quietLog,
     signal: ending.signal,
     onChange: (key, object) => changes.push(`${key.split("/")[1]}=${object?.data?.x ?? "gone"}`),
     onTrouble: (failure) => troubles.push(failure),
@@ -98,7 +98,7 @@ describe("a reflector on a healthy API server", () => {
       connection,
       kind: hosts,
       clock: systemClock,
-      log: silent,
+      log: quietLog,
       signal: ending.signal,
       onChange: () => {},
       onTrouble: (failure) => troubles.push(failure),

@@ -4,6 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { expect, it, vi } from "vitest";
 import { startCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import {
   connectNoted,
@@ -11,7 +12,6 @@ import {
   type NotedConnection,
   type NotedRequest,
 } from "../../../test/fixtures/noted-connection.ts";
-import type { Log } from "../../ports.ts";
 import { createClient } from "../client/create-client.ts";
 import { CONFIG_MAPS } from "../kinds.ts";
 import { keepLease } from "../lease.ts";
@@ -20,7 +20,6 @@ import type { ApiFailure } from "../types.ts";
 import { startReflector } from "./reflector.ts";
 import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
 const within = { timeout: 30_000, interval: 20 };
 const WATCHERS = 30;
 
@@ -58,7 +57,7 @@ function watchMaps(connection: NotedConnection, signal: AbortSignal) {
   const troubles: ApiFailure[] = [];
   const clock = createNotingClock();
   const reflector = startReflector({
-    ...{ connection, signal, clock, log: silent, kind: CONFIG_MAPS, namespace: "default" },
+    ...{ connection, signal, clock, log: quietLog, kind: CONFIG_MAPS, namespace: "default" },
     onChange: () => {},
     onTrouble: (failure) => troubles.push(failure),
   });
@@ -102,7 +101,7 @@ function takeSeat(port: number, token: string): Promise<() => void> {
 /** A Lease that cannot be renewed. */
 async function keepNoted(kubeconfig: string, signal: AbortSignal): Promise<NotedConnection> {
   const connection = await connectNoted(kubeconfig);
-  const shared = { client: createClient(connection), clock: systemClock, log: silent, signal };
+  const shared = { client: createClient(connection), clock: systemClock, log: quietLog, signal };
   keepLease({ ...shared, name: "mac-1", namespace: "default", holder: "mac-1_a" });
   signal.addEventListener("abort", connection.close, { once: true });
   return connection;

@@ -3,6 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it, vi } from "vitest";
 import { oneCluster } from "../../../test/cluster/cluster.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import { connectNoted } from "../../../test/fixtures/noted-connection.ts";
 import type { Clock, Log } from "../../ports.ts";
@@ -16,8 +17,6 @@ import { type ReflectorOptions, startReflector } from "./reflector.ts";
 
 const shared = oneCluster({ crds: false });
 const within = { timeout: 60_000, interval: 2 };
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
-
 /** Waits are this many times shorter. */
 const hurriedBy = (factor: number): Clock => ({
   ...systemClock,
@@ -27,7 +26,7 @@ const hurriedBy = (factor: number): Clock => ({
 function watchMaps(connection: KubeConnection, options: Partial<ReflectorOptions<ConfigMap>>) {
   const ending = new AbortController();
   const reflector = startReflector({
-    ...{ connection, clock: systemClock, log: silent, signal: ending.signal, kind: CONFIG_MAPS },
+    ...{ connection, clock: systemClock, log: quietLog, signal: ending.signal, kind: CONFIG_MAPS },
     ...{ namespace: "default", onChange: () => {}, silenceMs: 9e6, ...options },
   });
   const dataOf = (name: string) => reflector.get(`default/${name}`)?.data?.x;

@@ -181,7 +181,7 @@ describe("golden", () => {
   testGoldens(`${import.meta.dirname}/golden-steps`, (short: ShortInput) => planned(short).map(shortStep));
 });
 
-test("a slot that was given up takes the next free name", () => {
+test("a slot whose replica was lost takes the next free name", () => {
   const observed = observedOf({ replicas: ["0 current leaving mac-1"] });
   const draft = draftService(observed);
   const steps = planService(

@@ -33,7 +33,7 @@ export function stepsOfRevisions(
       ...guards(now.metadata),
       { op: "add" as const, path: "/revision", value: newest + 1 },
     ];
-    steps.push({ do: "patch", what: "revision", object: now, operations, because: "it is in use again" });
+    steps.push({ do: "patch", what: "revision", object: now, operations, because: "in use again" });
   }
   const old = revisions
     .filter((one) => !inUse.has(hashOfRevision(one)))

@@ -19,7 +19,7 @@ function replica(name: string, revision: string, status: object): InferenceRepli
   const conditions = [{ type: "HostReachable", status: "True" }];
   return {
     metadata: { name, uid: name, creationTimestamp: iso(0) },
-    spec: { template: { hostName: "mac-1", revision } },
+    spec: { template: { hostName: "mac-1", revision, model: { source: "hf://org/tiny" } } },
     status: { ...status, conditions },
   } as unknown as InferenceReplica;
 }
@@ -77,7 +77,7 @@ describe("what serves keeps its slot while it is down for a moment, though it cr
 });
 
 describe("an old replica in a crash loop is replaced by the new revision", () => {
-  const REPLACED = ["chat-0-aa: revision bb takes its place"];
+  const REPLACED = ["chat-0-aa: replaced by revision bb"];
 
   test("where neither the agent nor the controller has seen it serve for long", () => {
     expect(gone([0, BACKOFF, FETCHING])).toEqual(REPLACED);
@@ -106,7 +106,7 @@ describe("an old replica in a crash loop is replaced by the new revision", () =>
 
 describe("the new one is trusted, and ends the old one", () => {
   const old = { phase: "Ready", restarts: 0, readyAt: iso(-500) };
-  const SERVES = ["chat-0-aa: chat-0-bb serves in its place"];
+  const SERVES = ["chat-0-aa: replaced by chat-0-bb, which is Ready"];
 
   test("by a controller that has just begun, where it has been Ready for ten minutes", () => {
     expect(gone([0, old, { ...UP, readyAt: iso(-10) }])).toEqual(SERVES);
@@ -150,5 +150,5 @@ test("an agent that lost its state counts from none again", () => {
     [11, lost, FETCHING],
     [13, bad, FETCHING],
   ] as const;
-  expect(gone(...seen)).toEqual(["chat-0-aa: revision bb takes its place"]);
+  expect(gone(...seen)).toEqual(["chat-0-aa: replaced by revision bb"]);
 });

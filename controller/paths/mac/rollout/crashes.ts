@@ -1,19 +1,18 @@
-/** How often a replica has crashed in a row: crashes before it last served for long do not count. Pure. */
+/** Crashes of a replica in a row: since it was last Ready for long. Pure. */
 
 import type { InferenceReplica, ReplicaTransition } from "../../../../src/api/inference-replica.ts";
 import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
 
 /**
- * `status.restarts` only grows, even over months. `forgiven` are the restarts before this controller saw the
- * replica serve for long; the agent's transitions cover the time before its start. Without transitions the
- * whole count is taken.
+ * `status.restarts` only grows. `forgiven` are the restarts before this controller saw the replica Ready for
+ * long; for the time before its own start it reads the agent's transitions. Without any, all restarts count.
  */
 export function crashesInARow({ status }: InferenceReplica, forgiven: number): number {
   const counted = Math.max(0, (status?.restarts ?? 0) - forgiven);
   return Math.min(counted, endsSinceSteady(status?.transitions ?? []));
 }
 
-/** Both times are from the agent's clock. Infinite where no transition shows it serving long enough. */
+/** Both times are from the agent's clock. Infinite if no transition shows it Ready for long enough. */
 function endsSinceSteady(transitions: readonly ReplicaTransition[]): number {
   const steady = transitions.findLastIndex(({ phase, at }, index) => {
     const next = transitions[index + 1];
@@ -24,7 +23,7 @@ function endsSinceSteady(transitions: readonly ReplicaTransition[]): number {
     );
   });
   if (steady === -1) return Number.POSITIVE_INFINITY;
-  // One crash may tell of two reasons: first that leftovers are ended, then why.
+  // One crash may be two transitions: first that leftover processes are killed, then the reason.
   const ends = transitions.filter(
     ({ phase }, index) =>
       index > steady && phase === "Backoff" && transitions[index - 1]?.phase !== "Backoff",

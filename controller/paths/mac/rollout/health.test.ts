@@ -14,7 +14,7 @@ function replica(status: object, isReachable = true): InferenceReplica {
   const conditions = [{ type: "HostReachable", status: isReachable ? "True" : "False" }];
   return {
     metadata: { name: "chat-0-aa", uid: "u1" },
-    spec: { template: { hostName: "mac-1" } },
+    spec: { template: { hostName: "mac-1", model: { source: "hf://org/tiny" } } },
     status: { ...status, conditions },
   } as unknown as InferenceReplica;
 }
@@ -45,11 +45,11 @@ describe("a replica fails", () => {
     const first = { phase: "Backoff", reason: "EngineCrashed", restarts: 1 };
     const second = { ...first, restarts: 2 };
     expect(readingOf([0, first]).failing).toBeUndefined();
-    expect(readingOf([0, second]).failing).toBe("chat-0-aa on mac-1 has ended 2 times (EngineCrashed)");
+    expect(readingOf([0, second]).failing).toBe("chat-0-aa on mac-1 exited 2 times (EngineCrashed)");
     const restarting = { phase: "Starting", restarts: 2 };
-    expect(readingOf([0, second], [1, restarting]).failing).toContain("has ended 2 times");
+    expect(readingOf([0, second], [1, restarting]).failing).toContain("exited 2 times");
     // A controller that begins in between sees it too, unless it has served before.
-    expect(readingOf([0, restarting]).failing).toContain("has ended 2 times");
+    expect(readingOf([0, restarting]).failing).toContain("exited 2 times");
     expect(readingOf([0, { ...restarting, readyAt: "t" }]).failing).toBeUndefined();
     const up = { phase: "Ready", restarts: 2, readyAt: "t" };
     expect(readingOf([0, second], [1, restarting], [2, up]).failing).toBeUndefined();
@@ -125,4 +125,22 @@ test("a failing replica that is moved to another host stays failing until it is 
   expect([...alone.failing.keys()]).toEqual(["chat-0-bb"]);
   const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], momentAt(3));
   expect(up.failing.size).toBe(0);
+});
+
+test("a host without the file with which another replica serves does not make the revision fail", () => {
+  const named = (name: string, source: string, status: object) => {
+    const one = replica(status);
+    const template = { ...one.spec.template, model: { ...one.spec.template.model, source } };
+    return { ...one, metadata: { ...one.metadata, name, uid: name }, spec: { ...one.spec, template } };
+  };
+  const refused = { phase: "Failed", reason: "SourceNotAllowed" };
+  const missing = named("chat-0-bb", "file:///a.gguf", refused);
+  const serving = named("chat-0-aa", "file:///a.gguf", { phase: "Ready" });
+  const first = readHealth(EMPTY, [serving, missing], momentAt(0));
+  expect(first.failing.size).toBe(0);
+  // Also after the other one has made room.
+  expect(readHealth(first.book, [missing], momentAt(1)).failing.size).toBe(0);
+  // A file that is nowhere is a fault of the revision.
+  const typo = named("chat-0-bb", "file:///b.gguf", refused);
+  expect(readHealth(EMPTY, [serving, typo], momentAt(0)).failing.size).toBe(1);
 });

@@ -5,6 +5,7 @@
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
 import type { Moment } from "../../../../src/capacity/placement/claims.ts";
+import { lacksFile } from "../../../scheduler/refusals.ts";
 import { crashesInARow } from "./crashes.ts";
 import { isReady, ordinalOf } from "./slots.ts";
 
@@ -14,10 +15,10 @@ export const PROGRESS_DEADLINE_MS = 10 * 60_000;
 export const LOADING_DEADLINE_MS = 60 * 60_000;
 /** This many crashes in a row are a crash loop. */
 const CRASH_LOOP = 2;
-/** How long a replica that was in a crash loop must be Ready before an old one is stopped for it. */
+/** After a crash loop a replica must be Ready this long before an old one is stopped for it. */
 export const SETTLE_MS = 60_000;
 
-/** What was seen of one replica; times are the controller's monotonic clock. */
+/** Observations of one replica; times are the controller's monotonic clock. */
 interface Watched {
   readonly mark: string;
   readonly sinceMs: number;
@@ -29,6 +30,8 @@ interface Watched {
   readonly failing?: string;
   /** `status.restarts` while it is Ready. */
   readonly readyWith?: number;
+  /** Its host lacks a file with which another replica serves: the host refuses it, the revision does not fail. */
+  readonly isRefused?: boolean;
   /** `status.restarts` when it had last been Ready for long: crashes up to here do not count. */
   readonly forgiven: number;
 }
@@ -53,11 +56,12 @@ export function readHealth(
   const failing = new Map<string, string>();
   const unsettled = new Set<string>();
   const inherited = failingByPlace(book);
+  const served = new Set(replicas.filter(isReady).map(({ spec }) => spec.template.model.source));
   let recheckAfterMs: number | undefined;
   for (const replica of replicas) {
     const { uid = "", name, deletionTimestamp } = replica.metadata;
     if (deletionTimestamp !== undefined) continue;
-    const { watched, leftMs, isUnsettled } = look(replica, book.get(uid), moment, inherited);
+    const { watched, leftMs, isUnsettled } = look(replica, book.get(uid), moment, { inherited, served });
     next.set(uid, watched);
     if (watched.failing !== undefined) failing.set(name, watched.failing);
     if (isUnsettled) unsettled.add(name);
@@ -75,11 +79,18 @@ interface Look {
   readonly isUnsettled: boolean;
 }
 
+interface Others {
+  /** Why replicas fail, by slot and revision. */
+  readonly inherited: ReadonlyMap<string, string>;
+  /** Sources with which a replica is Ready. */
+  readonly served: ReadonlySet<string>;
+}
+
 function look(
   replica: InferenceReplica,
   before: Watched | undefined,
   moment: Moment,
-  inherited: ReadonlyMap<string, string>,
+  { inherited, served }: Others,
 ): Look {
   const now = moment.monotonicMs;
   const place = placeOf(replica);
@@ -93,6 +104,9 @@ function look(
     const isUnsettled = crashes >= CRASH_LOOP && leftMs > 0;
     return { watched: { mark, sinceMs, place, readyWith, forgiven }, leftMs, isUnsettled };
   }
+  const isServed = before?.isRefused === true || served.has(replica.spec.template.model.source);
+  if (isServed && lacksFile(replica))
+    return { watched: { mark, sinceMs, place, forgiven, isRefused: true }, leftMs: 0, isUnsettled: false };
   const known = before === undefined ? inherited.get(place) : before.failing;
   const why = troubleOf(replica, crashes, leftMs <= 0) ?? known;
   const watched = { mark, sinceMs, place, forgiven, ...(why === undefined ? {} : { failing: why }) };
@@ -135,7 +149,7 @@ function markOf(replica: InferenceReplica): string {
 function limitOf(replica: InferenceReplica, crashes: number): number {
   const { phase } = replica.status ?? {};
   if (isReady(replica)) return crashes >= CRASH_LOOP ? SETTLE_MS : Number.POSITIVE_INFINITY;
-  // Its agent is silent: that is a fault of its host, which has its own limit.
+  // Its host is unreachable: hostLostSeconds limits that.
   if (phase === "Ready") return Number.POSITIVE_INFINITY;
   return phase === "Fetching" || phase === "Starting" ? LOADING_DEADLINE_MS : PROGRESS_DEADLINE_MS;
 }
@@ -146,7 +160,7 @@ function troubleOf(replica: InferenceReplica, crashes: number, isOverdue: boolea
   const what = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
   if (phase === "Failed") return `${what} is Failed (${said})`;
   if (crashes >= CRASH_LOOP && (phase === "Backoff" || readyAt === undefined)) {
-    return `${what} has ended ${crashes} times (${said})`;
+    return `${what} exited ${crashes} times (${said})`;
   }
   if (!isOverdue) return undefined;
   const minutes = limitOf(replica, crashes) / 60_000;

@@ -8,17 +8,14 @@ export interface RolloutLimits {
   readonly maxUnavailable: number;
 }
 
-/**
- * As for a Deployment: surge is rounded up, unavailable down, and where neither leaves a step to take one may
- * be missing.
- */
+/** As for a Deployment: maxSurge rounds up, maxUnavailable down; if both come to 0, one may be unavailable. */
 export function rolloutLimits(asked: Asked, want: number): RolloutLimits {
   const maxSurge = Math.ceil(replicasOf(asked.maxSurge, want));
   const maxUnavailable = Math.floor(replicasOf(asked.maxUnavailable, want));
   return { maxSurge, maxUnavailable: maxSurge + maxUnavailable === 0 ? 1 : maxUnavailable };
 }
 
-/** Multiplied first: a division before would make a little more than a whole number of some. */
+/** Multiplied before it is divided: otherwise some percentages round to a little more than a whole number. */
 function replicasOf(limit: number | string, want: number): number {
   return typeof limit === "number" ? limit : (Number.parseInt(limit, 10) * want) / 100;
 }

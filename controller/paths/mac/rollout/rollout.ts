@@ -1,6 +1,6 @@
 /**
- * Plans rollouts: which slots need a host, and which replicas to remove. Pure; placement runs between `planRollout` and
- * `planSacrifices`. A slot that serves keeps serving, except for as many as maxUnavailable allows.
+ * Plans rollouts: which slots need a host, and which replicas to remove. Pure; placement runs between
+ * `planRollout` and `planSacrifices`. At most maxUnavailable slots stop serving for a rollout.
  */
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import {
@@ -16,7 +16,7 @@ import {
 import { superseded } from "./superseded.ts";
 import type { Removal, RolloutInput, RolloutPlan, RolloutState, Slot, Wanted, WantReason } from "./types.ts";
 
-/** Before placement: removals that need no placement, and the slots that want a host. */
+/** Before placement: removals that need none, and the slots that need a host. */
 export function planRollout(input: RolloutInput): RolloutPlan {
   const removals: Removal[] = beyond(input).map((replica) => ({
     replica,
@@ -43,8 +43,8 @@ export function planRollout(input: RolloutInput): RolloutPlan {
 export type Fits = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
 
 /**
- * After placement: where the new revision has no room beside the old one, the old one goes first, as far as
- * maxUnavailable allows, and only where that makes the room. Takes the ordinals that found no host.
+ * After placement: where no host has room for old and new, the old replica is removed first, within
+ * maxUnavailable, and only if the new one then fits. `unplaced`: ordinals without a host.
  */
 export function planSacrifices(
   input: RolloutInput,
@@ -53,22 +53,34 @@ export function planSacrifices(
   fits: Fits,
 ): Removal[] {
   if (state.stoppedBy !== undefined) return [];
-  const { maxSurge, maxUnavailable } = input;
-  const hasNoSurge = surplusOf(slots) >= maxSurge;
+  const hasNoSurge = surplusOf(slots) >= input.maxSurge;
   let unavailable = slots.filter(({ current, old }) => ![...current, ...old].some(isReady)).length;
   const removals: Removal[] = [];
-  for (const { ordinal, target, current, old } of slots) {
+  for (const slot of slots) {
+    const { ordinal, target, old } = slot;
     const serves = old.some(isReady);
-    const isStuck = unplaced.has(ordinal) || maxSurge === 0 || (hasNoSurge && !serves);
-    if (current.length > 0 || old.length === 0 || !isStuck) continue;
+    const isStuck = unplaced.has(ordinal) || input.maxSurge === 0 || (hasNoSurge && !serves);
+    if (old.length === 0 || !isStuck || hasNewOnWay(slot, input, unplaced)) continue;
     const others = serves ? unavailable : unavailable - 1;
     const isHeld = old.some((one) => holdsSlot(one, input));
-    if ((isHeld && others >= maxUnavailable) || !fits(ordinal, old)) continue;
+    if ((isHeld && others >= input.maxUnavailable) || !fits(ordinal, old)) continue;
     if (serves) unavailable += 1;
-    const because = `it makes room for revision ${target}`;
+    const because = `frees memory for revision ${target}`;
     removals.push(...old.map((replica) => ({ replica, because })));
   }
   return removals;
+}
+
+/** Does not count a new replica that its host cannot run and that has room on no other. */
+function hasNewOnWay(
+  { ordinal, current }: Slot,
+  input: RolloutInput,
+  unplaced: ReadonlySet<number>,
+): boolean {
+  return (
+    current.length > 0 &&
+    !(unplaced.has(ordinal) && current.every(({ metadata }) => input.displaced.has(metadata.name)))
+  );
 }
 
 const NOTHING: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
@@ -91,7 +103,7 @@ function rolloutState(input: RolloutInput, revision: string): RolloutState {
 function doubtAbout(replica: InferenceReplica, input: RolloutInput): string | undefined {
   const { name } = replica.metadata;
   if (!isDoubtful(replica, input)) return undefined;
-  return input.failing.get(name) ?? `${name} has crashed before and was not Ready for a minute yet`;
+  return input.failing.get(name) ?? `${name} crashed recently and has not been Ready for a minute yet`;
 }
 
 /** Highest ordinals first. */
@@ -130,8 +142,8 @@ function wantedOf(slots: readonly Slot[], surplusNow: number, input: RolloutInpu
 }
 
 /**
- * A drain needs one more than maxSurge 0 allows, or than failing replicas leave; one that its host cannot run
- * uses no memory there.
+ * A drain may exceed maxSurge 0 by one, and failing replicas do not use up its surge. A replica that its host
+ * cannot run holds no memory there, so its replacement is no surge.
  */
 function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInput, failing: number): number {
   if (why === "replace") return Number.POSITIVE_INFINITY;
@@ -142,8 +154,8 @@ function surgeFor({ why, revision }: Wanted, { maxSurge, ...input }: RolloutInpu
 }
 
 /**
- * What serves before what fails, and one of them at a time. What is to be made again comes last: nothing keeps a host
- * from being emptied, and a new one that only waits for memory is tried elsewhere.
+ * One replica per slot and pass. The old revision beside a failing one comes first, unless it has to be recreated: that
+ * comes last, so that it delays neither a drain nor a retry on another host.
  */
 function wantsOf(slot: Slot, input: RolloutInput): readonly Wanted[] {
   const own = wantOf(slot, input, "fill");

@@ -12,10 +12,7 @@ export function isReady({ metadata, status }: InferenceReplica): boolean {
   );
 }
 
-/**
- * A replica of the revision that served last keeps its slot while it is down for a moment, unless it is
- * failing.
- */
+/** A replica of the revision that served last keeps its slot while it is briefly down, unless it fails. */
 export function holdsSlot(
   replica: InferenceReplica,
   { fallback, failing, displaced }: RolloutInput,
@@ -25,7 +22,7 @@ export function holdsSlot(
   return revisionOfReplica(replica) === fallback && !failing.has(name) && !displaced.has(name);
 }
 
-/** It fails, or did a moment ago: its revision is not relied on. */
+/** It fails, or recently did: no old replica is stopped for its revision. */
 export function isDoubtful({ metadata }: InferenceReplica, { failing, unsettled }: RolloutInput): boolean {
   return failing.has(metadata.name) || unsettled.has(metadata.name);
 }
@@ -63,7 +60,7 @@ export function slotsOf(input: RolloutInput, revision: string, isStopped: boolea
     .map(({ slot }) => slot);
 }
 
-/** Slots without the new revision keep the old one: also on another host, and in an empty slot. */
+/** Slots without the new revision keep the old one, also when they move or are empty. */
 function targetWhileStopped(
   here: readonly InferenceReplica[],
   { fallback, known }: RolloutInput,

@@ -4,9 +4,7 @@ import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 import { isLeaving, ordinalOf, revisionOfReplica } from "./slots.ts";
 
-/**
- * By `namespace/name` of the replica; those whose turn comes, or whose successor is on its way, are left out.
- */
+/** By `namespace/name` of the replica; without those that will move or whose successor is starting. */
 export function stayingReplicas(
   { observed, input, resolution, rollout }: ServiceDraft,
   unplaced: readonly Unplaced[],
@@ -23,7 +21,7 @@ export function stayingReplicas(
     else if (rollout.state.stoppedBy !== undefined && !input.known.has(revisionOfReplica(replica))) {
       stays.set(
         key,
-        `its revision is not kept, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
+        `its revision is no longer in the history, and the rollout of its service is stopped: ${rollout.state.stoppedBy}`,
       );
     }
   }

@@ -3,7 +3,7 @@ import type { InferenceReplica } from "../../../../src/api/inference-replica.ts"
 import { heldSlot, holdsSlot, isReady } from "./slots.ts";
 import type { Removal, RolloutInput, Slot } from "./types.ts";
 
-/** Keeps one replica that serves, and beside it at most one of the target that is on its way. */
+/** Keeps one serving replica, and at most one of the target that is not Ready yet. */
 export function superseded(slot: Slot, input: RolloutInput): Removal[] {
   const { current, old } = slot;
   const kept = heldSlot(slot);
@@ -12,7 +12,7 @@ export function superseded(slot: Slot, input: RolloutInput): Removal[] {
   if (serving === undefined) return [...replacedOld(slot, input), ...heldBack(current, input)];
   const isFinal =
     current.includes(serving) && !isMoving(serving, input) && !input.unsettled.has(nameOf(serving));
-  const because = `${nameOf(serving)} serves in its place`;
+  const because = `replaced by ${nameOf(serving)}, which is Ready`;
   const rest = (isFinal ? [...current, ...old] : old).filter((replica) => replica !== serving);
   const removals = rest.map((replica) => ({ replica, because }));
   if (isFinal) return removals;
@@ -26,13 +26,13 @@ export function superseded(slot: Slot, input: RolloutInput): Removal[] {
  */
 function replacedOld({ current, old, target }: Slot, input: RolloutInput): Removal[] {
   if (current.every((replica) => input.failing.has(nameOf(replica)))) return [];
-  const because = `revision ${target} takes its place`;
+  const because = `replaced by revision ${target}`;
   return old.filter((replica) => !holdsSlot(replica, input)).map((replica) => ({ replica, because }));
 }
 
 /**
- * Of those on their way: one that its host holds back is removed once another progresses, and before there is
- * a third.
+ * Of replicas that are not Ready yet: one whose host drains or cannot run it is removed once another makes
+ * progress, or before there is a third.
  */
 function heldBack(replicas: readonly InferenceReplica[], input: RolloutInput): Removal[] {
   const onWay = [...replicas].sort(byAge);
@@ -43,7 +43,7 @@ function heldBack(replicas: readonly InferenceReplica[], input: RolloutInput): R
   if (newest === undefined) return [];
   return onWay
     .filter((one) => one !== newest && (onWay.length > 2 || (free !== undefined && isMoving(one, input))))
-    .map((replica) => ({ replica, because: `${nameOf(newest)} takes its place` }));
+    .map((replica) => ({ replica, because: `replaced by ${nameOf(newest)}` }));
 }
 
 /** The replica that serves the slot best: the target revision first, then hosts that are not draining. */

@@ -13,19 +13,19 @@ export interface RolloutInput {
   readonly displaced: ReadonlySet<string>;
   /** Hosts whose replicas are to leave. */
   readonly draining: ReadonlySet<string>;
-  /** Replicas that do not become Ready, by name, with why. */
+  /** Why replicas fail to become Ready, by name. */
   readonly failing: ReadonlyMap<string, string>;
-  /** Names of replicas that crashed before and are Ready for too short a time to be trusted. */
+  /** Names of replicas that crashed recently and have not been Ready for long enough. */
   readonly unsettled: ReadonlySet<string>;
   /** The revision that served before this one. */
   readonly fallback?: string | undefined;
-  /** Revisions whose template is known, so that a replica of them can be made. */
+  /** Revisions whose template is known, so that replicas can be created from them. */
   readonly known: ReadonlySet<string>;
 }
 
 /**
- * fill: nothing serves the slot. refill: what served it was lost, and the new revision fails in it. surge: an old
- * revision still serves it. move: its host is being drained. replace: its host cannot run it.
+ * fill: no replica serves the slot. refill: its old replica was lost and its new one fails, so the old one is recreated.
+ * surge: an old revision still serves it. move: its host is being drained. replace: its host cannot run it.
  */
 export type WantReason = "fill" | "refill" | "surge" | "move" | "replace";
 
@@ -47,16 +47,16 @@ export interface Slot {
   /** Live replicas of the target, and of anything else. */
   readonly current: readonly InferenceReplica[];
   readonly old: readonly InferenceReplica[];
-  /** All that is of the target fails, and this revision is kept up beside it. */
+  /** Every replica of the target fails: the revision that is kept running beside it. */
   readonly held?: string | undefined;
 }
 
 /** Progress of the newest revision. */
 export interface RolloutState {
-  /** Slots that hold a replica of it, and those of them that serve. */
+  /** Slots with a replica of it, and how many of them serve. */
   readonly updated: number;
   readonly updatedReady: number;
-  /** Replicas of other revisions, and those of them that serve. */
+  /** Replicas of other revisions, and how many of them serve. */
   readonly old: number;
   readonly oldReady: number;
   /** Why the rollout is stopped, where it is. */

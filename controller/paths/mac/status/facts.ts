@@ -1,4 +1,4 @@
-/** What the status of a service is made from. */
+/** Input of the status of a service. */
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
 import { isPreempted, type PreemptedSlot } from "../../../scheduler/preempted.ts";
@@ -15,7 +15,7 @@ export interface StatusInput {
   readonly obstacle: Obstacle;
   /** Objects of the service that the API server rejects. */
   readonly rejections?: readonly Rejection[];
-  /** Slots that were preempted by a higher priority, as far as is known. */
+  /** Slots that are known to have been preempted. */
   readonly preempted?: ReadonlyMap<number, PreemptedSlot>;
 }
 
@@ -34,7 +34,7 @@ export interface StatusFacts extends StatusInput {
   readonly worst?: InferenceReplica | undefined;
 }
 
-/** Phases from worst to best: the first that a replica has is the one to report. */
+/** Phases from worst to best: the worst of any replica is reported. */
 const BY_TROUBLE = ["Failed", "Backoff", "Evicted", "Waiting"];
 
 export function statusFacts(input: StatusInput): StatusFacts {
@@ -64,7 +64,7 @@ export function statusFacts(input: StatusInput): StatusFacts {
   };
 }
 
-/** Distinct slots that answer: two replicas of one slot count once. */
+/** Serving slots: two Ready replicas of one slot count once. */
 export function readyCount({ want, ready }: StatusFacts): number {
   return slotsOf(ready, want);
 }

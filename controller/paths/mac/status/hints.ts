@@ -1,4 +1,4 @@
-/** What would make a service fit on the hosts where it nearly does. Pure. */
+/** Settings with which a service would fit on the hosts that are only short of memory. Pure. */
 
 import { claimWith, memoryOn } from "../../../../src/capacity/claim.ts";
 import { suggestFor } from "../../../../src/capacity/fit/variants.ts";
@@ -6,7 +6,7 @@ import type { Miss } from "../../../../src/capacity/placement/types.ts";
 import { hostAccelerator } from "../../../../src/engines/registry.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 
-/** Each takes some hundred estimates. */
+/** Each costs some hundred estimates. */
 const MOST_HINTS = 3;
 
 /** By host: "fits with contextSize 16384 (now 32768): 30.1 GiB". */

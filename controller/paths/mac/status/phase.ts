@@ -69,7 +69,7 @@ function stopped({ want, draft }: StatusFacts): PhaseStatus | undefined {
   return {
     phase: "Stopped",
     reason: "ManuallyScaledToZero",
-    message: "spec.replicas is 0; scale it up to serve again",
+    message: "spec.replicas is 0; scale up to serve again",
   };
 }
 
@@ -170,9 +170,9 @@ function storyOf(replica: InferenceReplica | undefined): Story {
     const says = message === "" ? phase : `${phase}: ${message}`;
     return { phase, reason: asReason(reason), says: `${where} is ${says}` };
   }
-  // Its agent last reported Ready, but it does not count: its host is silent.
+  // Its agent last reported Ready, but its host is unreachable.
   const reachable = getCondition(conditions, "HostReachable");
-  const why = reachable?.message ?? "not known yet whether its host is reachable";
+  const why = reachable?.message ?? "reachability of its host not known yet";
   return { phase, reason: asReason(reachable?.reason), says: `${where}: ${why}` };
 }
 

@@ -1,12 +1,10 @@
-/** The priority that a service has now: its own, or the class that it reached by waiting. Pure. */
+/** Effective priority of a service: its own, or the class that it has earned in the queue. Pure. */
 import type { Condition } from "../../../../src/api/conditions.ts";
 import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { agedPriority, EARNED_MS, PRIORITIES } from "../../../../src/capacity/placement/priority.ts";
 
-/**
- * It rises while no host has room for a replica of the service, and is kept for an hour once it is placed.
- */
+/** It rises while a replica of the service is queued, and is kept for an hour once it is placed. */
 export function effectivePriority(
   { spec, status }: InferenceService,
   conditions: readonly Condition[],
@@ -23,7 +21,7 @@ export function effectivePriority(
   return isEarned ? reached : own;
 }
 
-/** How long it still keeps what waiting has earned; undefined where it has earned nothing. */
+/** How long it still keeps an earned class; undefined if it has none. */
 export function earnedForMs({ spec, status }: InferenceService, nowMs: number): number | undefined {
   const placed = getCondition(status?.conditions, "Placed");
   if (placed?.status !== "True" || (status?.effectivePriority ?? 0) <= PRIORITIES[spec.priority])

@@ -71,8 +71,10 @@ function waitsFor({ draft, unplaced, ending, live, ready }: StatusFacts, revisio
   const [first] = unplaced;
   if (first !== undefined) {
     const hint =
-      draft.input.maxUnavailable === 0 ? "; rollout.maxUnavailable 0 keeps the old one until it does" : "";
-    return [`slot ${first.ordinal} finds no host: ${first.message}${hint}`];
+      draft.input.maxUnavailable === 0
+        ? "; with rollout.maxUnavailable 0 the old replica serves until then"
+        : "";
+    return [`no host for slot ${first.ordinal}: ${first.message}${hint}`];
   }
   const next = live.find((one) => one.spec.template.revision === revision && !ready.includes(one));
   if (next === undefined) return [];

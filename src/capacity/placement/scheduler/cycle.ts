@@ -3,7 +3,7 @@ import { needBytes, type Placed, type Preemption } from "../types.ts";
 import { expireEarned } from "./cache.ts";
 import { assign, nominate, type SchedulerState, withdraw } from "./decisions.ts";
 import { freeAfterLeaving, freeFor, type HostInfo, mostRoom, nominatedBytes, ownBytes } from "./host-info.ts";
-import { findTakeover } from "./preempt.ts";
+import { findCandidate } from "./preempt.ts";
 import { ageQueue, dropAssigned, type PendingSlot } from "./queue.ts";
 import { reserveHosts } from "./reservations.ts";
 import { findHost, isAllowedToStay } from "./search.ts";
@@ -106,13 +106,13 @@ function schedule(pass: Pass, slot: PendingSlot, changed: readonly string[] | un
 function preempt({ state, now, preempted, touched }: Pass, slot: PendingSlot, among: Iterable<string>): void {
   const { mayPreempt, memory, service } = slot.demand;
   if (mayPreempt !== true || !memory.known) return;
-  const takeover = findTakeover(state.cache, slot, now, among);
-  if (takeover === undefined) return;
-  const preemptions = nominate(state, slot, takeover);
+  const candidate = findCandidate(state.cache, slot, now, among);
+  if (candidate === undefined) return;
+  const preemptions = nominate(state, slot, candidate);
   preempted.push(...preemptions);
   touched.add(service);
   for (const victim of preemptions) touched.add(victim.service);
-  for (const { demand } of takeover.overtaken) touched.add(demand.service);
+  for (const { demand } of candidate.overtaken) touched.add(demand.service);
 }
 
 /** Will there be room once everything that leaves has left? */

@@ -1,7 +1,7 @@
 /** Making and undoing decisions, and the demands that call for them. Every change of room goes through the cache's index. */
 import { type Demand, needBytes, type Placed, type Preemption } from "../types.ts";
 import { type SchedulerCache, update } from "./cache.ts";
-import type { Takeover } from "./preempt.ts";
+import type { Candidate } from "./preempt.ts";
 import {
   addSlot,
   asksTheSame,
@@ -70,7 +70,7 @@ export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed)
 export function nominate(
   state: SchedulerState,
   slot: PendingSlot,
-  { info, victims, overtaken }: Takeover,
+  { info, victims, overtaken }: Candidate,
 ): Preemption[] {
   for (const other of overtaken) {
     withdraw(state, other);

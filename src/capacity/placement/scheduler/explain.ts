@@ -62,7 +62,7 @@ function rankMiss(info: HostInfo, slot: PendingSlot, now: number): RankedMiss | 
   return { code: "HostMemoryShort", message: "", passed: filters.length, info, missing };
 }
 
-/** Of a thousand hosts that are short of memory ten are shown. */
+/** Of a thousand misses ten are shown. */
 function inWords({ info, code, message, missing }: RankedMiss, slot: PendingSlot): Miss {
   const host = info.name;
   if (code !== "HostMemoryShort") return { host, code, message };
@@ -75,7 +75,7 @@ function earlier(a: Refused | undefined, b: Refused | undefined): Refused | unde
   return a.passed < b.passed ? a : b;
 }
 
-/** What comes first: a preemption in progress, that it was preempted, or what the nearest miss lacks. */
+/** The first that applies: it preempts, it was preempted, or what the nearest miss lacks. */
 function wordOf(
   cache: SchedulerCache,
   { demand, decision }: PendingSlot,
@@ -84,7 +84,7 @@ function wordOf(
 ): Pick<Unplaced, "code" | "message" | "waitingFor"> {
   if (decision.at === "nominated") {
     const from = leavingOn(cache, decision.host);
-    if (from.length === 0) return untilLetIn(decision.host);
+    if (from.length === 0) return untilAdmitted(decision.host);
     return {
       code: "MakingRoom",
       message: `preempts ${from.join(", ")} on ${decision.host} once ${from.length === 1 ? `${from[0]} has` : "they have"} stopped`,
@@ -94,12 +94,12 @@ function wordOf(
   const { code, waitingFor } = wants(demand, nearest);
   if (demand.preempted === undefined) return { code, message: listed, waitingFor };
   const { by, host } = demand.preempted;
-  const message = `${by} has a higher priority and preempted it on ${host}; ${listed}`;
+  const message = `preempted on ${host} by ${by}, which has a higher priority; ${listed}`;
   return { code: "Preempted", message, waitingFor };
 }
 
-/** Its host has room by claims; other programs, or what has just stopped, still hold the memory. */
-function untilLetIn(host: string): Pick<Unplaced, "code" | "message" | "waitingFor"> {
+/** By claims its host has room, but the memory is still used by other programs or by an engine that just stopped. */
+function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waitingFor"> {
   return {
     code: "NoHostWithMemory",
     message: `${host} has room for the claim; its agent admits the replica once that much memory is free`,
@@ -133,7 +133,7 @@ function wants(
     case "HostNotSelected":
       return { code: "NoHostFits", waitingFor: "a host that spec.placement allows" };
     case "HostBeyondLimit":
-      return { code: "NoHostFits", waitingFor: "a smaller claim, or a higher limit of its Model" };
+      return { code: "NoHostFits", waitingFor: "a smaller claim, or a higher limit in its Model" };
     default:
       return { code: "NoHostFits", waitingFor: `host ${nearest.host}` };
   }

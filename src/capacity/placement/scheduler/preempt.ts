@@ -1,4 +1,4 @@
-/** Preemption: the host, and the replicas on it, whose loss costs least. */
+/** Preemption: finds the host, and the victims on it, that cost least. */
 import type { HostClaim } from "../types.ts";
 import { needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
@@ -14,46 +14,46 @@ import {
 import { byTurn, type PendingSlot } from "./queue.ts";
 import { isAllowedToStay } from "./search.ts";
 
-export interface Takeover {
+export interface Candidate {
   readonly info: HostInfo;
   readonly victims: readonly HostClaim[];
   /** Nominated slots of lower priority that lose their nomination. */
   readonly overtaken: readonly PendingSlot[];
 }
 
-/** Compared from the left: the highest priority hit, services, bytes, nominated slots. */
+/** Compared from the left: highest priority of a victim, services, bytes, nominated slots. */
 type Cost = readonly [number, number, number, number];
 
 interface Priced {
-  readonly takeover: Takeover;
+  readonly candidate: Candidate;
   readonly cost: Cost;
 }
 
-/** More replicas than this on one host are not tried in every combination: the largest are. */
+/** Combinations are tried of at most this many replicas of a host: the largest. */
 const MOST_TRIED = 12;
 
-/** The cheapest among these hosts; undefined where none can be freed. Room that is becoming free costs nothing. */
-export function findTakeover(
+/** The cheapest among these hosts; undefined if preemption helps on none. Memory that leaving replicas free costs nothing. */
+export function findCandidate(
   cache: SchedulerCache,
   slot: PendingSlot,
   now: number,
   among: Iterable<string>,
-): Takeover | undefined {
+): Candidate | undefined {
   let best: Priced | undefined;
   for (const name of among) {
     const info = cache.hosts.get(name);
-    const takeover = info === undefined ? undefined : takeoverOn(info, slot, now);
-    if (takeover === undefined) continue;
-    const priced = { takeover, cost: costOf(takeover, now) };
+    const candidate = info === undefined ? undefined : candidateOn(info, slot, now);
+    if (candidate === undefined) continue;
+    const priced = { candidate, cost: costOf(candidate, now) };
     if (best === undefined || isCheaper(priced, best)) best = priced;
   }
-  return best?.takeover;
+  return best?.candidate;
 }
 
-function takeoverOn(info: HostInfo, slot: PendingSlot, now: number): Takeover | undefined {
+function candidateOn(info: HostInfo, slot: PendingSlot, now: number): Candidate | undefined {
   const { demand } = slot;
   if (!info.facts.budget.known) return undefined;
-  // A replica of the slot that waits there is what the room is for.
+  // A replica of this very slot may wait there already: its claim counts once.
   const wanted = needBytes(demand, info.facts) - ownBytes(info, demand);
   // Most hosts are out by this alone.
   if (wanted > mostRoom(info, demand.priority)) return undefined;
@@ -74,7 +74,7 @@ function evictableBytes(info: HostInfo, priority: number, now: number): number {
   return bytes;
 }
 
-/** What nominated slots keep that this one may not overtake. */
+/** Bytes of nominated slots that this one may not displace. */
 function promisedBytes(info: HostInfo, slot: PendingSlot): number {
   return nominatedBytes(info, (nominated) => !mayOvertake(slot, nominated));
 }
@@ -83,7 +83,7 @@ function mayOvertake(slot: PendingSlot, nominated: PendingSlot): boolean {
   return nominated === slot || nominated.demand.priority < slot.demand.priority;
 }
 
-/** The last in turn first, and no more of them than the room asks for. */
+/** From the back of the queue, and no more than necessary. */
 function overtakenBy(
   info: HostInfo,
   slot: PendingSlot,
@@ -157,7 +157,7 @@ function takeUntil(claims: readonly HostClaim[], need: number): readonly HostCla
   return set;
 }
 
-function costOf({ victims, overtaken }: Takeover, now: number): Cost {
+function costOf({ victims, overtaken }: Candidate, now: number): Cost {
   const highest = Math.max(0, ...victims.map((claim) => evictionPriority(claim, now)));
   const services = new Set(victims.map(({ service }) => service)).size;
   return [highest, services, sum(victims), overtaken.length];
@@ -168,7 +168,7 @@ function isCheaper(a: Priced, b: Priced): boolean {
     const difference = value - (b.cost[index] ?? 0);
     if (difference !== 0) return difference < 0;
   }
-  return a.takeover.info.name < b.takeover.info.name;
+  return a.candidate.info.name < b.candidate.info.name;
 }
 
 function sum(claims: readonly HostClaim[]): number {

@@ -28,15 +28,15 @@ export function claimsOf(
   });
 }
 
-/** A created replica stays expected until the watch shows it; a failed create frees its claim. */
+/** A created replica stays assumed until the watch shows it; a failed create frees its claim. */
 export function settleClaims(
-  { caches, ledger }: MacPorts,
+  { caches, scheduler }: MacPorts,
   claims: readonly HostClaim[],
   { created }: Outcome,
 ): void {
   const made = new Set(created.map(({ metadata }) => keyOf(metadata)));
   for (const { replica } of claims) {
-    if (!made.has(replica) || caches.replicas.get(replica) !== undefined) ledger.settle(replica);
+    if (!made.has(replica) || caches.replicas.get(replica) !== undefined) scheduler.forgetAssumed(replica);
   }
 }
 

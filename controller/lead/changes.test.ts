@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { type Model, modelSchema } from "../../src/api/model.ts";
+import { createGroupings } from "../cache/caches.ts";
+import type { LeaseSigns } from "../host/signs.ts";
+import { createHandlers, type LeaderState } from "./changes.ts";
+
+type Stored = NonNullable<NonNullable<Host["status"]>["models"]>[number];
+
+const host = (...models: Stored[]) => hostSchema.parse({ metadata: { name: "mac-1" }, status: { models } });
+
+const model = (name: string, source: string): Model =>
+  modelSchema.parse({ metadata: { name, namespace: "apps" }, spec: { source } });
+
+/** Models that are planned again after a host's list of models has changed. */
+function plannedAfter(models: readonly Model[], before: Host | undefined, after: Host | undefined): string[] {
+  const planned: string[] = [];
+  const ignored = { enqueue: () => {} };
+  const caches = createGroupings();
+  for (const one of models) caches.modelsOfSource.note(`apps/${one.metadata.name}`, one, undefined);
+  const state = {
+    working: {
+      queues: {
+        ...{ hosts: ignored, fleet: ignored, placement: ignored, services: ignored },
+        models: { enqueue: (key: string) => planned.push(key) },
+      },
+      scheduler: { noteHost: () => {} },
+      caches,
+    },
+  } as unknown as LeaderState;
+  createHandlers(state, {} as LeaseSigns).onHost("mac-1", after, before);
+  return planned.sort();
+}
+
+const MODELS = [
+  model("chat", "hf://org/chat"),
+  model("twin", "hf://org/chat"),
+  model("signed", "https://models.example/a.gguf?sig=1"),
+  model("other", "hf://org/other"),
+];
+
+test("a model that a host has fetched plans the Models of its source, and no other", () => {
+  const before = host({ source: "hf://org/other" });
+  const after = host({ source: "hf://org/other" }, { source: "hf://org/chat", sizeBytes: 7 });
+  expect(plannedAfter(MODELS, before, after)).toEqual(["apps/chat", "apps/twin"]);
+  expect(plannedAfter(MODELS, after, before)).toEqual(["apps/chat", "apps/twin"]);
+});
+
+test("a signed source is found by what a Host shows of it", () => {
+  const after = host({ source: "https://models.example/a.gguf" });
+  expect(plannedAfter(MODELS, undefined, after)).toEqual(["apps/signed"]);
+});
+
+test("a new size or checksum plans a Model, a new speed or order does not", () => {
+  const chat = { source: "hf://org/chat", sizeBytes: 7 };
+  const other = { source: "hf://org/other", sizeBytes: 8 };
+  expect(plannedAfter(MODELS, host(chat, other), host({ ...other, tokensPerSecond: 9 }, chat))).toEqual([]);
+  expect(plannedAfter(MODELS, host(other), host({ ...other, sizeBytes: 9 }))).toEqual(["apps/other"]);
+  expect(plannedAfter(MODELS, host(other), host({ ...other, sha256: "a".repeat(64) }))).toEqual([
+    "apps/other",
+  ]);
+});
+
+test("a deleted Host plans the Models that it held", () => {
+  expect(plannedAfter(MODELS, host({ source: "hf://org/other" }), undefined)).toEqual(["apps/other"]);
+});
