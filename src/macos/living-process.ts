@@ -10,7 +10,7 @@ export interface LivingProcess {
 }
 
 /**
- * What a process does. stopped: by SIGSTOP, until somebody continues it. asleep: no thread runs or waits for the disk.
+ * What a process does. stopped: by SIGSTOP, until another process continues it. asleep: no thread runs or waits for the disk.
  * busy: one does, as in a process that computes, or whose memory is being swapped in.
  */
 export type Activity = "stopped" | "asleep" | "busy" | "unknown";
