@@ -1,12 +1,21 @@
 /** The roles of examples/rbac/operator.yaml are enough for every verb, and the first of them for those that only look. */
 import path from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { openDesk } from "../../test/cli/objects.ts";
 import { runProgram } from "../../test/cli/program.ts";
+import type { TestCluster } from "../../test/cluster/cluster.ts";
 import { writeAccountKubeconfig } from "../../test/docs/agent-rights.ts";
 import { root } from "../../test/docs/pages.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+
+/** The API server learns of new bindings by a watch, so that they hold a moment after they were created. */
+function untilAllowed(cluster: TestCluster, user: string, ...what: readonly string[]): Promise<string> {
+  return vi.waitFor(() => cluster.kubectl(["auth", "can-i", ...what, `--as=${user}`]), {
+    timeout: 30_000,
+    interval: 100,
+  });
+}
 
 test("viewers look, operators act, and neither needs more", { timeout: 120_000 }, async () => {
   await using desk = await openDesk();
@@ -30,6 +39,10 @@ test("viewers look, operators act, and neither needs more", { timeout: 120_000 }
   };
   const viewer = await accountOf("viewer", ["metalbridge-viewer"]);
   const operator = await accountOf("operator", ["metalbridge-viewer", "metalbridge-operator"]);
+  const account = `system:serviceaccount:${namespace}`;
+  await untilAllowed(cluster, `${account}:viewer`, "list", "hosts.metalbridge.dev");
+  await untilAllowed(cluster, `${account}:operator`, "list", "hosts.metalbridge.dev");
+  await untilAllowed(cluster, `${account}:operator`, "patch", "hosts.metalbridge.dev");
   const host = await desk.host();
   await desk.service("chat");
   await desk.replica("chat-0-abcdefgh12", host);
@@ -88,6 +101,10 @@ test("the roles of examples/rbac/namespace-users.yaml let a namespace's users ru
     const binding = ["create", "rolebinding", role, `--clusterrole=${role}`, "-n", namespace];
     await cluster.kubectl([...binding, ...users.map((user) => `--user=${user}`)]);
   }
+  const services = ["inferenceservices.metalbridge.dev", "-n", namespace];
+  await untilAllowed(cluster, viewer, "get", ...services);
+  await untilAllowed(cluster, editor, "get", ...services);
+  await untilAllowed(cluster, editor, "create", ...services);
   const as = (user: string, ...args: string[]) => cluster.kubectl([...args, "-n", namespace, `--as=${user}`]);
   expect(await as(viewer, "get", "inferenceservices.metalbridge.dev", "-o", "name")).toContain("chat");
   await as(editor, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=2");
@@ -101,6 +118,8 @@ test("the roles of examples/rbac/namespace-users.yaml let a namespace's users ru
     const binding = ["create", "clusterrolebinding", `${namespace}-${role}`, `--clusterrole=${role}`];
     await cluster.kubectl([...binding, `--user=${operator}`]);
   }
+  await untilAllowed(cluster, operator, "list", "events");
+  await untilAllowed(cluster, operator, "patch", ...services);
   await as(operator, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=3");
   await as(operator, "get", "events");
 });

@@ -54,7 +54,8 @@ function ready(): World {
 }
 
 describe("the state machine of a replica", () => {
-  it("keeps its promises under any sequence of faults and wishes, and recovers", () => {
+  // Seconds of CPU, which a machine with other work to do may take long to give.
+  it("keeps its promises under any sequence of faults and wishes, and recovers", { timeout: 60_000 }, () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
         const world = new World();
