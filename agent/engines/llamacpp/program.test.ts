@@ -11,7 +11,8 @@ describe("a host where llama-server", () => {
     const path = join(folder.root, "llama-server");
     writeFileSync(path, `#!/bin/sh\n${script}\n`);
     chmodSync(path, mode);
-    return createLlamaServerDriver({ paths: [path], env: { PATH: "/usr/bin:/bin" }, processes });
+    const env = { PATH: "/usr/bin:/bin" };
+    return createLlamaServerDriver({ paths: [path], env, processes, firstAnswerTimeoutsMs: [300, 10_000] });
   };
   const older = fileURLToPath(
     new URL("../../../src/engines/llamacpp/fixtures/help-b5000-style.txt", import.meta.url),
@@ -29,11 +30,18 @@ describe("a host where llama-server", () => {
     ["is not executable", "true", 0o644, "RuntimeNotExecutable"],
     ["crashes at once", "kill -SEGV $$", 0o755, "RuntimeBroken"],
     ["prints nothing", "true", 0o755, "RuntimeBroken"],
-    ["never answers", "exec sleep 60", 0o755, "RuntimeBroken"],
+    ["never answers after its version", '[ "$1" = --version ] || exec sleep 60', 0o755, "RuntimeBroken"],
     ["is too old", `cat '${older}'`, 0o755, "RuntimeTooOld"],
   ] as const)("%s says so", async (_name, script, mode, code) => {
     await using folder = runFolder();
     await expect(make(folder, script, mode).detect()).rejects.toMatchObject({ code });
+  });
+
+  it("is checked by the system at its first run is asked again, and given more time", async () => {
+    await using folder = runFolder();
+    const ran = join(folder.root, "ran");
+    const driver = make(folder, `[ -e '${ran}' ] || { touch '${ran}'; exec sleep 60; }; cat '${older}'`);
+    await expect(driver.detect()).rejects.toMatchObject({ code: "RuntimeTooOld" });
   });
 
   it("was replaced is asked again", async () => {

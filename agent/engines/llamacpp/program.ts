@@ -13,6 +13,8 @@ import {
 import { truncate } from "../../../src/text.ts";
 
 const ANSWER_TIMEOUT_MS = 5_000;
+/** For the first run of an installed file, once more where it times out: after an upgrade macOS checks the file first. */
+const FIRST_ANSWER_TIMEOUTS_MS = [10_000, 30_000];
 const PROGRAM = "llama-server";
 const NEEDED = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];
 
@@ -26,7 +28,11 @@ export interface ProgramOptions {
   readonly paths: readonly string[];
   /** The environment that the program and its engines get; PATH is searched. */
   readonly env: Readonly<Record<string, string>>;
+  /** How long the first run of an installed file may take, one try per entry. */
+  readonly firstAnswerTimeoutsMs?: readonly number[];
 }
+
+type Output = { readonly text: string } | { readonly failed: string; readonly isLate: boolean };
 
 /** Caches what a file answered until its path, size or modification time changes. */
 export function createProgramFinder(options: ProgramOptions): () => Promise<Program | undefined> {
@@ -35,7 +41,7 @@ export function createProgramFinder(options: ProgramOptions): () => Promise<Prog
     const found = await locate(options);
     if (found === undefined) return undefined;
     if (known?.key === found.key) return known.program;
-    const capabilities = await readCapabilities(found.path, options.env);
+    const capabilities = await readCapabilities(found.path, options);
     known = { key: found.key, program: { path: found.path, capabilities } };
     return known.program;
   };
@@ -46,16 +52,18 @@ export function runProgram(
   path: string,
   args: readonly string[],
   env: Readonly<Record<string, string>>,
-): Promise<{ readonly text: string } | { readonly failed: string }> {
+  timeoutMs = ANSWER_TIMEOUT_MS,
+): Promise<Output> {
   return new Promise((resolve) => {
-    const options = { env, timeout: ANSWER_TIMEOUT_MS, killSignal: "SIGKILL", maxBuffer: 4 << 20 } as const;
+    const options = { env, timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: 4 << 20 } as const;
     const child = execFile(path, args, options, (error, out, err) => {
       if (error === null) resolve({ text: `${out}\n${err}` });
       else if (error.killed)
-        resolve({ failed: `${args[0]} did not answer within ${ANSWER_TIMEOUT_MS / 1000} s` });
+        resolve({ failed: `${args[0]} did not answer within ${timeoutMs / 1000} s`, isLate: true });
       else
         resolve({
           failed: `${args[0]} ended with ${error.signal ?? error.code}: ${firstLine(err || error.message)}`,
+          isLate: false,
         });
     });
     child.stdin?.end();
@@ -81,8 +89,9 @@ function isExecutable(path: string): Promise<boolean> {
   );
 }
 
-async function readCapabilities(path: string, env: Readonly<Record<string, string>>): Promise<Capabilities> {
-  const version = await runProgram(path, ["--version"], env);
+async function readCapabilities(path: string, options: ProgramOptions): Promise<Capabilities> {
+  const { env } = options;
+  const version = await readVersion(path, options);
   if ("failed" in version) throw new MetalbridgeError("RuntimeBroken", `${path} ${version.failed}`);
   const help = await runProgram(path, ["--help"], env);
   if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} ${help.failed}`);
@@ -92,6 +101,15 @@ async function readCapabilities(path: string, env: Readonly<Record<string, strin
   }
   refuseTooOld(path, capabilities);
   return capabilities;
+}
+
+async function readVersion(path: string, { env, firstAnswerTimeoutsMs }: ProgramOptions): Promise<Output> {
+  let answer: Output = { failed: "--version was not tried", isLate: true };
+  for (const timeoutMs of firstAnswerTimeoutsMs ?? FIRST_ANSWER_TIMEOUTS_MS) {
+    answer = await runProgram(path, ["--version"], env, timeoutMs);
+    if ("text" in answer || !answer.isLate) break;
+  }
+  return answer;
 }
 
 /** What every replica needs; anything else is a matter of single settings. */
