@@ -4,7 +4,7 @@
  * are newer. The agent, which lives for months beside models that need the memory, runs on a Node with memory-saving flags.
  */
 import { spawn } from "node:child_process";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -39,6 +39,8 @@ function becomeSmall() {
   if (isSmall || !isAgent() || process.execve === undefined || process.channel !== undefined) return;
   const args = [process.execPath, ...SMALL, ...process.execArgv, ...process.argv.slice(1)];
   try {
+    // A call that fails ends Node without an exception: an upgrade may have removed the file that runs here.
+    accessSync(process.execPath, constants.X_OK);
     process.execve(process.execPath, args, smallEnvironment());
   } catch {
     // Not on this system, or not permitted.

@@ -49,6 +49,14 @@ test("crds prints YAML that names all four kinds", () => {
   expect(names).toEqual(expect.arrayContaining(["Model", "InferenceService", "InferenceReplica", "Host"]));
 });
 
+test("an agent whose Node was removed under it by an upgrade runs on without the flags", () => {
+  const removed = "data:text/javascript,process.execPath = '/nowhere/node'";
+  const args = ["--import", removed, program, "agent", "--help"];
+  const { status, stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
+  expect(status).toBe(0);
+  expect(stdout).toMatch(/Usage: metalbridge agent/);
+});
+
 test.skipIf(process.platform !== "linux")(
   "the agent becomes a small Node under the same pid, keeps Node's own options, and logs to standard error (needs /proc)",
   async () => {
