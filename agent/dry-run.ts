@@ -7,8 +7,8 @@ import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { Agent } from "./agent.ts";
+import { systemCode } from "./atomic-file.ts";
 import { preflight, renderChecks, requirePassed } from "./preflight.ts";
-import { systemCode } from "./store/atomic.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRun(

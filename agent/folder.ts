@@ -1,7 +1,7 @@
 /** Creates folders one level at a time. */
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { systemCode } from "./store/atomic.ts";
+import { systemCode } from "./atomic-file.ts";
 
 /**
  * Creates the folder and its missing parents, for this user only. Throws the system's error.

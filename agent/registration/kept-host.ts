@@ -3,7 +3,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Host, hostSchema } from "../../src/api/host.ts";
 import type { Log } from "../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../store/atomic.ts";
+import { systemCode, writeFileAtomic } from "../atomic-file.ts";
 
 export interface KeptHost {
   /** As last seen by this or an earlier agent of that host name. */

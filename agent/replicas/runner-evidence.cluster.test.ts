@@ -61,7 +61,7 @@ it(
       timeoutSeconds: 1,
       failureThreshold: 3,
     });
-    expect(message).toContain("3 health probes in a row failed, the last: no answer within");
+    expect(message).toContain("3 consecutive health probes failed, the last: no answer within");
   }),
 );
 

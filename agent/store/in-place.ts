@@ -7,7 +7,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
-import { systemCode } from "./atomic.ts";
+import { systemCode } from "../atomic-file.ts";
 import { firstBytesCheck } from "./remote/first-bytes.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 

@@ -3,7 +3,7 @@ import { access, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Log } from "../../src/ports.ts";
-import { writeFileAtomic } from "./atomic.ts";
+import { writeFileAtomic } from "../atomic-file.ts";
 import { namesIn } from "./content/layout.ts";
 
 const fileSchema = z.strictObject({

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
+import { writeFileAtomicSync } from "../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Log } from "../../src/ports.ts";
 import { describeApiServer } from "./components/api-server.ts";
@@ -13,7 +14,6 @@ import { cutWhenLarge } from "./process/log-size.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
 import { waitUntilReady } from "./readiness.ts";
 import type { ApiAccess } from "./request.ts";
-import { writeAtomically } from "./state/atomic-file.ts";
 import { certificateFile, dropOldCertificate } from "./state/certificate.ts";
 import { type Credentials, ensureCredentials } from "./state/credentials.ts";
 import { renderKubeconfig } from "./state/kubeconfig.ts";
@@ -76,7 +76,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const parts = startParts(options, plan);
   try {
     const access = await parts.ready();
-    writeAtomically(layout.kubeconfig, kubeconfigFor(access, credentials.adminToken, "metalbridge-admin"));
+    writeFileAtomicSync(
+      layout.kubeconfig,
+      kubeconfigFor(access, credentials.adminToken, "metalbridge-admin"),
+    );
     parts.startControllerManager(access);
     return {
       kubeconfig: layout.kubeconfig,
@@ -147,7 +150,7 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
       if (component === undefined || options.controllerManager === false) return;
       const user = "kube-controller-manager";
       const text = kubeconfigFor(access, plan.credentials.controllerManagerToken, user);
-      writeAtomically(layout.controllerManagerKubeconfig, text);
+      writeFileAtomicSync(layout.controllerManagerKubeconfig, text);
       start(component);
     },
     stop: () => {

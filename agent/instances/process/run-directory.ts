@@ -1,17 +1,8 @@
 /** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
+import { writeFileAtomicSync } from "../../atomic-file.ts";
 import type { ExitRecord } from "../instance.ts";
 
 /** Pid and start time, as the shim wrote them. */
@@ -86,23 +77,7 @@ export function readEngineRecord(dir: string): unknown {
 
 /** On disk before anything starts: file and directory are synced, so that a power cut cannot forget a reservation. */
 export function writeEngineRecord(dir: string, record: object): void {
-  const path = join(dir, "engine.json");
-  const temporary = `${path}.tmp`;
-  const fd = openSync(temporary, "w", 0o600);
-  try {
-    // Not writeSync: on a disk that is filling up that may write a part and call it a success.
-    writeFileSync(fd, `${JSON.stringify(record, undefined, 2)}\n`);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-  renameSync(temporary, path);
-  const folder = openSync(dir, "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
+  writeFileAtomicSync(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
 /** Takes away what an earlier run left, the FIFOs first; log and engine.json stay. */

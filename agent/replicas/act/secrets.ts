@@ -1,10 +1,11 @@
 /** Secrets that a replica names: read when needed, never logged, never on a command line. */
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
+import { writeFileAtomicSync } from "../../atomic-file.ts";
 
 /** Keys of a source's Secret that hold its token, first match wins. */
 const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"];
@@ -62,8 +63,7 @@ export async function writeKeyFile(
 export function keepKeys(dir: string, keys: string): void {
   const path = join(dir, KEY_FILE);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
-  writeFileSync(`${path}.tmp`, keys, { mode: 0o600 });
-  renameSync(`${path}.tmp`, path);
+  writeFileAtomicSync(path, keys);
 }
 
 /** The key that probes of an adopted engine send. */

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:f
 import { join } from "node:path";
 import { type InferenceReplica, inferenceReplicaSchema } from "../../../src/api/inference-replica.ts";
 import type { Log } from "../../../src/ports.ts";
-import { writeFileAtomic } from "../../store/atomic.ts";
+import { writeFileAtomic } from "../../atomic-file.ts";
 
 export interface DesiredFiles {
   readonly readAll: () => ReadonlyMap<string, InferenceReplica>;

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { systemCode } from "../../atomic-file.ts";
 import { makeFolder } from "../../folder.ts";
-import { systemCode } from "../atomic.ts";
 import type { ModelRequest } from "../types.ts";
 
 export interface Layout {

@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { z } from "zod";
 import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
 import type { Log } from "../../../src/ports.ts";
+import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
 import { makeFolder } from "../../folder.ts";
-import { systemCode, writeFileAtomic } from "../atomic.ts";
 
 const fileSchema = z.object({
   version: z.literal(1),

@@ -5,7 +5,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Answer } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
-import { systemCode } from "../atomic.ts";
+import { systemCode } from "../../atomic-file.ts";
 import { diskFull, readDiskSpace } from "../disk.ts";
 import { type Body, planBody, resumeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";

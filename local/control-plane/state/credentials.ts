@@ -1,7 +1,7 @@
 /** Secrets of one control plane, made once and kept: bearer tokens and the key pair for service account tokens. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { writeAtomically } from "./atomic-file.ts";
+import { writeFileAtomicSync } from "../../../agent/atomic-file.ts";
 import type { Layout } from "./layout.ts";
 
 export interface Credentials {
@@ -20,7 +20,7 @@ export function ensureCredentials(layout: Layout): Credentials {
     adminToken: known.get(ADMIN) ?? newToken(),
     controllerManagerToken: known.get(CONTROLLER_MANAGER) ?? newToken(),
   };
-  writeAtomically(layout.tokens, renderTokens(credentials));
+  writeFileAtomicSync(layout.tokens, renderTokens(credentials));
   return credentials;
 }
 
@@ -53,6 +53,6 @@ function ensureServiceAccountKeys(layout: Layout): void {
     publicKeyEncoding: { type: "spki", format: "pem" },
     privateKeyEncoding: { type: "pkcs8", format: "pem" },
   });
-  writeAtomically(layout.serviceAccountPublicKey, pair.publicKey);
-  writeAtomically(layout.serviceAccountKey, pair.privateKey);
+  writeFileAtomicSync(layout.serviceAccountPublicKey, pair.publicKey);
+  writeFileAtomicSync(layout.serviceAccountKey, pair.privateKey);
 }

@@ -1,8 +1,8 @@
 /** The few settings of a control plane that must be the same after a restart. */
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
+import { writeFileAtomicSync } from "../../../agent/atomic-file.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { writeAtomically } from "./atomic-file.ts";
 
 const settingsSchema = z.strictObject({ version: z.literal(1), port: z.int().min(1).max(65_535) });
 
@@ -23,5 +23,5 @@ export function readSettings(file: string): Settings | undefined {
 }
 
 export function writeSettings(file: string, settings: Settings): void {
-  writeAtomically(file, `${JSON.stringify(settings)}\n`);
+  writeFileAtomicSync(file, `${JSON.stringify(settings)}\n`);
 }

@@ -1,5 +1,6 @@
 /** Writing files so that a crash leaves either the old content or the new one. */
 import { randomUUID } from "node:crypto";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
@@ -20,6 +21,31 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
     throw error;
   }
   await syncFolder(dirname(path));
+}
+
+/** The same, for what must be on disk before the next step; it blocks the process for as long as the disk takes. */
+export function writeFileAtomicSync(path: string, text: string): void {
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  try {
+    const file = openSync(temporary, "wx", 0o600);
+    try {
+      // Not writeSync: on a disk that is filling up that may write a part and call it a success.
+      writeFileSync(file, text);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+  const folder = openSync(dirname(path), "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
 }
 
 /** Makes a rename inside the folder survive a power cut. */
