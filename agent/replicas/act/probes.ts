@@ -25,9 +25,10 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   const { run } = probe;
-  const timeoutSeconds = replicaOf(state)?.spec.probes.timeoutSeconds;
+  const { timeoutSeconds, failureThreshold } = replicaOf(state)?.spec.probes ?? {};
   const fullMs = timeoutSeconds === undefined ? DEFAULT_TIMEOUT_MS : timeoutSeconds * 1_000;
-  const timeoutMs = probeTimeoutMs(run.health, fullMs, context.timings);
+  const probes = failureThreshold === undefined ? undefined : { failures: failureThreshold };
+  const timeoutMs = probeTimeoutMs(run.health, probes, fullMs, context.timings);
   state.jobs.run("health", async () => {
     restoreRunFolder(state, run);
     const asksGauges = isGaugeReadDue(state, run, context);

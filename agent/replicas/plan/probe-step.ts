@@ -22,13 +22,25 @@ export function liveProbe(
   const interval = probes?.intervalMs ?? timings.liveProbeMs;
   if (health.failuresInARow === 0) return probeAt(health, now, (at) => nextBeat(at, interval));
   const soon = Math.min(timings.failedProbeMs, interval);
-  if (health.silent === "asleep") return { steps: [probe()], dueInMs: soon };
+  if (sleepsThrough(health, probes, timings)) return { steps: [probe()], dueInMs: soon };
   return probeAt(health, now, (at) => at + soon);
 }
 
 /** How long a probe may take: less, once the engine has slept through one with all of `timeoutMs`. */
-export function probeTimeoutMs({ silent }: Health, timeoutMs: number, timings: Timings): number {
-  return silent === "asleep" ? Math.ceil(timeoutMs * timings.repeatedProbeShare) : timeoutMs;
+export function probeTimeoutMs(
+  health: Health,
+  probes: ProbeSettings | undefined,
+  timeoutMs: number,
+  timings: Timings,
+): number {
+  return sleepsThrough(health, probes, timings)
+    ? Math.ceil(timeoutMs * timings.repeatedProbeShare)
+    : timeoutMs;
+}
+
+/** A service that allows more failed probes than usual has asked for patience: it keeps the normal pace. */
+function sleepsThrough({ silent }: Health, probes: ProbeSettings | undefined, timings: Timings): boolean {
+  return silent === "asleep" && (probes?.failures ?? 0) <= timings.failuresUntilHung;
 }
 
 /** True where a probe timed out later than it should have: then this process did not run, and proves nothing. */
