@@ -6,7 +6,7 @@ const WAITING_WORKERS = 4;
 
 /**
  * unit: beside the source, no cluster. cluster: needs the real control plane. integration: the whole system.
- * soak: minutes of torture and thousands of rounds, one at a time; not part of `npm test`, a step of its own in `.ci/run`.
+ * soak: minutes of torture and thousands of rounds, one file at a time; not part of `npm test`, a step of its own in `.ci/run`.
  */
 export default defineConfig({
   test: {

@@ -14,7 +14,8 @@ const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
 describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
-  it.each(FIXED_SEEDS)(
+  // Side by side: one leaves most of two cores idle.
+  it.concurrent.each(FIXED_SEEDS)(
     "holds every invariant: seed $seed, $minutes minutes",
     async ({ seed, minutes }) => {
       const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));

@@ -12,8 +12,8 @@ export interface Load {
   readonly begin: (service: ServiceName, url: string) => void;
   /** `factor` times the usual pace from now on. */
   readonly hurry: (factor: number) => void;
-  /** No new requests from now on; those in flight continue. */
-  readonly pause: (service: ServiceName) => void;
+  /** No new requests from now on; those in flight continue. The result undoes it. */
+  readonly pause: (service: ServiceName) => () => void;
   readonly stop: () => Promise<void>;
 }
 
@@ -43,17 +43,22 @@ export function startLoad(recorder: Recorder, station: Station, seed: number): L
     tell();
     recorder.note({ type: "load", service, isOn: on });
   };
+  const begin: Load["begin"] = (service, url) => {
+    targets.set(service, { service, url, requestsPerSecond: PACE[service] });
+    isOn(service, true);
+  };
   return {
-    begin: (service, url) => {
-      targets.set(service, { service, url, requestsPerSecond: PACE[service] });
-      isOn(service, true);
-    },
+    begin,
     hurry: (next) => {
       factor = next;
       tell();
     },
     pause: (service) => {
-      if (targets.delete(service)) isOn(service, false);
+      const target = targets.get(service);
+      if (target === undefined) return () => {};
+      targets.delete(service);
+      isOn(service, false);
+      return () => begin(service, target.url);
     },
     stop: () => stop(child),
   };

@@ -37,12 +37,13 @@ export const scale: Fault = (context, planned) =>
 /** Deleted with requests in flight, and made again with a model that no host has. */
 export const recreate: Fault = async (context, planned) => {
   const name = serviceOf(planned);
+  // First: what begins after the deletion is refused by right, but what is in flight must be answered.
+  const resume = context.load.pause(name);
   const result = await tried(async () => {
     await context.bed.objects.deleteService(name);
-    // What begins after this would be refused by right; what is in flight must be answered.
-    context.load.pause(name);
     return `${name}: deleted`;
   });
+  if (result.at === "skipped") resume();
   return result.at === "skipped" ? result : { ...result, heal: () => createAgain(context, name, planned.id) };
 };
 
