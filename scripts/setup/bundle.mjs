@@ -12,9 +12,7 @@ export function bundleIsFresh(root) {
 }
 
 function newestMs(root) {
-  const makers = ["bundle.ts", "lean-client-node.ts", "lean-zod.ts"].map((name) =>
-    join(root, "scripts", name),
-  );
+  const makers = ["bundle.ts", "lean-client-node.ts"].map((name) => join(root, "scripts", name));
   const files = [join(root, "package-lock.json"), ...makers];
   for (const folder of SOURCES.map((name) => join(root, name)).filter(existsSync)) {
     for (const name of readdirSync(folder, { recursive: true })) {
