@@ -21,7 +21,7 @@ export interface StateDirLock {
 export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
   await makePrivate(stateDir);
   await closeToOthers(stateDir);
-  const socketPath = await socketPathFor(stateDir, tempDir);
+  const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
   // One at a time: a socket found dead must not be removed after another starter has put its own there.
   const server = await oneAtATime(socketPath, async () => {
     const first = await listen(socketPath);
@@ -79,11 +79,10 @@ function whyOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Beside the state where that is short enough, else under the temporary folder by the hash of the state's path. */
-async function socketPathFor(stateDir: string, tempDir: string): Promise<string> {
-  const beside = join(stateDir, "agent.sock");
+/** `beside` where that is short enough, else a path under the temporary folder by its hash. */
+export async function socketPathFor(beside: string, tempDir: string): Promise<string> {
   if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return beside;
-  const digest = createHash("sha256").update(stateDir).digest("hex").slice(0, 24);
+  const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
   const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
   const short = join(folder, `${digest}.sock`);
   if (Buffer.byteLength(short) > MOST_PATH_BYTES) {

@@ -1,5 +1,5 @@
 /** What the rest of the agent sees of one engine process, its own or adopted. */
-
+import type { ChildProcess } from "node:child_process";
 import type { Activity, IdentityReader } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 import type { ExitRecord } from "../instance.ts";
@@ -22,6 +22,8 @@ export interface EngineCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly record: object;
+  /** Opens Node's channel between this process and a Node program that is started; called with this end of it. */
+  readonly onChannel?: (child: ChildProcess) => void;
 }
 
 /** Called on each change of state, within milliseconds; never for the state that start or adopt returned. */

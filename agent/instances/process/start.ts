@@ -87,14 +87,18 @@ async function spawnShim(
     open.push(log);
     writeSync(log, `${START_LINE} ${new Date(now).toISOString()}\n`);
     const none = "ignore";
-    const stdio: StdioOptions = [none, log, log, none, none, none, none, none, main.writer, alive.writer];
-    await spawned(dir, () =>
-      spawn("/bin/sh", [join(dir, "shim"), dir, ...command.argv], {
-        cwd: command.cwd ?? dir,
-        env: { ...command.env, [MARK_VARIABLE]: markOf(dir) },
-        detached: true,
-        stdio,
-      }),
+    const channel = command.onChannel === undefined ? none : "ipc";
+    const stdio: StdioOptions = [none, log, log, none, none, none, none, channel, main.writer, alive.writer];
+    await spawned(
+      dir,
+      () =>
+        spawn("/bin/sh", [join(dir, "shim"), dir, ...command.argv], {
+          cwd: command.cwd ?? dir,
+          env: { ...command.env, [MARK_VARIABLE]: markOf(dir) },
+          detached: true,
+          stdio,
+        }),
+      command.onChannel,
     );
     onStep("spawned");
   } finally {
@@ -103,11 +107,16 @@ async function spawnShim(
 }
 
 /** Some refusals are thrown (arguments too long, a NUL in one), others come as an event (no such folder, no descriptors). */
-async function spawned(dir: string, start: () => ChildProcess): Promise<void> {
+async function spawned(
+  dir: string,
+  start: () => ChildProcess,
+  onChannel: EngineCommand["onChannel"] = () => {},
+): Promise<void> {
   try {
     const shim = start();
     shim.unref();
     if (shim.pid === undefined) throw await new Promise((resolve) => shim.once("error", resolve));
+    onChannel(shim);
   } catch (cause) {
     const why = cause instanceof Error ? truncate(cause.message, LONGEST_REASON) : String(cause);
     throw new MetalbridgeError("EngineStartFailed", `cannot start a process in ${dir}: ${why}`, undefined, {

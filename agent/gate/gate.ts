@@ -1,0 +1,315 @@
+/** The agent's side of the gate: one process per host that outlives the agent, fed by a file, asked by a socket. */
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { request as httpRequest } from "node:http";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { Instance } from "../instances/instance.ts";
+import type { ProcessInstances } from "../instances/process/process-instance.ts";
+import { socketPathFor } from "../single.ts";
+import { systemCode, writeFileAtomic } from "../store/atomic.ts";
+import { addCounters, createCounters, type ServiceCounters } from "./counters.ts";
+import type { GateStatus } from "./gate-process.ts";
+import type { HandoverOrder } from "./handover.ts";
+import { type GateRoute, parseRoutes, renderRoutes } from "./routes.ts";
+
+const ANSWER_MS = 5_000;
+/** Longer than the running gate waits for the next one. */
+const HANDOVER_MS = 30_000;
+const STARTING_RETRY_MS = 20;
+/** A gate that ends sooner than this after its start is started again later each time, up to this. */
+const LONGEST_RESTART_MS = 10_000;
+/** One thread for the collector, and a young space that a small program needs: memory beside the models is dear. */
+const NODE_FLAGS = ["--single-threaded-gc", "--v8-pool-size=1", "--max-semi-space-size=4"];
+/** A gate is reached by its socket alone. */
+const NO_TARGET = { host: "127.0.0.1", port: 0 };
+
+const ROUTES_FILE = "routes.json";
+
+export interface GatePorts {
+  readonly processes: ProcessInstances;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The gate's own folder in the state folder. */
+  readonly folder: string;
+  /** For a socket whose path would be too long in there. */
+  readonly tempDir: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** A running gate of another release hands over to one of this. */
+  readonly release: string;
+}
+
+export interface Gate {
+  /** The whole set of routes. The status of the gate that has taken it; undefined where it is being started again. */
+  readonly set: (routes: readonly GateRoute[]) => Promise<GateStatus | undefined>;
+  /** Refuses what is new on a route; resolves once nothing is in flight there, by an earlier gate either. */
+  readonly drain: (id: string) => Promise<void>;
+  /** Requests in flight on a route; unknown where a living gate does not answer. */
+  readonly inFlight: (id: string) => Promise<number | "unknown">;
+  /** By service, of all living gates together. */
+  readonly metrics: () => Promise<Readonly<Record<string, ServiceCounters>>>;
+  readonly status: () => Promise<GateStatus | undefined>;
+  /** Stops watching; the gate runs on. */
+  readonly close: () => void;
+}
+
+/**
+ * Adopts what an earlier agent left, the newest gate being the one in charge, and starts one where none lives. Without
+ * `routes` they stay as they are.
+ */
+export async function openGate(ports: GatePorts, routes?: readonly GateRoute[]): Promise<Gate> {
+  await mkdir(ports.folder, { recursive: true, mode: 0o700 });
+  const gates = new Gates(ports);
+  await gates.write(routes ?? (await readRoutes(ports.folder)));
+  await gates.open();
+  return gates;
+}
+
+/** A gate and, while it finishes its last requests, the one before it. */
+interface Generation {
+  readonly number: number;
+  readonly socket: string;
+  readonly instance: Instance;
+  readonly startedAt: number;
+}
+
+class Gates implements Gate {
+  readonly #ports: GatePorts;
+  readonly #file: string;
+  readonly #living: Generation[] = [];
+  #routes: readonly GateRoute[] = [];
+  #last: Promise<unknown> = Promise.resolve();
+  #restartMs = 0;
+  #isClosed = false;
+
+  constructor(ports: GatePorts) {
+    this.#ports = ports;
+    this.#file = join(ports.folder, ROUTES_FILE);
+  }
+
+  open(): Promise<void> {
+    return this.#inTurn(async () => {
+      const names = (await readdir(this.#ports.folder)).filter((name) => /^\d+$/.test(name));
+      for (const number of names.map(Number).sort((a, b) => a - b)) await this.#adopt(number);
+      const current = this.#living.at(-1);
+      const status = current === undefined ? undefined : await this.#statusOf(current, "POST", "reload");
+      if (current !== undefined && status === undefined) await this.#end(current);
+      if (status === undefined) await this.#start();
+      else if (status.release !== this.#ports.release) await this.#upgrade();
+    });
+  }
+
+  set(routes: readonly GateRoute[]): Promise<GateStatus | undefined> {
+    return this.#inTurn(async () => {
+      await this.write(routes);
+      const statuses = await Promise.all(this.#living.map((one) => this.#statusOf(one, "POST", "reload")));
+      return statuses.at(-1);
+    });
+  }
+
+  async write(routes: readonly GateRoute[]): Promise<void> {
+    await writeFileAtomic(this.#file, renderRoutes(routes));
+    this.#routes = routes;
+  }
+
+  async drain(id: string): Promise<void> {
+    await this.set(this.#routes.map((route) => (route.id === id ? { ...route, state: "draining" } : route)));
+    const drained = (one: Generation) => ask(one.socket, "GET", `drained/${encodeURIComponent(id)}`);
+    // One that does not answer has no requests any more: it has ended, or is about to be.
+    await Promise.all(this.#living.map((one) => drained(one).catch(() => undefined)));
+  }
+
+  async inFlight(id: string): Promise<number | "unknown"> {
+    const statuses = await Promise.all(this.#living.map((one) => this.#statusOf(one)));
+    let sum = 0;
+    for (const status of statuses) {
+      if (status === undefined) return "unknown";
+      sum += status.routes[id]?.inFlight ?? 0;
+    }
+    return sum;
+  }
+
+  async metrics(): Promise<Readonly<Record<string, ServiceCounters>>> {
+    const sums: Record<string, ServiceCounters> = {};
+    for (const { socket } of this.#living) {
+      const counters = await ask<Readonly<Record<string, ServiceCounters>>>(
+        socket,
+        "GET",
+        "metrics",
+        ANSWER_MS,
+      ).catch(() => ({}));
+      for (const [service, more] of Object.entries(counters)) {
+        sums[service] ??= createCounters();
+        addCounters(sums[service], more);
+      }
+    }
+    return sums;
+  }
+
+  async status(): Promise<GateStatus | undefined> {
+    const current = this.#living.at(-1);
+    return current === undefined ? undefined : this.#statusOf(current);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const { instance } of this.#living) instance.close();
+  }
+
+  async #start(): Promise<void> {
+    const { number, place, command, socket } = await this.#next();
+    const instance = await this.#ports.processes.open(place, { ...command, target: NO_TARGET });
+    const generation = this.#add(number, socket, instance);
+    if ((await this.#statusOf(generation)) === undefined)
+      this.#ports.log.error({ gate: number }, "the gate does not answer; its log says why");
+  }
+
+  async #upgrade(): Promise<void> {
+    const current = this.#living.at(-1);
+    const { number, place, command, socket } = await this.#next();
+    const order: HandoverOrder = { dir: place.dir, ...command };
+    try {
+      await ask(current?.socket ?? "", "POST", "handover", HANDOVER_MS, order);
+    } catch (err) {
+      this.#ports.log.error({ err, gate: number }, "the gate cannot be upgraded; the old one serves on");
+      return;
+    }
+    const instance = await this.#ports.processes.adopt(place, NO_TARGET);
+    if (instance !== undefined) this.#add(number, socket, instance);
+    this.#ports.log.info({ gate: number, release: this.#ports.release }, "gate upgraded");
+  }
+
+  async #next() {
+    const { folder, env, release } = this.#ports;
+    const names = (await readdir(folder)).filter((name) => /^\d+$/.test(name)).map(Number);
+    const living = this.#living.map((one) => one.number);
+    for (const number of names.filter((one) => !living.includes(one)))
+      await rm(join(folder, String(number)), { recursive: true, force: true });
+    const number = Math.max(0, ...names) + 1;
+    const socket = await this.#socketOf(number);
+    const argv = [process.execPath, ...NODE_FLAGS, entryPath(), this.#file, socket, release];
+    const command = { argv, env: { MALLOC_ARENA_MAX: "1", ...env }, record: { argv, release } };
+    return { number, socket, command, place: this.#placeOf(number) };
+  }
+
+  async #adopt(number: number): Promise<void> {
+    const instance = await this.#ports.processes.adopt(this.#placeOf(number), NO_TARGET);
+    if (instance === undefined || instance.state().at === "gone") instance?.close();
+    else this.#add(number, await this.#socketOf(number), instance);
+  }
+
+  #add(number: number, socket: string, instance: Instance): Generation {
+    const generation = { number, socket, instance, startedAt: this.#ports.clock.monotonicMs() };
+    this.#living.push(generation);
+    this.#changed(number);
+    return generation;
+  }
+
+  async #end({ number, instance }: Generation): Promise<void> {
+    this.#ports.log.error({ gate: number }, "the gate does not answer and is killed");
+    const gone = new Promise<void>((resolve) => this.#whenGone.set(number, resolve));
+    instance.endNow();
+    await gone;
+  }
+
+  readonly #whenGone = new Map<number, () => void>();
+
+  #changed(number: number): void {
+    const index = this.#living.findIndex((one) => one.number === number);
+    const generation = this.#living[index];
+    if (generation === undefined || generation.instance.state().at !== "gone") return;
+    const wasCurrent = index === this.#living.length - 1;
+    this.#living.splice(index, 1);
+    generation.instance.close();
+    const ended = this.#whenGone.get(number);
+    this.#whenGone.delete(number);
+    if (ended !== undefined) ended();
+    else if (wasCurrent) this.#restart(generation);
+  }
+
+  #restart({ number, startedAt, instance }: Generation): void {
+    const { clock, log } = this.#ports;
+    const isEarly = clock.monotonicMs() - startedAt < LONGEST_RESTART_MS;
+    const inMs = isEarly ? this.#restartMs : 0;
+    this.#restartMs = isEarly ? Math.min(LONGEST_RESTART_MS, Math.max(250, this.#restartMs * 2)) : 0;
+    log.error({ gate: number, state: instance.state(), inMs }, "the gate has ended; starting another");
+    clock.after(inMs, () => {
+      this.#inTurn(async () => {
+        if (!this.#isClosed && this.#living.length === 0) await this.#start();
+      }).catch((err) => log.error({ err }, "the gate cannot be started"));
+    });
+  }
+
+  #placeOf(number: number) {
+    const { folder, log } = this.#ports;
+    const onChange = () => this.#changed(number);
+    return { dir: join(folder, String(number)), log: log.child({ gate: number }), onChange };
+  }
+
+  #socketOf(number: number): Promise<string> {
+    return socketPathFor(join(this.#ports.folder, String(number), "sock"), this.#ports.tempDir);
+  }
+
+  /** Undefined where it does not answer in time, or has ended. One that is just starting is asked again until it does. */
+  async #statusOf(one: Generation, method = "GET", path = "status"): Promise<GateStatus | undefined> {
+    const { clock } = this.#ports;
+    const until = clock.monotonicMs() + ANSWER_MS;
+    while (clock.monotonicMs() < until && one.instance.state().at !== "gone") {
+      const status = await ask<GateStatus>(one.socket, method, path, ANSWER_MS).catch(() => undefined);
+      if (status !== undefined) return status;
+      await new Promise<void>((resolve) => clock.after(STARTING_RETRY_MS, resolve));
+    }
+    return undefined;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+}
+
+async function readRoutes(folder: string): Promise<readonly GateRoute[]> {
+  try {
+    return parseRoutes(await readFile(join(folder, ROUTES_FILE), "utf8"));
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** The gate's own program: from sources beside this file, in a release beside the bundle. */
+function entryPath(): string {
+  const here = import.meta.url;
+  const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.mjs" : "./gate.mjs";
+  return fileURLToPath(new URL(path, here));
+}
+
+/** Rejects where there is no answer, or none of success. Without `timeoutMs` it waits for as long as the gate lives. */
+function ask<T>(
+  socketPath: string,
+  method: string,
+  path: string,
+  timeoutMs?: number,
+  body?: object,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const call = httpRequest({ socketPath, method, path: `/${path}`, agent: false }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk;
+      });
+      response.once("error", reject);
+      response.once("end", () => {
+        if (response.statusCode === 200) resolve(JSON.parse(text));
+        else reject(new Error(`the gate answers ${response.statusCode}: ${text.slice(0, 500)}`));
+      });
+    });
+    call.once("error", reject);
+    if (timeoutMs !== undefined) {
+      const late = setTimeout(() => call.destroy(new Error("the gate does not answer in time")), timeoutMs);
+      call.once("close", () => clearTimeout(late));
+    }
+    call.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}

@@ -1,0 +1,103 @@
+/**
+ * An upgrade: the running gate starts the next one and hands it the listening sockets over Node's own channel, the one way
+ * to pass them that works on Linux and macOS alike. Both accept on them for a moment, so no connection is refused; then
+ * the old one finishes what it has. The next gate runs under a shim and in a run directory of its own, so that the agent
+ * adopts it like any other.
+ */
+import type { ChildProcess } from "node:child_process";
+import type { Server as NetServer } from "node:net";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { EngineProcess } from "../instances/process/engine-process.ts";
+import { createIdentity } from "../instances/process/identity/identity.ts";
+import { createEngineProcesses } from "../instances/process/processes.ts";
+import type { ServiceCounters } from "./counters.ts";
+import type { GateProcess } from "./gate-process.ts";
+
+const HANDOVER_MS = 20_000;
+
+/** What the agent asks for: the next gate's run directory and command. */
+export interface HandoverOrder {
+  readonly dir: string;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly record: object;
+}
+
+/** needs: the next gate has read the file and can take sockets. serving: it accepts, its control socket included. */
+type FromNext = { readonly needs: readonly string[] } | { readonly serving: true };
+type ToNext =
+  | { readonly socket: string }
+  | { readonly isAll: true }
+  | { readonly counters: Readonly<Record<string, ServiceCounters>> };
+
+/** Resolves once the next gate serves, with the way to tell it a last word; rejects where it does not, and is then killed. */
+export async function startNext(
+  order: HandoverOrder,
+  gate: GateProcess,
+  ports: { readonly clock: Clock; readonly log: Log },
+): Promise<(counters: Readonly<Record<string, ServiceCounters>>) => Promise<void>> {
+  const processes = createEngineProcesses({ ...ports, identity: createIdentity(process.platform) });
+  let next: ChildProcess | undefined;
+  const send = (message: ToNext, server?: NetServer) =>
+    new Promise<void>((resolve, reject) => {
+      next?.send(message, server, {}, (error) => (error === null ? resolve() : reject(error)));
+    });
+  const answer = async (message: FromNext): Promise<boolean> => {
+    if ("serving" in message) return true;
+    for (const key of message.needs) {
+      const server = gate.listening(key);
+      if (server !== undefined) await send({ socket: key }, server);
+    }
+    await send({ isAll: true });
+    return false;
+  };
+  let stopWaiting = () => {};
+  let started: Promise<EngineProcess> | undefined;
+  const serving = new Promise<void>((resolve, reject) => {
+    stopWaiting = ports.clock.after(HANDOVER_MS, () => reject(new Error("the next gate does not answer")));
+    const onChannel = (child: ChildProcess) => {
+      next = child;
+      child.on("message", (message) => {
+        answer(message as FromNext).then((isServing) => isServing && resolve(), reject);
+      });
+    };
+    const onChange = ({ at }: { readonly at: string }) => {
+      if (at === "ended" || at === "gone") reject(new Error("the next gate has ended; its log says why"));
+    };
+    started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
+    started.catch(reject);
+  });
+  try {
+    await serving;
+  } catch (error) {
+    (await started?.catch(() => undefined))?.killGroup();
+    throw error;
+  } finally {
+    stopWaiting();
+  }
+  (await started)?.close();
+  next?.unref();
+  next?.channel?.unref();
+  return (counters) => send({ counters });
+}
+
+/** In the next gate: resolves once it has all sockets that it can be given. A gate that nobody hands anything resolves at once. */
+export async function takeSockets(gate: GateProcess): Promise<void> {
+  if (process.send === undefined) return;
+  await new Promise<void>((resolve) => {
+    process.once("disconnect", resolve);
+    process.on("message", (message: ToNext, server) => {
+      if ("socket" in message) gate.take(message.socket, server as NetServer);
+      else if ("isAll" in message) resolve();
+      else
+        for (const [service, counters] of Object.entries(message.counters))
+          gate.addCounters(service, counters);
+    });
+    process.send?.({ needs: gate.listenKeys() } satisfies FromNext);
+  });
+  process.channel?.unref();
+}
+
+export function tellServing(): void {
+  process.send?.({ serving: true } satisfies FromNext);
+}

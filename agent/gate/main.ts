@@ -1,0 +1,58 @@
+/** The gate's process: `node main.ts ROUTES SOCKET RELEASE`, started under a shim by the agent or by the gate before it. */
+
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { Log } from "../../src/ports.ts";
+import { listenForAgent } from "./control.ts";
+import { GateProcess } from "./gate-process.ts";
+import { type HandoverOrder, startNext, takeSockets, tellServing } from "./handover.ts";
+
+const [file = "", socket = "", release = ""] = process.argv.slice(2);
+const log = lineLog({});
+const gate = new GateProcess({ file, release, log });
+
+gate.reload();
+await takeSockets(gate);
+await gate.listen();
+await listenForAgent(socket, gate, handOver);
+tellServing();
+log.info({ release, pid: process.pid }, "gate started");
+
+let isAsked = false;
+process.on("SIGTERM", () => {
+  if (isAsked) process.exit(0);
+  isAsked = true;
+  void gate.leave(true).then(() => process.exit(0));
+});
+
+let handedOver: Promise<void> | undefined;
+
+async function handOver(order: unknown): Promise<void> {
+  if (handedOver !== undefined) throw new Error("a next gate was started already");
+  const attempt = handOverTo(order as HandoverOrder);
+  handedOver = attempt;
+  attempt.catch(() => {
+    handedOver = undefined;
+  });
+  return attempt;
+}
+
+async function handOverTo(order: HandoverOrder): Promise<void> {
+  const tell = await startNext(order, gate, { clock: systemClock, log });
+  log.info({ dir: order.dir }, "handed over");
+  const exit = () => process.exit(0);
+  void gate
+    .leave(false)
+    .then(() => tell(gate.counters()))
+    .then(exit, exit);
+}
+
+/** As pino writes them, without its memory. */
+function lineLog(bindings: Readonly<Record<string, unknown>>): Log {
+  const line = (level: number) => (data: object, message: string) => {
+    process.stdout.write(
+      `${JSON.stringify({ level, time: Date.now(), ...bindings, ...data, msg: message })}\n`,
+    );
+  };
+  const child = (more: Readonly<Record<string, unknown>>) => lineLog({ ...bindings, ...more });
+  return { debug: () => {}, info: line(30), warn: line(40), error: line(50), child };
+}

@@ -1,0 +1,82 @@
+/** Which requests may reach a daemon: exact paths only, so that no spelling of another one ever does. */
+import type { Protocol } from "./routes.ts";
+
+/** A request that is not passed on, and why: `reason` is its label in the metrics. */
+export interface Refusal {
+  readonly status: number;
+  readonly reason: string;
+  readonly message: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate. */
+export type Passage =
+  | { readonly kind: "json"; readonly path: string; readonly nameKeys: readonly string[] }
+  | { readonly kind: "list"; readonly path: string }
+  | { readonly kind: "health" };
+
+const MODEL = ["model"];
+const json = (path: string, nameKeys: readonly string[] = MODEL): readonly [string, Passage] => [
+  path,
+  { kind: "json", path, nameKeys },
+];
+const list = (path: string): readonly [string, Passage] => [path, { kind: "list", path }];
+
+const OPENAI: readonly (readonly [string, Passage])[] = [
+  ["/health", { kind: "health" }],
+  list("/v1/models"),
+  ...["chat/completions", "completions", "embeddings", "responses", "rerank"].map((name) =>
+    json(`/v1/${name}`),
+  ),
+];
+const PASSAGES: Readonly<Record<Protocol, ReadonlyMap<string, Passage>>> = {
+  openai: new Map(OPENAI),
+  ollama: new Map([
+    ...OPENAI,
+    ...["/api/chat", "/api/generate", "/api/embed"].map((path) => json(path)),
+    // Older clients name the model by `name` there.
+    json("/api/show", ["model", "name"]),
+    list("/api/tags"),
+    list("/api/ps"),
+  ]),
+};
+
+/** What changes a daemon's models or settings, in the daemons that we know: refused by name, so that the client learns why. */
+const ADMINISTRATION =
+  /^\/(api\/(pull|push|create|copy|delete|blobs)|admin|models|slots|props|lora-adapters|v1\/models)(\/|$)/;
+/** What a lenient router might read as another path. */
+const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
+
+/** Decides by method and request target. The query is dropped: no passed route needs one, and some daemons take a model from it. */
+export function admit(method: string, target: string, protocol: Protocol): Passage | Refusal {
+  const path = target.split("?", 1)[0] ?? "";
+  if (!path.startsWith("/") || SUSPICIOUS.test(path))
+    return refuse(400, "bad_path", "the path must be absolute, plain and without encoded characters");
+  const passage = PASSAGES[protocol].get(path);
+  const reads = method === "GET" || method === "HEAD";
+  if (passage !== undefined && (passage.kind === "json" ? method === "POST" : reads)) return passage;
+  if (ADMINISTRATION.test(path) && (passage === undefined || !reads)) {
+    return refuse(
+      403,
+      "forbidden_path",
+      `${method} ${path} manages models; this endpoint serves inference only`,
+    );
+  }
+  if (passage === undefined)
+    return refuse(404, "unknown_path", `${path} is not an inference route of this endpoint`);
+  const allow = passage.kind === "json" ? "POST" : "GET, HEAD";
+  return { ...refuse(405, "method", `${path} takes ${allow}`), headers: { allow } };
+}
+
+export function isRefusal(outcome: object): outcome is Refusal {
+  return "reason" in outcome;
+}
+
+export function refuse(status: number, reason: string, message: string): Refusal {
+  return { status, reason, message };
+}
+
+/** 503: the client may repeat the request, at another endpoint or later. */
+export function retryLater(reason: string, message: string): Refusal {
+  return { ...refuse(503, reason, message), headers: { "retry-after": "2" } };
+}

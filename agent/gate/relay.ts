@@ -1,0 +1,173 @@
+/** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
+import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import { FIRST_BYTE_BOUNDS, GAP_BOUNDS, observe, type ServiceCounters } from "./counters.ts";
+import { type Refusal, refuse, retryLater } from "./paths.ts";
+
+/** Below the 5 s after which llama-server and uvicorn close theirs: a connection must not end just as it is used again. */
+const POOL_IDLE_MS = 2_000;
+const LARGEST_LIST = 8 * 1024 ** 2;
+
+/** Of one connection only (RFC 9110, 7.6.1), or set by the gate: what clients show us is not for the daemon. */
+const NOT_SENT_ON = new Set([
+  ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
+  ...["proxy-authorization", "proxy-authenticate", "expect", "host", "content-length"],
+  ...["authorization", "x-api-key", "cookie"],
+]);
+const NOT_SENT_BACK = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "transfer-encoding",
+  "upgrade",
+  "trailer",
+]);
+
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+  /** What the daemon asks for; absent where it asks for none. */
+  readonly key: string | undefined;
+  readonly pool: Agent;
+}
+
+export interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly target: Target;
+  readonly path: string;
+  /** Complete; absent for a request without one. */
+  readonly body?: readonly Buffer[];
+  readonly counters: ServiceCounters;
+  /** Whether the client's connection ends with this response, asked when its head is sent. */
+  readonly isLast: () => boolean;
+  /** Answers in the daemon's place, where nothing of its answer was sent yet. */
+  readonly refuse: (refusal: Refusal) => void;
+  /** Ends the client's connection in the middle of an answer. */
+  readonly breakOff: () => void;
+  /** Where given, a successful answer is read whole and replaced by this; undefined cannot be read as what it should be. */
+  readonly rewrite?: (body: Buffer) => string | undefined;
+}
+
+export function createPool(): Agent {
+  return new Agent({ keepAlive: true, maxFreeSockets: 64, timeout: POOL_IDLE_MS });
+}
+
+/**
+ * A client that leaves aborts the daemon's work; a daemon that breaks off ends the client's connection, so that half an
+ * answer is never taken for a whole one. Nothing is repeated: a daemon that got a request may have worked on it.
+ */
+export function relay(exchange: Exchange): void {
+  const { request, response, target, path, body } = exchange;
+  const startedAt = performance.now();
+  const call = sendRequest({
+    host: target.host,
+    port: target.port,
+    agent: target.pool,
+    method: exchange.rewrite === undefined ? request.method : "GET",
+    path,
+    headers: headersFor(exchange),
+  });
+  response.once("close", () => {
+    if (!response.writableFinished) call.destroy();
+  });
+  call.once("response", (answer) => {
+    // The client's key was right: it is the gate's own that the daemon refused.
+    if (answer.statusCode === 401) {
+      answer.destroy();
+      exchange.refuse(refuse(502, "upstream", "the model's server does not accept the gate's API key"));
+    } else if (exchange.rewrite === undefined || answer.statusCode !== 200) pass(answer, exchange, startedAt);
+    else rewriteAnswer(answer, exchange, exchange.rewrite);
+  });
+  call.on("error", (error: NodeJS.ErrnoException) => {
+    if (response.headersSent) exchange.breakOff();
+    else if (isUnreachable(error.code))
+      exchange.refuse(retryLater("unavailable", "the model's server is not reachable"));
+    else exchange.refuse(refuse(502, "upstream", `the model's server closed the connection: ${error.code}`));
+  });
+  for (const part of body ?? []) call.write(part);
+  call.end();
+}
+
+function isUnreachable(code = ""): boolean {
+  return ["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"].includes(code);
+}
+
+function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): void {
+  const { response, counters } = exchange;
+  response.writeHead(answer.statusCode ?? 502, headersOf(answer, exchange));
+  // In one packet with the first bytes where those are here already, and no later than that.
+  setImmediate(() => response.flushHeaders());
+  let lastAt = 0;
+  answer.on("data", (chunk: Buffer) => {
+    const now = performance.now();
+    if (lastAt === 0) observe(counters.firstByte, FIRST_BYTE_BOUNDS, (now - startedAt) / 1_000);
+    else observe(counters.gaps, GAP_BOUNDS, (now - lastAt) / 1_000);
+    lastAt = now;
+    if (!response.write(chunk)) answer.pause();
+  });
+  response.on("drain", () => answer.resume());
+  answer.once("end", () => {
+    if (answer.complete) response.end();
+    else exchange.breakOff();
+  });
+  answer.once("error", () => exchange.breakOff());
+}
+
+function rewriteAnswer(
+  answer: IncomingMessage,
+  exchange: Exchange,
+  rewrite: (body: Buffer) => string | undefined,
+): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const fail = (why: string) => exchange.refuse(refuse(502, "upstream", `the model's server ${why}`));
+  answer.on("data", (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > LARGEST_LIST) answer.destroy(new Error("too large"));
+    else chunks.push(chunk);
+  });
+  answer.once("error", () => fail("broke off its answer"));
+  answer.once("end", () => {
+    const text = answer.complete ? rewrite(Buffer.concat(chunks)) : undefined;
+    if (text === undefined) return fail("gave no list of models");
+    const headers = ["content-type", "application/json", "content-length", String(Buffer.byteLength(text))];
+    exchange.response.writeHead(200, [...headers, ...lastHeaders(exchange)]).end(text);
+  });
+}
+
+/** As a flat list, with the client's own spelling and order. */
+function headersFor({ request, target, body, rewrite }: Exchange): string[] {
+  const headers = ["Host", `${target.host}:${target.port}`];
+  appendEndToEnd(headers, request.rawHeaders, request.headers.connection, NOT_SENT_ON);
+  if (rewrite !== undefined) headers.push("Accept-Encoding", "identity");
+  if (target.key !== undefined) headers.push("Authorization", `Bearer ${target.key}`);
+  if (body !== undefined) {
+    headers.push("Content-Length", String(body.reduce((sum, part) => sum + part.length, 0)));
+  }
+  return headers;
+}
+
+function headersOf(answer: IncomingMessage, exchange: Exchange): string[] {
+  const headers: string[] = [];
+  appendEndToEnd(headers, answer.rawHeaders, answer.headers.connection, NOT_SENT_BACK);
+  return [...headers, ...lastHeaders(exchange)];
+}
+
+function lastHeaders({ isLast }: Exchange): readonly string[] {
+  return isLast() ? ["Connection", "close"] : [];
+}
+
+/** Headers that `Connection` names are of one connection too. */
+function appendEndToEnd(
+  to: string[],
+  raw: readonly string[],
+  connection: string | undefined,
+  without: Set<string>,
+): void {
+  const named = connection?.toLowerCase().split(/\s*,\s*/);
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index] ?? "";
+    const lower = name.toLowerCase();
+    if (!without.has(lower) && named?.includes(lower) !== true) to.push(name, raw[index + 1] ?? "");
+  }
+}

@@ -1,0 +1,359 @@
+/** One route's listener: who may ask, what is passed on, how many requests are in flight. */
+import { readFileSync } from "node:fs";
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { Server as NetServer, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Log } from "../../src/ports.ts";
+import { nameModel, narrowList, readBody, sameModel } from "./body.ts";
+import { count, type ServiceCounters } from "./counters.ts";
+import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
+import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater } from "./paths.ts";
+import { createPool, relay, type Target } from "./relay.ts";
+import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type PassState } from "./routes.ts";
+
+const HEADER_BYTES = 16 * 1024;
+const LISTEN_AGAIN_MS = 1_000;
+const KEEPALIVE_PROBE_MS = 30_000;
+/** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
+const LINGER_MS = 500;
+/** Of bodies that all routes together hold: what they take is missing beside the models. */
+const BUFFERED_BYTES = 256 * 1024 ** 2;
+
+export interface RouteStatus {
+  readonly state: PassState;
+  /** Requests whose head was read and whose response is not over. */
+  readonly inFlight: number;
+  readonly connections: number;
+  readonly listening: boolean;
+  /** Why it cannot do what the file asks for. */
+  readonly problems: readonly string[];
+}
+
+export interface RoutePorts {
+  readonly log: Log;
+  readonly counters: ServiceCounters;
+  /** Bodies held by all routes. */
+  readonly buffered: { bytes: number };
+  /** A request or a connection has ended. */
+  readonly onLess: () => void;
+}
+
+export class RouteServer {
+  readonly #ports: RoutePorts;
+  readonly #limits: GateLimits;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  /** Responses that are not over. */
+  readonly #open = new Set<ServerResponse>();
+  readonly #broken = new WeakSet<ServerResponse>();
+  readonly #problems = new Map<string, string>();
+  #route: GateRoute;
+  #keys: readonly Digest[] | "unreadable" | undefined;
+  #target: Target;
+  #isLeaving = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(route: GateRoute, ports: RoutePorts) {
+    this.#route = route;
+    this.#ports = ports;
+    this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
+    this.#target = { ...route.target, key: undefined, pool: createPool() };
+    this.#server = this.#createServer(route.tls !== undefined);
+    this.update(route);
+  }
+
+  #createServer(hasTls: boolean): Server {
+    const { headMs, requestMs, idleMs } = this.#limits;
+    const options: ServerOptions = {
+      insecureHTTPParser: false,
+      maxHeaderSize: HEADER_BYTES,
+      headersTimeout: Math.min(headMs, requestMs),
+      requestTimeout: requestMs,
+      keepAliveTimeout: idleMs,
+      connectionsCheckingInterval: Math.min(headMs / 2, 5_000),
+      keepAlive: true,
+      keepAliveInitialDelay: KEEPALIVE_PROBE_MS,
+    };
+    const server = hasTls
+      ? createTlsServer({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
+      : createServer(options);
+    server.on("request", (request, response) => this.#handle(request, response));
+    server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => {
+        this.#sockets.delete(socket);
+        this.#ports.onLess();
+      });
+    });
+    server.on("clientError", (error: NodeJS.ErrnoException, socket) =>
+      this.#answerUnreadable(error.code, socket),
+    );
+    server.on("error", (error) => {
+      if (this.#problem("listen", error))
+        this.#ports.log.error({ err: error.message }, "cannot listen; retrying");
+      this.#retry = setTimeout(() => void this.listen(), LISTEN_AGAIN_MS);
+    });
+    server.on("listening", () => this.#problems.delete("listen"));
+    return server;
+  }
+
+  /** Takes what the file says now. Keys and certificates are read again; those that cannot be read leave the old ones. */
+  update(route: GateRoute): void {
+    const { target, tls, state } = route;
+    const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
+    this.#route = route;
+    const key = this.#read("target key", () => target.keyFile && keysIn(target.keyFile)[0], this.#target.key);
+    const pool = isSameTarget ? this.#target.pool : createPool();
+    this.#target = { host: target.host, port: target.port, key, pool };
+    const oldKeys = this.#keys ?? "unreadable";
+    this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
+    if (tls !== undefined) {
+      const context = () => ({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
+      this.#read(
+        "tls",
+        () => (this.#server as ReturnType<typeof createTlsServer>).setSecureContext(context()),
+        undefined,
+      );
+    }
+    if (state === "draining") this.#server.closeIdleConnections();
+  }
+
+  /** Resolves once it listens, or has failed to: then it retries, and the status says why. */
+  async listen(): Promise<void> {
+    clearTimeout(this.#retry);
+    if (this.#isLeaving || this.#server.listening) return;
+    const { address, port } = this.#route.listen;
+    await new Promise<void>((resolve) => {
+      const settled = (): void => {
+        this.#server.off("listening", settled).off("error", settled);
+        resolve();
+      };
+      this.#server.on("listening", settled).on("error", settled);
+      this.#server.listen(port, address);
+    });
+  }
+
+  /** Listens on the socket of an earlier gate, which may still accept on it too. */
+  take(listening: NetServer): void {
+    this.#server.listen(listening);
+  }
+
+  /** What another gate may take. */
+  get listening(): NetServer | undefined {
+    return this.#server.listening ? this.#server : undefined;
+  }
+
+  /** Accepts no more and ends each connection with its next response; `atOnce` also the idle ones. */
+  leave(atOnce: boolean): void {
+    this.#isLeaving = true;
+    clearTimeout(this.#retry);
+    // Not the method of an HTTP server, which also closes idle connections, under a request that may be on its way.
+    if (this.#server.listening) NetServer.prototype.close.call(this.#server);
+    if (atOnce) this.#server.closeIdleConnections();
+  }
+
+  /** The route is not wanted any more: nothing of it stays. */
+  end(): void {
+    this.leave(true);
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    this.#target.pool.destroy();
+  }
+
+  status(): RouteStatus {
+    return {
+      state: this.#route.state,
+      inFlight: this.#open.size,
+      connections: this.#sockets.size,
+      listening: this.#server.listening,
+      problems: [...this.#problems].map(([what, why]) => `${what}: ${why}`),
+    };
+  }
+
+  #handle(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    this.#open.add(response);
+    let heldBytes = 0;
+    const over = (): void => {
+      if (!this.#open.delete(response)) return;
+      socket.off("close", over);
+      this.#ports.buffered.bytes -= heldBytes;
+      const isWhole = response.writableFinished;
+      count(
+        this.#ports.counters.requests,
+        isWhole ? response.statusCode : this.#broken.has(response) ? 599 : 499,
+      );
+      if (this.#route.state === "draining") this.#server.closeIdleConnections();
+      this.#ports.onLess();
+    };
+    response.once("close", over);
+    // A response that waits for an earlier one of its connection does not hear of the connection's end.
+    socket.once("close", over);
+    socket.setMaxListeners(0);
+    request.on("error", () => undefined);
+    response.on("error", () => undefined);
+    const passage = this.#admit(request);
+    if (isRefusal(passage)) this.#refuse(request, response, passage);
+    else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
+    else if (passage.kind === "list") this.#relay(request, response, passage);
+    else {
+      const hold = (bytes: number): boolean => {
+        heldBytes += bytes;
+        this.#ports.buffered.bytes += bytes;
+        return this.#ports.buffered.bytes <= BUFFERED_BYTES;
+      };
+      readBody(request, this.#limits.bodyBytes, hold, (body) => {
+        const named = isRefusal(body) ? body : this.#name(body, passage.nameKeys);
+        if (isRefusal(named)) this.#refuse(request, response, named);
+        else this.#relay(request, response, passage, named);
+      });
+    }
+  }
+
+  #admit(request: IncomingMessage): Passage | Refusal {
+    const passage = admit(request.method ?? "", request.url ?? "", this.#route.protocol);
+    const isHealth = !isRefusal(passage) && passage.kind === "health";
+    const unauthorized = isHealth ? undefined : this.#authorize(request);
+    if (unauthorized !== undefined) return unauthorized;
+    if (isRefusal(passage)) return passage;
+    if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
+    if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
+    return passage;
+  }
+
+  #authorize({ headers }: IncomingMessage): Refusal | undefined {
+    if (this.#keys === undefined) return undefined;
+    if (this.#keys === "unreadable") return retryLater("keys", "the keys of this endpoint cannot be read");
+    if (showsKey(headers, this.#keys)) return undefined;
+    const refusal = refuse(401, "unauthorized", "a valid API key is needed: Authorization: Bearer KEY");
+    return { ...refusal, headers: { "www-authenticate": "Bearer" } };
+  }
+
+  #name(body: Buffer, keys: readonly string[]): readonly Buffer[] | Refusal {
+    const { model, service, protocol } = this.#route;
+    const isOllama = protocol === "ollama";
+    return nameModel(body, {
+      keys,
+      model,
+      accepts: (name) => name === service || (isOllama && sameModel(name, service)),
+      // How long the model stays is the agent's decision: a client's 0 would unload it under all others.
+      overrides: isOllama ? { keep_alive: "-1" } : {},
+    });
+  }
+
+  #relay(
+    request: IncomingMessage,
+    response: ServerResponse,
+    passage: Exclude<Passage, { kind: "health" }>,
+    body?: readonly Buffer[],
+  ): void {
+    if (response.destroyed) return;
+    const { model, service } = this.#route;
+    const rewrite = (list: Buffer) => narrowList(list, model, service);
+    relay({
+      request,
+      response,
+      path: passage.path,
+      target: this.#target,
+      counters: this.#ports.counters,
+      isLast: () => this.#isLast(),
+      refuse: (refusal) => this.#refuse(request, response, refusal),
+      breakOff: () => {
+        this.#broken.add(response);
+        // An HTTP/1.0 client would take the end of the connection for the end of the answer.
+        if (request.httpVersion === "1.0") request.socket.resetAndDestroy();
+        else response.destroy();
+      },
+      ...(body === undefined ? {} : { body }),
+      ...(passage.kind === "list" ? { rewrite } : {}),
+    });
+  }
+
+  #isLast(): boolean {
+    return this.#isLeaving || this.#route.state === "leaving" || this.#route.state === "draining";
+  }
+
+  #refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+    if (response.destroyed || response.headersSent) return;
+    const { status, reason, message, headers } = refusal;
+    count(this.#ports.counters.refused, reason);
+    const isOllama = request.url?.startsWith("/api/") === true;
+    const body = { error: isOllama ? message : { message, type: reason, code: status } };
+    const answer = (): void => {
+      clearTimeout(late);
+      request.off("end", answer);
+      this.#send(response, status, body, headers);
+    };
+    const late = setTimeout(answer, LINGER_MS);
+    // What is left of the body is read and dropped, at most until the request's time is over.
+    request.resume();
+    if (request.readableEnded || !this.#isLast()) answer();
+    else request.once("end", answer);
+  }
+
+  #send(
+    response: ServerResponse,
+    status: number,
+    body: object,
+    headers: Readonly<Record<string, string>> = {},
+  ): void {
+    if (response.destroyed || response.headersSent) return;
+    const text = JSON.stringify(body);
+    const close = this.#isLast() ? { connection: "close" } : {};
+    const length = Buffer.byteLength(text);
+    response.writeHead(status, {
+      "content-type": "application/json",
+      "content-length": length,
+      ...headers,
+      ...close,
+    });
+    response.end(text);
+  }
+
+  /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
+  #answerUnreadable(code: string | undefined, socket: Duplex): void {
+    const [status, reason] = UNREADABLE[code ?? ""] ?? ["400 Bad Request", "malformed"];
+    const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
+    if (code !== "ECONNRESET") count(this.#ports.counters.refused, reason);
+    if (!socket.writable || isAnswering || code === "ECONNRESET") return void socket.destroy();
+    const body = JSON.stringify({
+      error: { message: status, type: reason, code: Number.parseInt(status, 10) },
+    });
+    const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
+    socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
+  }
+
+  /** What `read` gives, or `old` with the reason in the status. */
+  #read<T>(what: string, read: () => T, old: T): T {
+    try {
+      const value = read();
+      this.#problems.delete(what);
+      return value;
+    } catch (error) {
+      if (this.#problem(what, error))
+        this.#ports.log.error({ what, err: String(error) }, "a file cannot be used");
+      return old;
+    }
+  }
+
+  /** True where it is news. */
+  #problem(what: string, error: unknown): boolean {
+    const why = error instanceof Error ? error.message : String(error);
+    if (this.#problems.get(what) === why) return false;
+    this.#problems.set(what, why);
+    return true;
+  }
+}
+
+const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "headers_too_large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "too_large"],
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "slow"],
+};
