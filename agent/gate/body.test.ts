@@ -78,7 +78,22 @@ test("whatever object a client sends, the daemon reads the same one with its own
 });
 
 test("text that is no JSON never passes as something that a strict parser reads with another model", () => {
-  const pieces = fc.constantFrom('"model"', '"chat"', '"other"', ":", ",", "{", "}", "[", "]", "1", '"a"', "\\", '"', " ");
+  const pieces = fc.constantFrom(
+    '"model"',
+    '"chat"',
+    '"other"',
+    ":",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "1",
+    '"a"',
+    "\\",
+    '"',
+    " ",
+  );
   fc.assert(
     fc.property(fc.array(pieces, { maxLength: 14 }), (parts) => {
       const result = named(`{${parts.join("")}}`);
@@ -116,7 +131,12 @@ test("a list is narrowed to the one model, under the service's name", () => {
     object: "list",
     data: [{ id: "chat", meta: { n: 1 } }],
   });
-  const tags = { models: [{ name: "a:latest", model: "a:latest", size: 3 }, { name: "ab:latest", model: "ab:latest" }] };
+  const tags = {
+    models: [
+      { name: "a:latest", model: "a:latest", size: 3 },
+      { name: "ab:latest", model: "ab:latest" },
+    ],
+  };
   expect(JSON.parse(narrowList(Buffer.from(JSON.stringify(tags)), "a", "chat") ?? "")).toEqual({
     models: [{ name: "chat", model: "chat", size: 3 }],
   });

@@ -49,6 +49,8 @@ export interface Gate {
   /** By service, of all living gates together. */
   readonly metrics: () => Promise<Readonly<Record<string, ServiceCounters>>>;
   readonly status: () => Promise<GateStatus | undefined>;
+  /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). */
+  readonly stopBy: (deadlineMs: number) => void;
   /** Stops watching; the gate runs on. */
   readonly close: () => void;
 }
@@ -94,7 +96,8 @@ class Gates implements Gate {
       const current = this.#living.at(-1);
       const status = current === undefined ? undefined : await this.#statusOf(current, "POST", "reload");
       if (current !== undefined && status === undefined) await this.#end(current);
-      if (status === undefined) await this.#start();
+      // One that is leaving has no successor any more: it finishes what it has beside the new one.
+      if (status === undefined || status.isLeaving) await this.#start();
       else if (status.release !== this.#ports.release) await this.#upgrade();
     });
   }
@@ -149,6 +152,11 @@ class Gates implements Gate {
   async status(): Promise<GateStatus | undefined> {
     const current = this.#living.at(-1);
     return current === undefined ? undefined : this.#statusOf(current);
+  }
+
+  stopBy(deadlineMs: number): void {
+    this.#isClosed = true;
+    for (const { instance } of this.#living) instance.stopBy(deadlineMs);
   }
 
   close(): void {
@@ -235,7 +243,8 @@ class Gates implements Gate {
     log.error({ gate: number, state: instance.state(), inMs }, "the gate has ended; starting another");
     clock.after(inMs, () => {
       this.#inTurn(async () => {
-        if (!this.#isClosed && this.#living.length === 0) await this.#start();
+        const isReplaced = this.#living.some((one) => one.number > number);
+        if (!this.#isClosed && !isReplaced) await this.#start();
       }).catch((err) => log.error({ err }, "the gate cannot be started"));
     });
   }

@@ -1,9 +1,6 @@
 /** What passes a route and what does not, over real connections. */
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { until } from "../fixtures/until.ts";
 import { openRaw, post, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
@@ -13,11 +10,15 @@ const postHead = (...headers: string[]) => head(`POST ${CHAT} HTTP/1.1`, ...head
 
 test("an inference request reaches the daemon with its model, and the daemon's answer comes back", async () => {
   await using pair = await startPair();
-  const answer = await post(`${pair.url}${CHAT}?model=other`, '{"model":"chat","seed":12345678901234567890}', {
-    "x-request-id": "7",
-    authorization: "Bearer of-the-client",
-    cookie: "omlx_admin_session=1",
-  });
+  const answer = await post(
+    `${pair.url}${CHAT}?model=other`,
+    '{"model":"chat","seed":12345678901234567890}',
+    {
+      "x-request-id": "7",
+      authorization: "Bearer of-the-client",
+      cookie: "omlx_admin_session=1",
+    },
+  );
   expect(answer.status).toBe(200);
   const [got] = pair.daemon.received;
   expect(got).toMatchObject({ method: "POST", url: CHAT, headers: { "x-request-id": "7" } });
@@ -37,7 +38,9 @@ test("hop-by-hop headers are the gate's own, those that Connection names include
     response.end("{}");
   });
   const raw = await openRaw(pair.port);
-  raw.socket.write(`${postHead("Connection: x-hop, keep-alive", "X-Hop: 1", "TE: trailers", "Content-Length: 2")}{}`);
+  raw.socket.write(
+    `${postHead("Connection: x-hop, keep-alive", "X-Hop: 1", "TE: trailers", "Content-Length: 2")}{}`,
+  );
   await until(() => expect(raw.text).toContain("\r\n\r\n"));
   expect(raw.text).toMatch(/^HTTP\/1\.1 200/);
   expect(raw.text).not.toContain("x-secret: 1");
@@ -131,7 +134,11 @@ test.each([
 
 test.each([
   ["a bad chunk size", "Transfer-Encoding: chunked", "zz\r\n{}\r\n0\r\n\r\n"],
-  ["a request within the last chunk's trailer", "Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\nGET /x HTTP/1.1\r\n\r\n"],
+  [
+    "a request within the last chunk's trailer",
+    "Transfer-Encoding: chunked",
+    "2\r\n{}\r\n0\r\nGET /x HTTP/1.1\r\n\r\n",
+  ],
 ])("a body with %s is refused", async (_, header, body) => {
   await using pair = await startPair();
   expect(await statusFor(pair.port, postHead(header) + body)).toMatch("400");
@@ -141,7 +148,9 @@ test.each([
 test("a second request hidden behind a length is a request of its own, and judged as one", async () => {
   await using pair = await startPair();
   const raw = await openRaw(pair.port);
-  raw.socket.write(`${postHead("Content-Length: 2")}{}POST /api/delete HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`);
+  raw.socket.write(
+    `${postHead("Content-Length: 2")}{}POST /api/delete HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`,
+  );
   await until(() => expect(raw.text.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 403"]));
   expect(pair.daemon.received).toHaveLength(1);
   raw.socket.destroy();
@@ -169,12 +178,15 @@ test("a compressed body is refused, since its model cannot be read", async () =>
 test.each([
   ["that says so", "Content-Length: 5000", ""],
   ["in chunks that never end", "Transfer-Encoding: chunked", `800\r\n${"a".repeat(2_048)}\r\n`],
-])("a body that is too large, %s, is 413 before it is complete, and nothing of it is kept", async (_, header, part) => {
-  await using pair = await startPair({ limits: { bodyBytes: 1_000 } });
-  expect(await statusFor(pair.port, postHead(header) + part)).toMatch("413");
-  await until(() => expect(pair.buffered.bytes).toBe(0));
-  expect(pair.daemon.received).toEqual([]);
-});
+])(
+  "a body that is too large, %s, is 413 before it is complete, and nothing of it is kept",
+  async (_, header, part) => {
+    await using pair = await startPair({ limits: { bodyBytes: 1_000 } });
+    expect(await statusFor(pair.port, postHead(header) + part)).toMatch("413");
+    await until(() => expect(pair.buffered.bytes).toBe(0));
+    expect(pair.daemon.received).toEqual([]);
+  },
+);
 
 test("a slow head and a slow body end with 408", async () => {
   await using pair = await startPair({ limits: { headMs: 200, requestMs: 400 } });
@@ -223,21 +235,24 @@ test("pipelined requests of a client that vanishes are all forgotten", async () 
   await Promise.all(stream.closed);
 });
 
-test.each(["1.1", "1.0"])("a daemon that dies in the middle of a stream cuts an HTTP/%s client off", async (version) => {
-  const stream = steppedStream();
-  await using pair = await startPair({}, stream.listener);
-  const opened = stream.next();
-  const raw = await openRaw(pair.port);
-  raw.socket.write(`POST ${CHAT} HTTP/${version}\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`);
-  const response = await opened;
-  response.write("data: 1\n\n");
-  await until(() => expect(raw.text).toContain("data: 1"));
-  response.socket?.resetAndDestroy();
-  await until(() => expect(raw.socket.destroyed).toBe(true));
-  if (version === "1.1") expect(raw.text).not.toContain("\r\n0\r\n");
-  else expect(raw.error).toBe("ECONNRESET");
-  await until(() => expect(pair.counters.requests).toEqual({ 599: 1 }));
-});
+test.each(["1.1", "1.0"])(
+  "a daemon that dies in the middle of a stream cuts an HTTP/%s client off",
+  async (version) => {
+    const stream = steppedStream();
+    await using pair = await startPair({}, stream.listener);
+    const opened = stream.next();
+    const raw = await openRaw(pair.port);
+    raw.socket.write(`POST ${CHAT} HTTP/${version}\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`);
+    const response = await opened;
+    response.write("data: 1\n\n");
+    await until(() => expect(raw.text).toContain("data: 1"));
+    response.socket?.resetAndDestroy();
+    await until(() => expect(raw.socket.destroyed).toBe(true));
+    if (version === "1.1") expect(raw.text).not.toContain("\r\n0\r\n");
+    else expect(raw.error).toBe("ECONNRESET");
+    await until(() => expect(pair.counters.requests).toEqual({ 599: 1 }));
+  },
+);
 
 test("a daemon that closes before it answers is 502, and gets the request once", async () => {
   let asked = 0;
@@ -305,62 +320,6 @@ test("an answer is passed on as it comes, and a client that does not read stops 
   await once(response, "drain");
   response.end("data: [DONE]\n\n");
   await until(() => expect(raw.text).toContain("[DONE]"));
-});
-
-test("the list of models is narrowed to the service's one", async () => {
-  const models = { object: "list", data: [{ id: "hf.co/org/model:Q4" }, { id: "private" }] };
-  await using pair = await startPair({}, (_, response) => void response.end(JSON.stringify(models)));
-  const answer = await fetch(`${pair.url}/v1/models`);
-  expect(await answer.json()).toEqual({ object: "list", data: [{ id: "chat" }] });
-  expect((await fetch(`${pair.url}/v1/models`, { method: "HEAD" })).status).toBe(200);
-});
-
-test("Ollama's own routes name the model too, and a client's keep_alive cannot unload it", async () => {
-  await using pair = await startPair({ protocol: "ollama" });
-  await post(`${pair.url}/api/generate`, { model: "chat:latest", keep_alive: 0 });
-  await post(`${pair.url}/api/show`, { name: "chat" });
-  expect((await post(`${pair.url}/api/show`, { model: "chat", name: "other" })).status).toBe(404);
-  expect(pair.daemon.received.map(({ body }) => JSON.parse(body))).toEqual([
-    { model: "hf.co/org/model:Q4", keep_alive: -1 },
-    { model: "hf.co/org/model:Q4", name: "hf.co/org/model:Q4" },
-  ]);
-});
-
-test("a key is asked for, old and new ones are accepted, and the daemon gets its own", async () => {
-  await using folder = await temporaryFolder();
-  const [keys, key] = [join(folder.path, "keys"), join(folder.path, "key")];
-  writeFileSync(keys, "old\n");
-  writeFileSync(key, "of-the-daemon\n");
-  await using pair = await startPair({ keyFiles: [keys] });
-  const target = { ...pair.route.target, keyFile: key };
-  const statusWith = async (headers: Record<string, string>) => (await post(pair.url + CHAT, {}, headers)).status;
-  pair.server.update({ ...pair.route, target });
-  expect(await statusWith({})).toBe(401);
-  expect(await statusWith({ authorization: "Bearer new" })).toBe(401);
-  expect(await statusWith({ authorization: "Bearer old" })).toBe(200);
-  expect((await fetch(`${pair.url}/health`)).status).toBe(200);
-  expect((await fetch(`${pair.url}/api/delete`)).status).toBe(401);
-  writeFileSync(keys, "old\nnew\n");
-  pair.server.update({ ...pair.route, target });
-  expect(await statusWith({ authorization: "Bearer old" })).toBe(200);
-  expect(await statusWith({ "x-api-key": "new" })).toBe(200);
-  writeFileSync(keys, "new\n");
-  pair.server.update({ ...pair.route, target });
-  expect(await statusWith({ authorization: "Bearer old" })).toBe(401);
-  // An empty file must not open the door, nor close it for those who have a key.
-  writeFileSync(keys, "\n");
-  pair.server.update({ ...pair.route, target });
-  expect(pair.server.status().problems).toEqual([expect.stringContaining("holds no key")]);
-  expect(await statusWith({ authorization: "Bearer new" })).toBe(200);
-  expect(pair.daemon.received.map(({ headers }) => headers.authorization)).toEqual(
-    Array.from({ length: 4 }, () => "Bearer of-the-daemon"),
-  );
-});
-
-test("keys that cannot be read from the start close the route", async () => {
-  await using pair = await startPair({ keyFiles: ["/nowhere/keys"] });
-  expect((await post(pair.url + CHAT, {})).status).toBe(503);
-  expect(pair.daemon.received).toEqual([]);
 });
 
 test("time to the first byte and the gaps after it are counted", async () => {

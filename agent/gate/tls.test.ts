@@ -15,57 +15,67 @@ interface Answer {
   readonly servedBy: string;
 }
 
-test.skipIf(whyNoAuthority())("a new certificate is served to new connections; requests in flight do not notice", async () => {
-  await using folder = await temporaryFolder();
-  const authority = createTestAuthority();
-  const tls = { certFile: join(folder.path, "cert"), keyFile: join(folder.path, "key") };
-  const install = (name: string) => {
-    const { certificate, key } = authority.issue(name, { organization: "gate" });
-    writeFileSync(tls.certFile, certificate);
-    writeFileSync(tls.keyFile, key);
-  };
-  install("first");
-  const stream = steppedStream();
-  await using pair = await startPair({ tls }, stream.listener);
-  const ask = async (agent: Agent, path = "/v1/chat/completions"): Promise<Answer> => {
-    const method = path === "/health" ? "GET" : "POST";
-    const call = request({ host: "127.0.0.1", port: pair.port, path, method, agent, rejectUnauthorized: false });
-    call.end(method === "GET" ? undefined : "{}");
-    const [response] = await once(call, "response");
-    const servedBy = String((response.socket as TLSSocket).getPeerCertificate().subject.CN);
-    let text = "";
-    for await (const chunk of response.setEncoding("utf8")) text += chunk;
-    return { status: response.statusCode, text, servedBy };
-  };
-  const fresh = () => ask(new Agent(), "/health");
+test.skipIf(whyNoAuthority())(
+  "a new certificate is served to new connections; requests in flight do not notice",
+  async () => {
+    await using folder = await temporaryFolder();
+    const authority = createTestAuthority();
+    const tls = { certFile: join(folder.path, "cert"), keyFile: join(folder.path, "key") };
+    const install = (name: string) => {
+      const { certificate, key } = authority.issue(name, { organization: "gate" });
+      writeFileSync(tls.certFile, certificate);
+      writeFileSync(tls.keyFile, key);
+    };
+    install("first");
+    const stream = steppedStream();
+    await using pair = await startPair({ tls }, stream.listener);
+    const ask = async (agent: Agent, path = "/v1/chat/completions"): Promise<Answer> => {
+      const method = path === "/health" ? "GET" : "POST";
+      const call = request({
+        host: "127.0.0.1",
+        port: pair.port,
+        path,
+        method,
+        agent,
+        rejectUnauthorized: false,
+      });
+      call.end(method === "GET" ? undefined : "{}");
+      const [response] = await once(call, "response");
+      const servedBy = String((response.socket as TLSSocket).getPeerCertificate().subject.CN);
+      let text = "";
+      for await (const chunk of response.setEncoding("utf8")) text += chunk;
+      return { status: response.statusCode, text, servedBy };
+    };
+    const fresh = () => ask(new Agent(), "/health");
 
-  const opened = stream.next();
-  const streaming = ask(new Agent());
-  const response = await opened;
-  response.write("data: 1\n\n");
-  const kept = new Agent({ keepAlive: true, maxSockets: 1 });
-  expect((await ask(kept, "/health")).servedBy).toBe("first");
+    const opened = stream.next();
+    const streaming = ask(new Agent());
+    const response = await opened;
+    response.write("data: 1\n\n");
+    const kept = new Agent({ keepAlive: true, maxSockets: 1 });
+    expect((await ask(kept, "/health")).servedBy).toBe("first");
 
-  install("second");
-  pair.server.update(pair.route);
-  expect(await fresh()).toMatchObject({ status: 200, servedBy: "second" });
-  expect((await ask(kept, "/health")).servedBy).toBe("first");
-  response.end("data: [DONE]\n\n");
-  expect(await streaming).toEqual({ status: 200, servedBy: "first", text: "data: 1\n\ndata: [DONE]\n\n" });
+    install("second");
+    pair.server.update(pair.route);
+    expect(await fresh()).toMatchObject({ status: 200, servedBy: "second" });
+    expect((await ask(kept, "/health")).servedBy).toBe("first");
+    response.end("data: [DONE]\n\n");
+    expect(await streaming).toEqual({ status: 200, servedBy: "first", text: "data: 1\n\ndata: [DONE]\n\n" });
 
-  // Half a rotation, or a file that is no certificate: what works goes on.
-  writeFileSync(tls.certFile, "garbage");
-  pair.server.update(pair.route);
-  expect(pair.server.status().problems).toEqual([expect.stringMatching(/^tls: /)]);
-  expect((await fresh()).servedBy).toBe("second");
-  install("third");
-  pair.server.update(pair.route);
-  expect(pair.server.status().problems).toEqual([]);
-  expect((await fresh()).servedBy).toBe("third");
+    // Half a rotation, or a file that is no certificate: what works goes on.
+    writeFileSync(tls.certFile, "garbage");
+    pair.server.update(pair.route);
+    expect(pair.server.status().problems).toEqual([expect.stringMatching(/^tls: /)]);
+    expect((await fresh()).servedBy).toBe("second");
+    install("third");
+    pair.server.update(pair.route);
+    expect(pair.server.status().problems).toEqual([]);
+    expect((await fresh()).servedBy).toBe("third");
 
-  // Plain HTTP is no way in.
-  expect(await statusFor(pair.port, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).toMatch(/^closed|^400/);
-  kept.destroy();
-  await until(() => expect(pair.server.status().inFlight).toBe(0));
-  authority.remove();
-});
+    // Plain HTTP is no way in.
+    expect(await statusFor(pair.port, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).toMatch(/^closed|^400/);
+    kept.destroy();
+    await until(() => expect(pair.server.status().inFlight).toBe(0));
+    authority.remove();
+  },
+);
