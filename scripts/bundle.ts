@@ -21,7 +21,7 @@ const leanZod: Plugin = {
 export function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true }>> {
   return build({
     absWorkingDir: root,
-    entryPoints: { metalbridge: "cli/main.ts" },
+    entryPoints: { metalbridge: "cli/main.ts", gate: "agent/gate/main.ts" },
     outdir,
     outExtension: { ".js": ".mjs" },
     chunkNames: "chunks/[name]-[hash]",

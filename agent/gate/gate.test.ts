@@ -143,7 +143,7 @@ test("a gate that is stopped finishes what is in flight, and nothing starts it a
   response.write("data: 1\n\n");
   const text = (await answer).text();
   gate.stopBy(performance.now() + 60_000);
-  await until(async () => await expect(post(bed.url, {})).rejects.toThrow());
+  await until(async () => await expect(fetch(bed.url.replace(CHAT, "/health"))).rejects.toThrow());
   response.end("data: [DONE]\n\n");
   expect(await text).toContain("[DONE]");
   await until(() => expect(isLiving(pid)).toBe(false));

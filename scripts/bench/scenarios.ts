@@ -6,6 +6,7 @@ import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
+import { measureGate } from "./scenarios/gate.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
@@ -30,6 +31,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   upgrade: measureUpgrade,
   restart: measureControlPlaneRestart,
   address: measureAddressChanges,
+  gate: measureGate,
 };
 
 /** In this order: each needs what the one before left running. */

@@ -1,0 +1,69 @@
+/** The gate before a real engine. */
+import { describe, expect, test } from "vitest";
+import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
+import { until } from "../fixtures/until.ts";
+import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
+import { freePort, gatePorts, openAgent } from "./fixtures/process.ts";
+import { post, routeTo } from "./fixtures/route.ts";
+
+describe.skipIf(program === undefined)("before llama-server", () => {
+  test("a service answers and streams under its own name, through an upgrade, until it is drained", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const place = { dir, log: processPorts().log, onChange: () => {} };
+    const engine = await processes.open(place, { ...prepared, record: {}, target });
+    await healthy(driver, target);
+    const port = await freePort();
+    const listen = { address: "127.0.0.1", port };
+    const route = {
+      ...routeTo(target.port, { listen, model: "tiny", service: "stories" }),
+      limits: { idleMs: 300 },
+    };
+    const url = `http://127.0.0.1:${port}`;
+    const messages = [{ role: "user", content: "Tell me about the sea." }];
+    const first = await openAgent(gatePorts(folder), [route]);
+
+    const models = await (await fetch(`${url}/v1/models`)).json();
+    expect(models).toMatchObject({ data: [{ id: "stories", meta: expect.any(Object) }] });
+    const answer = await post(`${url}/v1/chat/completions`, { model: "stories", messages, max_tokens: 4 });
+    expect(await answer.json()).toMatchObject({ choices: [expect.any(Object)] });
+    const other = await post(`${url}/v1/chat/completions`, { model: "tiny-other", messages });
+    expect(other.status).toBe(404);
+    expect((await fetch(`${url}/slots`)).status).toBe(403);
+
+    const body = { messages, max_tokens: 200, stream: true };
+    const streamed = (await post(`${url}/v1/chat/completions`, body)).text();
+    first.close();
+    using second = await openAgent(gatePorts(folder, { release: "2" }));
+    await second.drain(route.id);
+    expect(await streamed).toMatch(/data: \[DONE\]\s*$/);
+    expect((await post(`${url}/v1/chat/completions`, { messages })).status).toBe(503);
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
+    engine.endNow();
+  });
+
+  test("a client that leaves frees the engine's slot", async () => {
+    await using folder = runFolder();
+    const { driver, dir, prepared, target } = await prepareTiny(folder, { contextSize: 4_096 });
+    const engine = await processes.open(
+      { dir, log: processPorts().log, onChange: () => {} },
+      { ...prepared, record: {}, target },
+    );
+    await healthy(driver, target);
+    const port = await freePort();
+    const listen = { address: "127.0.0.1", port };
+    using gate = await openAgent(gatePorts(folder), [routeTo(target.port, { listen, model: "tiny" })]);
+    const leaving = new AbortController();
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/completions`, {
+      method: "POST",
+      signal: leaving.signal,
+      body: JSON.stringify({ prompt: "once", n_predict: 100_000, ignore_eos: true, stream: true }),
+    });
+    await answer.body?.getReader().read();
+    expect(await gate.inFlight("replica-1")).toBe(1);
+    leaving.abort();
+    await until(async () => expect(await gate.inFlight("replica-1")).toBe(0));
+    await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
+    engine.endNow();
+  });
+});

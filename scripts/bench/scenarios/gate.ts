@@ -1,0 +1,284 @@
+/** What the gate costs, direct and through it in turn in one run; and whether restarts and upgrades cost a request. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { Agent, request } from "node:http";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Gate, openGate } from "../../../agent/gate/gate.ts";
+import type { GateRoute } from "../../../agent/gate/routes.ts";
+import { createInstances } from "../../../agent/instances/instances.ts";
+import { silentLog } from "../../../local/terminal-log.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+import { bundleInto } from "../../bundle.ts";
+import { figuresOf, type Measurement } from "../measurement.ts";
+
+const BLOCKS = 10;
+const REQUESTS = 300;
+const STREAMS = 64;
+const ROUNDS = 5;
+const PACED = { stream: true, tokens: 100, everyMs: 20 };
+const FLOOD = { stream: true, tokens: 400, everyMs: 0 };
+const CLIENTS = 16;
+const ALL_REQUESTS = 10_000;
+const RESTARTS = 20;
+const UPGRADE_EVERY = 6;
+const PROMPT = "Tell me about the sea. ".repeat(80);
+
+export async function measureGate(): Promise<readonly Measurement[]> {
+  await using bed = await openGateBed();
+  const latency = await measureLatency(bed);
+  const paced = await measureStreams(bed, PACED);
+  const flood = await measureStreams(bed, FLOOD);
+  const memory = await measureMemory(bed);
+  const losses = await measureLosses(bed);
+  const name = `gate, ${STREAMS} streams`;
+  return [
+    ...latency,
+    {
+      name: `${name} of ${1_000 / PACED.everyMs} tokens/s: direct throughput to the gate's`,
+      unit: "ratio",
+      samples: paced,
+      targets: [{ statistic: "p50", limit: 1 / 0.95 }],
+    },
+    {
+      name: `${name} without a pace: direct throughput to the gate's`,
+      unit: "ratio",
+      samples: flood,
+      targets: [],
+    },
+    ...memory,
+    ...losses,
+  ];
+}
+
+interface GateBed extends AsyncDisposable {
+  readonly direct: string;
+  readonly gated: string;
+  readonly gate: () => Gate;
+  /** The agent ends and another starts, of another release where that is asked for. */
+  readonly restartAgent: (isUpgrade: boolean) => Promise<void>;
+}
+
+/** The gate runs from a bundle of its own, as users have it. */
+async function openGateBed(): Promise<GateBed> {
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-gate-"));
+  await bundleInto(path.join(dir, "dist"));
+  const { daemon, port } = await startDaemon();
+  const listen = { address: "127.0.0.1", port: await freePort() };
+  const target = { host: "127.0.0.1", port };
+  const limits = { idleMs: 2_000 };
+  const route: GateRoute = {
+    ...{ id: "bench", service: "bench", model: "m", protocol: "openai", state: "passing" },
+    ...{ listen, target, limits },
+  };
+  let release = 1;
+  const open = (routes?: readonly GateRoute[]) => {
+    const ports = {
+      clock: systemClock,
+      log: silentLog,
+      stateDir: dir,
+      footprintBytes: async () => undefined,
+    };
+    return openGate(
+      {
+        ...ports,
+        processes: createInstances(ports).processes,
+        folder: path.join(dir, "gate"),
+        tempDir: dir,
+        env: { PATH: process.env.PATH ?? "" },
+        release: String(release),
+        program: path.join(dir, "dist", "gate.mjs"),
+      },
+      routes,
+    );
+  };
+  let gate = await open([route]);
+  const urlOf = (at: number) => `http://127.0.0.1:${at}/v1/chat/completions`;
+  return {
+    direct: urlOf(port),
+    gated: urlOf(listen.port),
+    gate: () => gate,
+    restartAgent: async (isUpgrade) => {
+      gate.close();
+      if (isUpgrade) release += 1;
+      gate = await open();
+    },
+    [Symbol.asyncDispose]: async () => {
+      gate.stopBy(performance.now() + 5_000);
+      while ((await gate.status()) !== undefined);
+      daemon.stdin?.end();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function startDaemon(): Promise<{ readonly daemon: ChildProcess; readonly port: number }> {
+  const worker = fileURLToPath(new URL("../workers/paced-daemon.ts", import.meta.url));
+  const daemon = spawn(process.execPath, ["--import", "tsx", worker], { stdio: ["pipe", "pipe", "inherit"] });
+  const [first] = await once(daemon.stdout, "data");
+  return { daemon, port: Number(first) };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+/** One request at a time on a kept-alive connection, direct and through the gate in turn. */
+async function measureLatency(bed: GateBed): Promise<readonly Measurement[]> {
+  const agent = new Agent({ keepAlive: true });
+  const direct: number[] = [];
+  const gated: number[] = [];
+  const added: number[] = [];
+  for (let block = 0; block <= BLOCKS; block += 1) {
+    const times = { direct: [] as number[], gated: [] as number[] };
+    for (let index = 0; index < REQUESTS; index += 1) {
+      for (const way of ["direct", "gated"] as const) {
+        const from = performance.now();
+        expectWhole(await ask(bed[way], agent, { content: PROMPT }));
+        times[way].push(performance.now() - from);
+      }
+    }
+    // The first block warms both up.
+    if (block === 0) continue;
+    direct.push(...times.direct);
+    gated.push(...times.gated);
+    added.push(figuresOf(times.gated).p99 - figuresOf(times.direct).p99);
+  }
+  agent.destroy();
+  return [
+    { name: "gate, 1 request at a time: direct", unit: "ms", samples: direct, targets: [] },
+    { name: "gate, 1 request at a time: through it", unit: "ms", samples: gated, targets: [] },
+    {
+      name: `gate, 1 request at a time: p99 added, of ${REQUESTS}`,
+      unit: "ms",
+      samples: added,
+      targets: [{ statistic: "p50", limit: 1 }],
+    },
+  ];
+}
+
+/** Direct throughput in parts of the gate's, a round each: 1 is no loss. */
+async function measureStreams(bed: GateBed, body: object): Promise<readonly number[]> {
+  const agent = new Agent({ keepAlive: true });
+  const run = async (url: string): Promise<number> => {
+    const from = performance.now();
+    const answers = Array.from({ length: STREAMS }, () => ask(url, agent, body));
+    for (const answer of await Promise.all(answers)) expectWhole(answer);
+    return performance.now() - from;
+  };
+  await run(bed.gated);
+  const ratios: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const directMs = await run(bed.direct);
+    ratios.push((await run(bed.gated)) / directMs);
+  }
+  agent.destroy();
+  return ratios;
+}
+
+/** After the load. Most of the resident memory are pages of Node's own program, which the agent's process shares. */
+async function measureMemory(bed: GateBed): Promise<readonly Measurement[]> {
+  const pid = (await bed.gate().status())?.pid;
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
+  const mb = (text: string, key: string) =>
+    (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1_024) / 1e6;
+  return [
+    {
+      name: "gate after load: resident",
+      unit: "MB",
+      samples: [mb(status, "VmRSS")],
+      targets: [{ statistic: "max", limit: 60 }],
+    },
+    { name: "gate after load: anonymous", unit: "MB", samples: [mb(status, "RssAnon")], targets: [] },
+    {
+      name: "gate after load: its share of what others map too",
+      unit: "MB",
+      samples: [mb(rollup, "Pss")],
+      targets: [],
+    },
+  ];
+}
+
+/** Every second client keeps its connection, every fourth asks for streams; restarts and upgrades are spread over the requests. */
+async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
+  let asked = 0;
+  let answered = 0;
+  const failed: string[] = [];
+  const client = async (index: number) => {
+    const agent = new Agent({ keepAlive: index % 2 === 0, maxSockets: 1 });
+    while (asked < ALL_REQUESTS) {
+      asked += 1;
+      const answer = await ask(
+        bed.gated,
+        agent,
+        index % 4 < 2 ? {} : { stream: true, tokens: 5, everyMs: 2 },
+      );
+      if (answer.isWhole) answered += 1;
+      else failed.push(answer.text);
+    }
+    agent.destroy();
+  };
+  const clients = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
+  let upgrades = 0;
+  for (let restart = 1; restart <= RESTARTS; restart += 1) {
+    while (asked < (restart * ALL_REQUESTS) / (RESTARTS + 2))
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    const isUpgrade = restart % UPGRADE_EVERY === 0;
+    await bed.restartAgent(isUpgrade);
+    if (isUpgrade) upgrades += 1;
+  }
+  const isAllDuringLoad = asked < ALL_REQUESTS;
+  await clients;
+  if (!isAllDuringLoad) throw new Error("the requests were over before the restarts");
+  if (failed.length > 0) console.error([...new Set(failed)].slice(0, 10).join("\n"));
+  const name = `gate, ${RESTARTS} agent restarts and ${upgrades} gate upgrades`;
+  return [
+    { name: `${name}: all requests`, unit: "requests", samples: [answered + failed.length], targets: [] },
+    {
+      name: `${name}: lost or truncated`,
+      unit: "requests",
+      samples: [failed.length],
+      targets: [{ statistic: "max", limit: 0 }],
+    },
+  ];
+}
+
+interface Answer {
+  readonly isWhole: boolean;
+  /** The end of what came, or the error. */
+  readonly text: string;
+}
+
+function expectWhole({ isWhole, text }: Answer): void {
+  if (!isWhole) throw new Error(`no whole answer: ${text}`);
+}
+
+function ask(url: string, agent: Agent, body: object): Promise<Answer> {
+  return new Promise((resolve) => {
+    const text = JSON.stringify({ model: "bench", ...body });
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const call = request(url, { method: "POST", agent, headers }, (response) => {
+      let end = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        end = (end + chunk).slice(-200);
+      });
+      response.once("end", () => {
+        const isWhole = response.statusCode === 200 && /data: \[DONE\]\n\n$|"choices"/.test(end);
+        resolve({ isWhole, text: `${response.statusCode} ${end}` });
+      });
+      response.once("error", (error) => resolve({ isWhole: false, text: `cut: ${error.message}` }));
+    });
+    call.once("error", (error) => resolve({ isWhole: false, text: error.message }));
+    call.end(text);
+  });
+}
