@@ -14,7 +14,7 @@ import { createInstances } from "../../../agent/instances/instances.ts";
 import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { bundleInto } from "../../bundle.ts";
-import { figuresOf, type Measurement } from "../measurement.ts";
+import { figuresOf, type Measurement, type Target } from "../measurement.ts";
 
 const BLOCKS = 10;
 const REQUESTS = 300;
@@ -22,6 +22,7 @@ const STREAMS = 64;
 const ROUNDS = 5;
 const PACED = { stream: true, tokens: 100, everyMs: 20 };
 const FLOOD = { stream: true, tokens: 400, everyMs: 0 };
+const RESIDENT: Target = { statistic: "max", limit: 60 };
 const CLIENTS = 16;
 const ALL_REQUESTS = 10_000;
 const RESTARTS = 20;
@@ -32,8 +33,9 @@ export async function measureGate(): Promise<readonly Measurement[]> {
   await using bed = await openGateBed();
   const latency = await measureLatency(bed);
   const paced = await measureStreams(bed, PACED);
+  const memory = await measureMemory(bed, `gate after ${STREAMS} streams`);
   const flood = await measureStreams(bed, FLOOD);
-  const memory = await measureMemory(bed);
+  const flooded = await measureMemory(bed, `gate after ${STREAMS} streams without a pace`);
   const losses = await measureLosses(bed);
   const name = `gate, ${STREAMS} streams`;
   return [
@@ -50,7 +52,8 @@ export async function measureGate(): Promise<readonly Measurement[]> {
       samples: flood,
       targets: [],
     },
-    ...memory,
+    ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, targets: [RESIDENT] } : one)),
+    ...flooded,
     ...losses,
   ];
 }
@@ -185,23 +188,18 @@ async function measureStreams(bed: GateBed, body: object): Promise<readonly numb
   return ratios;
 }
 
-/** After the load. Most of the resident memory are pages of Node's own program, which the agent's process shares. */
-async function measureMemory(bed: GateBed): Promise<readonly Measurement[]> {
+/** Most of what is resident are pages of Node's own program, which the agent's process shares. */
+async function measureMemory(bed: GateBed, name: string): Promise<readonly Measurement[]> {
   const pid = (await bed.gate().status())?.pid;
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");
   const mb = (text: string, key: string) =>
     (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1_024) / 1e6;
   return [
+    { name: `${name}: resident`, unit: "MB", samples: [mb(status, "VmRSS")], targets: [] },
+    { name: `${name}: anonymous`, unit: "MB", samples: [mb(status, "RssAnon")], targets: [] },
     {
-      name: "gate after load: resident",
-      unit: "MB",
-      samples: [mb(status, "VmRSS")],
-      targets: [{ statistic: "max", limit: 60 }],
-    },
-    { name: "gate after load: anonymous", unit: "MB", samples: [mb(status, "RssAnon")], targets: [] },
-    {
-      name: "gate after load: its share of what others map too",
+      name: `${name}: resident, shared pages by share`,
       unit: "MB",
       samples: [mb(rollup, "Pss")],
       targets: [],
