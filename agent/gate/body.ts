@@ -38,7 +38,7 @@ export interface Naming {
   /** Members that name the model. */
   readonly keys: readonly string[];
   readonly accepts: (name: string) => boolean;
-  /** What the daemon is to be told instead. */
+  /** What the daemon gets in its place. */
   readonly model: string;
   /** Members whose value is replaced where they are given; JSON text by key. */
   readonly overrides: Readonly<Record<string, string>>;

@@ -10,7 +10,7 @@ export interface GateStatus {
   /** What the agent that started it called its version. */
   readonly release: string;
   readonly pid: number;
-  /** It has handed its sockets over, or was told to end, and finishes what it has. */
+  /** It has handed its sockets over, or is being stopped, and finishes what it has. */
   readonly isLeaving: boolean;
   /** Why the file could not be taken; the routes are those of before. */
   readonly fileProblem?: string;

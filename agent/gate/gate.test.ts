@@ -1,4 +1,4 @@
-/** The gate as a process: adopted, upgraded, restarted, and told what to do by a file and a socket. */
+/** The gate as a process: adopted, upgraded, restarted, and configured by a file and a socket. */
 import { once } from "node:events";
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -53,7 +53,7 @@ test("a gate serves on while its agent is away, and the next agent adopts it wit
   await expect(post(bed.url, {})).rejects.toThrow();
 });
 
-test("an upgrade under load refuses and loses nothing, and the old gate ends by itself", async () => {
+test("an upgrade under load refuses and loses nothing, and the old gate exits", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [{ ...bed.route, limits: { idleMs: 300 } }]);
   const pid = await pidOf(first);

@@ -4,10 +4,10 @@ import { request as httpRequest } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Clock, Log } from "../../src/ports.ts";
+import { systemCode, writeFileAtomic } from "../atomic-file.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import { socketPathFor } from "../single.ts";
-import { systemCode, writeFileAtomic } from "../store/atomic.ts";
 import { addCounters, createCounters, type ServiceCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";
 import type { HandoverOrder } from "./handover.ts";
@@ -125,7 +125,7 @@ class Gates implements Gate {
   async drain(id: string): Promise<void> {
     await this.set(this.#routes.map((route) => (route.id === id ? { ...route, state: "draining" } : route)));
     const drained = (one: Generation) => ask(one.socket, "GET", `drained/${encodeURIComponent(id)}`);
-    // One that does not answer has no requests any more: it has ended, or is about to be.
+    // One that does not answer has no requests any more: it has exited, or is about to.
     await Promise.all(this.#living.map((one) => drained(one).catch(() => undefined)));
   }
 
@@ -221,7 +221,7 @@ class Gates implements Gate {
   }
 
   async #end({ number, instance }: Generation): Promise<void> {
-    // What has just ended by itself will not be heard of again.
+    // One that has just exited reports no further change.
     if (instance.state().at === "gone") return;
     this.#ports.log.error({ gate: number }, "the gate does not answer and is killed");
     const gone = new Promise<void>((resolve) => this.#whenGone.set(number, resolve));
@@ -249,7 +249,7 @@ class Gates implements Gate {
     const isEarly = clock.monotonicMs() - startedAt < LONGEST_RESTART_MS;
     const inMs = isEarly ? this.#restartMs : 0;
     this.#restartMs = isEarly ? Math.min(LONGEST_RESTART_MS, Math.max(250, this.#restartMs * 2)) : 0;
-    log.error({ gate: number, state: instance.state(), inMs }, "the gate has ended; starting another");
+    log.error({ gate: number, state: instance.state(), inMs }, "the gate has exited; starting another");
     clock.after(inMs, () => {
       this.#inTurn(async () => {
         const isReplaced = this.#living.some((one) => one.number > number);
@@ -268,7 +268,7 @@ class Gates implements Gate {
     return socketPathFor(join(this.#ports.folder, String(number), "sock"), this.#ports.tempDir);
   }
 
-  /** Undefined where it does not answer in time, or has ended. One that is just starting is asked again until it does. */
+  /** Undefined where it does not answer in time, or has exited. One that is just starting is asked again until it does. */
   async #statusOf(one: Generation, method = "GET", path = "status"): Promise<GateStatus | undefined> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + ANSWER_MS;

@@ -62,7 +62,7 @@ export async function startNext(
       });
     };
     const onChange = ({ at }: { readonly at: string }) => {
-      if (at === "ended" || at === "gone") reject(new Error("the next gate has ended; its log says why"));
+      if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; its log says why"));
     };
     started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
     started.catch(reject);
@@ -81,7 +81,7 @@ export async function startNext(
   return (counters) => send({ counters });
 }
 
-/** In the next gate: resolves once it has all sockets that it can be given. A gate that nobody hands anything resolves at once. */
+/** In the next gate: resolves once it has all sockets that it can be given. Resolves at once in a gate that the agent has started. */
 export async function takeSockets(gate: GateProcess): Promise<void> {
   if (process.send === undefined) return;
   await new Promise<void>((resolve) => {

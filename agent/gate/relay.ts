@@ -3,7 +3,7 @@ import { Agent, type IncomingMessage, type ServerResponse, request as sendReques
 import { FIRST_BYTE_BOUNDS, GAP_BOUNDS, observe, type ServiceCounters } from "./counters.ts";
 import { type Refusal, refuse, retryLater } from "./paths.ts";
 
-/** Below the 5 s after which llama-server and uvicorn close theirs: a connection must not end just as it is used again. */
+/** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
 const POOL_IDLE_MS = 2_000;
 const LARGEST_LIST = 8 * 1024 ** 2;
 

@@ -41,7 +41,7 @@ export interface RoutePorts {
   readonly counters: ServiceCounters;
   /** Bodies held by all routes. */
   readonly buffered: { bytes: number };
-  /** A request or a connection has ended. */
+  /** One request or connection less. */
   readonly onLess: () => void;
 }
 
@@ -292,7 +292,7 @@ export class RouteServer {
       this.#send(response, status, body, headers);
     };
     const late = setTimeout(answer, LINGER_MS);
-    // What is left of the body is read and dropped, at most until the request's time is over.
+    // What is left of the body is read and dropped, at most until the request times out.
     request.resume();
     if (request.readableEnded || !this.#isLast()) answer();
     else request.once("end", answer);

@@ -62,7 +62,7 @@ test.skipIf(whyNoAuthority())(
     response.end("data: [DONE]\n\n");
     expect(await streaming).toEqual({ status: 200, servedBy: "first", text: "data: 1\n\ndata: [DONE]\n\n" });
 
-    // Half a rotation, or a file that is no certificate: what works goes on.
+    // Half a rotation, or a file that is no certificate: what works stays in use.
     writeFileSync(tls.certFile, "garbage");
     pair.server.update(pair.route);
     expect(pair.server.status().problems).toEqual([expect.stringMatching(/^tls: /)]);

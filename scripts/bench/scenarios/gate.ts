@@ -237,7 +237,7 @@ async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
   }
   const isAllDuringLoad = asked < ALL_REQUESTS;
   await clients;
-  if (!isAllDuringLoad) throw new Error("the requests were over before the restarts");
+  if (!isAllDuringLoad) throw new Error("the requests had finished before the restarts");
   if (failed.length > 0) console.error([...new Set(failed)].slice(0, 10).join("\n"));
   const name = `gate, ${RESTARTS} agent restarts and ${upgrades} gate upgrades`;
   return [
