@@ -3,9 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { post, startPair } from "./fixtures/route.ts";
-
-const CHAT = "/v1/chat/completions";
+import { CHAT_PATH as CHAT, post, startPair } from "./fixtures/route.ts";
 
 test("the list of models is narrowed to the service's one", async () => {
   const models = { object: "list", data: [{ id: "hf.co/org/model:Q4" }, { id: "private" }] };

@@ -2,9 +2,8 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
-import { openRaw, post, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
+import { CHAT_PATH as CHAT, openRaw, post, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
-const CHAT = "/v1/chat/completions";
 const head = (line: string, ...headers: string[]) => [line, "Host: x", ...headers, "", ""].join("\r\n");
 const postHead = (...headers: string[]) => head(`POST ${CHAT} HTTP/1.1`, ...headers);
 

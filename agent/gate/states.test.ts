@@ -4,6 +4,7 @@ import { Agent, type ClientRequestArgs, request } from "node:http";
 import { expect, test } from "vitest";
 import { until } from "../fixtures/until.ts";
 import {
+  CHAT_PATH as CHAT,
   openRaw,
   post,
   routeTo,
@@ -13,7 +14,6 @@ import {
   steppedStream,
 } from "./fixtures/route.ts";
 
-const CHAT = "/v1/chat/completions";
 const SHORT = `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`;
 
 test("a route with nothing to pass to answers 503 with Retry-After, and its connections stay", async () => {
