@@ -132,7 +132,10 @@ export class Agent {
       agentVersion: environment.agentVersion,
       budgetBytes: config.memory.budget,
       diskReserveBytes: config.disk.reserve,
-      claimedBytes: () => this.runner.claimedBytes(),
+      claimedBytes: async () => {
+        await this.instances.daemons.measure();
+        return this.runner.claimedBytes();
+      },
       isWorking: isSynced,
       mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
@@ -141,6 +144,7 @@ export class Agent {
     this.runner = createReplicaRunner({
       ...{ clock, log, store, drivers, processes: this.instances.processes, client, stateDir, memory },
       memoryBudget: () => this.#memoryBudget(),
+      unclaimedBytes: this.instances.daemons.unclaimedBytes,
       memoryLevel: () => this.#pressure.judgement()?.level,
       recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
       endpoints: this.#lateEndpoints,

@@ -61,6 +61,7 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
   await agent.runner.adopt();
+  await agent.instances.daemons.stopUnused();
   const adopted = agent.runner.snapshot();
   log.info(
     { engines: adopted.filter(({ pid }) => pid !== undefined).length, stateDir: config.stateDir },

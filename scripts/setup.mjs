@@ -10,13 +10,14 @@ import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
+import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -27,12 +28,14 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const llamaServer = await ensureLlamaServer({ progress });
   if (purpose === "test") await ensureNetworkTools({ progress });
   const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
+  const ollama = purpose === "test" ? await ensureOllama({ progress }) : undefined;
   await ensureBundle(node, progress);
   const parts = {
     node,
     clusterPartFolders,
     llamaServer,
     ...(prometheus === undefined ? {} : { prometheus }),
+    ...(ollama === undefined ? {} : { ollama }),
   };
   record(parts);
   return parts;
@@ -60,7 +63,7 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
-METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS (see scripts/README.md).`;
+METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

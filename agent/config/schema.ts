@@ -72,6 +72,24 @@ const settingsSchema = z.strictObject({
     .array(path)
     .describe("llama-server programs to try, in order, before those on PATH.")
     .default([]),
+  ollama: z
+    .strictObject({
+      programs: z.array(path).describe("ollama programs to try, in order, before those on PATH.").default([]),
+      address: z
+        .string()
+        .regex(
+          /^(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}$/,
+          "must be an address of loopback, such as 127.0.0.1:11434",
+        )
+        .describe(
+          "Ollama server that runs on this machine already, for example 127.0.0.1:11434. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Absent: the agent starts its own.",
+        )
+        .optional(),
+      registry: endpoint
+        .describe("Registry that ollama:// sources without a host are pulled from. Absent: Ollama's own.")
+        .optional(),
+    })
+    .prefault({}),
   modelRoots: z
     .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
     .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")

@@ -7,7 +7,7 @@ import type { RunAtEnd } from "../../src/engines/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
 import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
-import type { ModelFacts } from "../store/types.ts";
+import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
 
 export interface DetectedRuntime {
   readonly name: string;
@@ -29,6 +29,8 @@ export interface EngineLaunch {
   readonly modelPath: string;
   readonly mmprojPath?: string;
   readonly draftPath?: string;
+  /** All files of the model, the projector included. */
+  readonly files: readonly StoredFile[];
   /** File with one API key per line, mode 0600. */
   readonly apiKeyFile?: string;
   readonly address: string;
@@ -66,6 +68,8 @@ export interface EngineDriver {
   readonly open: (place: Place, launch: EngineLaunch) => Promise<Instance>;
   /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
   readonly adopt: (place: Place, trace: EngineTrace) => Promise<Instance | undefined>;
+  /** For sources that only the engine can fetch; the store fetches all others. */
+  readonly fetcher?: EngineFetcher;
   /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
   readonly claimBytes: (settings: EngineSettings, model: ModelFacts, draft?: ModelFacts) => number;
   readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
@@ -93,11 +97,20 @@ export interface EngineDriver {
   ) => Promise<EngineGauges | "unknown">;
   readonly facts: (target: EngineTarget) => Promise<{ readonly contextPerSlot?: number }>;
   readonly devices: () => Promise<readonly EngineDevice[] | "unknown">;
-  readonly classifyExit: (exit: ExitRecord | "unknown", logTail: string, run?: RunAtEnd) => ExitReason;
+  readonly classifyExit: (
+    exit: ExitRecord | "unknown",
+    logTail: string,
+    run?: RunAtEnd,
+  ) => ExitReason | Promise<ExitReason>;
   /** The log without the text of clients that the engine repeats in it: what may be shown outside their namespace. */
   readonly ownLines: (log: string) => string;
   /** The first line in the log that is known to mean that the engine no longer works. */
   readonly findDegraded: (logTail: string) => string | undefined;
+}
+
+/** On the same terms as the store's own. */
+export interface EngineFetcher extends Pick<ModelStore, "resolve" | "fetch"> {
+  readonly takes: (source: string) => boolean;
 }
 
 export interface LiveAnswer {

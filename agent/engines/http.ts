@@ -18,6 +18,7 @@ export interface Ask {
   readonly signal?: AbortSignal | undefined;
   /** Sent as JSON by POST; absent for GET. */
   readonly body?: object;
+  readonly method?: "DELETE" | "HEAD";
 }
 
 /** The answer, or one sentence on why there is none. The timeout covers everything, the body included. */
@@ -29,7 +30,7 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
         host: what.host,
         port: what.port,
         path: what.path,
-        method: body === undefined ? "GET" : "POST",
+        method: what.method ?? (body === undefined ? "GET" : "POST"),
         agent: false,
         signal: what.signal,
         headers: {

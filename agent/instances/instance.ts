@@ -1,11 +1,14 @@
 /** One running engine as the rest of the agent sees it: a process of its own, or a model that a shared daemon has loaded. */
+import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
 import type { Log } from "../../src/ports.ts";
 
-/** How the main process exited: an exit code, or the signal that killed it. */
+/** How it ended: the main process's exit code, or the signal that killed it, or a reason that the instance itself knows. */
 export interface ExitRecord {
   readonly code?: number;
   readonly signal?: string;
+  /** Nothing exited: a shared daemon refused the model. */
+  readonly because?: { readonly code: ErrorCode; readonly message: string };
 }
 
 /** What was asked of an instance: to stop by a deadline, or to end at once. The second replaces the first, never the other way round. */

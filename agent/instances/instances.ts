@@ -8,6 +8,8 @@ import { createProcessInstances, type ProcessInstances } from "./process/process
 import { createEngineProcesses } from "./process/processes.ts";
 
 export interface Instances {
+  /** The agent's state folder: engines may keep files of their own below it. */
+  readonly stateDir: string;
   readonly processes: ProcessInstances;
   readonly daemons: Daemons;
 }
@@ -26,6 +28,7 @@ export function createInstances(ports: {
   const identity = createIdentity(process.platform);
   const processes = createProcessInstances(createEngineProcesses({ ...ports, identity }), ports);
   return {
+    stateDir: ports.stateDir,
     processes,
     daemons: createDaemons({ ...ports, processes, folder: join(ports.stateDir, DAEMONS_FOLDER) }),
   };

@@ -23,7 +23,7 @@ export interface HostObserverOptions {
   readonly address: () => AddressAnswer;
   /** What the pressure governor makes of the readings. */
   readonly judgement: () => MemoryJudgement | undefined;
-  readonly claimedBytes: () => number;
+  readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
   /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
@@ -108,7 +108,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         judgement,
         gpuBudgetBytes,
         address: options.address(),
-        claimedBytes: options.claimedBytes(),
+        claimedBytes: await options.claimedBytes(),
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,

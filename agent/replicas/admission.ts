@@ -26,6 +26,8 @@ export interface Admission {
 /** `onFreed` is called when something was released. */
 export function createAdmission(ports: {
   readonly budget: () => number | undefined;
+  /** Bytes that engines take beside all claims. */
+  readonly unclaimed?: () => number;
   /** What the machine could give this replica now; undefined where that is not known. */
   readonly available: (uid: string) => number | undefined;
   readonly address: () => string | undefined;
@@ -37,7 +39,7 @@ export function createAdmission(ports: {
   let last: Promise<unknown> = Promise.resolve();
 
   const sum = (except: string | undefined): number => {
-    let bytes = 0;
+    let bytes = ports.unclaimed?.() ?? 0;
     for (const [uid, { claimBytes }] of held) if (uid !== except) bytes += claimBytes;
     return bytes;
   };

@@ -57,6 +57,8 @@ export interface ReplicaRunnerPorts {
   readonly isAddressUp?: (address: string) => boolean;
   /** Bytes all engines together may claim; undefined while the reading fails. */
   readonly memoryBudget: () => number | undefined;
+  /** Bytes that shared daemons take beside the claims of replicas; they count as taken. */
+  readonly unclaimedBytes?: () => number;
   /** The machine's memory; absent: the budget alone decides. */
   readonly memory?: MachineMemory;
   /** The governor's judgement of the machine's memory; undefined before its first reading. */

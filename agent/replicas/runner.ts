@@ -68,6 +68,7 @@ class Runner implements ReplicaRunner {
       timings: { ...defaultTimings, ...ports.timings },
       admission: createAdmission({
         budget: ports.memoryBudget,
+        ...(ports.unclaimedBytes === undefined ? {} : { unclaimed: ports.unclaimedBytes }),
         available: (uid) => availableFor(uid, this.#context),
         address: ports.address,
         portRange: ports.portRange,

@@ -12,7 +12,7 @@ import {
   runtimeEntry,
 } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
-import { parseSource } from "../models/source/source.ts";
+import { isReadByHost, parseSource } from "../models/source/source.ts";
 import type { ClaimWith } from "./fit/variants.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
@@ -37,7 +37,7 @@ export type Claim =
       /** Where it differs by what the host computes on. */
       readonly on?: Readonly<Partial<Record<Accelerator, ReplicaMemory>>>;
     }
-  /** A file on the host, which only its agent can read and admit. */
+  /** A source that only its host can read: the agent admits it. */
   | { readonly at: "hostDecides" }
   | { readonly at: "unsizable"; readonly message: string };
 
@@ -69,10 +69,10 @@ export function claimWith({ template, model, draftModel, replicas }: ClaimInput)
   };
 }
 
-/** Fails closed: without a size nothing is placed, except where the file is on the host and its agent measures it. */
+/** Fails closed: without a size nothing is placed, except where only the host can read it and its agent measures it. */
 export function claimOf(input: ClaimInput): Claim {
   const { template, model, draftModel, replicas } = input;
-  const isOnHost = parseSource(template.model.source).kind === "file";
+  const isOnHost = isReadByHost(parseSource(template.model.source));
   const { name } = model.metadata;
   const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined);
   if (summary === undefined) {

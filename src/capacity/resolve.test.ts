@@ -60,6 +60,22 @@ test("a resolved Model gives runtime, revision and a claim that counts more than
   expect(claimBytes).toBeGreaterThan(weightsBytes + kvBytes);
 });
 
+test("a model that only its host can look at is placed, and admitted by the host's agent", () => {
+  for (const source of ["ollama://qwen3:8b", "file:///models/tiny.gguf"])
+    expect(resolve(model({ source }))).toMatchObject({ at: "resolved", claim: { at: "hostDecides" } });
+  expect(resolve(model({ source: "ollama://qwen3:8b" }))).toMatchObject({ template: { runtime: "ollama" } });
+});
+
+test("a GGUF runs in Ollama only where it is asked for by name", () => {
+  const gguf = model({}, { weightsBytes: GIB, gguf: GGUF });
+  expect(resolve(gguf)).toMatchObject({ template: { runtime: "llamacpp" } });
+  expect(resolve(gguf, { runtime: "ollama", jinja: true })).toMatchObject({
+    template: { runtime: "ollama" },
+    claim: { at: "estimated", memory: { promptCacheBytes: 0 } },
+    unhonored: ["spec.jinja"],
+  });
+});
+
 test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
   const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
   const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });
@@ -103,20 +119,12 @@ test.each([
     true,
   ],
   [
-    "runtime ollama, which hosts have no driver for",
-    model({}, { weightsBytes: GIB, gguf: GGUF }),
-    { runtime: "ollama" },
-    "HostRuntimeMissing",
-    true,
-  ],
-  [
     "runtime vllm, which hosts have no driver for",
     model({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "vllm" },
     "HostRuntimeMissing",
     true,
   ],
-  ["an Ollama model", model({ source: "ollama://qwen3:8b" }), {}, "HostRuntimeMissing", true],
   ["an MLX model", model({ format: "mlx" }, { weightsBytes: GIB }), {}, "HostRuntimeMissing", true],
   [
     "a format without a runtime on Macs",

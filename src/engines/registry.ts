@@ -4,6 +4,8 @@ import type { Accelerator } from "../api/fields/hardware.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { ClaimEstimator } from "./claims.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
+import { ollamaClaims } from "./ollama/claims.ts";
+import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
@@ -49,12 +51,13 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
   },
   {
     runtime: "ollama",
-    formats: ["ollama"],
+    formats: ["ollama", "gguf"],
     accelerators: ["metal", "cuda", "rocm", "cpu"],
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
-    hostSettings: ["contextSize", "parallelSlots", "flashAttention", "cacheTypeK", "batchSize"],
+    hostSettings: OLLAMA_SETTINGS,
+    claims: ollamaClaims,
   },
   {
     runtime: "vllm",

@@ -29,10 +29,26 @@ const words: readonly Word[] = [
     ],
     elsewhere: {
       "agent/config/schema.ts": "the key llamaServer names the programs to try",
+      "agent/engines/ollama/driver.ts": "Ollama's runners are llama.cpp, and fail with its words",
+      "agent/engines/ollama/models.ts":
+        "names llama.cpp's tool that merges files, and the runtime that needs none",
+      "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
+      "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
       "cli/agent.ts": "the flag --llama-server",
       "cli/fit.ts": "takes the engine's settings as flags",
       "cli/gguf.ts": "`metalbridge gguf` prints llama-server's claim",
       "cli/verbs.ts": "help texts of verbs about llama-server",
+    },
+  },
+  {
+    name: "Ollama",
+    pattern: /ollama/i,
+    homes: ["src/engines/ollama/", "agent/engines/ollama/", ...registries, "src/api/"],
+    elsewhere: {
+      "agent/config/schema.ts": "the key ollama holds its settings",
+      "controller/model/classify.ts": "ollama:// is a kind of source",
+      "local/demo/source.ts": "ollama:// is a kind of source",
+      "src/models/source/source.ts": "ollama:// is a kind of source",
     },
   },
   {

@@ -93,10 +93,12 @@ export async function startAgentAt(
     portRange: ports,
     address: () => address,
     memoryBudget: () => 1024 ** 4,
+    unclaimedBytes: instances.daemons.unclaimedBytes,
     ...changes,
   });
   runners.push(runner);
   await runner.adopt();
+  await instances.daemons.stopUnused();
   const reflector = startReflector<InferenceReplica>({
     ...base,
     kind: INFERENCE_REPLICAS,

@@ -13,6 +13,7 @@ import type { ProcessInstances } from "../../instances/process/process-instance.
 import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { isLoopback } from "../ports.ts";
+import { type ProgramOptions, runProgram } from "../program.ts";
 import type { EngineOptions } from "../registry.ts";
 import {
   probeHealth,
@@ -23,7 +24,7 @@ import {
   readProgress,
   readWork,
 } from "./probe.ts";
-import { createProgramFinder, type Program, type ProgramOptions, runProgram } from "./program.ts";
+import { createProgramFinder, type Program } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
 /** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes for a large engine. */
@@ -38,6 +39,7 @@ export interface PreparedEngine {
 export interface LlamaServerDriver extends EngineDriver {
   /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
   readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
+  readonly classifyExit: typeof classifyExit;
 }
 
 export interface LlamaServerOptions extends ProgramOptions {

@@ -22,7 +22,8 @@ describe("a host where llama-server", () => {
     await using folder = runFolder();
     const driver = createLlamaServerDriver({ paths: ["/nowhere"], env: { PATH: folder.root }, processes });
     expect(await driver.detect()).toBeUndefined();
-    const launch = { template: template(), modelPath: "/m", address: "127.0.0.1", port: 1, record: {} };
+    const place = { address: "127.0.0.1", port: 1, record: {} };
+    const launch = { ...place, template: template(), modelPath: "/m", files: [] };
     await expect(driver.prepare(launch)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
   });
 

@@ -28,7 +28,6 @@ export function tinyEngineDriver({ processes }: Instances): EngineDriver {
 
 /** One daemon on `port` for all replicas; the service's name is the model's. */
 export function tinyDaemonDriver({ daemons }: Instances, port: number): EngineDriver {
-  const target = { host: LOOPBACK, port };
   const call = (method: "PUT" | "DELETE", model: string): Promise<void> =>
     fetch(`http://${LOOPBACK}:${port}/models/${model}`, {
       method,
@@ -36,14 +35,15 @@ export function tinyDaemonDriver({ daemons }: Instances, port: number): EngineDr
     }).then(async (answer) => void (await answer.text()));
   const spec: DaemonSpec = {
     name: "tiny",
-    argv: [process.execPath, script("tiny-daemon.ts"), String(port)],
-    env,
-    target,
-    api: {
+    start: {
+      ports: [port, port],
+      command: () => ({ argv: [process.execPath, script("tiny-daemon.ts"), String(port)], env }),
+    },
+    api: () => ({
       load: (model) => call("PUT", model),
       unload: (model) => call("DELETE", model),
-      isLoaded: async (model) => (await tinyModels(port)).includes(model),
-    },
+      loaded: async () => (await tinyModels(port)).map((model) => ({ model, bytes: 1024 })),
+    }),
   };
   return {
     ...tinyDriver("ollama", ({ modelAlias }) => `/answer/${modelAlias}`),

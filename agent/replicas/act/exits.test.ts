@@ -93,6 +93,14 @@ test("the same log of a run that never was Ready is a terminal verdict on its mo
   });
 });
 
+test("what a shared daemon says against a model is the verdict, and its log is not", async () => {
+  const because = { code: "EngineBadModel", message: "unable to load model" } as const;
+  const { plan, history } = await ended({ exit: { because }, logTail: "out of memory\n", wasReady: false });
+  expect(plan).toMatchObject({ reason: "EngineBadModel" });
+  expect(history).toMatchObject({ terminal: { runtimeVersion: "1" } });
+  expect(history.lastExit).not.toHaveProperty("because");
+});
+
 test("a run that was Ready may report that it ran out of memory", async () => {
   const logTail = "ggml_abort: out of memory\n";
   const { plan } = await ended({ exit: { signal: "SIGABRT" }, logTail, wasReady: true });

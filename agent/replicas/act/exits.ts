@@ -33,7 +33,7 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   const { past } = state;
   if (past.history.recordedRunId === file.runId) return;
   const logTail = await instance.logTail(TAIL_BYTES).catch(() => "");
-  const lastExit = exitOf(file, seen.exit, logTail, context);
+  const lastExit = await exitOf(file, seen.exit, logTail, context);
   const { clock } = context.ports;
   const wasSteady =
     record.readyAt !== undefined && clock.monotonicMs() - record.readyAt >= context.timings.backoffResetMs;
@@ -66,25 +66,27 @@ export async function recordExit(state: ReplicaState, context: RunnerContext): P
   state.log.warn({ exit: seen.exit, reason: lastExit.reason, delayMs }, "engine exited");
 }
 
-function exitOf(
+async function exitOf(
   file: EngineFile,
   exit: ExitRecord | "unknown",
   logTail: string,
   context: RunnerContext,
-): HistoryExit {
+): Promise<HistoryExit> {
   const why = file.stop?.why;
   const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
   const run = { wasReady: file.readyAtMs !== undefined, ...memoryTrouble(context) };
   const driver = context.runtimes.driver(file.runtime);
+  const { because, ...ended } = exit === "unknown" ? {} : exit;
   const found =
     forced === undefined
-      ? (driver?.classifyExit(exit, logTail, run) ?? {
+      ? (because ??
+        (await driver?.classifyExit(exit, logTail, run)) ?? {
           code: "EngineEndUnknown" as const,
           message: "the engine exited",
         })
       : { code: forced, message: endedBecause(file.stop?.because) };
   return {
-    ...(exit === "unknown" ? {} : exit),
+    ...ended,
     killedByUs: forced !== undefined,
     reason: found.code,
     message: truncate(describeError(new MetalbridgeError(found.code, found.message)), MESSAGE_MAX),

@@ -6,7 +6,7 @@ import { ggufSchema } from "../../../src/api/fields/gguf.ts";
 import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
-import type { FetchProgress, ModelFacts, ModelRequest, StoredModel } from "../../store/types.ts";
+import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
 import { contentsOf } from "../../store/usage.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
@@ -65,7 +65,7 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   if (template === undefined) return;
   try {
     const [model, draft] = await Promise.all([
-      context.ports.store.resolve(onDisk(template.model), state.uid),
+      storeOf(state, context).resolve(onDisk(template.model), state.uid),
       template.draft === undefined
         ? undefined
         : context.ports.store.resolve(onDisk(template.draft), state.uid),
@@ -102,17 +102,30 @@ async function fetchAll(state: ReplicaState, context: RunnerContext, signal: Abo
   const { model, draft } = replica.spec.template;
   const namespace = replica.metadata.namespace ?? "";
   const onProgress = watchProgress(state, context);
-  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
+  const fetchOne = async (wanted: ReplicaModel, store: Pick<ModelStore, "fetch">): Promise<StoredModel> => {
     const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
-    return context.ports.store.fetch(
-      { ...requestFor(wanted), ...secret },
-      { signal, onProgress, owner: state.uid },
-    );
+    const options = { signal, onProgress, owner: state.uid };
+    return store.fetch({ ...requestFor(wanted), ...secret }, options);
   };
-  const stored = await fetchOne(model);
+  const stored = await fetchOne(model, storeOf(state, context));
   // The draft's download may need room, and must not take it from the model.
   holdContents(state, context, stored);
-  await keepModel(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
+  await keepModel(
+    state,
+    context,
+    stored,
+    draft === undefined ? undefined : await fetchOne(draft, context.ports.store),
+  );
+}
+
+/** Who brings the model to this host: its engine, for a source that no other can read; else the store. */
+function storeOf(
+  state: ReplicaState,
+  { ports, runtimes }: RunnerContext,
+): Pick<ModelStore, "resolve" | "fetch"> {
+  const template = replicaOf(state)?.spec.template;
+  const fetcher = runtimes.driver(template?.runtime ?? "")?.fetcher;
+  return fetcher?.takes(template?.model.source ?? "") === true ? fetcher : ports.store;
 }
 
 function requestFor(model: ReplicaModel): ModelRequest {
@@ -137,7 +150,9 @@ function onDisk(model: ReplicaModel): ModelRequest {
 async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
   const { model, draft } = replicaOf(state)?.spec.template ?? {};
   if (model?.refreshPolicy === "OnChange" && draft === undefined) {
-    const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
+    const stored = await storeOf(state, context)
+      .resolve(requestFor(model))
+      .catch(() => undefined);
     if (stored !== undefined) {
       state.log.warn({ err: error }, "cannot check for newer weights; using those on disk");
       await keepModel(state, context, stored, undefined);

@@ -110,6 +110,7 @@ async function startReserved(
   const instance = await driver.open(placeOf(state, context), {
     template,
     modelPath: model.path,
+    files: model.files,
     ...(model.mmprojPath === undefined ? {} : { mmprojPath: model.mmprojPath }),
     ...(draft === undefined ? {} : { draftPath: draft.path }),
     ...(keys === undefined ? {} : { apiKeyFile: keys.path }),

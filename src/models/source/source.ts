@@ -69,6 +69,11 @@ export function publicSource(text: string): string {
   return /^https?:/i.test(text) ? text.replace(/[?#].*$/s, "") : text;
 }
 
+/** Whether nobody but the host that runs it can look at it. */
+export function isReadByHost({ kind }: Source): boolean {
+  return kind === "file" || kind === "ollama";
+}
+
 /** The format that a source has when the Model names none; undefined where only looking at it can tell. */
 export function defaultFormat(source: Source): ModelFormat | undefined {
   if (source.kind === "ollama") return "ollama";

@@ -1,0 +1,216 @@
+/** Ollama's own API, as far as the agent uses it: each call bounded, each answer checked. */
+import { type IncomingMessage, request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { loadRefused } from "../../../src/engines/ollama/exit.ts";
+import { isOwnModel } from "../../../src/engines/ollama/settings.ts";
+import { truncate } from "../../../src/text.ts";
+import type { DaemonApi } from "../../instances/daemon/daemons.ts";
+import { ask, sentence } from "../http.ts";
+
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+const SHORT_MS = 2_000;
+/** A load ends by the replica's own deadline; this only bounds a daemon that never answers. */
+const LOAD_MS = 3_600_000;
+/** Without the gate nothing cuts the requests that a model is still working on. */
+const UNLOAD_MS = 10_000;
+const POLL_MS = 50;
+const LARGEST_LINE = 1 << 20;
+
+const psSchema = z.object({
+  models: z.array(
+    z.object({
+      name: z.string(),
+      size: z.number().nonnegative(),
+      expires_at: z.string().optional(),
+      context_length: z.int().positive().optional(),
+    }),
+  ),
+});
+export type RunningModel = z.output<typeof psSchema>["models"][number];
+
+/** `/api/ps`: what is in memory, models that are still being loaded included. */
+export async function runningModels(
+  address: Address,
+  timeoutMs = SHORT_MS,
+): Promise<readonly RunningModel[] | { readonly failed: string }> {
+  const answer = await ask({ ...address, path: "/api/ps", timeoutMs });
+  if ("failed" in answer) return answer;
+  const parsed = psSchema.safeParse(parseJson(answer.body));
+  if (answer.status === 200 && parsed.success) return parsed.data.models;
+  return { failed: `HTTP ${answer.status} from /api/ps: ${truncate(answer.body.trim(), 200)}` };
+}
+
+/** Undefined where nothing answers as Ollama does. */
+export async function readVersion(address: Address): Promise<string | undefined> {
+  const answer = await ask({ ...address, path: "/api/version", timeoutMs: SHORT_MS });
+  const parsed = z
+    .object({ version: z.string() })
+    .safeParse("failed" in answer ? {} : parseJson(answer.body));
+  return parsed.success ? parsed.data.version : undefined;
+}
+
+/** `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. */
+export function ollamaApi(address: Address, mark?: string): DaemonApi {
+  let isOurs = mark === undefined;
+  const running = async (): Promise<readonly RunningModel[]> => {
+    // Ours may have lost the port to another Ollama, and be about to exit.
+    isOurs ||= await hasBlob(address, mark ?? "");
+    if (!isOurs) throw new Error(`another Ollama answers on port ${address.port}`);
+    const models = await runningModels(address);
+    if ("failed" in models) throw new Error(models.failed);
+    return models;
+  };
+  return {
+    loaded: async () => (await running()).map(({ name, size }) => ({ model: name, bytes: size })),
+    load: (model, signal) => keepLoaded(address, model, signal),
+    unload: async (model) => {
+      const body = { model, keep_alive: 0 };
+      const answer = await ask({ ...address, path: "/api/generate", body, timeoutMs: SHORT_MS });
+      if ("failed" in answer) throw new Error(answer.failed);
+      const until = performance.now() + UNLOAD_MS;
+      // It answers before it has unloaded, and unloads once the model's last request is done.
+      while ((await running()).some(({ name }) => name === model)) {
+        if (performance.now() > until) throw new Error(`${model} is still loaded`);
+        await sleep(POLL_MS);
+      }
+      if (isOwnModel(model))
+        await ask({
+          ...address,
+          path: "/api/delete",
+          method: "DELETE",
+          body: { model },
+          timeoutMs: SHORT_MS,
+        });
+    },
+  };
+}
+
+export async function hasBlob(address: Address, sha256: string, signal?: AbortSignal): Promise<boolean> {
+  const path = `/api/blobs/sha256:${sha256}`;
+  const answer = await ask({ ...address, path, method: "HEAD", timeoutMs: SHORT_MS, signal });
+  return "status" in answer && answer.status === 200;
+}
+
+/** Loads it, or renews its keep-alive, which any client can shorten; an embedding model answers to no generate. */
+export async function keepLoaded(address: Address, model: string, signal?: AbortSignal): Promise<void> {
+  for (const path of ["/api/generate", "/api/embed"]) {
+    const answer = await ask({
+      ...address,
+      path,
+      body: { model, keep_alive: -1 },
+      timeoutMs: LOAD_MS,
+      signal,
+    });
+    if ("failed" in answer) throw new Error(answer.failed);
+    if (answer.status === 200) return;
+    const words = errorIn(answer.body);
+    if (answer.status === 400 && words.includes("does not support generate")) continue;
+    // Busy, or asked to stop: neither speaks against the model.
+    if (answer.status === 503 || answer.status === 499) throw new Error(words);
+    const { code, message } = loadRefused(words);
+    throw new MetalbridgeError(code, message);
+  }
+}
+
+const lineSchema = z.object({
+  status: z.union([z.string(), z.int()]).optional(),
+  error: z.string().optional(),
+  digest: z.string().optional(),
+  total: z.number().nonnegative().optional(),
+  completed: z.number().nonnegative().optional(),
+});
+export type ProgressLine = z.output<typeof lineSchema>;
+
+/** Its own answer: the daemon keeps running. */
+export class Refusal extends Error {}
+
+/**
+ * A call that answers with one JSON object per line: /api/pull and /api/create. The status is 200 before the work has begun, so
+ * only a line `success` is one. `onLine` answers whether it was progress: silence is limited, the total time is not.
+ */
+export async function stream(
+  address: Address,
+  path: string,
+  body: object,
+  options: {
+    readonly silenceMs: (line: ProgressLine | undefined) => number;
+    readonly signal: AbortSignal;
+    readonly onLine?: (line: ProgressLine) => boolean;
+  },
+): Promise<void> {
+  const end = new AbortController();
+  const signal = AbortSignal.any([options.signal, end.signal]);
+  const arm = (line?: ProgressLine): NodeJS.Timeout => {
+    const limit = options.silenceMs(line);
+    return setTimeout(() => end.abort(new Stalled(`no progress for ${limit / 1_000} s`)), limit);
+  };
+  let timer = arm();
+  try {
+    let isDone = false;
+    for await (const text of linesOf(await post(address, path, body, signal))) {
+      const line = lineSchema.safeParse(parseJson(text));
+      if (!line.success) continue;
+      if (line.data.error !== undefined) throw new Refusal(line.data.error);
+      isDone = line.data.status === "success";
+      if (options.onLine?.(line.data) === false) continue;
+      clearTimeout(timer);
+      timer = arm(line.data);
+    }
+    if (!isDone) throw new Error(`${path} ended without success`);
+  } catch (error) {
+    options.signal.throwIfAborted();
+    if (end.signal.reason instanceof Stalled) throw end.signal.reason;
+    if (error instanceof Refusal || !(error instanceof Error)) throw error;
+    throw new Error(sentence(error, 0), { cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export class Stalled extends Error {}
+
+function post(
+  { host, port }: Address,
+  path: string,
+  json: object,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const body = JSON.stringify(json);
+  const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+  return new Promise((resolve, reject) => {
+    const call = request({ host, port, path, method: "POST", agent: false, signal, headers }, resolve);
+    call.once("error", reject);
+    call.end(body);
+  });
+}
+
+/** The last one may lack its line end. Throws where the connection breaks. */
+async function* linesOf(response: IncomingMessage): AsyncIterable<string> {
+  let rest = "";
+  for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+    if (rest.length > LARGEST_LINE) throw new Error("a line of the answer is too long");
+  }
+  yield rest;
+}
+
+export function errorIn(body: string): string {
+  const parsed = z.object({ error: z.string() }).safeParse(parseJson(body));
+  return parsed.success ? parsed.data.error : truncate(body.trim(), 300);
+}
+
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

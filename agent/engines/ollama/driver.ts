@@ -1,0 +1,163 @@
+/** Ollama as an engine: a shared server, of our own or found, that has one model per set of weights. */
+import { createHash } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { findDegraded } from "../../../src/engines/llamacpp/exit.ts";
+import { ollamaClaims } from "../../../src/engines/ollama/claims.ts";
+import { classifyExit, ownLines } from "../../../src/engines/ollama/exit.ts";
+import {
+  modelName,
+  type OllamaSettings,
+  ollamaSettings,
+  serverName,
+} from "../../../src/engines/ollama/settings.ts";
+import { hostAccelerator } from "../../../src/engines/registry.ts";
+import { createRunCommand } from "../../../src/macos/command.ts";
+import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
+import type { EngineDriver, EngineLaunch } from "../engine.ts";
+import type { EngineOptions } from "../registry.ts";
+import { type Address, ollamaApi } from "./api.ts";
+import { createModel, type Digests, type ModelOrigin, refuseParts, weightsIdentity } from "./models.ts";
+import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
+import { askFound, createOllamaFinder } from "./program.ts";
+import { createPuller, pulledName } from "./pull.ts";
+
+/** Beside those of engines, which the agent's configuration sets. */
+const PORTS = [20_900, 20_999] as const;
+/** One server for all pulls: two would write the same files. */
+const PULLER = "ollama-pull";
+const FOUND = "ollama-found";
+const NEVER_EVICT = "1000";
+const STALL_MS = 30_000;
+
+export function ollamaDriver(options: EngineOptions): EngineDriver {
+  const { env, config, instances } = options;
+  const { daemons } = instances;
+  const { found, find, adopted, started, fetcher, reference } = createServers(options);
+  const accelerator = hostAccelerator(config.platform);
+  // What others loaded in it takes memory even while no replica uses it.
+  if (found !== undefined) daemons.watch(adopted(FOUND));
+  return {
+    runtime: "ollama",
+    detect: () => (found === undefined ? find() : askFound(found)),
+    open: async (place, launch) => {
+      const { engine, model } = launch.template;
+      const settings = ollamaSettings(engine, model.gguf);
+      const spec = await started(serverName(settings), settings.environment);
+      return daemons.open(place, spec, await reference(launch, settings));
+    },
+    adopt: async (place, { record }) =>
+      typeof record.daemon === "string" ? daemons.adopt(place, adopted(record.daemon), record) : undefined,
+    fetcher,
+    claimBytes: (settings, { gguf, projectorBytes }) => {
+      if (gguf !== undefined)
+        return ollamaClaims.estimate(gguf, { ...settings, projectorSizeBytes: projectorBytes }, accelerator)
+          .claimBytes;
+      const message = "only a GGUF file says how much memory it needs, and the model has none";
+      throw new MetalbridgeError("ClaimUnknown", message);
+    },
+    probeHealth,
+    probeRequest,
+    // It reports no requests: the gate in front of it counts them.
+    readWork: async () => "unknown",
+    probeLive: async (target, within) => ({ health: await probeHealth(target, within), progress: "unknown" }),
+    readProgress: async () => "unknown",
+    facts: async (target) => {
+      const contextPerSlot = await readContextPerSlot(target);
+      return contextPerSlot === undefined ? {} : { contextPerSlot };
+    },
+    devices: async () => "unknown",
+    classifyExit: async (exit, logTail, run) =>
+      classifyExit(exit, logTail, run, await isAppRunning(config.platform, env)),
+    ownLines,
+    findDegraded,
+  };
+}
+
+/** The servers of this host, and what they fetch and load. */
+function createServers({ env, config, instances }: EngineOptions) {
+  const { programs: paths = [], address, registry } = config.ollama ?? {};
+  const find = createOllamaFinder({ paths, env });
+  const found = address === undefined ? undefined : addressIn(address);
+  const home = join(instances.stateDir, "ollama");
+  const models = found === undefined ? join(home, "models") : undefined;
+  const blobs = models === undefined ? undefined : join(models, "blobs");
+  const digests: Digests = new Map();
+  const mark = createHash("sha256").update(home).digest("hex");
+  const adopted = (name: string): DaemonSpec => ({
+    name,
+    api: (target) => ollamaApi(target, found === undefined || name !== FOUND ? mark : undefined),
+    // An earlier configuration may have had servers of our own.
+    ...(found === undefined || name !== FOUND ? {} : { found }),
+  });
+  const started = async (name: string, environment: OllamaSettings["environment"]): Promise<DaemonSpec> => {
+    if (found !== undefined) return adopted(FOUND);
+    const program = await find();
+    if (program === undefined) throw notInstalled();
+    await mkdir(join(home, "models", "blobs"), { recursive: true, mode: 0o700 });
+    await writeFile(join(home, "models", "blobs", `sha256-${mark}`), "");
+    const command = (port: number) => ({
+      argv: [program.path, "serve"],
+      env: { ...env, ...environment, ...ownServer(home, port) },
+    });
+    return { ...adopted(name), start: { ports: PORTS, command } };
+  };
+  const fetcher = createPuller({
+    ...{ models, registry, stallMs: config.sources?.stallMs ?? STALL_MS },
+    reserveBytes: config.disk?.reserve ?? 0,
+    during: async (work) => instances.daemons.during(await started(PULLER, {}), work),
+  });
+  const reference = async (launch: EngineLaunch, settings: OllamaSettings): Promise<ModelReference> => {
+    const { source } = launch.template.model;
+    const { files } = launch;
+    refuseParts(files);
+    const origin: ModelOrigin = fetcher.takes(source) ? { from: pulledName(source, registry) } : { files };
+    const weights = await weightsIdentity(files);
+    const model = modelName("from" in origin ? `${origin.from} ${weights}` : weights, settings);
+    return {
+      ...{ model, weights, record: launch.record },
+      prepare: (target, signal) => createModel(target, model, origin, settings, { blobs, digests, signal }),
+    };
+  };
+  return { found, find, adopted, started, fetcher, reference };
+}
+
+/** Its own folder, and nothing that changes what is loaded but the agent. */
+function ownServer(home: string, port: number): Record<string, string> {
+  return {
+    HOME: home,
+    OLLAMA_HOST: `127.0.0.1:${port}`,
+    OLLAMA_MODELS: join(home, "models"),
+    OLLAMA_KEEP_ALIVE: "-1",
+    OLLAMA_MAX_LOADED_MODELS: NEVER_EVICT,
+    OLLAMA_NOPRUNE: "1",
+    OLLAMA_NO_CLOUD: "1",
+    GIN_MODE: "release",
+  };
+}
+
+function notInstalled(): MetalbridgeError {
+  return new MetalbridgeError(
+    "RuntimeNotInstalled",
+    "ollama was not found where the configuration says, or on PATH",
+    {
+      summary: "install it on the host",
+      command: "brew install ollama",
+    },
+  );
+}
+
+function addressIn(text: string): Address {
+  const { hostname, port } = new URL(`http://${text}`);
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || 80 };
+}
+
+/** The desktop app, whose process has a capital letter. */
+async function isAppRunning(
+  platform: string | undefined,
+  env: Readonly<Record<string, string>>,
+): Promise<boolean> {
+  if (platform !== "darwin") return false;
+  return (await createRunCommand(env.PATH ?? "")("pgrep", ["-x", "Ollama"])) !== undefined;
+}

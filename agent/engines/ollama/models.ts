@@ -1,0 +1,134 @@
+/** Brings a model of our store, or one that Ollama pulled, into a server under a name of our own with the service's settings. */
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { constants, createReadStream } from "node:fs";
+import { copyFile, link, mkdir, realpath, rename, rm, stat } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { loadRefused } from "../../../src/engines/ollama/exit.ts";
+import type { OllamaSettings } from "../../../src/engines/ollama/settings.ts";
+import type { StoredFile } from "../../store/types.ts";
+import { type Address, hasBlob, Refusal, stream } from "./api.ts";
+
+/** It reads all metadata of the file for this; nothing is copied. */
+const CREATE_SILENCE_MS = 120_000;
+/** Nothing is read from the upload for this long: the server is stuck. */
+const UPLOAD_SILENCE_MS = 60_000;
+
+/** What to create: from files, or from a model that the server has pulled. */
+export type ModelOrigin = { readonly files: readonly StoredFile[] } | { readonly from: string };
+
+/** Throws for what Ollama cannot load, before anything is asked of it. */
+export function refuseParts(files: readonly StoredFile[]): void {
+  const parts = files.filter(({ isProjector }) => isProjector !== true).length;
+  if (parts <= 1) return;
+  throw new MetalbridgeError(
+    "EngineSettingsRefused",
+    `Ollama cannot load a GGUF that is split into ${parts} files`,
+    {
+      summary: "set spec.runtime to llamacpp, or merge the files (llama-gguf-split --merge)",
+    },
+  );
+}
+
+/** What identifies the weights, without reading them. */
+export async function weightsIdentity(files: readonly StoredFile[]): Promise<string> {
+  const marks = files.map(async ({ path, sha256 }) => {
+    if (sha256 !== undefined) return sha256;
+    const { dev, ino, size, mtimeMs } = await stat(path);
+    return `${path} ${dev} ${ino} ${size} ${mtimeMs}`;
+  });
+  return (await Promise.all(marks)).join(" ");
+}
+
+/** Checksums of files that have none of their own, by what `weightsIdentity` says of them. */
+export type Digests = Map<string, string>;
+
+/** `blobs`: the folder of a server of our own, where files are put without a copy; absent: they are uploaded. */
+export async function createModel(
+  address: Address,
+  model: string,
+  origin: ModelOrigin,
+  { parameters }: OllamaSettings,
+  options: { readonly blobs: string | undefined; readonly digests: Digests; readonly signal: AbortSignal },
+): Promise<void> {
+  const { signal } = options;
+  const source =
+    "from" in origin ? { from: origin.from } : { files: await placeFiles(address, origin.files, options) };
+  try {
+    await stream(
+      address,
+      "/api/create",
+      { model, ...source, parameters },
+      { signal, silenceMs: () => CREATE_SILENCE_MS },
+    );
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const { code, message } = loadRefused(error.message);
+    throw new MetalbridgeError(code, message);
+  }
+}
+
+async function placeFiles(
+  address: Address,
+  files: readonly StoredFile[],
+  { blobs, digests, signal }: Parameters<typeof createModel>[4],
+): Promise<Record<string, string>> {
+  const placed: Record<string, string> = {};
+  for (const file of files) {
+    const identity = await weightsIdentity([file]);
+    const sha256 = file.sha256 ?? digests.get(identity) ?? (await hashOf(file.path, signal));
+    digests.set(identity, sha256);
+    if (blobs === undefined || !(await place(file, join(blobs, `sha256-${sha256}`))))
+      await upload(address, file, sha256, signal);
+    placed[file.isProjector === true ? "projector.gguf" : "model.gguf"] = `sha256:${sha256}`;
+  }
+  return placed;
+}
+
+/** A clone shares its blocks until one is written; a link is the same file. False where the file system has neither. */
+async function place({ path, sizeBytes }: StoredFile, target: string): Promise<boolean> {
+  const found = await stat(target).catch(() => undefined);
+  if (found?.size === sizeBytes) return true;
+  await mkdir(join(target, ".."), { recursive: true });
+  const temporary = `${target}-metalbridge`;
+  await rm(temporary, { force: true });
+  const real = await realpath(path);
+  const isPlaced = await copyFile(real, temporary, constants.COPYFILE_FICLONE_FORCE)
+    .catch(() => link(real, temporary))
+    .then(
+      () => true,
+      () => false,
+    );
+  if (isPlaced) await rename(temporary, target);
+  return isPlaced;
+}
+
+/** The server computes the checksum itself. */
+async function upload(
+  { host, port }: Address,
+  { path: file, sizeBytes }: StoredFile,
+  sha256: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const path = `/api/blobs/sha256:${sha256}`;
+  if (await hasBlob({ host, port }, sha256, signal)) return;
+  const headers = { "content-type": "application/octet-stream", "content-length": sizeBytes };
+  const call = request({ host, port, path, method: "POST", agent: false, signal, headers });
+  call.setTimeout(UPLOAD_SILENCE_MS, () => call.destroy(new Error("the upload stalled")));
+  const [[response]] = await Promise.all([
+    once(call, "response") as Promise<[IncomingMessage]>,
+    pipeline(createReadStream(file), call),
+  ]);
+  response.resume();
+  if (response.statusCode !== 201 && response.statusCode !== 200)
+    throw new Error(`Ollama answered the upload of ${file} with HTTP ${response.statusCode}`);
+}
+
+async function hashOf(path: string, signal: AbortSignal): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), hash, { signal });
+  return hash.digest("hex");
+}

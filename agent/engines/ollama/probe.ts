@@ -1,0 +1,55 @@
+/** Asking a running Ollama about one of its models. */
+import { truncate } from "../../../src/text.ts";
+import type { EngineTarget, Health, RequestResult } from "../engine.ts";
+import { ask } from "../http.ts";
+import { errorIn, keepLoaded, runningModels } from "./api.ts";
+
+const PROBE_TIMEOUT_MS = 2_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+/** A keep-alive of -1 is some centuries. */
+const STAYS_MS = 365 * 86_400_000;
+
+/** The server answers, and has exactly this model: names are never compared by their beginning. */
+export async function probeHealth(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number } = {},
+): Promise<Health> {
+  const models = await runningModels(target, options.timeoutMs ?? PROBE_TIMEOUT_MS);
+  if ("failed" in models) return { unhealthy: models.failed };
+  const model = target.modelAlias ?? "";
+  const found = models.find(({ name }) => name === model);
+  if (found === undefined) return { unhealthy: `Ollama no longer has ${model} in memory` };
+  // Any client can make it leave after some idle minutes; this renews that it stays.
+  if (Date.parse(found.expires_at ?? "") - Date.now() < STAYS_MS)
+    void keepLoaded(target, model, AbortSignal.timeout(REQUEST_TIMEOUT_MS)).catch(() => undefined);
+  return "healthy";
+}
+
+/** One token, or one embedding. */
+export async function probeRequest(
+  target: EngineTarget,
+  options: { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+): Promise<RequestResult> {
+  const { host, port, mode, modelAlias: model } = target;
+  const { timeoutMs = REQUEST_TIMEOUT_MS, signal } = options;
+  const [path, body, wanted] =
+    mode === "embedding"
+      ? ["/api/embed", { model, input: "Hi" }, '"embeddings"']
+      : [
+          "/api/chat",
+          { model, stream: false, options: { num_predict: 1 }, messages: [{ role: "user", content: "Hi" }] },
+          '"message"',
+        ];
+  const answer = await ask({ host, port, path, body, timeoutMs, signal });
+  if ("failed" in answer) return answer;
+  if (answer.status === 200 && answer.body.includes(wanted)) return "ok";
+  return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };
+}
+
+/** Tokens that one request may use, where this version says so. */
+export async function readContextPerSlot(target: EngineTarget): Promise<number | undefined> {
+  const models = await runningModels(target);
+  return "failed" in models
+    ? undefined
+    : models.find(({ name }) => name === target.modelAlias)?.context_length;
+}

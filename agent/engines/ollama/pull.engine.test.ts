@@ -1,0 +1,106 @@
+/** ollama:// sources on the real Ollama, which pulls from a registry on loopback. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import {
+  launchOf,
+  ollama,
+  ollamaAgent,
+  startRegistry,
+  tinyModel,
+  untilState,
+} from "../../../test/fixtures/ollama.ts";
+import { pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
+import type { ModelRequest } from "../../store/types.ts";
+import type { EngineFetcher } from "../engine.ts";
+
+const SOURCE = "ollama://tiny:latest";
+const never = new AbortController().signal;
+const wanted = (source: string, more: Partial<ModelRequest> = {}): ModelRequest => ({ source, ...more });
+
+describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
+  test("is pulled once with its progress, found on disk without a server, and loaded with the service's settings", async () => {
+    await using folder = runFolder();
+    const gguf = await tinyModel(folder);
+    await using registry = await startRegistry("tiny", readFileSync(gguf.path));
+    const { driver, placeOf } = ollamaAgent(folder, { registry: registry.url });
+    const fetcher = fetcherOf(driver);
+    expect(fetcher.takes(SOURCE)).toBe(true);
+    expect(fetcher.takes("hf://org/repo")).toBe(false);
+    expect(await fetcher.resolve(wanted(SOURCE))).toBeUndefined();
+    const seen: number[] = [];
+    const pulled = await fetcher.fetch(wanted(SOURCE), {
+      signal: never,
+      onProgress: ({ bytes }) => seen.push(bytes),
+    });
+    expect(pulled).toMatchObject({ sha256: gguf.sha256, sizeBytes: gguf.sizeBytes });
+    expect(seen.at(-1)).toBeGreaterThanOrEqual(gguf.sizeBytes);
+    await registry[Symbol.asyncDispose]();
+    expect(await fetcher.resolve(wanted(SOURCE))).toEqual(pulled);
+    expect(await fetcher.fetch(wanted(SOURCE), { signal: never })).toEqual(pulled);
+
+    const instance = await driver.open(placeOf("a"), launchOf(pulled, {}, SOURCE));
+    await untilState(instance, "running");
+    expect(await driver.probeRequest({ ...instance.target, mode: "chat" })).toBe("ok");
+    // What was pulled stays for the next start; what was made of it does not.
+    instance.stopBy(performance.now() + 10_000);
+    await untilState(instance, "gone");
+    expect(await fetcher.resolve(wanted(SOURCE))).toEqual(pulled);
+  });
+
+  test("that does not exist, or whose registry does not answer, says so", async () => {
+    await using folder = runFolder();
+    await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
+    const fetch = (source: string, url: string) =>
+      fetcherOf(ollamaAgent(folder, { registry: url }).driver).fetch(wanted(source), { signal: never });
+    await expect(fetch("ollama://tiny:7b", registry.url)).rejects.toMatchObject({ code: "SourceNotFound" });
+    await expect(fetch(SOURCE, "http://127.0.0.1:9")).rejects.toMatchObject({ code: "SourceUnreachable" });
+    await expect(fetch("ollama://a/b/c/d:x", registry.url)).rejects.toMatchObject({ code: "SourceInvalid" });
+  });
+
+  test("that stalls is given up by silence, although Ollama repeats its status all the time, and resumed later", async () => {
+    await using folder = runFolder();
+    const gguf = await tinyModel(folder);
+    await using registry = await startRegistry("tiny", readFileSync(gguf.path));
+    registry.onBlob = (_, send) => {
+      send(1_000);
+      return true;
+    };
+    const { driver } = ollamaAgent(folder, { registry: registry.url }, { stallMs: 1_000 });
+    await expect(fetcherOf(driver).fetch(wanted(SOURCE), { signal: never })).rejects.toMatchObject({
+      code: "SourceStalled",
+    });
+    registry.onBlob = () => false;
+    const patient = ollamaAgent(folder, { registry: registry.url }).driver;
+    const again = await fetcherOf(patient).fetch(wanted(SOURCE), { signal: never });
+    expect(again).toMatchObject({ sha256: gguf.sha256 });
+  });
+
+  test("is given up when its replica no longer wants it, or its server is killed", async () => {
+    await using folder = runFolder();
+    await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
+    const { driver } = ollamaAgent(folder, { registry: registry.url });
+    const asked = vi.fn();
+    registry.onBlob = (_, send) => {
+      send(1_000);
+      asked();
+      return true;
+    };
+    const unwanted = new AbortController();
+    const first = fetcherOf(driver).fetch(wanted(SOURCE), { signal: unwanted.signal });
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 10_000 });
+    unwanted.abort(new Error("not wanted"));
+    await expect(first).rejects.toThrow("not wanted");
+    asked.mockClear();
+    const second = fetcherOf(driver).fetch(wanted(SOURCE), { signal: never });
+    second.catch(() => undefined);
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 10_000 });
+    process.kill(pidIn(join(folder.root, "daemons", "ollama-pull")), "SIGKILL");
+    await expect(second).rejects.toMatchObject({ code: "SourceUnavailable" });
+  });
+});
+
+function fetcherOf({ fetcher }: { readonly fetcher?: EngineFetcher }): EngineFetcher {
+  if (fetcher === undefined) throw new Error("the driver fetches nothing");
+  return fetcher;
+}

@@ -1,0 +1,235 @@
+/** Sources that only Ollama can fetch: ollama://name:tag is pulled by a server, and its blobs are the model's files. */
+import { readFile, stat, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { formatBytes } from "../../../src/bytes.ts";
+import { pullFailed } from "../../../src/engines/ollama/exit.ts";
+import { parseSource } from "../../../src/models/source/source.ts";
+import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "../../store/types.ts";
+import type { EngineFetcher } from "../engine.ts";
+import { ask } from "../http.ts";
+import { type Address, type ProgressLine, parseJson, Refusal, Stalled, stream } from "./api.ts";
+
+/** Ollama says nothing while it reads all that it has downloaded once more. */
+const VERIFY_MS = 1_800_000;
+const SHOW_MS = 10_000;
+const OWN_REGISTRY = "registry.ollama.ai";
+
+export interface PullOptions {
+  /** The folder OLLAMA_MODELS of servers of our own; absent: the server was found, and says itself where its files are. */
+  readonly models: string | undefined;
+  readonly registry: string | undefined;
+  readonly stallMs: number;
+  readonly reserveBytes: number;
+  /** Runs a server for as long as the work takes. */
+  readonly during: <T>(work: (address: Address) => Promise<T>) => Promise<T>;
+}
+
+/** A name in full, and as a server wants it for a pull. */
+interface Name {
+  readonly host: string;
+  /** Namespace and model. */
+  readonly path: string;
+  readonly tag: string;
+  readonly isInsecure: boolean;
+}
+
+export function createPuller(options: PullOptions): EngineFetcher {
+  const resolve = (source: string): Promise<StoredModel | undefined> => {
+    const name = nameOf(source, options.registry);
+    return options.models === undefined ? askServer(name, options) : readManifest(name, options.models);
+  };
+  return {
+    takes: (source) => sourceOf(source) !== undefined,
+    resolve: async ({ source, refreshPolicy }) =>
+      refreshPolicy === "OnChange" ? undefined : resolve(source),
+    fetch: async (request, fetching) => {
+      const before = mustAsk(request) ? undefined : await resolve(request.source);
+      if (before !== undefined) return before;
+      await options.during((address) =>
+        pull(address, nameOf(request.source, options.registry), options, fetching),
+      );
+      const found = await resolve(request.source);
+      if (found !== undefined) return found;
+      throw new MetalbridgeError("SourceUnavailable", `Ollama pulled ${request.source} and does not have it`);
+    },
+  };
+}
+
+/** The name under which a server has it once it is pulled. */
+export function pulledName(source: string, registry: string | undefined): string {
+  const { host, path, tag } = nameOf(source, registry);
+  return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
+}
+
+function mustAsk({ refreshPolicy }: ModelRequest): boolean {
+  return refreshPolicy === "OnChange";
+}
+
+function sourceOf(text: string): { readonly name: string; readonly tag: string } | undefined {
+  try {
+    const source = parseSource(text);
+    return source.kind === "ollama" ? source : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `model`, `namespace/model` or `host/namespace/model`. */
+function nameOf(source: string, registry: string | undefined): Name {
+  const { name, tag } = sourceOf(source) ?? { name: "", tag: "" };
+  const parts = name.split("/");
+  const [model = "", namespace = "library", host] = parts.reverse();
+  const path = `${namespace}/${model}`;
+  if (parts.length > 3 || model === "") {
+    const message = `${JSON.stringify(source)} is no name that Ollama knows: it has ${parts.length} parts`;
+    throw new MetalbridgeError("SourceInvalid", message, {
+      summary: "write it as ollama://[namespace/]model:tag",
+    });
+  }
+  if (host !== undefined) return { host, path, tag, isInsecure: false };
+  if (registry === undefined) return { host: OWN_REGISTRY, path, tag, isInsecure: false };
+  const url = new URL(registry);
+  return { host: url.host, path, tag, isInsecure: url.protocol === "http:" };
+}
+
+async function pull(
+  address: Address,
+  name: Name,
+  options: PullOptions,
+  fetching: FetchOptions,
+): Promise<void> {
+  const { host, path, tag, isInsecure } = name;
+  const model = `${isInsecure ? "http://" : ""}${host}/${path}:${tag}`;
+  const layers = new Map<string, { readonly completed: number; readonly total: number }>();
+  const noRoom = new AbortController();
+  let isChecked = false;
+  let seen = "";
+  const onLine = (line: ProgressLine): boolean => {
+    const { digest, total = 0, completed = 0, status } = line;
+    if (digest !== undefined) layers.set(digest, { completed, total });
+    const bytes = sum([...layers.values()].map((layer) => layer.completed));
+    const totalBytes = sum([...layers.values()].map((layer) => layer.total));
+    if (totalBytes > 0) fetching.onProgress?.({ bytes, totalBytes });
+    if (!isChecked && total > 0 && options.models !== undefined) {
+      isChecked = true;
+      refuseWithoutRoom(options.models, total - completed, options.reserveBytes).catch((error) =>
+        noRoom.abort(error),
+      );
+    }
+    // The same line comes many times a second, whether or not anything arrives.
+    const mark = `${status} ${bytes}`;
+    const isProgress = mark !== seen;
+    seen = mark;
+    return isProgress;
+  };
+  const signal = AbortSignal.any([fetching.signal, noRoom.signal]);
+  const silenceMs = (line?: ProgressLine): number =>
+    /^(verifying|writing|removing)/.test(String(line?.status)) ? VERIFY_MS : options.stallMs;
+  try {
+    await stream(address, "/api/pull", { model, insecure: isInsecure }, { signal, silenceMs, onLine });
+  } catch (error) {
+    fetching.signal.throwIfAborted();
+    throw failureOf(error, `${path}:${tag}`);
+  }
+}
+
+function failureOf(error: unknown, model: string): unknown {
+  if (error instanceof MetalbridgeError || !(error instanceof Error)) return error;
+  const cause = { cause: error };
+  if (error instanceof Stalled)
+    return new MetalbridgeError(
+      "SourceStalled",
+      `the pull of ${model} stalled: ${error.message}`,
+      undefined,
+      cause,
+    );
+  if (!(error instanceof Refusal))
+    return new MetalbridgeError(
+      "SourceUnavailable",
+      `the pull of ${model} broke off: ${error.message}`,
+      undefined,
+      cause,
+    );
+  const { code, message } = pullFailed(error.message);
+  return new MetalbridgeError(code, `cannot pull ${model}: ${message}`, undefined, cause);
+}
+
+async function refuseWithoutRoom(folder: string, missingBytes: number, reserveBytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  const left = bavail * bsize - reserveBytes;
+  if (left >= missingBytes) return;
+  const message = `the model needs ${formatBytes(missingBytes)} more, ${formatBytes(Math.max(0, left))} are left on the disk`;
+  throw new MetalbridgeError("DiskFull", message);
+}
+
+const manifestSchema = z.object({
+  layers: z.array(z.object({ mediaType: z.string(), digest: z.string(), size: z.number().nonnegative() })),
+});
+
+/** The model as it is on disk, without a server; undefined where any of it is missing. */
+async function readManifest({ host, path, tag }: Name, models: string): Promise<StoredModel | undefined> {
+  const text = await readFile(join(models, "manifests", host, path, tag), "utf8").catch(() => "");
+  const manifest = manifestSchema.safeParse(parseJson(text));
+  if (!manifest.success) return undefined;
+  const files: StoredFile[] = [];
+  for (const { mediaType, digest, size } of manifest.data.layers) {
+    const kind = /^application\/vnd\.ollama\.image\.(model|projector)$/.exec(mediaType)?.[1];
+    if (kind === undefined) continue;
+    const blob = join(models, "blobs", digest.replace(":", "-"));
+    if ((await stat(blob).catch(() => undefined))?.size !== size) return undefined;
+    files.push(fileOf(blob, size, digest, kind === "projector"));
+  }
+  return modelOf(files);
+}
+
+/** A server that was found names its files; undefined where it has no such model, or does not answer. */
+async function askServer(name: Name, { during }: PullOptions): Promise<StoredModel | undefined> {
+  const { host, path, tag } = name;
+  const model = `${host}/${path}:${tag}`;
+  const answer = await during((address) =>
+    ask({ ...address, path: "/api/show", body: { model }, timeoutMs: SHOW_MS }),
+  ).catch(() => ({ failed: "" }));
+  if ("failed" in answer || answer.status !== 200) return undefined;
+  const shown = z.object({ modelfile: z.string() }).safeParse(parseJson(answer.body));
+  const paths = [...(shown.data?.modelfile ?? "").matchAll(/^FROM (\/.+)$/gm)].map(([, found = ""]) => found);
+  const files: StoredFile[] = [];
+  for (const [index, file] of paths.entries()) {
+    const { size } = await stat(file).catch((cause) => {
+      const message = `the agent may not read ${file}, where the Ollama server keeps this model`;
+      throw new MetalbridgeError("FileUnreadable", message, undefined, { cause });
+    });
+    files.push(fileOf(file, size, /sha256-([0-9a-f]{64})$/.exec(file)?.[1], index > 0));
+  }
+  return modelOf(files);
+}
+
+function fileOf(
+  path: string,
+  sizeBytes: number,
+  digest: string | undefined,
+  isProjector: boolean,
+): StoredFile {
+  const sha256 = digest?.replace("sha256:", "");
+  const name = isProjector ? "projector.gguf" : "model.gguf";
+  return {
+    name,
+    path,
+    sizeBytes,
+    ...(sha256 === undefined ? {} : { sha256 }),
+    ...(isProjector ? { isProjector } : {}),
+  };
+}
+
+function modelOf(files: readonly StoredFile[]): StoredModel | undefined {
+  const [main] = files;
+  if (main === undefined) return undefined;
+  const { path, sha256 } = main;
+  const sizeBytes = sum(files.map((file) => file.sizeBytes));
+  return { path, sizeBytes, files, ...(sha256 === undefined ? {} : { sha256 }) };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

@@ -1,0 +1,190 @@
+/** One shared daemon of this host: its process, and all references to its models. */
+import { randomInt } from "node:crypto";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { choosePort } from "../../engines/ports.ts";
+import type { Instance, Place } from "../instance.ts";
+import { readEngineRecord } from "../process/run-directory.ts";
+import type { DaemonPorts, DaemonSpec } from "./daemons.ts";
+import { foundDaemon } from "./found.ts";
+import type { Reference } from "./reference.ts";
+
+const LOOPBACK = "127.0.0.1";
+const RETRY_MS = 100;
+/** Time for a daemon that nothing refers to any more to stop. */
+const STOP_MS = 5_000;
+/** Time for a daemon that was just started to answer. */
+const START_MS = 30_000;
+
+export class Daemon {
+  spec: DaemonSpec;
+  readonly references = new Set<Reference>();
+  readonly #ports: DaemonPorts & { readonly living: () => readonly Daemon[] };
+  readonly #place: Place;
+  #process: Instance | undefined;
+  /** Work that needs the daemon and loads nothing. */
+  #users = 0;
+  /** Starts and adoptions under the empty name; what changes a model under its own: one after the other. */
+  readonly #last = new Map<string, Promise<unknown>>();
+  readonly #listeners = new Set<() => void>();
+  #unclaimedBytes = 0;
+
+  constructor(spec: DaemonSpec, ports: DaemonPorts & { readonly living: () => readonly Daemon[] }) {
+    this.spec = spec;
+    this.#ports = ports;
+    const log = ports.log.child({ daemon: spec.name });
+    this.#place = { dir: join(ports.folder, spec.name), log, onChange: () => this.#changed() };
+  }
+
+  inTurn<T>(model: string, work: () => Promise<T>): Promise<T> {
+    const turn = (this.#last.get(model) ?? Promise.resolve()).then(work);
+    const settled = turn.then(
+      () => undefined,
+      () => undefined,
+    );
+    this.#last.set(model, settled);
+    void settled.then(() => this.#last.get(model) === settled && this.#last.delete(model));
+    return turn;
+  }
+
+  /** The living process, started where there is none. */
+  running(): Promise<Instance> {
+    return this.inTurn("", async () => {
+      const before = await this.#adopt();
+      const state = before?.state();
+      if (before !== undefined && state !== undefined && state.at !== "gone") {
+        if (state.ending === undefined) return before;
+        await this.#gone(before);
+      }
+      before?.close();
+      this.#process = undefined;
+      this.#process = await this.#start();
+      return this.#process;
+    });
+  }
+
+  /** The process as an earlier agent left it; undefined where there never was one. */
+  adopted(): Promise<Instance | undefined> {
+    return this.inTurn("", () => this.#adopt());
+  }
+
+  async during<T>(work: (target: Instance["target"]) => Promise<T>): Promise<T> {
+    this.#users += 1;
+    try {
+      const process = await this.running();
+      await this.#answers(process);
+      return await work(process.target);
+    } finally {
+      this.#users -= 1;
+      await this.stopIfUnused();
+    }
+  }
+
+  /** With the last reference to it, the daemon itself is stopped. */
+  async stopIfUnused(): Promise<void> {
+    const process = await this.adopted();
+    if (process === undefined || this.#users > 0) return;
+    if ([...this.references].some((reference) => reference.uses(process))) return;
+    if (process.state().at !== "gone") process.stopBy(this.#ports.clock.monotonicMs() + STOP_MS);
+    else if (this.#process === process) {
+      process.close();
+      this.#process = undefined;
+    }
+  }
+
+  /** Throws where these weights are served under another name: a daemon that holds them once would load them again and again. */
+  refuseConflict({ model, weights }: Reference["handle"]): void {
+    const other = [...this.references].find(
+      ({ handle }) => weights !== undefined && handle.weights === weights && handle.model !== model,
+    );
+    if (other === undefined) return;
+    const message = `${this.spec.name} already serves these weights with other settings, and cannot hold them twice`;
+    throw new MetalbridgeError("EngineSettingsRefused", message, {
+      summary: "give both services the same model and settings, or place them on different hosts",
+    });
+  }
+
+  /** What no replica has claimed; the last reading if the daemon does not answer. */
+  async unclaimedBytes(): Promise<number> {
+    const target = this.spec.found ?? this.#process?.target;
+    if (target === undefined || (this.#process?.state().at ?? "running") !== "running") return 0;
+    const claimed = new Set([...this.references].map(({ handle }) => handle.model));
+    const [own, loaded] = await Promise.all([
+      this.#process?.footprintBytes(),
+      this.spec
+        .api(target)
+        .loaded()
+        .catch(() => undefined),
+    ]);
+    if (loaded === undefined) return this.#unclaimedBytes;
+    const foreign = loaded.filter(({ model }) => !claimed.has(model));
+    this.#unclaimedBytes = foreign.reduce((sum, { bytes }) => sum + bytes, own ?? 0);
+    return this.#unclaimedBytes;
+  }
+
+  async #start(): Promise<Instance> {
+    const { start, found, name } = this.spec;
+    if (found !== undefined) return foundDaemon(found);
+    if (start === undefined) throw new Error(`${name} was adopted, and nothing says how to start it`);
+    const [first, last] = start.ports;
+    // Another agent on this machine may be choosing at the same moment.
+    const previous = randomInt(first, last + 1);
+    const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
+    const port = await choosePort({ range: start.ports, taken, previous });
+    const target = { host: LOOPBACK, port };
+    return this.#ports.processes.open(this.#place, {
+      ...start.command(port),
+      target,
+      record: { name, port },
+    });
+  }
+
+  async #adopt(): Promise<Instance | undefined> {
+    if (this.#process === undefined && this.spec.found !== undefined)
+      this.#process = foundDaemon(this.spec.found);
+    if (this.#process !== undefined) return this.#process;
+    const record = readEngineRecord(this.#place.dir);
+    const port = typeof record === "object" && record !== null && "port" in record ? Number(record.port) : 0;
+    this.#process = await this.#ports.processes.adopt(this.#place, { host: LOOPBACK, port });
+    return this.#process;
+  }
+
+  /** Resolves once it does. */
+  async #answers(process: Instance): Promise<void> {
+    const { clock } = this.#ports;
+    const until = clock.monotonicMs() + START_MS;
+    const api = this.spec.api(process.target);
+    while (!(await isFulfilled(api.loaded()))) {
+      const { at } = process.state();
+      if (at === "ended" || at === "gone" || clock.monotonicMs() > until) {
+        const words = (await process.logTail(400).catch(() => "")).trim().split("\n").at(-1);
+        throw new MetalbridgeError("EngineStartFailed", `${this.spec.name} does not answer: ${words}`);
+      }
+      await new Promise<void>((resolve) => void clock.after(RETRY_MS, resolve));
+    }
+  }
+
+  #gone(process: Instance): Promise<void> {
+    return new Promise((resolve) => {
+      const check = (): void => {
+        if (process.state().at !== "gone") return;
+        this.#listeners.delete(check);
+        resolve();
+      };
+      this.#listeners.add(check);
+      check();
+    });
+  }
+
+  #changed(): void {
+    for (const check of this.#listeners) check();
+    for (const reference of this.references) reference.changed();
+  }
+}
+
+function isFulfilled(promise: Promise<unknown>): Promise<boolean> {
+  return promise.then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,188 @@
+/** One replica's reference to a model in a shared daemon, as an instance. */
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Activity } from "../../../src/macos/living-process.ts";
+import type { Clock } from "../../../src/ports.ts";
+import type { Ending, ExitRecord, Instance, InstanceState, InstanceTarget, Place } from "../instance.ts";
+import type { Daemon } from "./daemon.ts";
+import type { DaemonApi, DaemonPorts, ModelReference } from "./daemons.ts";
+
+const RETRY_MS = 100;
+
+export class Reference implements Instance {
+  readonly target: InstanceTarget;
+  readonly handle: { readonly daemon: string; readonly model: string; readonly weights?: string };
+  readonly logPath: string;
+  readonly #daemon: Daemon;
+  readonly #process: Instance | undefined;
+  readonly #place: Place;
+  readonly #clock: Clock;
+  readonly #prepare: ModelReference["prepare"];
+  readonly #api: DaemonApi;
+  #isLoaded = false;
+  #ending: Ending | undefined;
+  #deadline = Number.POSITIVE_INFINITY;
+  /** Set once the daemon no longer has the model on this replica's account. */
+  #exit: ExitRecord | "unknown" | undefined;
+  #cancel: (() => void) | undefined;
+  readonly #loading = new AbortController();
+
+  constructor(
+    daemon: Daemon,
+    process: Instance | undefined,
+    place: Place,
+    handle: Reference["handle"],
+    { clock, folder }: DaemonPorts,
+    prepare?: ModelReference["prepare"],
+  ) {
+    this.#daemon = daemon;
+    this.#process = process;
+    this.#place = place;
+    this.#clock = clock;
+    this.#prepare = prepare;
+    this.handle = handle;
+    this.target = { ...(process?.target ?? { host: "127.0.0.1", port: 0 }), modelAlias: handle.model };
+    this.#api = daemon.spec.api(this.target);
+    this.logPath = join(folder, daemon.spec.name, "log");
+    daemon.references.add(this);
+  }
+
+  state(): InstanceState {
+    if (this.#exit !== undefined) return { at: "gone", exit: this.#exit };
+    const daemon = this.#process?.state() ?? { at: "gone", exit: "unknown" };
+    if (daemon.at === "gone") return daemon;
+    const ending = this.#ending === undefined ? {} : { ending: this.#ending };
+    if (daemon.at === "ended") return { at: "ended", exit: daemon.exit, ...ending };
+    if (daemon.at === "starting" || !this.#isLoaded) return { at: "starting", ...ending };
+    return { at: "running", ...ending, ...(daemon.pid === undefined ? {} : { pid: daemon.pid }) };
+  }
+
+  uses(process: Instance): boolean {
+    return this.#process === process;
+  }
+
+  changed(): void {
+    this.#place.onChange();
+  }
+
+  /** Repeated until the daemon, which may only be starting, has the model or refuses it, or this reference ends. */
+  load(): void {
+    if (this.#isLoaded || this.#ending !== undefined || this.state().at !== "starting") return;
+    const { signal } = this.#loading;
+    const work = async (): Promise<void> => {
+      if (signal.aborted) return;
+      await this.#api.loaded();
+      await this.#prepare?.(this.target, signal);
+      await this.#api.load(this.handle.model, signal);
+      this.#isLoaded = true;
+    };
+    this.#daemon.inTurn(this.handle.model, work).then(
+      () => this.#place.onChange(),
+      (error: unknown) => {
+        if (this.#ending !== undefined) return;
+        if (error instanceof MetalbridgeError) this.#refused(error);
+        else this.#later(() => this.load());
+      },
+    );
+  }
+
+  /** Whether an earlier agent's reference still holds. A daemon that does not answer counts as holding it: probes decide. */
+  async check(): Promise<void> {
+    if (this.state().at === "gone") return;
+    this.#isLoaded = await this.#api.loaded().then(
+      (loaded) => loaded.some(({ model }) => model === this.handle.model),
+      () => true,
+    );
+    if (!this.#isLoaded) this.#exit = "unknown";
+  }
+
+  stopBy(deadlineMs: number): void {
+    if (this.#ending === "killing" || deadlineMs >= this.#deadline) return;
+    const isFirst = this.#ending === undefined;
+    this.#ending = "stopping";
+    this.#deadline = deadlineMs;
+    if (isFirst) this.#unload();
+  }
+
+  /** A daemon that does not even unload is hung for all its models: it is killed, and each of them sees that as its own end. */
+  endNow(): void {
+    if (this.#ending === "killing") return;
+    const isFirst = this.#ending === undefined;
+    this.#ending = "killing";
+    if (isFirst) this.#unload();
+  }
+
+  /** By the daemon's own account: its processes do not show which model is whose. */
+  async footprintBytes(): Promise<number | undefined> {
+    const loaded = await this.#api.loaded().catch(() => []);
+    return loaded.find(({ model }) => model === this.handle.model)?.bytes;
+  }
+
+  activity(): Promise<Activity> {
+    return this.#process?.activity() ?? Promise.resolve("unknown");
+  }
+
+  restoreFiles(): boolean {
+    return this.#process?.restoreFiles() ?? false;
+  }
+
+  logTail(bytes: number): Promise<string> {
+    return this.#process?.logTail(bytes) ?? Promise.resolve("");
+  }
+
+  /** The daemon keeps the model: an agent that stops leaves its engines running. */
+  close(): void {
+    this.#cancel?.();
+    this.#daemon.references.delete(this);
+    if (this.state().at === "gone") void this.#daemon.stopIfUnused();
+  }
+
+  #refused(error: MetalbridgeError): void {
+    if (this.state().at === "gone") return;
+    const { code, message } = error;
+    this.#endWith({ because: { code, message } }).then(
+      () => this.#place.onChange(),
+      () => this.#later(() => this.#refused(error)),
+    );
+  }
+
+  #unload(): void {
+    if (this.state().at === "gone") return;
+    this.#loading.abort();
+    this.#endWith({ code: 0 }).then(
+      () => this.#leave(),
+      () => {
+        if (this.#ending !== "killing" && this.#clock.monotonicMs() < this.#deadline)
+          return this.#later(() => this.#unload());
+        this.#process?.endNow();
+        // What others run stays as it is, with the model in it: it counts as theirs from now on.
+        if (this.#daemon.spec.found === undefined) return;
+        this.#exit = "unknown";
+        this.#leave();
+      },
+    );
+  }
+
+  /** Unloads the model unless another replica has it too, or the daemon does not run. */
+  #endWith(exit: ExitRecord): Promise<void> {
+    return this.#daemon.inTurn(this.handle.model, async () => {
+      const isShared = [...this.#daemon.references].some(
+        (other) => other !== this && other.#exit === undefined && other.handle.model === this.handle.model,
+      );
+      if (!isShared && this.#process?.state().at === "running") await this.#api.unload(this.handle.model);
+      // Here, not after the turn: the next in line must not count this reference any more.
+      this.#exit = exit;
+    });
+  }
+
+  #leave(): void {
+    this.#daemon.references.delete(this);
+    void this.#daemon.stopIfUnused();
+    this.#place.onChange();
+  }
+
+  #later(again: () => void): void {
+    this.#cancel?.();
+    this.#cancel = this.#clock.after(RETRY_MS, again);
+  }
+}

@@ -1,0 +1,26 @@
+/** Memory of a model in Ollama, whose runners are llama.cpp: the same sum with the buffers that Ollama makes. Pure. */
+import type { ClaimEstimator } from "../claims.ts";
+import { llamacppClaims } from "../llamacpp/claims.ts";
+
+const BATCH = 512;
+
+export const ollamaClaims: ClaimEstimator = {
+  estimate: (summary, settings, accelerator) => {
+    const { mode, contextSize, parallelSlots, flashAttention, cacheTypeK, cacheTypeV, batchSize } = settings;
+    // A cache is quantized only where flash attention is, which Ollama never uses on a CPU.
+    const cache = accelerator === "cpu" ? {} : { cacheTypeK, cacheTypeV };
+    const batch = { batchSize: batchSize ?? BATCH, uBatchSize: batchSize ?? BATCH };
+    const isAttentionFlash =
+      accelerator !== "cpu" && (flashAttention ?? (cacheTypeK !== undefined || cacheTypeV !== undefined));
+    const { projectorSizeBytes } = settings;
+    // All slots share one cache, so a step is attended to over all of it.
+    const ours = { mode, contextSize, parallelSlots, kvUnified: true, promptCacheMiB: 0, projectorSizeBytes };
+    return llamacppClaims.estimate(
+      summary,
+      { ...ours, ...batch, ...cache, flashAttention: isAttentionFlash },
+      accelerator,
+    );
+  },
+  uncountedArgs: [],
+  contextWarning: llamacppClaims.contextWarning,
+};

@@ -1,0 +1,93 @@
+/** What a service's settings are in Ollama: some belong to a model, the rest to the whole server. Pure. */
+import { createHash } from "node:crypto";
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+
+/** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
+export const OLLAMA_SETTINGS = [
+  "contextSize",
+  "parallelSlots",
+  "flashAttention",
+  "cacheTypeK",
+  "cacheTypeV",
+  "batchSize",
+  "gpuLayers",
+] as const satisfies readonly (keyof EngineSettings)[];
+
+const CONTEXT_PER_SLOT = 4096;
+const CACHE_TYPES = ["f16", "q8_0", "q4_0"];
+
+export interface OllamaSettings {
+  /** Of a model, in /api/create. A request with other values makes Ollama load it again. */
+  readonly parameters: Readonly<Record<string, number>>;
+  /** Of the server, for all its models. */
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Throws MetalbridgeError for what it has no setting for and must not ignore. */
+export function ollamaSettings(
+  settings: EngineSettings,
+  trained: { readonly contextLength?: number | undefined } = {},
+): OllamaSettings {
+  if (settings.mode === "rerank") {
+    const message = "Ollama has no rerank API";
+    throw new MetalbridgeError("SettingNotSupported", message, { summary: "set spec.runtime to llamacpp" });
+  }
+  const { parallelSlots = 1, contextSize, batchSize, gpuLayers, flashAttention } = settings;
+  const perSlot = Math.min(CONTEXT_PER_SLOT, trained.contextLength || CONTEXT_PER_SLOT);
+  const cacheType = cacheTypeOf(settings);
+  const isAttentionFlash = flashAttention ?? (cacheType === undefined ? undefined : true);
+  return {
+    parameters: {
+      num_ctx: contextSize === undefined ? perSlot : Math.floor(contextSize / parallelSlots),
+      ...(batchSize === undefined ? {} : { num_batch: batchSize }),
+      ...(gpuLayers === undefined || gpuLayers < 0 ? {} : { num_gpu: gpuLayers }),
+    },
+    environment: {
+      OLLAMA_NUM_PARALLEL: String(parallelSlots),
+      ...(isAttentionFlash === undefined ? {} : { OLLAMA_FLASH_ATTENTION: isAttentionFlash ? "1" : "0" }),
+      ...(cacheType === undefined ? {} : { OLLAMA_KV_CACHE_TYPE: cacheType }),
+    },
+  };
+}
+
+/**
+ * Ollama keeps a set of weights once per server, with one set of options: services that differ in either get a server each,
+ * or each request of one would make it load again what the other uses.
+ */
+export function serverName({ parameters, environment }: OllamaSettings): string {
+  return `ollama-${shortHash([parameters, environment])}`;
+}
+
+/** The model as our services know it; `weights` identifies the files. Always with a tag, so that names compare exactly. */
+export function modelName(weights: string, { parameters }: OllamaSettings): string {
+  return `${OWN_PREFIX}${shortHash([weights, parameters])}:latest`;
+}
+
+/** Whether the agent created it, and so may delete it. */
+export function isOwnModel(name: string): boolean {
+  return name.startsWith(OWN_PREFIX);
+}
+
+const OWN_PREFIX = "metalbridge-";
+
+function shortHash(value: unknown): string {
+  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
+}
+
+/** One type for keys and values; a quantized one needs flash attention. */
+function cacheTypeOf({ cacheTypeK: keys, cacheTypeV: values, flashAttention }: EngineSettings) {
+  const type = keys ?? values;
+  if (type === undefined) return undefined;
+  if ((keys ?? "f16") !== (values ?? "f16") || !CACHE_TYPES.includes(type)) {
+    const message = `Ollama has one type for keys and values of the KV cache, and knows ${CACHE_TYPES.join(", ")}`;
+    throw new MetalbridgeError("SettingNotSupported", message, {
+      summary: "set cacheTypeK and cacheTypeV to the same of these",
+    });
+  }
+  if (type !== "f16" && flashAttention === false) {
+    const message = `${type} needs flash attention, which flashAttention: false turns off`;
+    throw new MetalbridgeError("CacheTypeMismatch", message);
+  }
+  return type;
+}
