@@ -48,7 +48,7 @@ export class Daemon {
   }
 
   /** The living process, started where there is none. */
-  running(): Promise<Instance> {
+  #running(): Promise<Instance> {
     return this.inTurn("", async () => {
       const before = await this.#adopt();
       const state = before?.state();
@@ -68,21 +68,20 @@ export class Daemon {
     return this.inTurn("", () => this.#adopt());
   }
 
-  async during<T>(work: (target: Instance["target"]) => Promise<T>): Promise<T> {
+  /** Runs the daemon at least for as long as the work takes. */
+  async use<T>(work: (process: Instance) => T | Promise<T>): Promise<T> {
     this.#users += 1;
     try {
-      const process = await this.running();
-      await this.#answers(process);
-      return await work(process.target);
+      return await work(await this.#running());
     } finally {
       this.#users -= 1;
-      await this.stopIfUnused();
+      this.stopIfUnused();
     }
   }
 
   /** With the last reference to it, the daemon itself is stopped. */
-  async stopIfUnused(): Promise<void> {
-    const process = await this.adopted();
+  stopIfUnused(): void {
+    const process = this.#process;
     if (process === undefined || this.#users > 0) return;
     if ([...this.references].some((reference) => reference.uses(process))) return;
     if (process.state().at !== "gone") process.stopBy(this.#ports.clock.monotonicMs() + STOP_MS);
@@ -150,7 +149,7 @@ export class Daemon {
   }
 
   /** Resolves once it does. */
-  async #answers(process: Instance): Promise<void> {
+  async untilAnswering(process: Instance): Promise<void> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + START_MS;
     const api = this.spec.api(process.target);

@@ -93,9 +93,11 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       mkdirSync(place.dir, { recursive: true, mode: 0o700 });
       // Before anything is loaded: a reservation must not be lost with the agent.
       writeEngineRecord(place.dir, { ...record, ...handle });
-      const reference = new Reference(daemon, await daemon.running(), place, handle, ports, prepare);
-      reference.load();
-      return reference;
+      return daemon.use((process) => {
+        const reference = new Reference(daemon, process, place, handle, ports, prepare);
+        reference.load();
+        return reference;
+      });
     },
     adopt: async (place, spec, { model, weights }) => {
       if (typeof model !== "string") return undefined;
@@ -105,7 +107,13 @@ export function createDaemons(ports: DaemonPorts): Daemons {
       await reference.check();
       return reference;
     },
-    during: (spec, work) => daemonOf(spec).during(work),
+    during: (spec, work) => {
+      const daemon = daemonOf(spec);
+      return daemon.use(async (process) => {
+        await daemon.untilAnswering(process);
+        return work(process.target);
+      });
+    },
     watch: (spec) => void daemonOf(spec),
     measure: async () => {
       const readings = [...daemons.values()].map((daemon) => daemon.unclaimedBytes());
@@ -115,7 +123,14 @@ export function createDaemons(ports: DaemonPorts): Daemons {
     stopUnused: async () => {
       const names = existsSync(ports.folder) ? readdirSync(ports.folder) : [];
       const api = () => ({ loaded: async () => [], load: async () => {}, unload: async () => {} });
-      for (const name of names) await (daemons.get(name) ?? daemonOf({ name, api })).stopIfUnused();
+      for (const name of names) {
+        const daemon = daemons.get(name) ?? daemonOf({ name, api });
+        await daemon.adopted().then(
+          () => daemon.stopIfUnused(),
+          (err: unknown) =>
+            ports.log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is left alone"),
+        );
+      }
     },
   };
 }

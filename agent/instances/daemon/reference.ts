@@ -134,7 +134,7 @@ export class Reference implements Instance {
   close(): void {
     this.#cancel?.();
     this.#daemon.references.delete(this);
-    if (this.state().at === "gone") void this.#daemon.stopIfUnused();
+    if (this.state().at === "gone") this.#daemon.stopIfUnused();
   }
 
   #refused(error: MetalbridgeError): void {
@@ -177,7 +177,7 @@ export class Reference implements Instance {
 
   #leave(): void {
     this.#daemon.references.delete(this);
-    void this.#daemon.stopIfUnused();
+    this.#daemon.stopIfUnused();
     this.#place.onChange();
   }
 

@@ -69,7 +69,7 @@ export function publicSource(text: string): string {
   return /^https?:/i.test(text) ? text.replace(/[?#].*$/s, "") : text;
 }
 
-/** Whether nobody but the host that runs it can look at it. */
+/** Whether only the host that runs the model can read its source. */
 export function isReadByHost({ kind }: Source): boolean {
   return kind === "file" || kind === "ollama";
 }
