@@ -127,9 +127,9 @@ export class Daemon {
     if (start === undefined) throw new Error(`${name} was adopted, and nothing says how to start it`);
     const [first, last] = start.ports;
     // Another agent on this machine may be choosing at the same moment.
-    const previous = randomInt(first, last + 1);
+    const from = randomInt(first, Math.floor((first + last) / 2) + 1);
     const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
-    const port = await choosePort({ range: start.ports, taken, previous });
+    const port = await choosePort({ range: [from, last], taken });
     const target = { host: LOOPBACK, port };
     return this.#ports.processes.open(this.#place, {
       ...start.command(port),
