@@ -15,13 +15,14 @@ import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { createLateEndpoints } from "./endpoints/late-endpoints.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
+import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, chooseAddress, watchAddressesUp } from "./host/addresses.ts";
 import { keepAwake } from "./host/awake.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
-import { createInstances, type Instances } from "./instances/instances.ts";
+import { createInstances, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
@@ -60,6 +61,7 @@ interface Opened {
 export class Agent {
   readonly runner: ReplicaRunner;
   readonly instances: Instances;
+  readonly gate: GateRoutes;
   readonly #inputs: Inputs;
   readonly #opened: Opened;
   readonly #observer: HostObserver;
@@ -118,7 +120,13 @@ export class Agent {
     const { footprintBytes } = reader;
     this.instances = createInstances({ stateDir, clock, log, footprintBytes, logLimits });
     const env = engineEnvironment(environment.all);
-    const drivers = createEngineDrivers({ env, config, instances: this.instances });
+    this.gate = createGateRoutes({
+      ...{ processes: this.instances.processes, clock, log, env },
+      folder: join(stateDir, GATE_FOLDER),
+      tempDir: environment.tempDir,
+      release: environment.agentVersion,
+    });
+    const drivers = createEngineDrivers({ env, config, instances: this.instances, gate: this.gate });
     const memory = {
       latest: () => this.#pressure.latest(),
       read: () => this.#pressure.read(),

@@ -61,7 +61,7 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
   await agent.runner.adopt();
-  await agent.instances.daemons.stopUnused();
+  await Promise.all([agent.instances.daemons.stopUnused(), agent.gate.begin()]);
   const adopted = agent.runner.snapshot();
   log.info(
     { engines: adopted.filter(({ pid }) => pid !== undefined).length, stateDir: config.stateDir },
@@ -79,7 +79,8 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
   await agent.runner.stop();
-  await agent.settled();
+  await Promise.all([agent.settled(), agent.gate.settled()]);
+  agent.gate.close();
   if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
   else log.info({ engines, leaseSeconds: LEASE_SECONDS }, enginesKeepRunning(engines));
   connection?.close();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { waitMs } from "../src/kube/wait.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Instance } from "./instances/instance.ts";
-import { DAEMONS_FOLDER, ENGINES_FOLDER, type Instances } from "./instances/instances.ts";
+import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { removeEngineFile } from "./replicas/state/engine-record.ts";
 
 const STOP_MS = 1_500;
@@ -20,10 +20,12 @@ interface Ports {
 
 /** Resolves once they are gone, or could not be stopped in time. */
 export async function stopEngines(stateDir: string, ports: Ports): Promise<void> {
-  const folders = [ENGINES_FOLDER, DAEMONS_FOLDER].map((name) => join(stateDir, name));
+  const folders = [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER].map((name) => join(stateDir, name));
   const found = await Promise.all(
     folders.map(async (folder) =>
-      (await readdir(folder).catch(() => [])).map((name) => stopOne(join(folder, name), ports)),
+      (await readdir(folder, { withFileTypes: true }).catch(() => []))
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => stopOne(join(folder, name), ports)),
     ),
   );
   await Promise.all(found.flat());

@@ -5,6 +5,7 @@ import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
+import type { Protocol } from "../gate/routes.ts";
 import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
 import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
@@ -62,6 +63,8 @@ export type ExitReason = { readonly code: ErrorCode; readonly message: string };
 
 export interface EngineDriver {
   readonly runtime: Runtime;
+  /** What its engine speaks where it serves through the gate, which is what a shared daemon needs. Absent: it serves directly. */
+  readonly gate?: Protocol;
   /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
   readonly detect: () => Promise<DetectedRuntime | undefined>;
   /** Starts it. Throws MetalbridgeError when the installed engine cannot honour the settings, or cannot be started. */

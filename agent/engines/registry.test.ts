@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { GateRoutes } from "../gate/gate-routes.ts";
 import { createInstances } from "../instances/instances.ts";
 import { processPorts } from "../instances/process/fixtures/run.ts";
 import { createEngineDrivers, engineEnvironment } from "./registry.ts";
@@ -10,7 +11,8 @@ describe("the engines of an agent", () => {
       stateDir: "/nowhere",
       footprintBytes: async () => undefined,
     });
-    const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances });
+    const gate = {} as GateRoutes;
+    const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances, gate });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
     expect(drivers.get("vllm")).toBeUndefined();
   });

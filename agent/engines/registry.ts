@@ -1,6 +1,8 @@
 /** The engines this agent can drive: one line each. */
 import type { Runtime } from "../../src/api/engine-settings.ts";
 import type { AgentConfig } from "../config/schema.ts";
+import { behindGate } from "../gate/behind-gate.ts";
+import type { GateRoutes } from "../gate/gate-routes.ts";
 import type { Instances } from "../instances/instances.ts";
 import type { EngineDriver } from "./engine.ts";
 import { llamaServerDriver } from "./llamacpp/driver.ts";
@@ -15,15 +17,21 @@ export interface EngineOptions {
   readonly instances: Instances;
 }
 
+export interface RegistryOptions extends EngineOptions {
+  /** Where engines that serve through the gate get their routes. */
+  readonly gate: GateRoutes;
+}
+
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
   llamacpp: llamaServerDriver,
   ollama: ollamaDriver,
 };
 
-export function createEngineDrivers(options: EngineOptions): ReadonlyMap<Runtime, EngineDriver> {
+export function createEngineDrivers(options: RegistryOptions): ReadonlyMap<Runtime, EngineDriver> {
   return new Map(
     Object.values(DRIVERS)
       .map((create) => create(options))
+      .map((driver) => (driver.gate === undefined ? driver : behindGate(driver, driver.gate, options.gate)))
       .map((driver) => [driver.runtime, driver]),
   );
 }

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { nameModel, narrowList, sameModel } from "./body.ts";
+import { nameModel, narrowList, sameModel, withoutLoadOptions } from "./body.ts";
 
 const naming = {
   keys: ["model"],
   accepts: (name: string) => name === "chat",
   model: "hf.co/org/model:Q4",
-  overrides: { keep_alive: "-1" },
+  overrides: { keep_alive: () => "-1", options: withoutLoadOptions },
 };
 
 function named(body: string, changes: Partial<typeof naming> = {}): string {
@@ -29,6 +29,11 @@ test.each([
   ['{"mod\\u0065l":"chat"}', '{"mod\\u0065l":"hf.co/org/model:Q4"}'],
   ['{"m":{"model":"x"},"model":"chat"}', '{"m":{"model":"x"},"model":"hf.co/org/model:Q4"}'],
   ['{"keep_alive":0,"model":"chat"}', '{"keep_alive":-1,"model":"hf.co/org/model:Q4"}'],
+  [
+    '{"model":"chat","options":{"num_ctx":99,"Num_Gpu":0,"seed":7}}',
+    '{"model":"hf.co/org/model:Q4","options":{"seed":7}}',
+  ],
+  ['{"options":{"seed":1.50},"model":"chat"}', '{"options":{"seed":1.50},"model":"hf.co/org/model:Q4"}'],
   ['{"p":"\\"}]\\\\","model":"chat"}', '{"p":"\\"}]\\\\","model":"hf.co/org/model:Q4"}'],
 ])("names the model in %s", (body, expected) => expect(named(body)).toBe(expected));
 

@@ -40,8 +40,8 @@ export interface Naming {
   readonly accepts: (name: string) => boolean;
   /** What the daemon gets in its place. */
   readonly model: string;
-  /** Members whose value is replaced where they are given; JSON text by key. */
-  readonly overrides: Readonly<Record<string, string>>;
+  /** Members whose value is replaced where they are given; JSON text from JSON text, by key. */
+  readonly overrides: Readonly<Record<string, (value: string) => string>>;
 }
 
 const DEEPEST = 500;
@@ -87,9 +87,10 @@ export function nameModel(body: Buffer, naming: Naming): readonly Buffer[] | Ref
     replace(start, start, `"${first}":${model}${members.length === 0 ? "" : ","}`);
   }
   for (const { key, from, to } of ours) {
-    const problem = keys.includes(key) ? wrongName(body.toString("utf8", from, to), naming) : undefined;
+    const value = body.toString("utf8", from, to);
+    const problem = keys.includes(key) ? wrongName(value, naming) : undefined;
     if (problem !== undefined) return problem;
-    replace(from, to, overrides[key] ?? model);
+    replace(from, to, overrides[key]?.(value) ?? model);
   }
   return [...parts, body.subarray(at)];
 }
@@ -192,6 +193,26 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
+
+/**
+ * A request's Ollama options without those of the load, which is the agent's: another context size would load the model again,
+ * under all other clients. What is not an object is left for the server to refuse.
+ */
+export function withoutLoadOptions(text: string): string {
+  const options = parsed(text);
+  if (typeof options !== "object" || options === null || Array.isArray(options)) return text;
+  const kept = Object.entries(options).filter(([key]) => !LOAD_OPTIONS.has(key.toLowerCase()));
+  return kept.length === Object.keys(options).length ? text : JSON.stringify(Object.fromEntries(kept));
+}
+
+const LOAD_OPTIONS: ReadonlySet<string> = new Set([
+  "num_ctx",
+  "num_batch",
+  "num_gpu",
+  "main_gpu",
+  "use_mmap",
+  "num_thread",
+]);
 
 /** Whether a name in a daemon's list means the model. Ollama adds a tag where none is given. */
 export function sameModel(name: unknown, model: string): boolean {

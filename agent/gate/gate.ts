@@ -287,7 +287,8 @@ class Gates implements Gate {
   }
 }
 
-async function readRoutes(folder: string): Promise<readonly GateRoute[]> {
+/** As the file in the gate's folder has them; none without a file. Rejects where it cannot be read. */
+export async function readRoutes(folder: string): Promise<readonly GateRoute[]> {
   try {
     return parseRoutes(await readFile(join(folder, ROUTES_FILE), "utf8"));
   } catch (error) {

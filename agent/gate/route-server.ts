@@ -11,7 +11,7 @@ import { createServer as createTlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
-import { nameModel, narrowList, readBody, sameModel } from "./body.ts";
+import { nameModel, narrowList, readBody, sameModel, withoutLoadOptions } from "./body.ts";
 import { count, type ServiceCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
 import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater } from "./paths.ts";
@@ -246,7 +246,7 @@ export class RouteServer {
       model,
       accepts: (name) => name === service || (isOllama && sameModel(name, service)),
       // How long the model stays is the agent's decision: a client's 0 would unload it under all others.
-      overrides: isOllama ? { keep_alive: "-1" } : {},
+      overrides: isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {},
     });
   }
 

@@ -47,6 +47,10 @@ export interface Instance {
   readonly handle: Readonly<Record<string, unknown>>;
   /** The file it logs to; it may be rotated at any time. */
   readonly logPath: string;
+  /** Requests that something in front of the engine counts, exactly. Absent: only the engine can say. */
+  readonly inFlight?: () => Promise<number | "unknown">;
+  /** Asks clients to go elsewhere: from now on every response ends its connection. Absent: nothing in front of the engine can. */
+  readonly leave?: () => void;
   /** Asks it to stop, more firmly as the deadline (monotonic ms) comes; from then on as `endNow`. An earlier deadline counts. */
   readonly stopBy: (deadlineMs: number) => void;
   /** Kills it and all that it started, and repeats that until nothing is left. */

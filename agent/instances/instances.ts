@@ -14,9 +14,10 @@ export interface Instances {
   readonly daemons: Daemons;
 }
 
-/** Below the state folder: one folder per replica, one per shared daemon. */
+/** Below the state folder: one folder per replica, one per shared daemon, one per gate. */
 export const ENGINES_FOLDER = "engines";
 export const DAEMONS_FOLDER = "daemons";
+export const GATE_FOLDER = "gate";
 
 export function createInstances(ports: {
   readonly stateDir: string;

@@ -5,7 +5,7 @@ import type { Clock } from "../../src/ports.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineDriver } from "../engines/engine.ts";
-import { createEngineDrivers, type EngineOptions } from "../engines/registry.ts";
+import { createEngineDrivers, type RegistryOptions } from "../engines/registry.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const HOUR = 3_600_000;
@@ -115,7 +115,7 @@ it(
 );
 
 /** The real drivers; each live probe is counted when it is answered. */
-function counting(onProbe: () => void, options: EngineOptions): ReadonlyMap<string, EngineDriver> {
+function counting(onProbe: () => void, options: RegistryOptions): ReadonlyMap<string, EngineDriver> {
   const drivers = createEngineDrivers(options);
   return new Map(
     [...drivers].map(([name, driver]) => [

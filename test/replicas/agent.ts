@@ -1,9 +1,15 @@
 /** A replica runner on real parts, wired as the agent wires it, for tests and for a child process that tests may kill. */
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createEndpoints } from "../../agent/endpoints/endpoints.ts";
-import { createEngineDrivers, type EngineOptions, engineEnvironment } from "../../agent/engines/registry.ts";
+import {
+  createEngineDrivers,
+  engineEnvironment,
+  type RegistryOptions,
+} from "../../agent/engines/registry.ts";
+import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { createInstances } from "../../agent/instances/instances.ts";
+import { createInstances, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
 import { openStore } from "../../agent/store/store.ts";
@@ -38,7 +44,7 @@ export interface AgentPlace {
 export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "processes"> & {
   readonly llamaServer?: string;
   readonly footprintBytes?: (pid: number) => Promise<number | undefined>;
-  readonly drivers?: (options: EngineOptions) => ReplicaRunnerPorts["drivers"];
+  readonly drivers?: (options: RegistryOptions) => ReplicaRunnerPorts["drivers"];
 };
 
 export async function startAgentAt(
@@ -73,13 +79,17 @@ export async function startAgentAt(
     ...{ stateDir, clock: changes.clock ?? systemClock, log },
     footprintBytes: footprintBytes ?? createHostReader("linux", async () => undefined).footprintBytes,
   });
+  const gate = createGateRoutes({
+    ...{ processes: instances.processes, clock: changes.clock ?? systemClock, log },
+    ...{ folder: join(stateDir, GATE_FOLDER), tempDir: tmpdir(), release: "test", env: {} },
+  });
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
     stateDir,
     clock: systemClock,
     log,
     store,
-    drivers: drivers({ env: engineEnvironment(process.env), config, instances }),
+    drivers: drivers({ env: engineEnvironment(process.env), config, instances, gate }),
     processes: instances.processes,
     endpoints,
     client,
@@ -98,7 +108,7 @@ export async function startAgentAt(
   });
   runners.push(runner);
   await runner.adopt();
-  await instances.daemons.stopUnused();
+  await Promise.all([instances.daemons.stopUnused(), gate.begin()]);
   const reflector = startReflector<InferenceReplica>({
     ...base,
     kind: INFERENCE_REPLICAS,
@@ -118,6 +128,8 @@ export async function startAgentAt(
     end: async () => {
       end.abort();
       await runner.stop();
+      await gate.settled();
+      gate.close();
     },
   };
   return agent;

@@ -40,6 +40,7 @@ export function ollamaDriver(options: EngineOptions): EngineDriver {
   if (found !== undefined) daemons.watch(adopted(FOUND));
   return {
     runtime: "ollama",
+    gate: "ollama",
     detect: () => (found === undefined ? find() : askFound(found)),
     open: async (place, launch) => {
       const { engine, model } = launch.template;
@@ -59,7 +60,7 @@ export function ollamaDriver(options: EngineOptions): EngineDriver {
     },
     probeHealth,
     probeRequest,
-    // It reports no requests: the gate in front of it counts them.
+    // It reports no requests; the gate counts them.
     readWork: async () => "unknown",
     probeLive: async (target, within) => ({ health: await probeHealth(target, within), progress: "unknown" }),
     readProgress: async () => "unknown",

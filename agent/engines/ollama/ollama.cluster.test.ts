@@ -65,3 +65,39 @@ test.skipIf(ollama === undefined)(
     });
   }),
 );
+
+test.skipIf(ollama === undefined)(
+  "clients reach a replica through the gate, over a new agent and until the last answer of a drain, and only its model",
+  withBench(async (bench) => {
+    const first = await bench.startAgent(withOllama());
+    await bench.createReplica("chat-0", (spec) => {
+      Object.assign(spec.template, { runtime: "ollama", serviceName: "chat" });
+      Object.assign(spec, { drainSeconds: 20 });
+    });
+    const { status } = await bench.untilPhase("chat-0", "Ready");
+    const base = `http://${bench.address}:${status?.port}`;
+    const ask = (path: string, body: object, method = "POST") =>
+      fetch(`${base}${path}`, { method, body: JSON.stringify(body) });
+    const chat = (more: object = {}) =>
+      ask("/v1/chat/completions", { messages: [{ role: "user", content: "Hi" }], max_tokens: 4, ...more });
+    expect((await chat()).status).toBe(200);
+    expect((await chat({ model: "chat" })).status).toBe(200);
+    expect((await chat({ model: "other" })).status).toBe(404);
+    expect((await ask("/api/delete", { model: "chat" }, "DELETE")).status).toBe(403);
+    expect(await (await fetch(`${base}/api/tags`)).json()).toMatchObject({ models: [{ name: "chat" }] });
+
+    await first.end();
+    expect((await chat()).status).toBe(200);
+    await bench.startAgent(withOllama());
+    expect((await bench.untilPhase("chat-0", "Ready")).status).toMatchObject({
+      restarts: 0,
+      pid: status?.pid,
+    });
+
+    const long = await ask("/api/generate", { prompt: "a", raw: true, options: { num_predict: 400 } });
+    await bench.deleteReplica("chat-0");
+    expect(await long.text()).toMatch(/"done":true/);
+    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENT);
+    await expect(chat()).rejects.toThrow();
+  }),
+);

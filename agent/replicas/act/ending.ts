@@ -2,6 +2,7 @@
 import type { RunnerContext } from "../context.ts";
 import type { EndStep } from "../plan/ending.ts";
 import type { Stop } from "../plan/observed.ts";
+import { isForced } from "../plan/step.ts";
 import { stopOnDisk, writeEngineFile } from "../state/engine-record.ts";
 import { type ReplicaState, runOf, setFile } from "../state/state.ts";
 import type { Outcome } from "./apply.ts";
@@ -35,6 +36,7 @@ function beginStop(
   { why, deadlineAt, latestAt, because }: Extract<EndStep, { do: "beginStop" }>,
 ): Outcome {
   state.log.info({ why, because }, "stopping the engine");
+  if (!isForced(why)) runOf(state)?.instance.leave?.();
   const { startedAt = context.ports.clock.monotonicMs(), withdrawnAt } = runOf(state)?.record.stop ?? {};
   return keepStop(state, context, {
     ...{ why, startedAt, deadlineAt, because },

@@ -4,7 +4,7 @@ import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import type { Health, LiveAnswer } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { countProbe } from "../metrics/counts.ts";
-import { noteQuiet } from "../plan/evidence/quiet.ts";
+import { type DrainReading, noteQuiet } from "../plan/evidence/quiet.ts";
 import { judge, weigh } from "../plan/evidence/suspicion.ts";
 import type { Activity } from "../plan/observed.ts";
 import { isOurDelay, probeTimeoutMs } from "../plan/probe-step.ts";
@@ -161,12 +161,19 @@ export function pollQuiet(state: ReplicaState, context: RunnerContext): void {
   const probe = probeOf(state, context);
   if (probe === undefined) return;
   state.jobs.run("quiet", async () => {
-    const asked = probe.driver.readWork(probe.target).catch(() => "unknown" as const);
+    const asked = readWork(probe).catch(() => "unknown" as const);
     const reading = await within(DEFAULT_TIMEOUT_MS, context, asked, "unknown");
     if (!isSameRun(state, probe)) return true;
     probe.run.quiet = noteQuiet(probe.run.quiet, reading, context.ports.clock.monotonicMs());
     return true;
   });
+}
+
+/** From what stands in front of the engine, if anything does: it counts exactly. */
+async function readWork({ driver, target, run }: Probe): Promise<DrainReading | "unknown"> {
+  const inFlight = await run.instance.inFlight?.();
+  if (inFlight === undefined) return driver.readWork(target);
+  return inFlight === "unknown" ? inFlight : { inFlight, tokensTotal: 0 };
 }
 
 /**
