@@ -29,6 +29,8 @@ export interface EngineLaunch {
   readonly modelPath: string;
   readonly mmprojPath?: string;
   readonly draftPath?: string;
+  /** One for each of the template's `loraAdapters`. */
+  readonly loraPaths?: readonly string[];
   /** File with one API key per line, mode 0600. */
   readonly apiKeyFile?: string;
   readonly address: string;
@@ -67,7 +69,12 @@ export interface EngineDriver {
   /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
   readonly adopt: (place: Place, trace: EngineTrace) => Promise<Instance | undefined>;
   /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
-  readonly claimBytes: (settings: EngineSettings, model: ModelFacts, draft?: ModelFacts) => number;
+  readonly claimBytes: (
+    settings: EngineSettings,
+    model: ModelFacts,
+    draft?: ModelFacts,
+    loraAdapters?: readonly ModelFacts[],
+  ) => number;
   readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (

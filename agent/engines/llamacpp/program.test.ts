@@ -23,7 +23,7 @@ describe("a host where llama-server", () => {
     const driver = createLlamaServerDriver({ paths: ["/nowhere"], env: { PATH: folder.root }, processes });
     expect(await driver.detect()).toBeUndefined();
     const launch = { template: template(), modelPath: "/m", address: "127.0.0.1", port: 1, record: {} };
-    await expect(driver.prepare(launch)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
+    await expect(driver.prepare(launch, folder.root)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
   });
 
   it.each([

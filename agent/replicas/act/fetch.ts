@@ -12,7 +12,7 @@ import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
-import { type ReplicaState, replicaOf, runOf, type Weights } from "../state/state.ts";
+import { type ReplicaState, replicaOf, runOf, type WeightFiles, type Weights } from "../state/state.ts";
 import { readSourceSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
@@ -39,8 +39,23 @@ function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolea
   const template = replicaOf(state)?.spec.template;
   const { weights } = state;
   if (template === undefined || weights.at !== "failed" || weights.transient) return false;
-  const isInPlace = isOnHost(template.model) && (template.draft === undefined || isOnHost(template.draft));
-  return isInPlace && ports.clock.monotonicMs() >= weights.retryAt;
+  return weightsOf(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
+}
+
+/** All that a template loads: the model first. */
+function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readonly ReplicaModel[] {
+  return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
+}
+
+/** What was found for `weightsOf` the template, in its order; undefined where one is missing. */
+function filesOf(
+  { draft: wanted }: ReplicaTemplate,
+  stored: readonly (StoredModel | undefined)[],
+): WeightFiles | undefined {
+  const [model, ...others] = stored.filter((one) => one !== undefined);
+  if (model === undefined || others.length < stored.length - 1) return undefined;
+  const draft = wanted === undefined ? undefined : others.shift();
+  return { model, ...(draft === undefined ? {} : { draft }), loraAdapters: others };
 }
 
 function isOnHost({ source }: ReplicaModel): boolean {
@@ -64,16 +79,13 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   const template = replicaOf(state)?.spec.template;
   if (template === undefined) return;
   try {
-    const [model, draft] = await Promise.all([
-      context.ports.store.resolve(onDisk(template.model), state.uid),
-      template.draft === undefined
-        ? undefined
-        : context.ports.store.resolve(onDisk(template.draft), state.uid),
-    ]);
-    holdContents(state, context, model, draft);
-    if (model === undefined || (template.draft !== undefined && draft === undefined))
-      state.weights = { at: "absent" };
-    else await keepModel(state, context, model, draft);
+    const stored = await Promise.all(
+      weightsOf(template).map((wanted) => context.ports.store.resolve(onDisk(wanted), state.uid)),
+    );
+    holdContents(state, context, ...stored);
+    const files = filesOf(template, stored);
+    if (files === undefined) state.weights = { at: "absent" };
+    else await keepModel(state, context, files);
   } catch (error) {
     state.weights = failed(state, error, context);
   }
@@ -99,7 +111,7 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
 async function fetchAll(state: ReplicaState, context: RunnerContext, signal: AbortSignal): Promise<void> {
   const replica = replicaOf(state);
   if (replica === undefined) return;
-  const { model, draft } = replica.spec.template;
+  const { template } = replica.spec;
   const namespace = replica.metadata.namespace ?? "";
   const onProgress = watchProgress(state, context);
   const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
@@ -109,10 +121,14 @@ async function fetchAll(state: ReplicaState, context: RunnerContext, signal: Abo
       { signal, onProgress, owner: state.uid },
     );
   };
-  const stored = await fetchOne(model);
-  // The draft's download may need room, and must not take it from the model.
-  holdContents(state, context, stored);
-  await keepModel(state, context, stored, draft === undefined ? undefined : await fetchOne(draft));
+  const stored: StoredModel[] = [];
+  for (const wanted of weightsOf(template)) {
+    stored.push(await fetchOne(wanted));
+    // The next download may need room, and must not take it from these.
+    holdContents(state, context, ...stored);
+  }
+  const files = filesOf(template, stored);
+  if (files !== undefined) await keepModel(state, context, files);
 }
 
 function requestFor(model: ReplicaModel): ModelRequest {
@@ -135,12 +151,13 @@ function onDisk(model: ReplicaModel): ModelRequest {
 
 /** If only the check for newer weights failed, those on disk are used. */
 async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
-  const { model, draft } = replicaOf(state)?.spec.template ?? {};
-  if (model?.refreshPolicy === "OnChange" && draft === undefined) {
+  const template = replicaOf(state)?.spec.template;
+  const [model, ...others] = template === undefined ? [] : weightsOf(template);
+  if (model?.refreshPolicy === "OnChange" && others.length === 0) {
     const stored = await context.ports.store.resolve(requestFor(model)).catch(() => undefined);
     if (stored !== undefined) {
       state.log.warn({ err: error }, "cannot check for newer weights; using those on disk");
-      await keepModel(state, context, stored, undefined);
+      await keepModel(state, context, { model: stored, loraAdapters: [] });
       return state.weights;
     }
   }
@@ -206,28 +223,29 @@ export function holdContents(
 export async function keepModel(
   state: ReplicaState,
   context: RunnerContext,
-  model: StoredModel,
-  draft: StoredModel | undefined,
+  files: WeightFiles,
 ): Promise<void> {
   const { store, clock } = context.ports;
-  holdContents(state, context, model, draft);
-  const [found, draftFound] = await Promise.all([
+  const { model, draft, loraAdapters } = files;
+  holdContents(state, context, model, draft, ...loraAdapters);
+  const [found, draftFound, ...adaptersFound] = await Promise.all([
     store.inspect(model),
     draft === undefined ? undefined : store.inspect(draft),
+    ...loraAdapters.map((adapter) => store.inspect(adapter)),
   ]);
   const template = replicaOf(state)?.spec.template;
   const driver = context.runtimes.driver(template?.runtime ?? "");
   const gguf = ggufSchema.safeParse(found.gguf);
   state.weights = {
     at: "stored",
-    files: draft === undefined ? { model } : { model, draft },
+    files,
     inspectedAt: clock.monotonicMs(),
     sizeBytes: model.sizeBytes,
     ...(model.sha256 === undefined ? {} : { sha256: model.sha256 }),
     ...(gguf.success ? { gguf: gguf.data } : {}),
     ...(template === undefined || driver === undefined
       ? {}
-      : { claim: ownClaim(template, driver, found, draftFound) }),
+      : { claim: ownClaim(template, driver, found, draftFound, adaptersFound) }),
   };
 }
 
@@ -236,12 +254,13 @@ export function ownClaim(
   { engine }: ReplicaTemplate,
   driver: EngineDriver,
   found: ModelFacts,
-  draft: ModelFacts | undefined,
+  draft?: ModelFacts,
+  loraAdapters: readonly ModelFacts[] = [],
 ): OwnClaim {
-  const problem = found.problem ?? draft?.problem;
+  const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
-    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft) };
+    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft, loraAdapters) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);
@@ -262,7 +281,8 @@ export function watchWeights(state: ReplicaState): void {
   const hasFailed = past.history.terminal !== undefined;
   if (weights.isReplaced === true || (weights.weights !== undefined && !hasFailed)) return;
   state.jobs.run("weights", async () => {
-    const found = await identityOf(weights.files.model, weights.files.draft).catch(() => undefined);
+    const { model, draft, loraAdapters } = weights.files;
+    const found = await identityOf(model, draft, ...loraAdapters).catch(() => undefined);
     // Inspected again meanwhile: this result was about the previous files.
     if (state.weights !== weights) return true;
     if (found === undefined || found === weights.weights) return "unchanged";
