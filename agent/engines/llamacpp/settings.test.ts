@@ -2,10 +2,12 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
 import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
 import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
 import { makeFolder, processPorts, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
+import type { EngineLaunch } from "../engine.ts";
 
 /** A PNG of one pixel. */
 const PIXEL =
@@ -123,6 +125,38 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       max_tokens: 2,
     });
     expect(answer).toMatchObject({ usage: { completion_tokens: 2 } });
+  });
+
+  it.each<[string, ErrorCode, RegExp, (other: string) => Partial<EngineLaunch>]>([
+    [
+      "an adapter of another model",
+      "EngineBadModel",
+      /^the engine could not load a LoRA adapter: .*shape/,
+      (other) => ({ loraPaths: [other] }),
+    ],
+    [
+      "a projector that is none",
+      "EngineBadModel",
+      /^the engine could not load the projector: .*CLIP/,
+      (other) => ({ mmprojPath: other }),
+    ],
+    [
+      "a template with a mistake",
+      "EngineSettingsRefused",
+      /^the engine refused the chat template: .*token/,
+      () => ({ template: template({ chatTemplate: "{% for x in %}" }) }),
+    ],
+  ])("that ends because of %s says so", async (_name, code, message, launch) => {
+    await using folder = runFolder();
+    const other = join(folder.root, "other.gguf");
+    await writeTinyLora(other);
+    const wider = { embeddingSize: 128 };
+    const { driver, dir, prepared } = await prepareTiny(folder, {}, wider, launch(other));
+    const command = { ...prepared, record: {} };
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 10_000 });
+    const reason = driver.classifyExit({ code: 1 }, await engine.logTail(8192));
+    expect(reason).toEqual({ code, message: expect.stringMatching(message) });
   });
 
   it("that finds no memory for its context says so in words that are understood", async () => {

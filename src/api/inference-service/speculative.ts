@@ -19,7 +19,7 @@ export const speculativeDecodingSchema = z
   .object({
     type: speculativeType,
     draftModelRef: objectName(
-      "Draft Model, in the same namespace: a small model with the vocabulary of the main model.",
+      "Draft Model, in the same namespace: a small model with the vocabulary of the main model. With another vocabulary llama-server serves without drafts and logs why.",
     ).optional(),
     draftModel: z
       .string()
