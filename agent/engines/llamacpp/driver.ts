@@ -170,7 +170,7 @@ function prepare(
   throw new MetalbridgeError(first.code, problems.map(describe).join("; "));
 }
 
-/** Each start writes the template anew; saved slots stay for as long as the replica's folder. */
+/** Each start writes the template again; saved slots stay for as long as the replica's folder. */
 function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string) {
   const [chatTemplatePath, slotSavePath] = [join(dir, "chat-template.jinja"), join(dir, "slots")];
   if (chatTemplate !== undefined) writeFileSync(chatTemplatePath, chatTemplate, { mode: 0o600 });
