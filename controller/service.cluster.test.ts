@@ -60,6 +60,32 @@ test("an applied service gets a Service, a replica, a slice, and becomes Ready",
   });
 });
 
+test("a service waits for the Models of its draft and its LoRA adapters, and passes them to its replicas", async () => {
+  const ns = await namespace("further");
+  await bench.model(ns, "tiny", { gib: 1 });
+  await bench.model(ns, "small", { gib: 1 });
+  const spec = {
+    speculativeDecoding: { type: "draft", draftModelRef: "small" },
+    loraAdapters: [{ modelRef: "style", scale: 0.5 }],
+  };
+  await bench.apply(inferenceService(ns, "chat", spec));
+  await bench.serviceUntil(ns, "chat", ({ status }) => {
+    expect(status).toMatchObject({ phase: "Pending", reason: "ModelNotFound" });
+    expect(status?.message).toContain("spec.loraAdapters[0].modelRef");
+  });
+  await bench.model(ns, "style", { gib: 1 });
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const [replica] = await bench.replicas(ns);
+  const source = expect.stringMatching(/./);
+  expect(replica?.spec.template).toMatchObject({
+    draft: { source },
+    loraAdapters: [{ model: { source }, scale: 0.5 }],
+  });
+  expect(replica?.spec.memory.draftBytes).toBeGreaterThan(0);
+  expect(replica?.spec.memory.loraBytes).toBeGreaterThan(0);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
 test("kubectl scale adds replicas and takes the highest ordinals away", async () => {
   const ns = await namespace("scaled");
   await bench.model(ns, "tiny");

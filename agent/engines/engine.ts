@@ -32,6 +32,8 @@ export interface EngineLaunch {
   readonly draftPath?: string;
   /** All files of the model, the projector included. */
   readonly files: readonly StoredFile[];
+  /** One for each of the template's `loraAdapters`. */
+  readonly loraPaths?: readonly string[];
   /** File with one API key per line, mode 0600. */
   readonly apiKeyFile?: string;
   readonly address: string;
@@ -74,7 +76,12 @@ export interface EngineDriver {
   /** For sources that only the engine can fetch; the store fetches all others. */
   readonly fetcher?: EngineFetcher;
   /** Bytes that these files will take with these settings. Throws MetalbridgeError where they do not say. */
-  readonly claimBytes: (settings: EngineSettings, model: ModelFacts, draft?: ModelFacts) => number;
+  readonly claimBytes: (
+    settings: EngineSettings,
+    model: ModelFacts,
+    draft?: ModelFacts,
+    loraAdapters?: readonly ModelFacts[],
+  ) => number;
   readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (

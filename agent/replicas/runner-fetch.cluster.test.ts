@@ -6,6 +6,7 @@ import { createServer, type RequestListener } from "node:http";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { writeTinyGguf, writeTinyLora } from "../../test/fixtures/tiny-gguf.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
@@ -49,6 +50,47 @@ it(
     const sha256 = createHash("sha256").update(weights).digest("hex");
     expect(ready.status?.model).toMatchObject({ sizeBytes: weights.length, sha256, gguf: { layerCount: 2 } });
     expect(ready.status?.progress).toBeUndefined();
+  }),
+);
+
+it(
+  "fetches the draft model and the LoRA adapters too, claims their memory and passes them to the engine",
+  withBench(async (bench) => {
+    const files = new Map<string, Buffer>([["/tiny.gguf", readFileSync(bench.modelPath)]]);
+    const [draftPath, loraPath] = [join(bench.place.root, "draft.gguf"), join(bench.place.root, "lora.gguf")];
+    await writeTinyGguf(draftPath, { layers: 1 });
+    await writeTinyLora(loraPath);
+    files.set("/draft.gguf", readFileSync(draftPath)).set("/lora.gguf", readFileSync(loraPath));
+    await using server = await startServer(({ url = "" }, response) => {
+      const content = files.get(url);
+      response.writeHead(content === undefined ? 404 : 200, { "content-length": content?.length ?? 0 });
+      response.end(content);
+    });
+    const weights = (name: string) => ({
+      ...{ source: server.url.replace("tiny.gguf", name), files: [] },
+      ...{ format: "gguf", refreshPolicy: "IfNotPresent" },
+    });
+    const further = {
+      draft: weights("draft.gguf"),
+      loraAdapters: [{ model: weights("lora.gguf"), scale: 0.5 }],
+    };
+    await bench.startAgent({ timings: quick });
+    await bench.createReplica("chat-0-m", ({ template }) => {
+      Object.assign(template.model, { source: server.url });
+    });
+    const plain = await bench.untilPhase("chat-0-m", "Ready");
+    await bench.createReplica("chat-0-l", ({ template }) => {
+      Object.assign(template.model, { source: server.url });
+      Object.assign(template.engine, { speculativeDecoding: { type: "draft" } });
+      Object.assign(template, further);
+    });
+    const ready = await bench.untilPhase("chat-0-l", "Ready");
+    const claimOf = ({ status }: typeof ready) => status?.memory?.claimBytes ?? 0;
+    expect(claimOf(ready)).toBeGreaterThan(claimOf(plain) + (files.get("/lora.gguf")?.length ?? 0));
+    const port = (await bench.slice("chat-0-l"))?.ports?.[0]?.port;
+    const ask = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).json();
+    expect(await ask("/lora-adapters")).toMatchObject([{ scale: 0.5 }]);
+    expect(await ask("/slots")).toMatchObject([{ speculative: true }]);
   }),
 );
 

@@ -5,17 +5,21 @@ import { formatBytes } from "../../src/bytes.ts";
 import { type Field, fieldLines, type Section } from "./sections.ts";
 
 /** Settings with a line of their own. */
-const OWN_LINE = new Set(["mode", "contextSize", "parallelSlots", "extraArgs"]);
+const OWN_LINE = new Set(["mode", "contextSize", "parallelSlots", "chatTemplate", "extraArgs"]);
 
 export function engineSection({ spec, status }: InferenceReplica): Section {
   const { template, probes } = spec;
-  const { engine, model, draft, auth } = template;
+  const { engine, model, draft, loraAdapters = [], auth } = template;
   const fields: Field[] = [
     ["runtime", template.runtime],
     ["model", modelOf(model, status?.model?.sizeBytes)],
     ["draft model", draft === undefined ? undefined : modelOf(draft, undefined)],
+    ...loraAdapters.map(
+      (adapter): Field => ["LoRA adapter", `${modelOf(adapter.model, undefined)} × ${adapter.scale}`],
+    ),
     ["mode", engine.mode],
     ["context", contextOf(engine, status?.contextPerSlot)],
+    ["chat template", engine.chatTemplate === undefined ? undefined : "from the service"],
     ["settings", settingsOf(engine)],
     ["extra arguments", engine.extraArgs?.join(" ")],
     ["API key", auth === undefined ? undefined : `Secret ${auth.secretName}, key ${auth.key}`],

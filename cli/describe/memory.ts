@@ -11,6 +11,7 @@ const PARTS = [
   ["promptCacheBytes", "prompt cache"],
   ["projectorBytes", "projector"],
   ["draftBytes", "draft model"],
+  ["loraBytes", "LoRA adapters"],
   ["overheadBytes", "process and margin"],
 ] as const;
 

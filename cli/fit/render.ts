@@ -12,6 +12,7 @@ const PARTS = [
   ["promptCacheBytes", "prompt cache"],
   ["projectorBytes", "projector"],
   ["draftBytes", "draft model"],
+  ["loraBytes", "LoRA adapters"],
   ["overheadBytes", "process"],
 ] as const;
 

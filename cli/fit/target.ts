@@ -20,6 +20,7 @@ export interface Target {
   readonly service: InferenceService;
   readonly model: Model;
   readonly draftModel: Model | undefined;
+  readonly loraModels?: readonly Model[];
   /** Why the API server did not check the manifest. */
   readonly unchecked?: string;
 }
@@ -74,11 +75,14 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   const service =
     answer.at === "accepted" ? serviceOf(place, { name, spec: answer.service.spec, file }) : read;
   const models = objects.filter(({ kind }) => kind === "Model");
-  const draftRef = service.spec.speculativeDecoding?.draftModelRef;
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const loraModels = loraAdapters.map((adapter) => modelFor(place, models, adapter.modelRef));
   return {
     service,
-    model: await modelFor(place, models, service.spec.modelRef),
+    model: await modelFor(place, models, modelRef),
     draftModel: draftRef === undefined ? undefined : await modelFor(place, models, draftRef),
+    loraModels: await Promise.all(loraModels),
     ...(answer.at === "notAsked" ? { unchecked: answer.why } : {}),
   };
 }

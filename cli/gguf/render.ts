@@ -29,6 +29,7 @@ const CLAIM_NAMES: readonly (readonly [keyof MemoryClaim, string])[] = [
   ["promptCacheBytes", "prompt cache"],
   ["projectorBytes", "projector"],
   ["draftBytes", "draft model"],
+  ["loraBytes", "LoRA adapters"],
   ["overheadBytes", "process"],
   ["claimBytes", "claim"],
 ];

@@ -1,5 +1,9 @@
 /** What differs between two specs, field by field. Pure. */
 import { isDeepEqual } from "../../src/deep-equal.ts";
+import { truncate } from "../../src/text.ts";
+
+/** A chat template is thousands of characters long. */
+const LONGEST_VALUE = 200;
 
 export interface Change {
   /** Dotted path below spec. */
@@ -30,7 +34,8 @@ export function renderChange({ field, from, to }: Change): string {
 
 function renderValue(value: unknown): string {
   if (value === undefined) return "unset";
-  return typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
+  const text = typeof value === "string" && /^\S+$/.test(value) ? value : JSON.stringify(value);
+  return truncate(text, LONGEST_VALUE);
 }
 
 function isFields(value: unknown): value is Fields {

@@ -160,8 +160,9 @@ export function createGroupings(): Groupings {
     revisionsOfService: createGrouping<ControllerRevision>(byServiceLabel),
     servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
       const draft = spec.speculativeDecoding?.draftModelRef;
-      const names = draft === undefined ? [spec.modelRef] : [spec.modelRef, draft];
-      return names.map((name) => keyOf({ namespace: metadata.namespace, name }));
+      const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);
+      const names = new Set([spec.modelRef, ...(draft === undefined ? [] : [draft]), ...adapters]);
+      return [...names].map((name) => keyOf({ namespace: metadata.namespace, name }));
     }),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),

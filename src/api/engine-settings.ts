@@ -56,13 +56,17 @@ export const speculativeTuning = {
     .int32()
     .min(1)
     .max(1024)
-    .describe("Maximum tokens drafted in one step. Absent: the engine's default.")
+    .describe(
+      "Maximum tokens drafted in one step; ngram-cache has no such limit. Absent: the engine's default (3 for draft models, 48 or 64 for ngram types).",
+    )
     .optional(),
   pMin: z
     .number()
     .min(0)
     .max(1)
-    .describe("Minimum probability for a drafted token to be kept, 0 to 1. Absent: the engine's default.")
+    .describe(
+      "Minimum probability for a drafted token to be kept, 0 to 1; only for draft models. Absent: the engine's default.",
+    )
     .optional(),
 };
 
@@ -116,6 +120,23 @@ export const engineFields = {
   jinja: toggle
     .describe(
       "Uses the model's own chat template (needed for tool calls). Absent: the engine's default, on in current llama-server.",
+    )
+    .optional(),
+  chatTemplate: z
+    .string()
+    .min(1)
+    .max(65536)
+    .describe("Chat template (Jinja source), used instead of the one in the model file.")
+    .optional(),
+  pooling: z
+    .enum(["mean", "cls", "last"])
+    .describe(
+      "How mode embedding turns the vectors of all tokens into one: their mean, the first (cls) or the last. Absent: as in the model file.",
+    )
+    .optional(),
+  slotSaveRestore: toggle
+    .describe(
+      "Lets clients save a slot's KV cache to the host's disk and restore it (POST /slots/{id}?action=save or restore). The files belong to the replica and are deleted with it; their number and size are not limited.",
     )
     .optional(),
   cacheTypeK: cacheType

@@ -55,6 +55,13 @@ const replicaModelSchema = z.object({
     .default("IfNotPresent"),
 });
 
+export const LORA_ADAPTERS_MAX = 16;
+export const loraScaleSchema = z
+  .number()
+  .min(-10)
+  .max(10)
+  .describe("Strength of the adapter: 1 as trained, 0 loaded but off until a request sets its own scale.");
+
 const replicaTemplateSchema = z.object({
   hostName: hostName("The Host that runs this replica."),
   serviceName: objectName("The InferenceService it belongs to, in the same namespace."),
@@ -72,6 +79,16 @@ const replicaTemplateSchema = z.object({
   model: replicaModelSchema.describe("The weights, fully resolved: the agent reads no Model."),
   draft: replicaModelSchema
     .describe("The draft model of speculative decoding, resolved like the main model.")
+    .optional(),
+  loraAdapters: z
+    .array(
+      z.object({
+        model: replicaModelSchema.describe("The adapter's weights, resolved like the main model."),
+        scale: loraScaleSchema,
+      }),
+    )
+    .max(LORA_ADAPTERS_MAX)
+    .meta({ description: "LoRA adapters, in order.", "x-kubernetes-list-type": "atomic" })
     .optional(),
   engine: engineSettingsSchema.describe("Engine settings, with defaults filled in."),
   auth: z
@@ -92,6 +109,7 @@ const replicaMemorySchema = z.object({
   promptCacheBytes: bytes("Cache of earlier prompts.").default(0),
   projectorBytes: bytes("Projector for images or sound.").default(0),
   draftBytes: bytes("Draft model with its own KV cache.").default(0),
+  loraBytes: bytes("LoRA adapters.").default(0),
   overheadBytes: bytes("The process itself, and a margin.").default(0),
 });
 

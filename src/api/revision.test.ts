@@ -25,6 +25,8 @@ test("host, revision, order of keys and absent fields do not count", () => {
 test("what was only learned about the weights does not count", () => {
   const learned = { ...template.model, sizeBytes: 42, gguf: { architecture: "llama" } };
   expect(revisionOf({ ...template, model: learned })).toBe(revisionOf(template));
+  const adapted = (model: ReplicaTemplate["model"]) => ({ ...template, loraAdapters: [{ model, scale: 1 }] });
+  expect(revisionOf(adapted(learned))).toBe(revisionOf(adapted(template.model)));
 });
 
 test("every input counts", () => {
@@ -34,6 +36,8 @@ test("every input counts", () => {
     { ...template, model: { ...template.model, sha256: "a".repeat(64) } },
     { ...template, engine: { ...template.engine, contextSize: 8192 } },
     { ...template, draft: template.model },
+    { ...template, loraAdapters: [{ model: template.model, scale: 1 }] },
+    { ...template, loraAdapters: [{ model: template.model, scale: 0.5 }] },
     { ...template, auth: { secretName: "key", key: "apiKey" } },
   ];
   const revisions = new Set([template, ...changed].map(revisionOf));

@@ -12,9 +12,10 @@ export type RevisionInput = Omit<ReplicaTemplate, "hostName" | "revision">;
 export function revisionOf(
   template: RevisionInput & Partial<Pick<ReplicaTemplate, "hostName" | "revision">>,
 ): string {
-  const { hostName: _host, revision: _revision, model, draft, ...rest } = template;
+  const { hostName: _host, revision: _revision, model, draft, loraAdapters, ...rest } = template;
   const draftInputs = draft === undefined ? undefined : inputsOf(draft);
-  return hash(canonicalJson({ ...rest, model: inputsOf(model), draft: draftInputs }));
+  const adapters = loraAdapters?.map((adapter) => ({ ...adapter, model: inputsOf(adapter.model) }));
+  return hash(canonicalJson({ ...rest, model: inputsOf(model), draft: draftInputs, loraAdapters: adapters }));
 }
 
 function inputsOf(model: ReplicaModel): Omit<ReplicaModel, "gguf" | "sizeBytes"> {

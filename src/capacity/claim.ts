@@ -12,7 +12,7 @@ import {
   runtimeEntry,
 } from "../engines/registry.ts";
 import type { GgufSummary } from "../models/gguf/summary.ts";
-import { isReadByHost, parseSource } from "../models/source/source.ts";
+import { isReadByHost, parseSource, publicSource } from "../models/source/source.ts";
 import type { ClaimWith } from "./fit/variants.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
@@ -26,6 +26,7 @@ export const UNKNOWN_MEMORY: ReplicaMemory = {
   promptCacheBytes: 0,
   projectorBytes: 0,
   draftBytes: 0,
+  loraBytes: 0,
   overheadBytes: 0,
 };
 
@@ -80,12 +81,25 @@ export function claimOf(input: ClaimInput): Claim {
     return unsizable(`the size of Model ${name} is not known, so nothing can say where it fits`);
   }
   const draft = draftModel === undefined ? undefined : summaryOf(draftModel);
-  if (draftModel !== undefined && draft === undefined) {
-    return unsizable(`the size of the draft Model ${draftModel.metadata.name} is not known`);
-  }
+  const unsized = [
+    ...(template.draft !== undefined && draftModel !== undefined && draft === undefined
+      ? [template.draft]
+      : []),
+    ...(template.loraAdapters ?? []).map((adapter) => adapter.model).filter(isUnsized),
+  ];
+  const [first] = unsized.filter(({ source }) => parseSource(source).kind !== "file");
+  if (first !== undefined)
+    return unsizable(
+      `the size of ${publicSource(first.source)} is not known, so nothing can say where it fits`,
+    );
+  if (unsized.length > 0) return { at: "hostDecides" };
   const claim = estimate(input, summary, draft);
   if (!isOnHost) return corrected(claim, input, draft);
   return claim.at === "unsizable" ? weightsOnly(summary.weightsBytes ?? 0) : claim;
+}
+
+function isUnsized({ sizeBytes }: ReplicaModel): boolean {
+  return sizeBytes === undefined;
 }
 
 /** The source may have delivered another file than the one whose header was read: what is on a host is what runs. */
@@ -114,7 +128,16 @@ function estimate(
   try {
     const claims = runtimeEntry(template.runtime)?.claims;
     if (claims === undefined) return unsizable(`runtime ${template.runtime} has no driver in this version`);
-    const settings = { ...template.engine, projectorSizeBytes: projectorBytes(model), draft };
+    const loraSizeBytes = (template.loraAdapters ?? []).reduce(
+      (sum, adapter) => sum + (adapter.model.sizeBytes ?? 0),
+      0,
+    );
+    const settings = {
+      ...template.engine,
+      projectorSizeBytes: projectorBytes(model),
+      draft,
+      loraSizeBytes,
+    };
     const memoryFor = (accelerator: Accelerator) => claims.estimate(summary, settings, accelerator);
     const on = Object.fromEntries(
       HOST_ACCELERATORS.map((accelerator) => [accelerator, memoryFor(accelerator)]),

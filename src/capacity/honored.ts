@@ -31,7 +31,7 @@ export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, r
 
 function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const honoured = runtimeEntry(runtime)?.hostSettings ?? [];
-  const engine = [...Object.keys(engineFields), "speculativeDecoding"].filter(
+  const engine = [...Object.keys(engineFields), "speculativeDecoding", "loraAdapters"].filter(
     (field) => !honoured.includes(field),
   );
   const linux = LINUX_ONLY.filter((field) => runtime !== "generic" || !GENERIC_ON_METAL.includes(field));

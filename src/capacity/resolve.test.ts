@@ -9,7 +9,7 @@ import { demandOf } from "./demand.ts";
 import { hostFacts } from "./placement/host-facts.ts";
 import { planPlacement } from "./placement/plan.ts";
 import { needBytes } from "./placement/types.ts";
-import { resolveService } from "./resolve.ts";
+import { type ResolveInput, resolveService } from "./resolve.ts";
 
 const GIB = 1024 ** 3;
 const GGUF = {
@@ -29,12 +29,17 @@ function model(spec: object = {}, status: object = {}): Model {
   } as unknown as Model;
 }
 
-function resolve(of: Model | undefined, spec: object = {}, replicas: readonly InferenceReplica[] = []) {
+function resolve(
+  of: Model | undefined,
+  spec: object = {},
+  replicas: readonly InferenceReplica[] = [],
+  further: Pick<ResolveInput, "draftModel" | "loraModels"> = {},
+) {
   const service = {
     metadata: { name: "chat", namespace: "default", uid: "u1" },
     spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", ...spec }),
   };
-  return resolveService({ service, model: of, replicas });
+  return resolveService({ service, model: of, replicas, ...further });
 }
 
 function found(sizeBytes: number, gguf?: object): InferenceReplica {
@@ -134,6 +139,13 @@ test.each([
     true,
   ],
   [
+    "a Model of a LoRA adapter that is missing",
+    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    { loraAdapters: [{ modelRef: "style" }] },
+    "ModelNotFound",
+    false,
+  ],
+  [
     "a draft Model that is missing",
     model({}, { weightsBytes: GIB, gguf: GGUF }),
     { speculativeDecoding: { type: "draft", draftModelRef: "small" } },
@@ -142,6 +154,44 @@ test.each([
   ],
 ])("%s is a reason, not a crash", (_, of, spec, code, isFinal) => {
   expect(resolve(of as Model | undefined, spec)).toMatchObject({ at: "blocked", code, isFinal });
+});
+
+test("LoRA adapters are in the template, with their scale, and in the claim", () => {
+  const main = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const source = "hf://org/adapters/style.gguf";
+  const adapter = model({ source }, { weightsBytes: 900, sizeBytes: 1_000 });
+  const loraAdapters = [{ modelRef: "style", scale: 0.5 }, { modelRef: "tone" }];
+  const resolution = resolve(main, { loraAdapters }, [], { loraModels: [adapter, adapter] });
+  expect(resolution).toMatchObject({
+    template: {
+      loraAdapters: [
+        { model: { source, format: "gguf", sizeBytes: 1_000 }, scale: 0.5 },
+        { model: { source }, scale: 1 },
+      ],
+    },
+    claim: { at: "estimated", memory: { loraBytes: 2_000 } },
+    unhonored: [],
+  });
+  const without = resolve(main);
+  if (resolution.at !== "resolved" || without.at !== "resolved") throw new Error("not resolved");
+  expect(resolution.template.revision).not.toBe(without.template.revision);
+});
+
+test("a draft Model or an adapter on the host is sized by the host, any other must have a size", () => {
+  const main = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const speculativeDecoding = { type: "draft", draftModelRef: "small" };
+  const loraAdapters = [{ modelRef: "style" }];
+  const onHost = model({ source: "file:///models/small.gguf" });
+  const remote = model({ source: "hf://org/repo/small.gguf" });
+  const asDraft = (draftModel: Model) => resolve(main, { speculativeDecoding }, [], { draftModel });
+  const asAdapter = (adapter: Model) => resolve(main, { loraAdapters }, [], { loraModels: [adapter] });
+  for (const resolution of [asDraft(onHost), asAdapter(onHost)])
+    expect(resolution).toMatchObject({ at: "resolved", claim: { at: "hostDecides" } });
+  for (const resolution of [asDraft(remote), asAdapter(remote)])
+    expect(resolution).toMatchObject({
+      code: "ModelSizeUnknown",
+      message: expect.stringMatching(/size of hf:.*small/),
+    });
 });
 
 test("a file on the host is placed without a claim, and claimed once an agent has read it", () => {

@@ -38,19 +38,31 @@ export interface ResolveInput {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;
+  /** In the order of `spec.loraAdapters`; undefined where there is none of that name. */
+  readonly loraModels?: readonly (Model | undefined)[] | undefined;
   /** Replicas whose agents may have read the model's files. */
   readonly replicas: readonly InferenceReplica[];
 }
 
-export function resolveService({ service, model, draftModel, replicas }: ResolveInput): Resolution {
-  const { modelRef, speculativeDecoding } = service.spec;
+export function resolveService(input: ResolveInput): Resolution {
+  const { service, model, draftModel, loraModels = [], replicas } = input;
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const usable = usableModel(model, modelRef);
   if ("at" in usable) return usable;
   const draftRef = speculativeDecoding?.draftModelRef;
-  const draft = draftRef === undefined ? undefined : usableModel(draftModel, draftRef);
+  const draft =
+    draftRef === undefined
+      ? undefined
+      : usableModel(draftModel, draftRef, "spec.speculativeDecoding.draftModelRef");
   if (draft !== undefined && "at" in draft) return draft;
+  const adapters: Model[] = [];
+  for (const [index, { modelRef: name }] of loraAdapters.entries()) {
+    const adapter = usableModel(loraModels[index], name, `spec.loraAdapters[${index}].modelRef`);
+    if ("at" in adapter) return adapter;
+    adapters.push(adapter);
+  }
   try {
-    return resolve(service, usable, draft, replicas);
+    return resolve(service, usable, draft, adapters, replicas);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "blocked", code: error.code, message: error.message, isFinal: true };
@@ -61,6 +73,7 @@ function resolve(
   service: InferenceService,
   model: Model,
   draftModel: Model | undefined,
+  adapters: readonly Model[],
   replicas: readonly InferenceReplica[],
 ): Resolution {
   const format = formatOf(model);
@@ -72,6 +85,7 @@ function resolve(
     runtime,
     model: toReplicaModel(model, format),
     draft,
+    loraModels: adapters.map((adapter) => toReplicaModel(adapter, formatOf(adapter))),
     gpuLayers,
   });
   const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);
@@ -131,9 +145,9 @@ export function runtimeFor(asked: Runtime | undefined, format: ModelFormat): Run
   return runtime;
 }
 
-function usableModel(model: Model | undefined, name: string): Model | Blocked {
+function usableModel(model: Model | undefined, name: string, field = "spec.modelRef"): Model | Blocked {
   if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
-    const message = `Model ${name} does not exist in this namespace; create it or correct spec.modelRef`;
+    const message = `Model ${name} does not exist in this namespace; create it or correct ${field}`;
     return { at: "blocked", code: "ModelNotFound", message, isFinal: false };
   }
   const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;

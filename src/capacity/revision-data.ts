@@ -13,6 +13,7 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   "mode",
   "auth",
   "speculativeDecoding",
+  "loraAdapters",
   ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
 ];
 

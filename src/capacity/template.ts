@@ -94,6 +94,8 @@ export interface TemplateInput {
   readonly runtime: ReplicaTemplate["runtime"];
   readonly model: ReplicaModel;
   readonly draft?: ReplicaModel | undefined;
+  /** In the order of `spec.loraAdapters`. */
+  readonly loraModels?: readonly ReplicaModel[] | undefined;
   readonly gpuLayers?: number | undefined;
 }
 
@@ -102,14 +104,18 @@ export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
 /** The template of a service's replicas, revision included, before a host is chosen. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
-  const { service, runtime, model, draft, gpuLayers } = input;
-  const { auth } = service.spec;
+  const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
+  const { auth, loraAdapters = [] } = service.spec;
   const template = defined<Omit<TemplateWithoutHost, "revision">>({
     serviceName: service.metadata.name,
     serviceUid: service.metadata.uid ?? "",
     runtime,
     model,
     draft,
+    loraAdapters:
+      loraModels.length === 0
+        ? undefined
+        : loraModels.map((weights, index) => ({ model: weights, scale: loraAdapters[index]?.scale ?? 1 })),
     engine: toEngineSettings(service.spec, { gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
   });

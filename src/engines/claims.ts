@@ -13,6 +13,7 @@ export interface MemoryClaim {
   readonly promptCacheBytes: number;
   readonly projectorBytes: number;
   readonly draftBytes: number;
+  readonly loraBytes: number;
   readonly overheadBytes: number;
 }
 
@@ -20,6 +21,8 @@ export interface MemoryClaim {
 export interface ClaimFiles {
   readonly projectorSizeBytes?: number | undefined;
   readonly draft?: GgufSummary | undefined;
+  /** Of all LoRA adapters. */
+  readonly loraSizeBytes?: number | undefined;
 }
 
 export interface ClaimEstimator {

@@ -37,6 +37,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     hostSettings: [
       ...Object.keys(engineFields).filter((field) => !OMLX_SETTINGS.includes(field)),
       "speculativeDecoding",
+      "loraAdapters",
     ],
     claims: llamacppClaims,
   },

@@ -54,7 +54,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const { driver, dir, target, launch } = await prepareTiny(folder);
     const apiKeyFile = join(folder.root, "key");
     writeFileSync(apiKeyFile, "secret-1\nsecret-2\n", { mode: 0o600 });
-    const prepared = await driver.prepare({ ...launch, apiKeyFile });
+    const prepared = await driver.prepare({ ...launch, apiKeyFile }, dir);
     expect(prepared.argv.join(" ")).not.toContain("secret-1");
     await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
@@ -71,7 +71,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     if (address === undefined) return context.skip("this machine has no address beside loopback");
     await using folder = runFolder();
     const { driver, dir, target, launch } = await prepareTiny(folder);
-    const prepared = await driver.prepare({ ...launch, address });
+    const prepared = await driver.prepare({ ...launch, address }, dir);
     await createEngineProcesses(processPorts()).startEngine(dir, { ...prepared, record: {} }, () => {});
     await healthy(driver, target);
     expect(await driver.probeHealth({ ...target, host: address })).toBe("healthy");

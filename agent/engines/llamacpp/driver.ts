@@ -1,7 +1,10 @@
 /** llama-server as an engine: one process per replica. */
 
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { ClaimFiles } from "../../../src/engines/claims.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
 import type { ArgvProblem } from "../../../src/engines/llamacpp/argv-builder.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
@@ -37,8 +40,8 @@ export interface PreparedEngine {
 }
 
 export interface LlamaServerDriver extends EngineDriver {
-  /** Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
-  readonly prepare: (launch: EngineLaunch) => Promise<PreparedEngine>;
+  /** Writes the files that the engine reads into `dir`. Throws MetalbridgeError when the settings cannot be honoured by the installed engine. */
+  readonly prepare: (launch: EngineLaunch, dir: string) => Promise<PreparedEngine>;
   readonly classifyExit: typeof classifyExit;
 }
 
@@ -65,8 +68,8 @@ function computeTableOf({ memory, platform }: EngineOptions["config"]): ComputeT
 
 export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServerDriver {
   const find = createProgramFinder(options);
-  const prepared = async (launch: EngineLaunch): Promise<PreparedEngine> =>
-    prepare(await required(find, options), launch, options);
+  const prepared = async (launch: EngineLaunch, dir: string): Promise<PreparedEngine> =>
+    prepare(await required(find, options), launch, dir, options);
   return {
     runtime: "llamacpp",
     detect: async () => {
@@ -79,14 +82,17 @@ export function createLlamaServerDriver(options: LlamaServerOptions): LlamaServe
     open: async (place, launch) => {
       const { port, record, template } = launch;
       const target = { host: LOOPBACK, port, modelAlias: template.serviceName };
-      return options.processes.open(place, { ...(await prepared(launch)), record, target });
+      return options.processes.open(place, { ...(await prepared(launch, place.dir)), record, target });
     },
     adopt: (place, { port, service }) =>
       options.processes.adopt(place, {
         ...{ host: LOOPBACK, port },
         ...(service === "" ? {} : { modelAlias: service }),
       }),
-    claimBytes: (settings, model, draft) => claimBytes(settings, model, draft, options.computeTable),
+    claimBytes: (settings, model, draft, loraAdapters = []) => {
+      const loraSizeBytes = loraAdapters.reduce((sum, adapter) => sum + adapter.sizeBytes, 0);
+      return claimBytes({ ...settings, loraSizeBytes }, model, draft, options.computeTable);
+    },
     probeHealth,
     probeRequest,
     readWork,
@@ -120,7 +126,7 @@ async function required(
 }
 
 function claimBytes(
-  settings: EngineSettings,
+  settings: EngineSettings & ClaimFiles,
   model: ModelFacts,
   draft: ModelFacts | undefined,
   table: ComputeTable | undefined,
@@ -134,14 +140,25 @@ function claimBytes(
 }
 
 /** All problems in one message, so that users need not fix them one start at a time. */
-function prepare(program: Program, launch: EngineLaunch, { env }: ProgramOptions): PreparedEngine {
+function prepare(
+  program: Program,
+  launch: EngineLaunch,
+  dir: string,
+  { env }: ProgramOptions,
+): PreparedEngine {
   const { template } = launch;
+  const { loraAdapters = [] } = template;
   const { argv, problems } = buildArgv(
     {
       settings: template.engine,
       modelPath: launch.modelPath,
       ...(launch.mmprojPath === undefined ? {} : { mmprojPath: launch.mmprojPath }),
       ...(launch.draftPath === undefined ? {} : { draftPath: launch.draftPath }),
+      loraAdapters: (launch.loraPaths ?? []).map((path, index) => ({
+        path,
+        scale: loraAdapters[index]?.scale ?? 1,
+      })),
+      ...filesFor(template.engine, dir),
       ...(launch.apiKeyFile === undefined ? {} : { apiKeyFile: launch.apiKeyFile }),
       hosts: isLoopback(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
       port: launch.port,
@@ -153,6 +170,17 @@ function prepare(program: Program, launch: EngineLaunch, { env }: ProgramOptions
   const first = problems[0];
   if (first === undefined) return { argv: [program.path, ...argv], env: { ...env, ...NO_DEBUGGER } };
   throw new MetalbridgeError(first.code, problems.map(describe).join("; "));
+}
+
+/** Each start writes the template again; saved slots stay for as long as the replica's folder. */
+function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string) {
+  const [chatTemplatePath, slotSavePath] = [join(dir, "chat-template.jinja"), join(dir, "slots")];
+  if (chatTemplate !== undefined) writeFileSync(chatTemplatePath, chatTemplate, { mode: 0o600 });
+  if (slotSaveRestore === true) mkdirSync(slotSavePath, { recursive: true, mode: 0o700 });
+  return {
+    ...(chatTemplate === undefined ? {} : { chatTemplatePath }),
+    ...(slotSaveRestore === true ? { slotSavePath } : {}),
+  };
 }
 
 function describe({ field, why }: ArgvProblem): string {

@@ -24,7 +24,7 @@ describe("a host where llama-server", () => {
     expect(await driver.detect()).toBeUndefined();
     const place = { address: "127.0.0.1", port: 1, record: {} };
     const launch = { ...place, template: template(), modelPath: "/m", files: [] };
-    await expect(driver.prepare(launch)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
+    await expect(driver.prepare(launch, folder.root)).rejects.toMatchObject({ code: "RuntimeNotInstalled" });
   });
 
   it.each([

@@ -1,11 +1,36 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
-import { listenOn, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
-import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
-import { processPorts, runFolder } from "../../instances/process/fixtures/run.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import { listenOn, prepareTiny, program, template } from "../../../test/fixtures/started-llama-server.ts";
+import { writeTinyGguf, writeTinyLora, writeTinyProjector } from "../../../test/fixtures/tiny-gguf.ts";
+import { makeFolder, processPorts, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
+import type { EngineLaunch } from "../engine.ts";
+
+/** A PNG of one pixel. */
+const PIXEL =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/** Starts what was prepared, and waits until it is healthy. */
+async function started(tiny: Awaited<ReturnType<typeof prepareTiny>>) {
+  const { driver, dir, prepared, target } = tiny;
+  const command = { ...prepared, record: {} };
+  const process = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+  await vi.waitFor(
+    async () => {
+      if (process.state().at === "gone") throw new Error(await process.logTail(2000));
+      expect(await driver.probeHealth(target)).toBe("healthy");
+    },
+    { timeout: 10_000, interval: 50 },
+  );
+  const ask = async (path: string, body?: object): Promise<Record<string, unknown>> => {
+    const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    return (await fetch(`http://127.0.0.1:${target.port}${path}`, init)).json() as never;
+  };
+  return { ...tiny, process, ask };
+}
 
 describe.skipIf(program === undefined)("a real llama-server", () => {
   it.each<[string, Partial<EngineSettings>]>([
@@ -26,7 +51,15 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       "overrides",
       { metadataOverrides: ["a.b=bool:false", "c.d=int:1"], tensorOverrides: ["ffn_up=CPU", "ffn_down=CPU"] },
     ],
+    ["limited thinking", { reasoningBudget: 16 }],
     ["guesses from the text", { speculativeDecoding: { type: "ngram-simple" } }],
+    ["short guesses from the text", { speculativeDecoding: { type: "ngram-simple", nDraftMax: 8 } }],
+    ["guesses by a map", { speculativeDecoding: { type: "ngram-map-k", nDraftMax: 8 } }],
+    ["guesses by a map with values", { speculativeDecoding: { type: "ngram-map-k4v", nDraftMax: 8 } }],
+    ["guesses by a hash", { speculativeDecoding: { type: "ngram-mod", nDraftMax: 8 } }],
+    ["guesses from a cache", { speculativeDecoding: { type: "ngram-cache" } }],
+    ["pooling by the first token", { mode: "embedding", pooling: "cls" }],
+    ["pooling by the last token", { mode: "embedding", pooling: "last" }],
     ["a draft model", { speculativeDecoding: { type: "draft", nDraftMax: 4, pMin: 0.5 } }],
   ])("takes every typed setting: %s", async (_name, engine) => {
     await using folder = runFolder();
@@ -34,25 +67,96 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await writeTinyGguf(draftPath, { seed: 2, layers: 1 });
     const isDraft = engine.speculativeDecoding?.type === "draft";
     const shape = { embeddingSize: 64, heads: 2, kvHeads: 2 };
-    const { driver, dir, prepared, target } = await prepareTiny(
-      folder,
-      engine,
-      shape,
-      isDraft ? { draftPath } : {},
-    );
-    const process = await createEngineProcesses(processPorts()).startEngine(
-      dir,
-      { ...prepared, record: {} },
-      () => {},
-    );
-    await vi.waitFor(
-      async () => {
-        if (process.state().at === "gone") throw new Error(await process.logTail(2000));
-        expect(await driver.probeHealth(target)).toBe("healthy");
-      },
-      { timeout: 10_000, interval: 50 },
-    );
-    expect(await driver.probeRequest(target)).toBe("ok");
+    const tiny = await started(await prepareTiny(folder, engine, shape, isDraft ? { draftPath } : {}));
+    expect(await tiny.driver.probeRequest(tiny.target)).toBe("ok");
+  });
+
+  it("loads LoRA adapters, each at its scale", async () => {
+    await using folder = runFolder();
+    const loraPaths = ["a.gguf", "b.gguf"].map((name) => join(folder.root, name));
+    for (const path of loraPaths) await writeTinyLora(path);
+    const { model } = template();
+    const loraAdapters = [
+      { model, scale: 1 },
+      { model, scale: 0.5 },
+    ];
+    const launch = { loraPaths, template: { ...template(), loraAdapters } };
+    const { ask } = await started(await prepareTiny(folder, {}, {}, launch));
+    expect(await ask("/lora-adapters")).toMatchObject([
+      { path: loraPaths[0], scale: 1 },
+      { path: loraPaths[1], scale: 0.5 },
+    ]);
+  });
+
+  it("formats chats by the service's template", async () => {
+    await using folder = runFolder();
+    const chatTemplate = "{% for message in messages %}[{{ message.content }}]{% endfor %}";
+    const { ask } = await started(await prepareTiny(folder, { chatTemplate }));
+    const messages = [{ role: "user", content: "hello" }];
+    expect(await ask("/apply-template", { messages })).toEqual({ prompt: "[hello]" });
+  });
+
+  it("saves a slot in the folder of its replica, and restores it after a restart", async () => {
+    await using folder = runFolder();
+    const prepared = await prepareTiny(folder, { slotSaveRestore: true });
+    const first = await started(prepared);
+    await first.ask("/completion", { prompt: "The river", n_predict: 4, id_slot: 0 });
+    const saved = await first.ask("/slots/0?action=save", { filename: "chat.bin" });
+    expect(existsSync(join(prepared.dir, "slots", "chat.bin"))).toBe(true);
+    first.process.signal("KILL");
+    await vi.waitFor(() => expect(first.process.state().at).toBe("gone"), { timeout: 10_000 });
+    const { ask } = await started({ ...prepared, dir: makeFolder(folder.dir("again")) });
+    const restored = await ask("/slots/0?action=restore", { filename: "chat.bin" });
+    expect(restored.n_restored).toBe(saved.n_saved);
+  });
+
+  it("takes images with a projector", async () => {
+    await using folder = runFolder();
+    const mmprojPath = join(folder.root, "mmproj.gguf");
+    await writeTinyProjector(mmprojPath);
+    const { ask } = await started(await prepareTiny(folder, {}, {}, { mmprojPath }));
+    expect(await ask("/props")).toMatchObject({ modalities: { vision: true } });
+    const content = [
+      { type: "text", text: "What is this?" },
+      { type: "image_url", image_url: { url: `data:image/png;base64,${PIXEL}` } },
+    ];
+    const answer = await ask("/v1/chat/completions", {
+      messages: [{ role: "user", content }],
+      max_tokens: 2,
+    });
+    expect(answer).toMatchObject({ usage: { completion_tokens: 2 } });
+  });
+
+  it.each<[string, ErrorCode, RegExp, (other: string) => Partial<EngineLaunch>]>([
+    [
+      "an adapter of another model",
+      "EngineBadModel",
+      /^the engine could not load a LoRA adapter: .*shape/,
+      (other) => ({ loraPaths: [other] }),
+    ],
+    [
+      "a projector that is none",
+      "EngineBadModel",
+      /^the engine could not load the projector: .*CLIP/,
+      (other) => ({ mmprojPath: other }),
+    ],
+    [
+      "a template with a mistake",
+      "EngineSettingsRefused",
+      /^the engine refused the chat template: .*token/,
+      () => ({ template: template({ chatTemplate: "{% for x in %}" }) }),
+    ],
+  ])("that ends because of %s says so", async (_name, code, message, launch) => {
+    await using folder = runFolder();
+    const other = join(folder.root, "other.gguf");
+    await writeTinyLora(other);
+    const wider = { embeddingSize: 128 };
+    const { driver, dir, prepared } = await prepareTiny(folder, {}, wider, launch(other));
+    const command = { ...prepared, record: {} };
+    const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 10_000 });
+    const reason = driver.classifyExit({ code: 1 }, await engine.logTail(8192));
+    expect(reason).toEqual({ code, message: expect.stringMatching(message) });
   });
 
   it("that finds no memory for its context says so in words that are understood", async () => {
@@ -81,7 +185,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       { heads: 4 },
     );
     writeFileSync(join(folder.root, "garbage.gguf"), "<html>not found</html>".repeat(100));
-    const prepared = await driver.prepare({ ...launch, modelPath: join(folder.root, file) });
+    const prepared = await driver.prepare({ ...launch, modelPath: join(folder.root, file) }, dir);
     const more = code === "EngineFlagRefused" ? ["--mlock"] : [];
     await using stranger = await listenOn(code === "EnginePortTaken" ? launch.port : 0);
     const engine = await createEngineProcesses(processPorts()).startEngine(

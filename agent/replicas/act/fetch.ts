@@ -12,7 +12,7 @@ import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
-import { type ReplicaState, replicaOf, runOf, type Weights } from "../state/state.ts";
+import { type ReplicaState, replicaOf, runOf, type WeightFiles, type Weights } from "../state/state.ts";
 import { readSourceSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
@@ -39,8 +39,23 @@ function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolea
   const template = replicaOf(state)?.spec.template;
   const { weights } = state;
   if (template === undefined || weights.at !== "failed" || weights.transient) return false;
-  const isInPlace = isOnHost(template.model) && (template.draft === undefined || isOnHost(template.draft));
-  return isInPlace && ports.clock.monotonicMs() >= weights.retryAt;
+  return weightsOf(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
+}
+
+/** All that a template loads: the model first. */
+function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readonly ReplicaModel[] {
+  return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
+}
+
+/** What was found for `weightsOf` the template, in its order; undefined where one is missing. */
+function filesOf(
+  { draft: wanted }: ReplicaTemplate,
+  stored: readonly (StoredModel | undefined)[],
+): WeightFiles | undefined {
+  const [model, ...others] = stored.filter((one) => one !== undefined);
+  if (model === undefined || others.length < stored.length - 1) return undefined;
+  const draft = wanted === undefined ? undefined : others.shift();
+  return { model, ...(draft === undefined ? {} : { draft }), loraAdapters: others };
 }
 
 function isOnHost({ source }: ReplicaModel): boolean {
@@ -64,16 +79,13 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   const template = replicaOf(state)?.spec.template;
   if (template === undefined) return;
   try {
-    const [model, draft] = await Promise.all([
-      storeOf(state, context).resolve(onDisk(template.model), state.uid),
-      template.draft === undefined
-        ? undefined
-        : context.ports.store.resolve(onDisk(template.draft), state.uid),
-    ]);
-    holdContents(state, context, model, draft);
-    if (model === undefined || (template.draft !== undefined && draft === undefined))
-      state.weights = { at: "absent" };
-    else await keepModel(state, context, model, draft);
+    const stored = await Promise.all(
+      weightsOf(template).map((wanted) => storeOf(wanted, state, context).resolve(onDisk(wanted), state.uid)),
+    );
+    holdContents(state, context, ...stored);
+    const files = filesOf(template, stored);
+    if (files === undefined) state.weights = { at: "absent" };
+    else await keepModel(state, context, files);
   } catch (error) {
     state.weights = failed(state, error, context);
   }
@@ -99,33 +111,32 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
 async function fetchAll(state: ReplicaState, context: RunnerContext, signal: AbortSignal): Promise<void> {
   const replica = replicaOf(state);
   if (replica === undefined) return;
-  const { model, draft } = replica.spec.template;
+  const { template } = replica.spec;
   const namespace = replica.metadata.namespace ?? "";
   const onProgress = watchProgress(state, context);
-  const fetchOne = async (wanted: ReplicaModel, store: Pick<ModelStore, "fetch">): Promise<StoredModel> => {
+  const fetchOne = async (wanted: ReplicaModel): Promise<StoredModel> => {
     const secret = await readSourceSecret(context.ports.client, namespace, wanted.secretRef?.name);
     const options = { signal, onProgress, owner: state.uid };
-    return store.fetch({ ...requestFor(wanted), ...secret }, options);
+    return storeOf(wanted, state, context).fetch({ ...requestFor(wanted), ...secret }, options);
   };
-  const stored = await fetchOne(model, storeOf(state, context));
-  // The draft's download may need room, and must not take it from the model.
-  holdContents(state, context, stored);
-  await keepModel(
-    state,
-    context,
-    stored,
-    draft === undefined ? undefined : await fetchOne(draft, context.ports.store),
-  );
+  const stored: StoredModel[] = [];
+  for (const wanted of weightsOf(template)) {
+    stored.push(await fetchOne(wanted));
+    // The next download may need room, and must not take it from these.
+    holdContents(state, context, ...stored);
+  }
+  const files = filesOf(template, stored);
+  if (files !== undefined) await keepModel(state, context, files);
 }
 
-/** Who brings the model to this host: its engine, for a source that no other can read; else the store. */
+/** Who brings weights to this host: the engine, for a source that nothing else can read; otherwise the store. */
 function storeOf(
+  { source }: ReplicaModel,
   state: ReplicaState,
   { ports, runtimes }: RunnerContext,
 ): Pick<ModelStore, "resolve" | "fetch"> {
-  const template = replicaOf(state)?.spec.template;
-  const fetcher = runtimes.driver(template?.runtime ?? "")?.fetcher;
-  return fetcher?.takes(template?.model.source ?? "") === true ? fetcher : ports.store;
+  const fetcher = runtimes.driver(replicaOf(state)?.spec.template.runtime ?? "")?.fetcher;
+  return fetcher?.takes(source) === true ? fetcher : ports.store;
 }
 
 function requestFor(model: ReplicaModel): ModelRequest {
@@ -148,14 +159,15 @@ function onDisk(model: ReplicaModel): ModelRequest {
 
 /** If only the check for newer weights failed, those on disk are used. */
 async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
-  const { model, draft } = replicaOf(state)?.spec.template ?? {};
-  if (model?.refreshPolicy === "OnChange" && draft === undefined) {
-    const stored = await storeOf(state, context)
+  const template = replicaOf(state)?.spec.template;
+  const [model, ...others] = template === undefined ? [] : weightsOf(template);
+  if (model?.refreshPolicy === "OnChange" && others.length === 0) {
+    const stored = await storeOf(model, state, context)
       .resolve(requestFor(model))
       .catch(() => undefined);
     if (stored !== undefined) {
       state.log.warn({ err: error }, "cannot check for newer weights; using those on disk");
-      await keepModel(state, context, stored, undefined);
+      await keepModel(state, context, { model: stored, loraAdapters: [] });
       return state.weights;
     }
   }
@@ -221,28 +233,29 @@ export function holdContents(
 export async function keepModel(
   state: ReplicaState,
   context: RunnerContext,
-  model: StoredModel,
-  draft: StoredModel | undefined,
+  files: WeightFiles,
 ): Promise<void> {
   const { store, clock } = context.ports;
-  holdContents(state, context, model, draft);
-  const [found, draftFound] = await Promise.all([
+  const { model, draft, loraAdapters } = files;
+  holdContents(state, context, model, draft, ...loraAdapters);
+  const [found, draftFound, ...adaptersFound] = await Promise.all([
     store.inspect(model),
     draft === undefined ? undefined : store.inspect(draft),
+    ...loraAdapters.map((adapter) => store.inspect(adapter)),
   ]);
   const template = replicaOf(state)?.spec.template;
   const driver = context.runtimes.driver(template?.runtime ?? "");
   const gguf = ggufSchema.safeParse(found.gguf);
   state.weights = {
     at: "stored",
-    files: draft === undefined ? { model } : { model, draft },
+    files,
     inspectedAt: clock.monotonicMs(),
     sizeBytes: model.sizeBytes,
     ...(model.sha256 === undefined ? {} : { sha256: model.sha256 }),
     ...(gguf.success ? { gguf: gguf.data } : {}),
     ...(template === undefined || driver === undefined
       ? {}
-      : { claim: ownClaim(template, driver, found, draftFound) }),
+      : { claim: ownClaim(template, driver, found, draftFound, adaptersFound) }),
   };
 }
 
@@ -251,12 +264,13 @@ export function ownClaim(
   { engine }: ReplicaTemplate,
   driver: EngineDriver,
   found: ModelFacts,
-  draft: ModelFacts | undefined,
+  draft?: ModelFacts,
+  loraAdapters: readonly ModelFacts[] = [],
 ): OwnClaim {
-  const problem = found.problem ?? draft?.problem;
+  const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
-    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft) };
+    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft, loraAdapters) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);
@@ -277,7 +291,8 @@ export function watchWeights(state: ReplicaState): void {
   const hasFailed = past.history.terminal !== undefined;
   if (weights.isReplaced === true || (weights.weights !== undefined && !hasFailed)) return;
   state.jobs.run("weights", async () => {
-    const found = await identityOf(weights.files.model, weights.files.draft).catch(() => undefined);
+    const { model, draft, loraAdapters } = weights.files;
+    const found = await identityOf(model, draft, ...loraAdapters).catch(() => undefined);
     // Inspected again meanwhile: this result was about the previous files.
     if (state.weights !== weights) return true;
     if (found === undefined || found === weights.weights) return "unchanged";

@@ -88,7 +88,7 @@ async function startReserved(
   const driver = template === undefined ? undefined : context.runtimes.driver(template.runtime);
   if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
   if (driver === undefined || address === undefined) return;
-  const { model, draft } = state.weights.files;
+  const { model, draft, loraAdapters } = state.weights.files;
   const keys = await writeKeyFile(context.ports.client, replica, state.dir);
   const record: EngineFile = {
     version: 1,
@@ -102,7 +102,7 @@ async function startReserved(
     revision: template.revision,
     address,
     ...reserved,
-    contents: [...contentsOf(model, draft)],
+    contents: [...contentsOf(model, draft, ...loraAdapters)],
     drainSeconds: replica.spec.drainSeconds,
     startedAtMs: context.ports.clock.nowMs(),
   };
@@ -113,6 +113,7 @@ async function startReserved(
     files: model.files,
     ...(model.mmprojPath === undefined ? {} : { mmprojPath: model.mmprojPath }),
     ...(draft === undefined ? {} : { draftPath: draft.path }),
+    loraPaths: loraAdapters.map(({ path }) => path),
     ...(keys === undefined ? {} : { apiKeyFile: keys.path }),
     address,
     port: reserved.port,

@@ -96,11 +96,19 @@ export interface Run {
   stopAskedAt?: number;
 }
 
+/** All weights of a replica. */
+export interface WeightFiles {
+  readonly model: StoredModel;
+  readonly draft?: StoredModel;
+  /** In the order of the template's. */
+  readonly loraAdapters: readonly StoredModel[];
+}
+
 /** The planner's view, and where the files are. */
 export type Weights =
   | Exclude<ModelState, { readonly at: "stored" }>
   | (Extract<ModelState, { readonly at: "stored" }> & {
-      readonly files: { readonly model: StoredModel; readonly draft?: StoredModel };
+      readonly files: WeightFiles;
       /** When its header was read, on the monotonic clock. */
       readonly inspectedAt: number;
     });

@@ -45,12 +45,15 @@ export function draftNow(ports: MacPorts, { key, service, own }: LiveService): D
 
 function observe(caches: Caches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
   const { namespace } = service.metadata;
-  const draftRef = service.spec.speculativeDecoding?.draftModelRef;
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
   const hosts = new Map(caches.hosts.list().map((host) => [host.metadata.name, host]));
   return {
     service,
-    model: caches.models.get(keyOf({ namespace, name: service.spec.modelRef })),
-    draftModel: draftRef === undefined ? undefined : caches.models.get(keyOf({ namespace, name: draftRef })),
+    model: modelOf(modelRef),
+    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+    loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
     hosts,
     ...own,
   };

@@ -88,6 +88,12 @@ const good: readonly Good[] = [
     "rope scaling",
     { "spec.ropeScaling": { type: "yarn", factor: "4.0", originalContext: 32768 } },
   ],
+  [
+    "InferenceService",
+    "LoRA adapters",
+    { "spec.loraAdapters": [{ modelRef: "style" }, { modelRef: "tone", scale: 0.5 }] },
+  ],
+  ["InferenceService", "pooling", { "spec.mode": "embedding", "spec.pooling": "last" }],
   ["InferenceService", "thinking turned off", { "spec.reasoningBudget": 0 }],
   [
     "InferenceService",

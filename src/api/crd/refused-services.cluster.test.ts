@@ -75,6 +75,23 @@ const cases: readonly Case[] = [
   ],
   ["oMLX bits that do not exist", { "spec.turboQuantBits": 4 }, /spec\.turboQuantBits: Unsupported value/],
   ["extraArgs as a text", { "spec.extraArgs": "--verbose" }, /spec\.extraArgs/],
+  ["pooling for chat", { "spec.pooling": "mean" }, /spec\.pooling needs spec\.mode embedding/],
+  ["pooling none", { "spec.mode": "embedding", "spec.pooling": "none" }, /spec\.pooling: Unsupported value/],
+  [
+    "chat template without Jinja",
+    { "spec.chatTemplate": "{{ x }}", "spec.jinja": false },
+    /spec\.chatTemplate needs Jinja/,
+  ],
+  [
+    "LoRA adapter without a Model",
+    { "spec.loraAdapters": [{ scale: 1 }] },
+    /loraAdapters\[0\]\.modelRef: Required/,
+  ],
+  [
+    "LoRA scale that is no strength",
+    { "spec.loraAdapters": [{ modelRef: "style", scale: 100 }] },
+    /loraAdapters\[0\]\.scale/,
+  ],
   [
     "draft type without draft",
     { "spec.speculativeDecoding": { type: "draft" } },

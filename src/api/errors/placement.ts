@@ -129,8 +129,8 @@ export const placementErrors = {
     do: "nothing to do; its services are deleted with it",
   },
   ModelNotFound: {
-    what: "The Model that spec.modelRef names does not exist in this namespace; running replicas keep serving.",
-    do: "create the Model or correct spec.modelRef",
+    what: "A Model that the service names does not exist in this namespace; running replicas keep serving.",
+    do: "create the Model or correct the field that names it",
     command: "kubectl get models",
   },
   ModelNotReady: {

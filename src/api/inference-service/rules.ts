@@ -18,6 +18,14 @@ export const serviceRules = [
     message: "spec.promptCacheMiB must be 0 or absent with spec.mode embedding or rerank",
   },
   {
+    rule: "!has(self.pooling) || (has(self.mode) && self.mode == 'embedding')",
+    message: "spec.pooling needs spec.mode embedding",
+  },
+  {
+    rule: "!has(self.chatTemplate) || !has(self.jinja) || self.jinja",
+    message: "spec.chatTemplate needs Jinja templates: remove spec.jinja false",
+  },
+  {
     rule: "!has(self.speculativeDecoding) || self.speculativeDecoding.type in ['none', 'disabled'] || !has(self.mode) || self.mode == 'chat'",
     message: "spec.speculativeDecoding needs spec.mode chat",
   },

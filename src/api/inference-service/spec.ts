@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { engineFields, modeSchema, ropeScalingSchema, runtimeSchema } from "../engine-settings.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
-import { HOST_LOST_SECONDS_DEFAULT } from "../inference-replica.ts";
+import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
 import { linuxFields } from "./linux.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
@@ -75,6 +75,19 @@ export const inferenceServiceSpecSchema = z
       .describe(
         "Speculative decoding: drafts tokens ahead and verifies them in one step, for higher tokens per second.",
       )
+      .optional(),
+    loraAdapters: z
+      .array(
+        z.object({
+          modelRef: objectName("Model whose weights are the adapter, in the same namespace."),
+          scale: loraScaleSchema.default(1),
+        }),
+      )
+      .max(LORA_ADAPTERS_MAX)
+      .meta({
+        description: "LoRA adapters to load with the model, all of them applied to every request.",
+        "x-kubernetes-list-type": "atomic",
+      })
       .optional(),
     ...linuxFields,
   })

@@ -18,7 +18,9 @@ const isDraft = `self.type in [${DRAFT_TYPES.map((type) => `'${type}'`).join(", 
 export const speculativeDecodingSchema = z
   .object({
     type: speculativeType,
-    draftModelRef: objectName("Model, in the same namespace, whose weights make the guesses.").optional(),
+    draftModelRef: objectName(
+      "Draft Model, in the same namespace: a small model with the vocabulary of the main model. With another vocabulary llama-server serves without drafts and logs why.",
+    ).optional(),
     draftModel: z
       .string()
       .min(1)

@@ -22,16 +22,16 @@ export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
   --logit-bias --grammar --json-schema --backend-sampling
   --chat-template --chat-template-kwargs --skip-chat-parsing --prefill-assistant --spm-infill
   --reasoning-format --reasoning --reasoning-effort --reasoning-preserve
-  --pooling --embd-normalize --cont-batching --no-cont-batching --slot-prompt-similarity
+  --embd-normalize --cont-batching --no-cont-batching --slot-prompt-similarity
   --timeout --threads-http --sse-ping-interval --slots --no-slots --tags
   --cors-origins --cors-methods --cors-headers --cors-credentials
   --verbose --verbosity --log-prefix --log-timestamps --log-colors
   --spec-draft-threads --spec-draft-threads-batch --spec-draft-n-min --spec-draft-p-split --spec-draft-device
   --spec-draft-sampling --spec-draft-backend-sampling --spec-draft-cpu-moe --spec-draft-n-cpu-moe
-  --spec-ngram-mod-n-min --spec-ngram-mod-n-max --spec-ngram-mod-n-match
-  --spec-ngram-simple-size-n --spec-ngram-simple-size-m --spec-ngram-simple-min-hits
-  --spec-ngram-map-k-size-n --spec-ngram-map-k-size-m --spec-ngram-map-k-min-hits
-  --spec-ngram-map-k4v-size-n --spec-ngram-map-k4v-size-m --spec-ngram-map-k4v-min-hits
+  --spec-ngram-mod-n-min --spec-ngram-mod-n-match
+  --spec-ngram-simple-size-n --spec-ngram-simple-min-hits
+  --spec-ngram-map-k-size-n --spec-ngram-map-k-min-hits
+  --spec-ngram-map-k4v-size-n --spec-ngram-map-k4v-min-hits
   --threads-draft --threads-batch-draft --draft-min
   `
     .trim()
@@ -46,6 +46,8 @@ export const TYPED_FLAGS: Readonly<Record<string, string>> = {
   "--hf-file": "modelRef",
   "--docker-repo": "modelRef",
   "--mmproj": "the Model's mmproj",
+  "--lora": "loraAdapters",
+  "--lora-scaled": "loraAdapters",
   "--alias": "",
   "--host": "",
   "--port": "",
@@ -80,6 +82,9 @@ export const TYPED_FLAGS: Readonly<Record<string, string>> = {
   "--no-warmup": "noWarmup",
   "--embedding": "mode",
   "--rerank": "mode",
+  "--pooling": "pooling",
+  "--chat-template-file": "chatTemplate",
+  "--slot-save-path": "slotSaveRestore",
   "--jinja": "jinja",
   "--no-jinja": "jinja",
   "--reasoning-budget": "reasoningBudget",
@@ -89,6 +94,10 @@ export const TYPED_FLAGS: Readonly<Record<string, string>> = {
   "--model-draft": "speculativeDecoding",
   "--spec-draft-n-max": "speculativeDecoding",
   "--draft-max": "speculativeDecoding",
+  "--spec-ngram-simple-size-m": "speculativeDecoding",
+  "--spec-ngram-map-k-size-m": "speculativeDecoding",
+  "--spec-ngram-map-k4v-size-m": "speculativeDecoding",
+  "--spec-ngram-mod-n-max": "speculativeDecoding",
   "--spec-draft-p-min": "speculativeDecoding",
   "--draft-p-min": "speculativeDecoding",
   "--spec-draft-ngl": "speculativeDecoding",

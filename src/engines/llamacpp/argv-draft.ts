@@ -4,6 +4,14 @@ import type { ArgvBuilder } from "./argv-builder.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 
 const LONG_NAMES: Readonly<Record<string, string>> = { draft: "draft-simple", mtp: "draft-mtp" };
+/** Flags that limit a draft: by type, and those of all draft models. */
+const MAX_FLAGS: Readonly<Record<string, readonly string[]>> = {
+  "ngram-simple": ["--spec-ngram-simple-size-m", "--spec-ngram-size-m"],
+  "ngram-map-k": ["--spec-ngram-map-k-size-m", "--spec-ngram-size-m"],
+  "ngram-map-k4v": ["--spec-ngram-map-k4v-size-m", "--spec-ngram-size-m"],
+  "ngram-mod": ["--spec-ngram-mod-n-max"],
+};
+const DRAFT_MAX_FLAGS = ["--spec-draft-n-max", "--draft-max"];
 const NEEDS_MODEL = new Set(["draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"]);
 
 export function addDraft(builder: ArgvBuilder, { settings, draftPath }: LlamaServerInput): void {
@@ -15,9 +23,9 @@ export function addDraft(builder: ArgvBuilder, { settings, draftPath }: LlamaSer
   const field = "speculativeDecoding";
   const isDraft = type.startsWith("draft-");
   if (wanted.nDraftMax !== undefined) {
-    if (isDraft)
-      builder.add(`${field}.nDraftMax`, ["--spec-draft-n-max", "--draft-max"], String(wanted.nDraftMax));
-    else builder.refuse(`${field}.nDraftMax`, `${type} drafts without a model and has no such limit`);
+    const flags = isDraft ? DRAFT_MAX_FLAGS : MAX_FLAGS[type];
+    if (flags === undefined) builder.refuse(`${field}.nDraftMax`, `${type} has no such limit`);
+    else builder.add(`${field}.nDraftMax`, flags, String(wanted.nDraftMax));
   }
   if (wanted.pMin !== undefined) {
     if (isDraft) builder.add(`${field}.pMin`, ["--spec-draft-p-min", "--draft-p-min"], String(wanted.pMin));

@@ -1,11 +1,20 @@
 /** What a command line of llama-server is made from. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 
+export interface LoraAdapter {
+  readonly path: string;
+  readonly scale: number;
+}
+
 export interface LlamaServerInput {
   readonly settings: EngineSettings;
   readonly modelPath: string;
   readonly mmprojPath?: string;
   readonly draftPath?: string;
+  readonly loraAdapters?: readonly LoraAdapter[];
+  readonly chatTemplatePath?: string;
+  /** Folder for saved slots. */
+  readonly slotSavePath?: string;
   /** Addresses to listen on, loopback first. */
   readonly hosts: readonly string[];
   readonly port: number;

@@ -82,6 +82,12 @@ describe("the command line", () => {
     const changes = {
       mmprojPath: "/p.gguf",
       draftPath: "/d.gguf",
+      loraAdapters: [
+        { path: "/a.gguf", scale: 1 },
+        { path: "/b.gguf", scale: 0.5 },
+      ],
+      chatTemplatePath: "/t.jinja",
+      slotSavePath: "/slots",
       hosts: ["127.0.0.1", "10.0.0.5"],
       apiKeyFile: "/k",
       gguf: { keyLength: 128, valueLength: 128 },
@@ -95,6 +101,7 @@ describe("the command line", () => {
       --metrics
       --no-ui
       --offline
+      --slot-save-path /slots
       --api-key-file /k
       --ctx-size 8192
       --parallel 4
@@ -117,8 +124,10 @@ describe("the command line", () => {
       --override-kv a=bool:false,b=int:1
       --no-warmup
       --jinja
+      --chat-template-file /t.jinja
       --reasoning-budget 0
       --reasoning-budget-message enough
+      --lora-scaled /a.gguf:1,/b.gguf:0.5
       --spec-type draft-simple
       --spec-draft-model /d.gguf
       --spec-draft-ngl 999
@@ -135,6 +144,7 @@ describe("the command line", () => {
     expect(text({ mode: "embedding", promptCacheMiB: 512 })).toMatch(
       /--cache-ram 0\n(.*\n)*--embedding\n--cors.*$/,
     );
+    expect(text({ mode: "embedding", pooling: "last" })).toContain("--embedding\n--pooling last\n");
     expect(text({ mode: "rerank" })).toMatch(
       /--cache-ram 0\n(.*\n)*--embedding\n--pooling rank\n--rerank\n--cors.*$/,
     );
@@ -152,6 +162,40 @@ describe("the command line", () => {
       --parallel 1
       --n-gpu-layers 999"
     `);
+  });
+
+  it.each([
+    ["ngram-simple", "--spec-ngram-simple-size-m"],
+    ["ngram-map-k", "--spec-ngram-map-k-size-m"],
+    ["ngram-map-k4v", "--spec-ngram-map-k4v-size-m"],
+    ["ngram-mod", "--spec-ngram-mod-n-max"],
+  ] as const)("limits the drafts of %s", (type, flag) => {
+    const settings = { speculativeDecoding: { type, nDraftMax: 9 } };
+    expect(text(settings)).toContain(`--spec-type ${type}\n${flag} 9\n`);
+  });
+
+  it("for builds of one LoRA adapter per flag repeats the flag", () => {
+    const perFlag = parseCapabilities(
+      "--lora-scaled FNAME SCALE               path to LoRA adapter with user defined scaling",
+      "",
+    );
+    const loraAdapters = [
+      { path: "/a.gguf", scale: 1 },
+      { path: "/b.gguf", scale: 0.5 },
+    ];
+    expect(text({}, { loraAdapters }, perFlag)).toContain(
+      "--lora-scaled /a.gguf 1\n--lora-scaled /b.gguf 0.5",
+    );
+  });
+
+  it("turns Jinja on for a chat template where the build has it off", () => {
+    const off = parseCapabilities(
+      "--jinja                                 use jinja template for chat (default: disabled)\n" +
+        "--chat-template-file JINJA_TEMPLATE_FILE\n",
+      "",
+    );
+    expect(text({}, { chatTemplatePath: "/t" }, off)).toContain("--jinja\n--chat-template-file /t");
+    expect(text({}, { chatTemplatePath: "/t" })).not.toContain("--jinja");
   });
 
   it("keeps a context within what the model was trained for, times the slots", () => {
@@ -212,6 +256,24 @@ describe("the command line", () => {
       {},
       "SettingNotSupported reasoningBudgetMessage: it needs reasoningBudget",
     ],
+    [
+      "a limit that ngram-cache does not have",
+      { speculativeDecoding: { type: "ngram-cache", nDraftMax: 4 } },
+      {},
+      "SettingNotSupported speculativeDecoding.nDraftMax: ngram-cache has no such limit",
+    ],
+    [
+      "two chat templates",
+      { extraArgs: ["--chat-template", "chatml"] },
+      { chatTemplatePath: "/t" },
+      "SettingNotSupported chatTemplate: extraArgs has --chat-template too",
+    ],
+    [
+      "a path that its list would cut",
+      {},
+      { loraAdapters: [{ path: "/a,b.gguf", scale: 1 }] },
+      "SettingNotSupported loraAdapters: /a,b.gguf has a comma or a colon in its path",
+    ],
     ["a setting of oMLX", { turboQuantBits: 3 }, {}, "SettingNotSupported turboQuantBits"],
   ])("refuses %s", (_name, settings, changes, problem) => {
     expect(text(settings, changes)).toContain(`! ${problem}`);
@@ -232,14 +294,14 @@ describe("extraArgs", () => {
 
   it.each([
     [["--log-file", "/etc/passwd"], "--log-file is not allowed"],
-    [["--slot-save-path", "/"], "--slot-save-path is not allowed"],
+    [["--slot-save-path", "/"], "--slot-save-path is set by slotSaveRestore"],
     [["--path", "/"], "--path is not allowed"],
     [["--media-path", "/"], "--media-path is not allowed"],
-    [["--lora", "/x"], "--lora is not allowed"],
+    [["--lora", "/x"], "--lora is set by loraAdapters"],
     [["--rpc", "1.2.3.4:5"], "--rpc is not allowed"],
     [["--grammar-file", "/x"], "--grammar-file is not allowed"],
     [["-jf", "/x"], "-jf is not allowed"],
-    [["--chat-template-file", "/x"], "--chat-template-file is not allowed"],
+    [["--chat-template-file", "/x"], "--chat-template-file is set by chatTemplate"],
     [["--models-dir", "/x"], "--models-dir is not allowed"],
     [["--swa-full"], "--swa-full is not allowed"],
     [["-hfd", "a/b"], "-hfd is not allowed"],
@@ -260,7 +322,9 @@ describe("extraArgs", () => {
     [["--temp"], "--temp needs a value"],
     [["word"], '"word" is not a flag'],
     [[""], '"" is not a flag'],
-    [["--pooling", "most"], "--pooling does not take most"],
+    [["--split-mode", "most"], "--split-mode does not take most"],
+    [["--pooling", "mean"], "--pooling is set by pooling"],
+    [["--spec-ngram-mod-n-max", "9"], "--spec-ngram-mod-n-max is set by speculativeDecoding"],
   ])("%j are refused by name", (extraArgs, why) => {
     const { argv, problems } = build({ extraArgs });
     expect(problems).toEqual([

@@ -3,7 +3,7 @@ import type { EngineSettings } from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import { addCacheSettings, addContext } from "./argv-context.ts";
 import { addDraft } from "./argv-draft.ts";
-import type { LlamaServerInput } from "./argv-input.ts";
+import type { LlamaServerInput, LoraAdapter } from "./argv-input.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
 
@@ -18,10 +18,13 @@ export function buildArgv(
   addCacheSettings(builder, input);
   addPlacement(builder, input.settings);
   addMode(builder, input.settings);
-  addChat(builder, input.settings);
+  addChat(builder, input);
+  addLora(builder, input.loraAdapters ?? []);
   addDraft(builder, input);
   refuseForeign(builder, input.settings);
   const extra = checkExtraArgs(input.settings.extraArgs ?? [], capabilities);
+  if (input.chatTemplatePath !== undefined && extra.flags.has("--chat-template"))
+    builder.refuse("chatTemplate", "extraArgs has --chat-template too: remove one of them");
   if (!extra.flags.has(ORIGINS)) builder.addIfKnown([ORIGINS], "localhost");
   const argv = [...builder.argv, ...extra.argv];
   return { argv, problems: [...builder.problems, ...extra.problems, ...argv.flatMap(unpassable)] };
@@ -53,6 +56,8 @@ function addServer(builder: ArgvBuilder, input: LlamaServerInput): void {
   builder.add("runtime", ["--metrics"]);
   builder.addIfKnown(["--no-ui", "--no-webui"]);
   builder.addIfKnown(["--offline"]);
+  if (input.slotSavePath !== undefined)
+    builder.add("slotSaveRestore", ["--slot-save-path"], input.slotSavePath);
   if (input.apiKeyFile !== undefined) builder.add("auth", ["--api-key-file"], input.apiKeyFile);
 }
 
@@ -90,6 +95,7 @@ function addMode(builder: ArgvBuilder, settings: EngineSettings): void {
       return;
     case "embedding":
       builder.add("mode", ["--embedding", "--embeddings"]);
+      if (settings.pooling !== undefined) builder.add("pooling", ["--pooling"], settings.pooling);
       return;
     case "rerank":
       builder.add("mode", ["--embedding", "--embeddings"]);
@@ -101,7 +107,7 @@ function addMode(builder: ArgvBuilder, settings: EngineSettings): void {
   }
 }
 
-function addChat(builder: ArgvBuilder, settings: EngineSettings): void {
+function addChat(builder: ArgvBuilder, { settings, chatTemplatePath }: LlamaServerInput): void {
   if (settings.jinja === true) builder.add("jinja", ["--jinja"]);
   if (settings.jinja === false && !builder.addIfKnown(["--no-jinja"]) && isOnByDefault(builder, "--jinja")) {
     builder.refuse(
@@ -109,12 +115,30 @@ function addChat(builder: ArgvBuilder, settings: EngineSettings): void {
       `llama-server ${builder.capabilities.version} cannot turn its chat templates off`,
     );
   }
+  if (chatTemplatePath !== undefined) {
+    // Builds in which Jinja is off by default take no other templates than their own.
+    if (settings.jinja === undefined && !isOnByDefault(builder, "--jinja")) builder.addIfKnown(["--jinja"]);
+    builder.add("chatTemplate", ["--chat-template-file"], chatTemplatePath);
+  }
   const budget = settings.reasoningBudget;
   if (budget !== undefined) addReasoningBudget(builder, budget);
   const message = settings.reasoningBudgetMessage;
   if (message === undefined) return;
   if (budget === undefined) builder.refuse("reasoningBudgetMessage", "it needs reasoningBudget");
   else builder.add("reasoningBudgetMessage", ["--reasoning-budget-message"], message);
+}
+
+/** Older builds take one adapter per flag, its scale as a second value. */
+function addLora(builder: ArgvBuilder, adapters: readonly LoraAdapter[]): void {
+  if (adapters.length === 0) return;
+  const [field, flag] = ["loraAdapters", "--lora-scaled"];
+  if (builder.flag(flag)?.value === "FNAME SCALE") {
+    for (const { path, scale } of adapters) builder.argv.push(flag, path, String(scale));
+    return;
+  }
+  const unusable = adapters.find(({ path }) => /[,:]/.test(path));
+  if (unusable !== undefined) builder.refuse(field, `${unusable.path} has a comma or a colon in its path`);
+  else builder.add(field, [flag], adapters.map(({ path, scale }) => `${path}:${scale}`).join(","));
 }
 
 /** 0 means "no thinking" and is passed like any other number. Older builds know no number but 0. */

@@ -55,6 +55,24 @@ const CAUSES: readonly Cause[] = [
   },
   {
     isAtStart: true,
+    pattern: /common_chat_templates_init: error|failed to apply template/,
+    code: "EngineSettingsRefused",
+    what: "the engine refused the chat template",
+  },
+  {
+    isAtStart: true,
+    pattern: /failed to (?:apply|load) lora adapter/,
+    code: "EngineBadModel",
+    what: "the engine could not load a LoRA adapter",
+  },
+  {
+    isAtStart: true,
+    pattern: /mismatch between text model|[Ff]ailed to load (?:CLIP|multimodal) model/,
+    code: "EngineBadModel",
+    what: "the engine could not load the projector",
+  },
+  {
+    isAtStart: true,
     pattern:
       /invalid magic characters|unknown model architecture|not within the file bounds|data is not within|missing tensor|wrong shape|failed to read|unsupported GGUF|invalid gguf|tensor '[^'\n]{0,200}' has invalid/i,
     code: "EngineBadModel",

@@ -8,6 +8,8 @@ export interface ServiceObserved extends Belongings {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;
+  /** In the order of `spec.loraAdapters`. */
+  readonly loraModels?: readonly (Model | undefined)[];
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
 }

@@ -37,7 +37,15 @@ export interface Sizes {
 const CONTEXT_PER_SLOT = 4096;
 const MICRO_BATCH = 512;
 const BATCH = 2048;
+/** Tokens that llama-server drafts in one step where nothing else is asked for. */
 const GUESSES = 3;
+const NGRAM_GUESSES: Readonly<Record<string, number>> = {
+  "ngram-simple": 48,
+  "ngram-map-k": 48,
+  "ngram-map-k4v": 48,
+  "ngram-mod": 64,
+  "ngram-cache": 8,
+};
 const PROMPT_CACHE_MIB = 1024;
 
 /** Throws `ClaimUnknown` for what is no whole number of at least one: NaN, zero, less. */
@@ -46,7 +54,6 @@ export function sizesOf(settings: ClaimSettings): Sizes {
   const contextSize = positive("contextSize", settings.contextSize ?? CONTEXT_PER_SLOT * slots);
   const batch = positive("batchSize", settings.batchSize ?? BATCH);
   const uBatch = positive("uBatchSize", settings.uBatchSize ?? MICRO_BATCH);
-  const guesses = settings.speculativeDecoding === undefined ? 0 : settings.speculativeDecoding.nDraftMax;
   return {
     contextSize,
     slots,
@@ -54,8 +61,13 @@ export function sizesOf(settings: ClaimSettings): Sizes {
     isUnified: settings.kvUnified ?? false,
     isPooled: settings.mode === "embedding" || settings.mode === "rerank",
     hasFlashAttention: settings.flashAttention ?? true,
-    outputs: slots * (1 + (guesses ?? GUESSES)),
+    outputs: Math.min(Math.max(batch, slots), slots * (1 + guessesOf(settings.speculativeDecoding))),
   };
+}
+
+function guessesOf(speculative: ClaimSettings["speculativeDecoding"]): number {
+  if (speculative === undefined) return 0;
+  return speculative.nDraftMax ?? NGRAM_GUESSES[speculative.type] ?? GUESSES;
 }
 
 /** None for embedding and rerank, where it would be dead memory. */

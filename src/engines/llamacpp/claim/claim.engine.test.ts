@@ -60,6 +60,25 @@ describe.skipIf(program === "")("the claim against the buffers that llama-server
     LIMIT_MS,
   );
 
+  test.each(["ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache"] as const)(
+    "%s has logits for every guess of its longest draft",
+    async (type) => {
+      await using folder = await temporaryFolder();
+      const path = join(folder.path, "model.gguf");
+      await writeSparseModel(path, llama);
+      const settings = {
+        contextSize: 8192,
+        parallelSlots: 8,
+        uBatchSize: 256,
+        speculativeDecoding: { type },
+      };
+      const claim = estimateClaim((await readGguf(path)).summary, settings);
+      const printed = await measureBuffers(program, path, settings, { more: ["--spec-type", type] });
+      expect(claim.computeBytes / printed.computeBytes).toBeCloseTo(1, 2);
+    },
+    LIMIT_MS,
+  );
+
   test(
     "embedding wants the result of every token and no logits",
     async () => {

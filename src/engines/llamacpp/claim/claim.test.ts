@@ -111,6 +111,12 @@ test("projector and draft model are part of the sum", () => {
   expect(claimBytes).toBe(Object.values(parts).reduce((sum, part) => sum + part, 0));
 });
 
+test("LoRA adapters are part of the sum", () => {
+  const { claimBytes } = estimateClaim(measured, {});
+  const adapted = estimateClaim(measured, { loraSizeBytes: 3 * MIB });
+  expect([adapted.loraBytes, adapted.claimBytes - claimBytes]).toEqual([3 * MIB, 3 * MIB]);
+});
+
 test("what the header does not tell is never guessed to be nothing", () => {
   expect(() => estimateClaim({ ...measured, layerCount: undefined }, {})).toThrow(/layers/);
   expect(() => estimateClaim({ ...measured, weightsBytes: undefined }, {})).toThrow(/size of the weights/);

@@ -38,6 +38,7 @@ export function estimateClaim(
     promptCacheBytes: promptCacheMiB(settings) * MIB,
     projectorBytes: projector + projector / PROJECTOR_COMPUTE_PART,
     draftBytes: draft === undefined ? 0 : draft.weights + draft.kv + draft.compute + draft.output,
+    loraBytes: settings.loraSizeBytes ?? 0,
     overheadBytes: PROCESS_BYTES,
   };
   const claimBytes = Object.values(parts).reduce((sum, part) => sum + part, 0);
@@ -72,7 +73,7 @@ function engineBytes(summary: GgufSummary, settings: ClaimSettings, types: Cache
     hasFlashAttention,
     keyBytes: elementBytes(types.k),
     valueBytes: elementBytes(types.v),
-    outputs,
+    outputs: Math.min(outputs, tokens),
     isPooled,
   };
   return {
