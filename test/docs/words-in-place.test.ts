@@ -46,6 +46,10 @@ const words: readonly Word[] = [
     homes: ["src/engines/ollama/", "agent/engines/ollama/", ...registries, "src/api/"],
     elsewhere: {
       "agent/config/schema.ts": "the key ollama holds its settings",
+      "agent/gate/body.ts": "reads requests of Ollama's API, a protocol that the gate passes",
+      "agent/gate/paths.ts": "lists the routes of Ollama's API",
+      "agent/gate/route-server.ts": "passes Ollama's API",
+      "agent/gate/routes.ts": "names the protocols that the gate passes",
       "controller/model/classify.ts": "ollama:// is a kind of source",
       "local/demo/source.ts": "ollama:// is a kind of source",
       "src/models/source/source.ts": "ollama:// is a kind of source",

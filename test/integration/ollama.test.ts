@@ -1,0 +1,62 @@
+/** A service on Ollama, from `kubectl apply` through kube-proxy and the gate to an answer, and back to nothing. */
+import { readdirSync } from "node:fs";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { ollama } from "../fixtures/ollama.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+
+const can = canRunNodeNetwork();
+const why = !can.ok ? ` (skipped: ${can.why})` : ollama === undefined ? " (skipped: no Ollama)" : "";
+const MINUTE = 60_000;
+
+describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
+  let on: System;
+
+  beforeAll(async () => {
+    on = await startSystem({ agents: [{ config: { ollama: { programs: [ollama ?? ""] } } }] });
+    await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
+  }, 2 * MINUTE);
+
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+
+  it("answers through the cluster's Service with its model alone, and says which fields it ignores", async () => {
+    await on.services.applyService("chat", "chat.gguf", { runtime: "ollama" });
+    await on.services.untilReady("chat");
+    const answer = await on.services.chat("chat", { model: "chat", max_tokens: 8 });
+    expect(answer.usage.completion_tokens).toBeGreaterThan(0);
+    const refused = await on.services.post("chat", "/api/pull", JSON.stringify({ model: "another" }));
+    expect(refused.error).toMatch(/\S+ \S+/);
+    const honored = (await on.services.serviceStatus("chat")).conditions.find(
+      ({ type }: { type: string }) => type === "SpecHonored",
+    );
+    expect(honored).toMatchObject({ status: "False", message: expect.stringContaining("extraArgs") });
+  });
+
+  it("returns after its server was killed, and leaves nothing behind when it is deleted", async () => {
+    const { pid } = (await on.services.replicaOf("chat")).status;
+    process.kill(pid, "SIGKILL");
+    await vi.waitFor(
+      async () => {
+        const { status } = await on.services.replicaOf("chat");
+        expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
+        expect(status.pid).not.toBe(pid);
+      },
+      { timeout: MINUTE, interval: 100 },
+    );
+    expect((await on.services.chat("chat", { max_tokens: 8 })).usage.completion_tokens).toBeGreaterThan(0);
+    const last = (await on.services.replicaOf("chat")).status;
+    await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"], { timeoutMs: 70_000 });
+    await vi.waitFor(
+      () => {
+        expect(readdirSync(path.join(on.farm.stateDir, "engines"))).toEqual([]);
+        expect(() => process.kill(last.pid, 0)).toThrow();
+      },
+      { timeout: MINUTE, interval: 100 },
+    );
+    const gate = await fetch(`http://${on.network.hostAddress}:${last.port}/health`).catch(() => "closed");
+    expect(gate).toBe("closed");
+  });
+});
