@@ -72,6 +72,16 @@ const settingsSchema = z.strictObject({
     .array(path)
     .describe("llama-server programs to try, in order, before those on PATH.")
     .default([]),
+  generic: z
+    .strictObject({
+      roots: z
+        .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
+        .describe(
+          "Folders whose programs services of runtime generic may run, with any arguments, as the agent's user. Links out of them are not followed. Empty: none, and this host runs no such service.",
+        )
+        .default([]),
+    })
+    .prefault({}),
   modelRoots: z
     .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
     .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")

@@ -12,6 +12,7 @@ describe("the engines of an agent", () => {
     });
     const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
+    expect(drivers.get("generic")?.runtime).toBe("generic");
     expect(drivers.get("vllm")).toBeUndefined();
   });
 

@@ -3,18 +3,21 @@ import type { Runtime } from "../../src/api/engine-settings.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import type { Instances } from "../instances/instances.ts";
 import type { EngineDriver } from "./engine.ts";
+import { genericDriver } from "./generic/driver.ts";
 import { llamaServerDriver } from "./llamacpp/driver.ts";
 
 export interface EngineOptions {
   /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
   readonly env: Readonly<Record<string, string>>;
   /** What the agent was configured with; each engine reads its own part. */
-  readonly config: Pick<AgentConfig, "llamaServer"> & Partial<Pick<AgentConfig, "memory" | "platform">>;
+  readonly config: Pick<AgentConfig, "llamaServer"> &
+    Partial<Pick<AgentConfig, "generic" | "memory" | "platform">>;
   readonly instances: Instances;
 }
 
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
   llamacpp: llamaServerDriver,
+  generic: genericDriver,
 };
 
 export function createEngineDrivers(options: EngineOptions): ReadonlyMap<Runtime, EngineDriver> {

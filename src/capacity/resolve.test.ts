@@ -60,6 +60,21 @@ test("a resolved Model gives runtime, revision and a claim that counts more than
   expect(claimBytes).toBeGreaterThan(weightsBytes + kvBytes);
 });
 
+test("runtime generic serves any format, with the claim that its field gives", () => {
+  const asked = {
+    runtime: "generic",
+    command: ["/opt/x/serve", "{{port}}"],
+    resources: { memory: "3Gi" },
+  };
+  const resolution = resolve(model({ format: "custom" }, { weightsBytes: GIB }), asked);
+  expect(resolution).toMatchObject({
+    at: "resolved",
+    template: { runtime: "generic", engine: { program: { command: ["/opt/x/serve", "{{port}}"] } } },
+    claim: { at: "estimated", memory: { claimBytes: 3 * GIB, weightsBytes: GIB, overheadBytes: 2 * GIB } },
+    unhonored: [],
+  });
+});
+
 test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
   const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
   const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });
@@ -114,6 +129,13 @@ test.each([
     model({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "vllm" },
     "HostRuntimeMissing",
+    true,
+  ],
+  [
+    "a command of runtime generic that cannot work",
+    model({ format: "custom" }, { weightsBytes: GIB }),
+    { runtime: "generic", command: ["/opt/x/serve", "{{modle}}", "{{port}}"] },
+    "CommandInvalid",
     true,
   ],
   ["an Ollama model", model({ source: "ollama://qwen3:8b" }), {}, "HostRuntimeMissing", true],

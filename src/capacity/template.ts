@@ -6,6 +6,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
 import { revisionOf } from "../api/revision.ts";
+import { runtimeEntry } from "../engines/registry.ts";
 import { parseSource } from "../models/source/source.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
@@ -100,21 +101,26 @@ export interface TemplateInput {
 /** Everything of a template but the host: what a revision stands for. */
 export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
-/** The template of a service's replicas, revision included, before a host is chosen. */
+/** The template of a service's replicas, revision included, before a host is chosen. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, gpuLayers } = input;
   const { auth } = service.spec;
+  const program = runtimeEntry(runtime)?.program?.(service.spec);
+  const settings = (context: SettingsContext): EngineSettings => ({
+    ...toEngineSettings(service.spec, context),
+    ...(program === undefined ? {} : { program }),
+  });
   const template = defined<Omit<TemplateWithoutHost, "revision">>({
     serviceName: service.metadata.name,
     serviceUid: service.metadata.uid ?? "",
     runtime,
     model,
     draft,
-    engine: toEngineSettings(service.spec, { gguf: model.gguf, gpuLayers }),
+    engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
   });
   // The default context may depend on the header, and reading a header later must not restart an engine.
-  const asAsked = { ...template, engine: toEngineSettings(service.spec, { gpuLayers }) };
+  const asAsked = { ...template, engine: settings({ gpuLayers }) };
   return { ...template, revision: revisionOf(asAsked) };
 }
 

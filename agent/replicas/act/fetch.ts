@@ -241,7 +241,9 @@ export function ownClaim(
   const problem = found.problem ?? draft?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
-    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft) };
+    const bytes = driver.claimBytes(engine, found, draft);
+    const basis = driver.claimBasis?.(engine);
+    return { at: "estimated", bytes, ...(basis === undefined ? {} : { basis }) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);

@@ -1,6 +1,7 @@
 /** InferenceService.spec: what a user asks for. */
 import { z } from "zod";
 import { engineFields, modeSchema, ropeScalingSchema, runtimeSchema } from "../engine-settings.ts";
+import { inFlightProbeSchema } from "../fields/program.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
@@ -74,6 +75,11 @@ export const inferenceServiceSpecSchema = z
     speculativeDecoding: speculativeDecodingSchema
       .describe(
         "Speculative decoding: drafts tokens ahead and verifies them in one step, for higher tokens per second.",
+      )
+      .optional(),
+    inFlightProbe: inFlightProbeSchema
+      .describe(
+        "Where a program of runtime generic reports its requests in flight, so that a drain ends once there are none. Absent: unknown, and a drain takes all of drainSeconds.",
       )
       .optional(),
     ...linuxFields,
