@@ -77,7 +77,7 @@ const settingsSchema = z.strictObject({
       roots: z
         .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
         .describe(
-          "Folders whose programs services of runtime generic may run, with any arguments, as the agent's user. Links out of them are not followed. Empty: none, and this host runs no such service.",
+          "Programs, or folders of programs, that services of runtime generic may run, with any arguments, as the agent's user. Links out of a folder are not followed. Empty: none, and this host runs no such service.",
         )
         .default([]),
     })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RUNTIMES } from "../api/engine-settings.ts";
-import { chooseRuntime, hostRuntimes, isRuntimeFor, RUNTIMES_IN_ORDER } from "./registry.ts";
+import { chooseRuntime, hostRuntimes, isRuntimeFor, isServedOnHosts, RUNTIMES_IN_ORDER } from "./registry.ts";
 
 describe("the runtime", () => {
   it.each([
@@ -22,5 +22,7 @@ describe("the runtime", () => {
     expect(isRuntimeFor("generic", "custom", "metal")).toBe(true);
     expect(hostRuntimes()).toEqual(["llamacpp", "generic"]);
     expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
+    expect(isServedOnHosts("mlx")).toBe(true);
+    expect(isServedOnHosts("ollama")).toBe(false);
   });
 });

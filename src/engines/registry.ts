@@ -11,8 +11,9 @@ import { llamacppClaims } from "./llamacpp/claims.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
-  /** "any": what its command loads; such a runtime is only ever asked for by name. */
-  readonly formats: readonly ModelFormat[] | "any";
+  readonly formats: readonly ModelFormat[];
+  /** Never chosen by format: it loads what its command loads. */
+  readonly isOnlyByName?: true;
   readonly accelerators: readonly Accelerator[];
   /** The API that clients find behind the Service. */
   readonly api: "openai" | "custom";
@@ -103,7 +104,8 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
   },
   {
     runtime: "generic",
-    formats: "any",
+    formats: ["gguf", "mlx", "safetensors", "pytorch", "custom"],
+    isOnlyByName: true,
     accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
     api: "custom",
     runsAs: ["host", "pod"],
@@ -119,8 +121,9 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
 
 /** The runtime for a model that names none; undefined where none loads this format on this accelerator. */
 export function chooseRuntime(format: ModelFormat, accelerator: Accelerator): Runtime | undefined {
-  const byFormat = RUNTIMES_IN_ORDER.filter(({ formats }) => formats !== "any");
-  return byFormat.find((entry) => canServe(entry, format, accelerator))?.runtime;
+  return RUNTIMES_IN_ORDER.find(
+    (entry) => entry.isOnlyByName !== true && canServe(entry, format, accelerator),
+  )?.runtime;
 }
 
 /** Whether a runtime that was named can serve the model. */
@@ -129,9 +132,7 @@ export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator:
 }
 
 function canServe(entry: RuntimeEntry, format: ModelFormat, accelerator: Accelerator): boolean {
-  return (
-    (entry.formats === "any" || entry.formats.includes(format)) && entry.accelerators.includes(accelerator)
-  );
+  return entry.formats.includes(format) && entry.accelerators.includes(accelerator);
 }
 
 /** Settings that only engines on hosts know. */
@@ -139,6 +140,11 @@ export const HOST_ONLY_SETTINGS: readonly string[] = OMLX_SETTINGS;
 
 export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);
+}
+
+/** Whether any runtime that hosts have a driver for can serve the format. */
+export function isServedOnHosts(format: ModelFormat): boolean {
+  return hostRuntimes().some((runtime) => isRuntimeFor(runtime, format, DEFAULT_ACCELERATOR));
 }
 
 /** Runtimes that hosts have a driver for. */

@@ -23,6 +23,7 @@ symlinkSync(root, join(folder, "linked-root"));
 test.each([
   ["a program in a root", "root/bin/serve", ["root"]],
   ["a link that stays in the root", "root/inward", ["root"]],
+  ["a program that is a root itself", "root/bin/serve", ["root/bin/serve"]],
   ["a program below a root that is a link", "linked-root/bin/serve", ["linked-root"]],
 ])("allows %s", async (_, path, roots) => {
   await checkProgram(
@@ -37,6 +38,7 @@ test.each([
   ["a way out by dots", "root/../root-2/serve", ["root"], "ProgramNotAllowed"],
   ["a link that leads out", "root/outward", ["root"], "ProgramNotAllowed"],
   ["a link from outside into the root", "into", ["root"], "ProgramNotAllowed"],
+  ["a neighbour of a program that is a root", "root/notes", ["root/bin/serve"], "ProgramNotAllowed"],
   ["what does not exist", "root/absent", ["root"], "RuntimeNotInstalled"],
   ["what is not executable", "root/notes", ["root"], "RuntimeNotExecutable"],
   ["a folder", "root/bin", ["root"], "RuntimeNotExecutable"],

@@ -11,7 +11,7 @@ export async function checkProgram(path: string, roots: readonly string[]): Prom
     const allowed = roots.length === 0 ? "it allows none" : `it allows ${roots.join(", ")}`;
     throw new MetalbridgeError(
       "ProgramNotAllowed",
-      `this host does not run ${path}: generic.roots in its configuration must hold a folder with it, and with what it links to (${allowed})`,
+      `this host does not run ${path}: generic.roots in its configuration must hold it or its folder, and what it links to (${allowed})`,
     );
   }
   const file = real === undefined ? undefined : await stat(real).catch(() => undefined);

@@ -38,8 +38,8 @@ export const engineErrors = {
     do: "correct what the message names: absolute paths, known placeholders, {{port}} somewhere in command, args or env",
   },
   ProgramNotAllowed: {
-    what: "The program is not in a folder from which this host runs programs of services.",
-    do: "add its folder to generic.roots in the agent's configuration and restart the agent, or name a program in one of those folders",
+    what: "The program is not among those that this host runs for services.",
+    do: "add it, or its folder, to generic.roots in the agent's configuration and restart the agent, or name a program that is allowed",
   },
   CacheTypeMismatch: {
     what: "A quantized KV cache type needs attention heads whose length is a multiple of its block size.",

@@ -37,7 +37,7 @@ export const linuxFields = {
     .describe(onNodes("Container image of the engine. Absent: the runtime's own for the accelerator."))
     .optional(),
   command: argumentList(
-    "Program and first arguments of runtime generic on hosts: an absolute path in a folder that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. On Linux nodes the command of the container: not in this version.",
+    "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. On Linux nodes the command of the container: not in this version.",
   ),
   args: argumentList(
     "Arguments after those of command, with the same placeholders. On Linux nodes the arguments of the container: not in this version.",

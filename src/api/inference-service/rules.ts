@@ -2,7 +2,7 @@
 const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"];
 const known = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
 
-/** Of runtime generic on a host: no text with a placeholder that nobody fills in. */
+/** Of runtime generic on a host: no placeholder that the agent does not fill in. */
 const placeholders = (field: "command" | "args") => ({
   rule: `!has(self.runtime) || self.runtime != 'generic' || !has(self.${field}) || !self.${field}.exists(text, text${PLACEHOLDERS.map((name) => `.replace('{{${name}}}', '_')`).join("")}.matches('[{][{][^{}]*[}][}]'))`,
   message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${known}`,
