@@ -75,6 +75,18 @@ test("runtime generic serves any format, with the claim that its field gives", (
   });
 });
 
+test("a claim that a service of runtime generic states is known before any size of the weights is", () => {
+  const asked = {
+    runtime: "generic",
+    command: ["/opt/x/serve", "{{port}}"],
+    resources: { memory: "3Gi" },
+  };
+  for (const source of ["file:///models/mlx", "https://models.example/weights.bin"])
+    expect(resolve(model({ source, format: "custom" }), asked)).toMatchObject({
+      claim: { at: "estimated", memory: { claimBytes: 3 * GIB } },
+    });
+});
+
 test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
   const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
   const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
 import type { Program } from "../../../src/api/fields/program.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
@@ -17,7 +19,7 @@ const quick = {
 };
 
 test(
-  "a program is started, adopted by the next agent with its probes, restarted after a crash, and drained by its gauge",
+  "a program is started, adopted by the next agent with its probes, restarted after a hang and a crash, and drained by its gauge",
   withBench(async (bench) => {
     const { root, startAgent } = allowing(bench);
     const first = await startAgent();
@@ -36,12 +38,10 @@ test(
     expect(runner.snapshot()).toMatchObject([{ pid: one.status?.pid }]);
     process.kill(one.status?.pid ?? 0, "SIGSTOP");
     await bench.untilExit("one", "EngineHung");
-    const again = await vi.waitFor(async () => {
-      const found = await bench.untilPhase("one", "Ready");
-      expect(found.status).toMatchObject({ restarts: 1 });
-      expect(found.status?.pid).not.toBe(one.status?.pid);
-      return found;
-    }, PATIENT);
+    const hung = await untilRestarted(bench, one, 1);
+    process.kill(hung.status?.pid ?? 0, "SIGKILL");
+    await bench.untilExit("one", "EngineKilled");
+    const again = await untilRestarted(bench, hung, 2);
 
     const answer = fetch(`http://${bench.address}:${again.status?.port}/hold`);
     await vi.waitFor(async () => {
@@ -106,7 +106,11 @@ test(
       command: [path, ...args()],
       readiness: { exec: ["/bin/true"] },
     });
-    await create(bench, "key", { command: [path, ...args()] }, {}, { secretName: "keys", key: "apiKey" });
+    const auth = { secretName: "keys", key: "apiKey" };
+    const { metadata } = await create(bench, "key", { command: [path, ...args()] }, {}, auth);
+    const place = { name: "keys", namespace: metadata.namespace ?? "" };
+    const secret = { apiVersion: "v1", kind: "Secret", metadata: place, data: { apiKey: "eA==" } };
+    expect(await bench.client.create(SECRETS, secret)).toMatchObject({ ok: true });
     expect((await bench.untilPhase("typo", "Failed")).status).toMatchObject({
       reason: "CommandInvalid",
       message: expect.stringContaining("{{modle}} is not a placeholder; known: {{model}} {{port}}"),
@@ -116,7 +120,7 @@ test(
       expect(status?.message).toContain("generic.roots");
     }
     await bench.untilReason("absent", "RuntimeNotInstalled");
-    await bench.untilReason("key", "SecretMissing");
+    await bench.untilReason("key", "SettingNotSupported");
     await first.end();
     await bench.startAgent({
       drivers: (options) =>
@@ -192,6 +196,16 @@ function create(
     const engine = { mode: "chat", contextSize: 512, parallelSlots: 1, program } as const;
     Object.assign(into.template, { runtime: "generic", engine, ...(auth === undefined ? {} : { auth }) });
   });
+}
+
+/** Ready again, in another process. */
+function untilRestarted(bench: Bench, before: InferenceReplica, restarts: number) {
+  return vi.waitFor(async () => {
+    const found = await bench.untilPhase(before.metadata.name, "Ready");
+    expect(found.status).toMatchObject({ restarts });
+    expect(found.status?.pid).not.toBe(before.status?.pid);
+    return found;
+  }, PATIENT);
 }
 
 function isAlive(pid: number | undefined): boolean {

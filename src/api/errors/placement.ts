@@ -65,7 +65,7 @@ export const placementErrors = {
   },
   HostRuntimeMissing: {
     what: "The runtime that the model needs was not found on the host, or has no driver in this version.",
-    do: "install llama-server on the host (brew install llama.cpp); omlx and ollama have no driver in this version yet: set spec.runtime to llamacpp, with a GGUF model, or to generic, with a command (docs/engines.md)",
+    do: "install llama-server on the host (brew install llama.cpp); omlx and ollama have no driver in this version yet: set spec.runtime to llamacpp, with a GGUF model, or to generic, with a command, on a host whose agent has generic.roots (docs/engines.md)",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {
