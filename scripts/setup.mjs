@@ -9,6 +9,7 @@ import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
+import { ensureMlxLm } from "./setup/mlx-lm.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
@@ -27,6 +28,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const clusterPartFolders = await ensureClusterParts({ progress, forTest: purpose === "test" });
   const llamaServer = await ensureLlamaServer({ progress });
   if (purpose === "test") await ensureNetworkTools({ progress });
+  if (purpose === "test") await ensureMlxLm({ progress });
   const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
   const ollama = purpose === "test" ? await ensureOllama({ progress }) : undefined;
   await ensureBundle(node, progress);

@@ -90,6 +90,16 @@ const settingsSchema = z.strictObject({
         .optional(),
     })
     .prefault({}),
+  generic: z
+    .strictObject({
+      roots: z
+        .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
+        .describe(
+          "Programs, or folders of programs, that services of runtime generic may run, with any arguments, as the agent's user. Links out of a folder are not followed. Empty: none, and this host runs no such service.",
+        )
+        .default([]),
+    })
+    .prefault({}),
   modelRoots: z
     .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
     .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")

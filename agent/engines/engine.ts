@@ -1,6 +1,6 @@
 /** The port every engine is driven through: detected, opened, adopted, probed. One folder and one registry line per engine. */
 import type { EngineSettings, Mode, Runtime } from "../../src/api/engine-settings.ts";
-import type { ErrorCode } from "../../src/api/errors.ts";
+import type { ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/last-run.ts";
@@ -69,6 +69,8 @@ export interface EngineDriver {
   readonly gate?: Protocol;
   /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
   readonly detect: () => Promise<DetectedRuntime | undefined>;
+  /** What to tell where it is not installed. Absent: that it was not found. */
+  readonly missing?: MetalbridgeError;
   /** Starts it. Throws MetalbridgeError when the installed engine cannot honour the settings, or cannot be started. */
   readonly open: (place: Place, launch: EngineLaunch) => Promise<Instance>;
   /** What an earlier agent opened in this place; undefined where nothing was started. Throws where that cannot be read. */
@@ -82,6 +84,8 @@ export interface EngineDriver {
     draft?: ModelFacts,
     loraAdapters?: readonly ModelFacts[],
   ) => number;
+  /** For status: what that figure is based on. Absent: on the header of the model. */
+  readonly claimBasis?: (settings: EngineSettings) => string;
   readonly probeHealth: (target: EngineTarget, options?: { readonly timeoutMs?: number }) => Promise<Health>;
   /** One real one-token request in the service's mode. */
   readonly probeRequest: (

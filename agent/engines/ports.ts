@@ -42,14 +42,14 @@ export async function isFree(port: number, hosts: readonly string[]): Promise<bo
   return true;
 }
 
-function answers(port: number, host: string): Promise<boolean> {
+export function answers(port: number, host: string, timeoutMs = CONNECT_TIMEOUT_MS): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host });
     const done = (answer: boolean) => {
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(CONNECT_TIMEOUT_MS, () => done(false));
+    socket.setTimeout(timeoutMs, () => done(false));
     socket.once("connect", () => done(true));
     socket.once("error", () => done(false));
   });

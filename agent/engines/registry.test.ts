@@ -14,6 +14,7 @@ describe("the engines of an agent", () => {
     const gate = {} as GateRoutes;
     const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances, gate });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
+    expect(drivers.get("generic")?.runtime).toBe("generic");
     expect(drivers.get("vllm")).toBeUndefined();
   });
 

@@ -5,6 +5,7 @@ import { behindGate } from "../gate/behind-gate.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
 import type { Instances } from "../instances/instances.ts";
 import type { EngineDriver } from "./engine.ts";
+import { genericDriver } from "./generic/driver.ts";
 import { llamaServerDriver } from "./llamacpp/driver.ts";
 import { ollamaDriver } from "./ollama/driver.ts";
 
@@ -13,7 +14,7 @@ export interface EngineOptions {
   readonly env: Readonly<Record<string, string>>;
   /** What the agent was configured with; each engine reads its own part. */
   readonly config: Pick<AgentConfig, "llamaServer"> &
-    Partial<Pick<AgentConfig, "memory" | "platform" | "ollama" | "sources" | "disk">>;
+    Partial<Pick<AgentConfig, "memory" | "platform" | "generic" | "ollama" | "sources" | "disk">>;
   readonly instances: Instances;
 }
 
@@ -25,6 +26,7 @@ export interface RegistryOptions extends EngineOptions {
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
   llamacpp: llamaServerDriver,
   ollama: ollamaDriver,
+  generic: genericDriver,
 };
 
 export function createEngineDrivers(options: RegistryOptions): ReadonlyMap<Runtime, EngineDriver> {

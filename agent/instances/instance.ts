@@ -30,6 +30,8 @@ export interface InstanceTarget {
   readonly port: number;
   /** The name that requests must give; absent where it answers to any. */
   readonly modelAlias?: string;
+  /** What its driver keeps to ask it. */
+  readonly own?: unknown;
 }
 
 /** Where a replica's instance keeps its files, and who hears of its changes. */

@@ -53,10 +53,12 @@ async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeSt
   try {
     const found = await driver.detect();
     if (found !== undefined) return { at: "present", version: found.version, checkedAt: clock.monotonicMs() };
-    const error = new MetalbridgeError(
-      "RuntimeNotInstalled",
-      `${driver.runtime} is not installed on this host, or not where the agent looks`,
-    );
+    const error =
+      driver.missing ??
+      new MetalbridgeError(
+        "RuntimeNotInstalled",
+        `${driver.runtime} is not installed on this host, or not where the agent looks`,
+      );
     return checked(error.code, describeError(error));
   } catch (error) {
     if (error instanceof MetalbridgeError) return checked(error.code, describeError(error));

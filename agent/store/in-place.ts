@@ -1,13 +1,14 @@
 /** Models already on the host: used in place, if they are inside the allowed roots. */
 import { createHash } from "node:crypto";
 import { constants, createReadStream, type Stats } from "node:fs";
-import { access, readdir, realpath, stat } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, resolve as resolvePath, sep } from "node:path";
+import { access, readdir, stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { checkFileName } from "../../src/models/source/file-name.ts";
 import { selectFiles } from "../../src/models/source/select.ts";
 import { systemCode } from "../atomic-file.ts";
+import { resolveInside } from "../roots.ts";
 import { firstBytesCheck } from "./remote/first-bytes.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "./types.ts";
 
@@ -143,16 +144,9 @@ async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
       "SourceNotAllowed",
       `${path} is outside of this host's model roots (${roots.join(", ") || "none are configured"})`,
     );
-  const isInside = (candidate: string, root: string): boolean =>
-    candidate === root || candidate.startsWith(root.endsWith(sep) ? root : root + sep);
-  const realRoots = await Promise.all(roots.map((root) => realpath(root).catch(() => resolvePath(root))));
-  // By name first, so that no request can probe which files exist outside.
-  const lexical = resolvePath(path);
-  if (![...roots.map((root) => resolvePath(root)), ...realRoots].some((root) => isInside(lexical, root)))
-    throw outside();
   try {
-    const real = await realpath(path);
-    if (!realRoots.some((root) => isInside(real, root))) throw outside();
+    const real = await resolveInside(path, roots);
+    if (real === "outside") throw outside();
     await access(real, constants.R_OK);
     return await stat(real);
   } catch (error) {

@@ -3,7 +3,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { REVISION_SPEC_FIELDS, type RevisionData } from "../../src/capacity/revision-data.ts";
+import { type RevisionData, revisionSpecFields } from "../../src/capacity/revision-data.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -78,7 +78,7 @@ export function planUndo(
 type Fields = Readonly<Record<string, unknown>>;
 
 function revisionFields(spec: Fields): Fields {
-  const set = REVISION_SPEC_FIELDS.filter((field) => spec[field] !== undefined);
+  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
   return Object.fromEntries(set.map((field) => [field, spec[field]]));
 }
 

@@ -6,6 +6,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { runtimeFor } from "../../src/capacity/resolve.ts";
+import { isServedOnHosts } from "../../src/engines/registry.ts";
 import { sha256Hex } from "../../src/hash.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
@@ -104,7 +105,7 @@ function judge(observation: ModelObservation): Verdict {
 /** A Model in a format that no host can run is not Ready, however well its source was read. */
 function withoutRuntime({ spec }: Model, verdict: Verdict): Verdict {
   const format = spec.format ?? verdict.facts.format;
-  if (!verdict.available || format === undefined) return verdict;
+  if (!verdict.available || format === undefined || isServedOnHosts(format)) return verdict;
   try {
     runtimeFor(undefined, format);
     return verdict;

@@ -1,5 +1,6 @@
 /** The settings of an engine: one set of fields for InferenceService.spec and for the resolved replica. */
 import { z } from "zod";
+import { programSchema } from "./fields/program.ts";
 
 export const RUNTIMES = [
   "llamacpp",
@@ -260,6 +261,9 @@ export const engineSettingsSchema = z.object({
     .describe(
       "Speculative decoding: drafts tokens ahead and verifies them in one step. The draft model, if any, is in template.draft.",
     )
+    .optional(),
+  program: programSchema
+    .describe("The native program of runtime generic. Texts may hold placeholders such as {{port}}.")
     .optional(),
 });
 

@@ -264,6 +264,11 @@ const inferenceReplicaStatusSchema = z.object({
   memory: z
     .object({
       claimBytes: bytes("Bytes reserved on the host.").optional(),
+      claimBasis: z
+        .string()
+        .max(256)
+        .describe("What the claim is based on, where the files do not say what the engine will take.")
+        .optional(),
       footprintBytes: bytes("Measured footprint in bytes, most recent reading.").optional(),
     })
     .describe("Memory reserved and used.")

@@ -75,7 +75,9 @@ export function claimOf(input: ClaimInput): Claim {
   const { template, model, draftModel, replicas } = input;
   const isOnHost = isReadByHost(parseSource(template.model.source));
   const { name } = model.metadata;
-  const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined);
+  // A claim that the service states needs no size of the weights.
+  const stated = template.engine.program?.memoryBytes === undefined ? undefined : { weightsBytes: 0 };
+  const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined) ?? stated;
   if (summary === undefined) {
     if (isOnHost) return { at: "hostDecides" };
     return unsizable(`the size of Model ${name} is not known, so nothing can say where it fits`);

@@ -58,6 +58,32 @@ test("a generic engine takes its command on a Mac, but not its image", () => {
   expect(unhonoredFields(asked, "metal", "generic")).toEqual(["spec.image"]);
 });
 
+test("of the fields that a generic engine reads, the parts that mean nothing on a host are named", () => {
+  const asked = spec({
+    runtime: "generic",
+    command: ["/opt/x/serve", "--port", "{{port}}", "--parallel", "{{slots}}"],
+    contextSize: 4096,
+    parallelSlots: 2,
+    jinja: true,
+    resources: { memory: "4Gi", cpu: 2 },
+    inFlightProbe: { gauges: ["running"] },
+    probeOverrides: {
+      liveness: { httpGet: { path: "/live", port: 8080 }, timeoutSeconds: 3 },
+      readiness: { exec: { command: ["/opt/x/check"] }, grpc: { port: 1 } },
+    },
+  });
+  expect(unhonoredFields(asked, "metal", "generic")).toEqual([
+    "spec.contextSize",
+    "spec.jinja",
+    "spec.probeOverrides.liveness.httpGet.port (the port that the program was given is used)",
+    "spec.probeOverrides.readiness.grpc",
+    "spec.resources.cpu",
+  ]);
+  expect(unhonoredFields(spec({ inFlightProbe: { gauges: ["running"] } }), "metal", "llamacpp")).toEqual([
+    "spec.inFlightProbe",
+  ]);
+});
+
 test("a runtime without an engine on hosts honours no engine setting there", () => {
   expect(unhonoredFields(spec({ contextSize: 4096 }), "metal", "vllm")).toEqual(["spec.contextSize"]);
 });

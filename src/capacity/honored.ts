@@ -7,9 +7,6 @@ import { HOST_ONLY_SETTINGS, runtimeEntry } from "../engines/registry.ts";
 
 export type ServicePath = "metal" | "linux";
 
-/** Fields of the Linux path that an agent honours too: command, arguments and environment of a generic engine. */
-const GENERIC_ON_METAL = ["command", "args", "env"];
-
 /** What readProbes reads. */
 const METAL_PROBE_SETTINGS = [
   "startup.periodSeconds",
@@ -30,17 +27,23 @@ export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, r
 }
 
 function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
-  const honoured = runtimeEntry(runtime)?.hostSettings ?? [];
-  const engine = [...Object.keys(engineFields), "speculativeDecoding", "loraAdapters"].filter(
-    (field) => !honoured.includes(field),
-  );
-  const linux = LINUX_ONLY.filter((field) => runtime !== "generic" || !GENERIC_ON_METAL.includes(field));
+  const entry = runtimeEntry(runtime);
+  const honoured = entry?.hostSettings ?? [];
+  const fields = [
+    ...Object.keys(engineFields),
+    "speculativeDecoding",
+    "loraAdapters",
+    "inFlightProbe",
+    ...LINUX_ONLY,
+    "slo",
+  ];
   return [
-    ...[...engine, ...linux, "slo"].filter((field) => isSet(spec, field)),
+    ...fields.filter((field) => !honoured.includes(field) && isSet(spec, field)),
+    ...(entry?.unhonoredParts?.(spec) ?? []),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
     ...uncountedArgs(spec, runtime),
-    ...foreignProbes(spec.probeOverrides),
+    ...foreignProbes(spec.probeOverrides, entry?.hostProbes ?? []),
     ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
   ].map((field) => `spec.${field}`);
 }
@@ -52,10 +55,10 @@ function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtim
 }
 
 /** Settings of probes that mean nothing without a kubelet: where and how is the engine driver's business. */
-function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"]): string[] {
+function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"], own: readonly string[]): string[] {
   return Object.entries(overrides ?? {}).flatMap(([probe, settings]) =>
     Object.keys(settings ?? {})
-      .filter((setting) => !METAL_PROBE_SETTINGS.includes(`${probe}.${setting}`))
+      .filter((setting) => ![...METAL_PROBE_SETTINGS, ...own].includes(`${probe}.${setting}`))
       .map((setting) => `probeOverrides.${probe}.${setting}`),
   );
 }

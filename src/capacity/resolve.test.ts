@@ -81,6 +81,33 @@ test("a GGUF runs in Ollama only where it is asked for by name", () => {
   });
 });
 
+test("runtime generic serves any format, with the claim that its field gives", () => {
+  const asked = {
+    runtime: "generic",
+    command: ["/opt/x/serve", "{{port}}"],
+    resources: { memory: "3Gi" },
+  };
+  const resolution = resolve(model({ format: "custom" }, { weightsBytes: GIB }), asked);
+  expect(resolution).toMatchObject({
+    at: "resolved",
+    template: { runtime: "generic", engine: { program: { command: ["/opt/x/serve", "{{port}}"] } } },
+    claim: { at: "estimated", memory: { claimBytes: 3 * GIB, weightsBytes: GIB, overheadBytes: 2 * GIB } },
+    unhonored: [],
+  });
+});
+
+test("a claim that a service of runtime generic states is known before any size of the weights is", () => {
+  const asked = {
+    runtime: "generic",
+    command: ["/opt/x/serve", "{{port}}"],
+    resources: { memory: "3Gi" },
+  };
+  for (const source of ["file:///models/mlx", "https://models.example/weights.bin"])
+    expect(resolve(model({ source, format: "custom" }), asked)).toMatchObject({
+      claim: { at: "estimated", memory: { claimBytes: 3 * GIB } },
+    });
+});
+
 test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
   const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
   const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });
@@ -128,6 +155,13 @@ test.each([
     model({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "vllm" },
     "HostRuntimeMissing",
+    true,
+  ],
+  [
+    "a command of runtime generic that cannot work",
+    model({ format: "custom" }, { weightsBytes: GIB }),
+    { runtime: "generic", command: ["/opt/x/serve", "{{modle}}", "{{port}}"] },
+    "CommandInvalid",
     true,
   ],
   ["an MLX model", model({ format: "mlx" }, { weightsBytes: GIB }), {}, "HostRuntimeMissing", true],

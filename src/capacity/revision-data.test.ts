@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
+import type { Runtime } from "../api/engine-settings.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { parseRevisionData, REVISION_SPEC_FIELDS, toRevisionData } from "./revision-data.ts";
+import {
+  parseRevisionData,
+  REVISION_SPEC_FIELDS,
+  revisionSpecFields,
+  toRevisionData,
+} from "./revision-data.ts";
 import { toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 const model = {
@@ -14,8 +20,8 @@ function serviceOf(spec: object): InferenceService {
   return { metadata: { name: "chat", namespace: "default", uid: "u1" }, spec: parsed };
 }
 
-function templateOf(service: InferenceService) {
-  return toReplicaTemplate({ service, runtime: "llamacpp", model: toReplicaModel(model, "gguf") });
+function templateOf(service: InferenceService, runtime: Runtime = "llamacpp") {
+  return toReplicaTemplate({ service, runtime, model: toReplicaModel(model, "gguf") });
 }
 
 test("what is kept survives JSON and gives the same revision when it is written back", () => {
@@ -52,6 +58,16 @@ test.each<[string, object]>([
   expect(after.spec).not.toEqual(before.spec);
   expect(templateOf(after).revision).toBe(templateOf(before).revision);
   expect(REVISION_SPEC_FIELDS).not.toContain(field);
+});
+
+test("a change of its command is a new revision of a generic engine, kept to go back to, and nothing to another", () => {
+  const command = ["/opt/x/serve", "{{port}}"];
+  const before = serviceOf({ runtime: "generic", command });
+  const after = serviceOf({ runtime: "generic", command, args: ["--verbose"] });
+  expect(templateOf(after, "generic").revision).not.toBe(templateOf(before, "generic").revision);
+  expect(revisionSpecFields(after.spec)).toContain("args");
+  expect(templateOf(serviceOf({ command })).revision).toBe(templateOf(serviceOf({})).revision);
+  expect(revisionSpecFields({})).not.toContain("args");
 });
 
 test("anything else is no revision data", () => {

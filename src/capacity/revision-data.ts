@@ -4,6 +4,7 @@ import { engineFields } from "../api/engine-settings.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import { RUNTIMES_IN_ORDER } from "../engines/registry.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
 /** The fields of InferenceService.spec that decide on the revision; a change of any other restarts nothing. */
@@ -16,6 +17,12 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   "loraAdapters",
   ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
 ];
+
+/** The same with those of the runtime that the spec names. */
+export function revisionSpecFields(spec: { readonly runtime?: unknown }): typeof REVISION_SPEC_FIELDS {
+  const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === spec.runtime);
+  return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
+}
 
 const revisionDataSchema = z.object({
   template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }),
@@ -32,7 +39,7 @@ export function toRevisionData(
   template: TemplateWithoutHost,
   model: Model,
 ): RevisionData {
-  const set = REVISION_SPEC_FIELDS.filter((field) => spec[field] !== undefined);
+  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
   return {
     template,
     spec: Object.fromEntries(set.map((field) => [field, spec[field]])),

@@ -6,6 +6,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
 import { revisionOf } from "../api/revision.ts";
+import { runtimeEntry } from "../engines/registry.ts";
 import { parseSource } from "../models/source/source.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
@@ -102,10 +103,15 @@ export interface TemplateInput {
 /** Everything of a template but the host: what a revision stands for. */
 export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
-/** The template of a service's replicas, revision included, before a host is chosen. */
+/** The template of a service's replicas, revision included, before a host is chosen. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
   const { auth, loraAdapters = [] } = service.spec;
+  const program = runtimeEntry(runtime)?.program?.(service.spec);
+  const settings = (context: SettingsContext): EngineSettings => ({
+    ...toEngineSettings(service.spec, context),
+    ...(program === undefined ? {} : { program }),
+  });
   const template = defined<Omit<TemplateWithoutHost, "revision">>({
     serviceName: service.metadata.name,
     serviceUid: service.metadata.uid ?? "",
@@ -116,11 +122,11 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
       loraModels.length === 0
         ? undefined
         : loraModels.map((weights, index) => ({ model: weights, scale: loraAdapters[index]?.scale ?? 1 })),
-    engine: toEngineSettings(service.spec, { gguf: model.gguf, gpuLayers }),
+    engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
   });
   // The default context may depend on the header, and reading a header later must not restart an engine.
-  const asAsked = { ...template, engine: toEngineSettings(service.spec, { gpuLayers }) };
+  const asAsked = { ...template, engine: settings({ gpuLayers }) };
   return { ...template, revision: revisionOf(asAsked) };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { RUNTIMES } from "../api/engine-settings.ts";
-import { chooseRuntime, isRuntimeFor, RUNTIMES_IN_ORDER } from "./registry.ts";
+import { chooseRuntime, hostRuntimes, isRuntimeFor, isServedOnHosts, RUNTIMES_IN_ORDER } from "./registry.ts";
 
 describe("the runtime", () => {
   it.each([
@@ -16,10 +16,13 @@ describe("the runtime", () => {
     expect(chooseRuntime(format, accelerator)).toBe(runtime);
   });
 
-  it("has an entry for every value of the enum but generic, which serves anything", () => {
-    const names = [...RUNTIMES_IN_ORDER.map((entry) => entry.runtime), "generic"];
+  it("has an entry for every value of the enum; generic serves anything that it is asked for by name", () => {
+    const names = RUNTIMES_IN_ORDER.map((entry) => entry.runtime);
     expect(names.toSorted()).toEqual([...RUNTIMES].toSorted());
     expect(isRuntimeFor("generic", "custom", "metal")).toBe(true);
+    expect(hostRuntimes()).toEqual(["llamacpp", "generic"]);
     expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
+    expect(isServedOnHosts("mlx")).toBe(true);
+    expect(isServedOnHosts("ollama")).toBe(false);
   });
 });

@@ -1,8 +1,12 @@
 /** One entry per runtime: which formats it loads, on what, and where it runs. */
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
+import type { Program } from "../api/fields/program.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";
+import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./generic/hosting.ts";
+import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
 import { ollamaClaims } from "./ollama/claims.ts";
 import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
@@ -10,6 +14,8 @@ import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
 export interface RuntimeEntry {
   readonly runtime: Runtime;
   readonly formats: readonly ModelFormat[];
+  /** Never chosen by format: it loads what its command loads. */
+  readonly isOnlyByName?: true;
   readonly accelerators: readonly Accelerator[];
   /** The API that clients find behind the Service. */
   readonly api: "openai" | "custom";
@@ -19,13 +25,21 @@ export interface RuntimeEntry {
   readonly isSharedDaemon: boolean;
   /** Fields of InferenceService.spec that it honours on a host. */
   readonly hostSettings?: readonly string[];
+  /** Settings of probeOverrides that it honours there beside those of every runtime. */
+  readonly hostProbes?: readonly string[];
+  /** Parts of those fields that it does not honour there, each as a path below spec. */
+  readonly unhonoredParts?: (spec: InferenceServiceSpec) => string[];
+  /** Fields of InferenceService.spec that make a revision with this runtime, beside those of every runtime. */
+  readonly revisionFields?: readonly (keyof InferenceServiceSpec)[];
+  /** The program that the service itself describes. Throws MetalbridgeError. */
+  readonly program?: (spec: InferenceServiceSpec) => Program;
   /** Absent: this version has no driver for it on hosts. */
   readonly claims?: ClaimEstimator;
 }
 
 const OMLX_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
 
-/** In order of preference. `generic` is only ever asked for by name. */
+/** In order of preference. */
 export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
   {
     runtime: "llamacpp",
@@ -92,16 +106,32 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     runsAs: ["pod"],
     isSharedDaemon: false,
   },
+  {
+    runtime: "generic",
+    formats: ["gguf", "mlx", "safetensors", "pytorch", "custom"],
+    isOnlyByName: true,
+    accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
+    api: "custom",
+    runsAs: ["host", "pod"],
+    isSharedDaemon: false,
+    hostSettings: ["contextSize", "parallelSlots", ...programFields],
+    hostProbes: honoredProbes,
+    unhonoredParts,
+    revisionFields: programFields,
+    program: toProgram,
+    claims: genericClaims,
+  },
 ];
 
 /** The runtime for a model that names none; undefined where none loads this format on this accelerator. */
 export function chooseRuntime(format: ModelFormat, accelerator: Accelerator): Runtime | undefined {
-  return RUNTIMES_IN_ORDER.find((entry) => canServe(entry, format, accelerator))?.runtime;
+  return RUNTIMES_IN_ORDER.find(
+    (entry) => entry.isOnlyByName !== true && canServe(entry, format, accelerator),
+  )?.runtime;
 }
 
-/** Whether a runtime that was named can serve the model; `generic` runs what its command says. */
+/** Whether a runtime that was named can serve the model. */
 export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator: Accelerator): boolean {
-  if (runtime === "generic") return true;
   return RUNTIMES_IN_ORDER.some((entry) => entry.runtime === runtime && canServe(entry, format, accelerator));
 }
 
@@ -114,6 +144,11 @@ export const HOST_ONLY_SETTINGS: readonly string[] = OMLX_SETTINGS;
 
 export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);
+}
+
+/** Whether any runtime that hosts have a driver for can serve the format. */
+export function isServedOnHosts(format: ModelFormat): boolean {
+  return hostRuntimes().some((runtime) => isRuntimeFor(runtime, format, DEFAULT_ACCELERATOR));
 }
 
 /** Runtimes that hosts have a driver for. */

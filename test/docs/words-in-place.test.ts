@@ -48,7 +48,7 @@ const words: readonly Word[] = [
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body.ts": "reads requests of Ollama's API, a protocol that the gate passes",
       "agent/gate/paths.ts": "lists the routes of Ollama's API",
-      "agent/gate/route-server.ts": "passes Ollama's API",
+      "agent/gate/route-server.ts": "passes requests of Ollama's API",
       "agent/gate/routes.ts": "names the protocols that the gate passes",
       "controller/model/classify.ts": "ollama:// is a kind of source",
       "local/demo/source.ts": "ollama:// is a kind of source",

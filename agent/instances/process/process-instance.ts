@@ -13,6 +13,8 @@ const SECOND_TERM_SHARE = 1 / 3;
 /** A command, and where the process it starts will answer. */
 export interface ProcessLaunch extends EngineCommand {
   readonly target: InstanceTarget;
+  /** What the driver needs in engine.json to adopt it. */
+  readonly kept?: Readonly<Record<string, unknown>>;
 }
 
 export interface ProcessInstances {
@@ -30,8 +32,8 @@ interface FootprintPorts {
 
 export function createProcessInstances(processes: EngineProcesses, ports: FootprintPorts): ProcessInstances {
   return {
-    open: async (place, { target, ...command }) => {
-      const handle = { argv: command.argv };
+    open: async (place, { target, kept, ...command }) => {
+      const handle = { argv: command.argv, ...kept };
       const record = { ...command.record, ...handle };
       let instance: ProcessInstance | undefined;
       const process = await processes.startEngine(place.dir, { ...command, record }, () => {
@@ -39,7 +41,7 @@ export function createProcessInstances(processes: EngineProcesses, ports: Footpr
         place.onChange();
       });
       instance = new ProcessInstance(process, place, target, ports, handle);
-      place.log.info(handle, "process started");
+      place.log.info({ argv: command.argv }, "process started");
       return instance;
     },
     adopt: async (place, target) => {

@@ -270,7 +270,9 @@ export function ownClaim(
   const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
-    return { at: "estimated", bytes: driver.claimBytes(engine, found, draft, loraAdapters) };
+    const bytes = driver.claimBytes(engine, found, draft, loraAdapters);
+    const basis = driver.claimBasis?.(engine);
+    return { at: "estimated", bytes, ...(basis === undefined ? {} : { basis }) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);

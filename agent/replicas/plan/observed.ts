@@ -112,7 +112,12 @@ export type ModelState =
     };
 
 export type OwnClaim =
-  | { readonly at: "estimated"; readonly bytes: number }
+  | {
+      readonly at: "estimated";
+      readonly bytes: number;
+      /** What it is based on, where that is not the header of the model. */
+      readonly basis?: string;
+    }
   | Extract<Need, { at: "unknown" }>;
 
 /** What the host's pressure governor says of this replica. */

@@ -143,7 +143,17 @@ function memoryOf(
   const isSameProcess = run.at === "running" && run.pid === previous?.pid;
   const before = isSameProcess ? previous?.memory?.footprintBytes : undefined;
   const seen = run.at === "running" ? observed.footprint?.bytes : undefined;
-  return { claimBytes: record.claimBytes, ...defined("footprintBytes", steady(seen, before)) };
+  return {
+    claimBytes: record.claimBytes,
+    ...defined("claimBasis", basisOf(observed.model, previous)),
+    ...defined("footprintBytes", steady(seen, before)),
+  };
+}
+
+/** A new agent that has not inspected the model yet keeps it. */
+function basisOf(model: Observed["model"], previous: InferenceReplicaStatus | undefined): string | undefined {
+  if (model.at !== "stored") return previous?.memory?.claimBasis;
+  return model.claim?.at === "estimated" ? model.claim.basis : undefined;
 }
 
 /** A footprint fluctuates; only a real change is published. */

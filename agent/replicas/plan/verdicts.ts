@@ -8,6 +8,7 @@ const TERMINAL: ReadonlySet<string> = new Set<string>([
   "EngineSettingsRefused",
   "SettingNotSupported",
   "ExtraArgRefused",
+  "CommandInvalid",
   "CacheTypeMismatch",
   "RuntimeMismatch",
   "RuntimeNotSupported",

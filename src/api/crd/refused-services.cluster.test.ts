@@ -213,6 +213,26 @@ const cases: readonly Case[] = [
     /spec\.runtime generic needs spec\.image or spec\.command/,
   ],
   [
+    "generic with a relative program",
+    { "spec.runtime": "generic", "spec.command": ["serve", "{{port}}"] },
+    /spec\.command must begin with the absolute path of a program/,
+  ],
+  [
+    "generic with an unknown placeholder in its command",
+    { "spec.runtime": "generic", "spec.command": ["/opt/serve", "{{port}}", "{{modle}}"] },
+    /spec\.command holds an unknown placeholder; known with runtime generic: \{\{model\}\} \{\{port\}\}/,
+  ],
+  [
+    "generic with an unknown placeholder in its arguments",
+    { "spec.runtime": "generic", "spec.command": ["/opt/serve"], "spec.args": ["--port={{ port }}"] },
+    /spec\.args holds an unknown placeholder/,
+  ],
+  [
+    "in-flight probe without gauges",
+    { "spec.inFlightProbe": { path: "/metrics", gauges: [] } },
+    /spec\.inFlightProbe\.gauges/,
+  ],
+  [
     "toleration effect that does not exist",
     { "spec.tolerations": [{ effect: "Never" }] },
     /spec\.tolerations\[0\]\.effect: Unsupported value/,

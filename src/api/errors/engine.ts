@@ -32,6 +32,14 @@ export const engineErrors = {
     what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or has a typed field.",
     do: "remove it; use the typed field if there is one",
   },
+  CommandInvalid: {
+    what: "The command, environment or probes of runtime generic cannot be used as they are written.",
+    do: "correct what the message names: absolute paths, known placeholders, {{port}} somewhere in command, args or env",
+  },
+  ProgramNotAllowed: {
+    what: "The program is not among those that this host runs for services.",
+    do: "add it, or its folder, to generic.roots in the agent's configuration and restart the agent, or name a program that is allowed",
+  },
   CacheTypeMismatch: {
     what: "A quantized KV cache type needs attention heads whose length is a multiple of its block size.",
     do: "set cacheTypeK and cacheTypeV to f16",

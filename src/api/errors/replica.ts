@@ -29,7 +29,7 @@ export const replicaErrors = {
   },
   RuntimeNotSupported: {
     what: "This agent has no driver for the service's runtime.",
-    do: "set spec.runtime to llamacpp and use a GGUF model: no other runtime has a driver in this version",
+    do: "set spec.runtime to llamacpp, with a GGUF model, or to generic, with a command: no other runtime has a driver in this version",
     command: "metalbridge status",
   },
   RunDirectoryUnreadable: {

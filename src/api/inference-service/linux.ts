@@ -22,9 +22,11 @@ const probeOverridesSchema = z.object({
     "Startup probe (a Kubernetes Probe). On hosts periodSeconds × failureThreshold bounds the start, up to 86400 s; where one of them is set, the other is 10 or 3, as for a kubelet. Absent: the time that the weights allow.",
   ).optional(),
   liveness: passThrough(
-    "Liveness probe. On hosts timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes.",
+    "Liveness probe. On hosts timeoutSeconds (5, at most 600) and failureThreshold (3, at most 100) apply to health probes; with runtime generic also httpGet.path, exec.command or tcpSocket, always on the port that the program was given. Absent there: a TCP connection.",
   ).optional(),
-  readiness: passThrough(onNodes("Readiness probe.")).optional(),
+  readiness: passThrough(
+    "Readiness probe. On hosts only with runtime generic: httpGet.path, exec.command or tcpSocket must succeed once before clients are sent to it. Absent there: the liveness probe.",
+  ).optional(),
 });
 
 export const linuxFields = {
@@ -35,15 +37,19 @@ export const linuxFields = {
     .describe(onNodes("Container image of the engine. Absent: the runtime's own for the accelerator."))
     .optional(),
   command: argumentList(
-    "Command of the container; replaces the image's. Linux nodes, and runtime generic on hosts: not in this version.",
+    "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. On Linux nodes the command of the container: not in this version.",
   ),
   args: argumentList(
-    "Arguments of the container; replace those generated from this spec. Linux nodes, and runtime generic on hosts: not in this version.",
+    "Arguments after those of command, with the same placeholders. On Linux nodes the arguments of the container: not in this version.",
   ),
   env: passThroughList(
-    "Environment of the engine's container (Kubernetes EnvVar). Linux nodes, and runtime generic on hosts: not in this version.",
+    "Environment (Kubernetes EnvVar) of runtime generic on hosts: name and value, with the same placeholders; no valueFrom. On Linux nodes that of the container: not in this version.",
   ).optional(),
-  resources: resourcesSchema.describe(onNodes("CPU, memory and GPUs of each pod.")).optional(),
+  resources: resourcesSchema
+    .describe(
+      "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB. Linux nodes: not in this version.",
+    )
+    .optional(),
   nodeSelector: stringMap(onNodes("Labels that a node must have.")).optional(),
   tolerations: tolerationsSchema(onNodes("Taints that the pods tolerate.")).optional(),
   affinity: passThrough(onNodes("Affinity of the pods (a Kubernetes Affinity).")).optional(),
@@ -94,9 +100,7 @@ export const linuxFields = {
     .describe(onNodes("Port the engine listens on inside its pod. Absent: the runtime's own."))
     .optional(),
   probeOverrides: probeOverridesSchema
-    .describe(
-      "Probes that replace the runtime's defaults. On hosts only the settings named in startup and liveness apply.",
-    )
+    .describe("Probes that replace the runtime's defaults. On hosts only the settings named in each apply.")
     .optional(),
   skipModelInit: z
     .boolean()

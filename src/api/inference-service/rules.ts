@@ -1,4 +1,13 @@
 /** Rules across fields of InferenceService.spec, checked by the API server (CEL). Each message names the field. */
+const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"];
+const known = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
+
+/** Of runtime generic on a host: no placeholder that the agent does not fill in. */
+const placeholders = (field: "command" | "args") => ({
+  rule: `!has(self.runtime) || self.runtime != 'generic' || !has(self.${field}) || !self.${field}.exists(text, text${PLACEHOLDERS.map((name) => `.replace('{{${name}}}', '_')`).join("")}.matches('[{][{][^{}]*[}][}]'))`,
+  message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${known}`,
+});
+
 export const serviceRules = [
   {
     rule: "!has(self.uBatchSize) || self.uBatchSize <= (has(self.batchSize) ? self.batchSize : 2048)",
@@ -42,6 +51,12 @@ export const serviceRules = [
     rule: "!has(self.runtime) || self.runtime != 'generic' || has(self.image) || has(self.command)",
     message: "spec.runtime generic needs spec.image or spec.command",
   },
+  {
+    rule: "!has(self.runtime) || self.runtime != 'generic' || has(self.image) || !has(self.command) || (size(self.command) > 0 && self.command[0].startsWith('/'))",
+    message: "spec.command must begin with the absolute path of a program on the host",
+  },
+  placeholders("command"),
+  placeholders("args"),
 ] as const;
 
 /** A rule of ropeScaling itself. */

@@ -1,6 +1,7 @@
 /** InferenceService.spec: what a user asks for. */
 import { z } from "zod";
 import { engineFields, modeSchema, ropeScalingSchema, runtimeSchema } from "../engine-settings.ts";
+import { inFlightProbeSchema } from "../fields/program.ts";
 import { objectName, prioritySchema } from "../fields/shared.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
@@ -88,6 +89,11 @@ export const inferenceServiceSpecSchema = z
         description: "LoRA adapters to load with the model, all of them applied to every request.",
         "x-kubernetes-list-type": "atomic",
       })
+      .optional(),
+    inFlightProbe: inFlightProbeSchema
+      .describe(
+        "Where a program of runtime generic reports its requests in flight, so that a drain ends once there are none. Absent: unknown, and a drain takes all of drainSeconds.",
+      )
       .optional(),
     ...linuxFields,
   })

@@ -1,18 +1,9 @@
 /** Why llama-server ended: every failed start has exit code 1, so the end of its log decides. */
 
 import type { ErrorCode } from "../../api/errors.ts";
-import { truncate } from "../../text.ts";
-import type { RunAtEnd } from "../last-run.ts";
-import { lastRun } from "../last-run.ts";
+import { type Exit, type ExitReason, LONGEST_LINE, lastLine, reasonOf, shorten } from "../exit.ts";
+import { lastRun, type RunAtEnd } from "../last-run.ts";
 import { isOwnLine, ownLines } from "./own-lines.ts";
-
-/** An exit code, or the signal that ended it; "unknown" if no parent collected the status. */
-export type Exit = { readonly code?: number; readonly signal?: string } | "unknown";
-
-export interface ExitReason {
-  readonly code: ErrorCode;
-  readonly message: string;
-}
 
 interface Cause {
   readonly pattern: RegExp;
@@ -92,56 +83,12 @@ const CAUSES: readonly Cause[] = [
   },
 ];
 
-const LONGEST_LINE = 300;
-/** Of the end of a log, where its last line is wanted. */
-const ENOUGH = 4_000;
-
 export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
   const log = lastRun(logTail);
-  const ownWords = () => lastLine(run.wasReady ? ownLines(log) : log);
-  if (exit === "unknown")
-    return (
-      fromLog(log, run) ?? { code: "EngineEndUnknown", message: "the engine exited; exit status unknown" }
-    );
-  if (exit.code === 126)
-    return { code: "RuntimeNotExecutable", message: `the engine cannot be executed: ${lastLine(log)}` };
-  if (exit.code === 127)
-    return { code: "RuntimeNotInstalled", message: `the engine was not found: ${lastLine(log)}` };
-  if (exit.code === 0) {
-    return {
-      code: "EngineKilled",
-      message: "the engine exited with code 0 although it was not asked to stop",
-    };
-  }
-  switch (exit.signal) {
-    case "SIGTERM":
-    case "SIGINT":
-    case "SIGHUP":
-      return { code: "EngineKilled", message: `${exit.signal} ended the engine` };
-    case "SIGKILL":
-      return killed(run);
-    default:
-      return (
-        fromLog(log, run) ?? {
-          code: "EngineCrashed",
-          message: `the engine crashed (${describe(exit)}): ${ownWords()}`,
-        }
-      );
-  }
-}
-
-/** The OS leaves no trace in the engine's log; the host's memory level is the evidence. */
-function killed({ memory }: RunAtEnd): ExitReason {
-  if (memory === undefined) {
-    return {
-      code: "EngineKilled",
-      message: "killed (SIGKILL) by a user, or by the OS under memory pressure",
-    };
-  }
-  return {
-    code: "EngineOutOfMemory",
-    message: `SIGKILL ended the engine while the host's memory was ${memory}: the system took its memory back`,
-  };
+  return reasonOf(exit, run, {
+    known: () => fromLog(log, run),
+    lastLine: (isAtStart) => lastLine(run.wasReady && !isAtStart ? ownLines(log) : log),
+  });
 }
 
 /**
@@ -188,19 +135,4 @@ function lineOf({ input, index }: RegExpExecArray): string {
   const part = input.slice(from, index + LONGEST_LINE);
   const end = part.indexOf("\n", index - from);
   return end < 0 ? part : part.slice(0, end);
-}
-
-function describe(exit: { readonly code?: number; readonly signal?: string }): string {
-  return exit.signal ?? `exit code ${exit.code ?? "unknown"}`;
-}
-
-function lastLine(log: string): string {
-  const end = log.slice(-ENOUGH).trimEnd();
-  return shorten(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
-}
-
-/** Without the engine's own time stamp and level, and without the NULs of a log that was truncated or extended. */
-function shorten(line: string): string {
-  const plain = line.replace(/[\s\p{Cc}]+/gu, " ").trim();
-  return truncate(plain.replace(/^[\d.]+ [A-Z] /, ""), LONGEST_LINE);
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import type { Exit } from "../exit.ts";
 import { START_LINE } from "../last-run.ts";
 import { parseDevices } from "./devices.ts";
-import { classifyExit, type Exit, findDegraded } from "./exit.ts";
+import { classifyExit, findDegraded } from "./exit.ts";
 import { parseGauges } from "./gauges.ts";
 
 describe("why an engine ended", () => {

@@ -1,0 +1,92 @@
+/** Any native program as an engine: one process per replica, started and probed as its service describes. */
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Program } from "../../../src/api/fields/program.ts";
+import { classifyExit, ownLines } from "../../../src/engines/generic/exit.ts";
+import { programClaimBasis, programClaimBytes } from "../../../src/engines/generic/hosting.ts";
+import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
+import type { EngineDriver, EngineLaunch } from "../engine.ts";
+import type { EngineOptions } from "../registry.ts";
+import { check, type Questions, questionsOf, questionsSchema, readInFlight } from "./probe.ts";
+import { checkProgram } from "./programs.ts";
+
+const LOOPBACK = "127.0.0.1";
+
+export function genericDriver({ env, config, instances: { processes } }: EngineOptions): EngineDriver {
+  const roots = config.generic?.roots ?? [];
+  const runs = { env, check: (path: string) => checkProgram(path, roots) };
+  const probeHealth: EngineDriver["probeHealth"] = async (target, { timeoutMs } = {}) => {
+    const answer = await check(target, questionsOf(target).liveness, runs, timeoutMs);
+    return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
+  };
+  return {
+    runtime: "generic",
+    detect: async () =>
+      roots[0] === undefined ? undefined : { name: "generic", version: "1", path: roots[0] },
+    missing: new MetalbridgeError(
+      "ProgramNotAllowed",
+      "this host runs no programs of services: generic.roots in the agent's configuration is empty",
+    ),
+    open: async (place, launch) => {
+      const { command, env: own, ...program } = prepare(launch);
+      for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
+        if (path !== undefined) await runs.check(path);
+      const { port, record } = launch;
+      const { host } = program;
+      const variables = Object.fromEntries(own.map(({ name, value }) => [name, value]));
+      return processes.open(place, {
+        argv: command,
+        env: { ...env, ...variables },
+        record,
+        kept: { program },
+        target: { host, port, own: program },
+      });
+    },
+    adopt: (place, { port, record }) => {
+      const found = questionsSchema.safeParse(record.program);
+      // A lost record: whether something listens can still be asked.
+      const own: Questions = found.success ? found.data : { host: LOOPBACK, liveness: {} };
+      return processes.adopt(place, { host: own.host, port, own });
+    },
+    claimBytes: (settings, { sizeBytes }) => programClaimBytes(sizeBytes, settings),
+    claimBasis: programClaimBasis,
+    probeHealth,
+    probeRequest: (target, { timeoutMs } = {}) => {
+      const { liveness, readiness = liveness } = questionsOf(target);
+      return check(target, readiness, runs, timeoutMs);
+    },
+    probeLive: async (target, options) => ({
+      health: await probeHealth(target, options),
+      progress: "unknown",
+    }),
+    readWork: async (target) => {
+      const inFlight = await readInFlight(target);
+      return inFlight === undefined ? "unknown" : { inFlight, tokensTotal: 0 };
+    },
+    readProgress: async () => "unknown",
+    facts: async () => ({}),
+    devices: async () => "unknown",
+    classifyExit,
+    ownLines,
+    findDegraded: () => undefined,
+  };
+}
+
+/** What to run with all placeholders filled in, and the host at which it will answer. */
+function prepare({ template, modelPath, address, port }: EngineLaunch): Program & Questions {
+  const { program, contextSize, parallelSlots = 1 } = template.engine;
+  if (program === undefined)
+    throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
+  if (template.auth !== undefined) {
+    const message = "spec.template.auth: runtime generic cannot make a program require the key";
+    throw new MetalbridgeError("SettingNotSupported", message);
+  }
+  const rendered = renderProgram(program, {
+    model: modelPath,
+    port: String(port),
+    address,
+    contextSize: contextSize?.toString(),
+    slots: String(parallelSlots),
+  });
+  // Most programs listen at one address; one that is not given the host's listens at all, or at none that clients reach.
+  return { ...rendered, host: usesPlaceholder(program, "address") ? address : LOOPBACK };
+}

@@ -1,0 +1,82 @@
+/** Requests to a running program, as its service describes them. */
+import { execFile } from "node:child_process";
+import { z } from "zod";
+import { type ProgramCheck, programSchema } from "../../../src/api/fields/program.ts";
+import { sumGauges } from "../../../src/engines/generic/program.ts";
+import { truncate } from "../../../src/text.ts";
+import type { EngineTarget, RequestResult } from "../engine.ts";
+import { ask } from "../http.ts";
+import { answers } from "../ports.ts";
+import { quickGet } from "../quick-get.ts";
+
+const TIMEOUT_MS = 2_000;
+const LONGEST_WORDS = 300;
+
+/** What is known of a started program, in engine.json; placeholders are filled in. */
+export const questionsSchema = z.object({
+  host: z.string(),
+  ...programSchema.pick({ liveness: true, readiness: true, inFlightProbe: true }).shape,
+});
+export type Questions = z.output<typeof questionsSchema>;
+
+/** Environment of exec probes, and what of the host they may run. Throws MetalbridgeError. */
+export interface Runs {
+  readonly env: Readonly<Record<string, string>>;
+  readonly check: (path: string) => Promise<void>;
+}
+
+/** Only the driver of this engine sets it. */
+export function questionsOf({ own }: EngineTarget): Questions {
+  return own as Questions;
+}
+
+export async function check(
+  target: EngineTarget,
+  { httpPath, exec }: ProgramCheck,
+  runs: Runs,
+  timeoutMs = TIMEOUT_MS,
+): Promise<RequestResult> {
+  const { host, port } = target;
+  if (exec !== undefined) return run(exec, runs, timeoutMs);
+  if (httpPath === undefined)
+    return (await answers(port, host, timeoutMs)) ? "ok" : { failed: "nothing is listening on the port" };
+  const reply = await quickGet({ host, port, path: httpPath, timeoutMs });
+  if ("failed" in reply) return reply;
+  if (reply.status >= 200 && reply.status < 400) return "ok";
+  return { failed: `HTTP ${reply.status} from ${httpPath}` };
+}
+
+async function run(
+  [path = "", ...args]: readonly string[],
+  runs: Runs,
+  timeoutMs: number,
+): Promise<RequestResult> {
+  try {
+    await runs.check(path);
+  } catch (error) {
+    return { failed: error instanceof Error ? error.message : String(error) };
+  }
+  return new Promise((resolve) => {
+    const options = { env: runs.env, timeout: timeoutMs, killSignal: "SIGKILL" } as const;
+    const child = execFile(path, args, options, (error, _out, words) => {
+      if (error === null) resolve("ok");
+      else if (error.killed) resolve({ failed: `${path} did not exit within ${timeoutMs} ms` });
+      else resolve({ failed: `${path} exited with ${error.signal ?? error.code}: ${shown(words)}` });
+    });
+    child.stdin?.end();
+  });
+}
+
+function shown(words: string): string {
+  return truncate(words.trim().split("\n")[0] ?? "", LONGEST_WORDS);
+}
+
+/** Requests in flight; undefined where it does not report them. */
+export async function readInFlight(target: EngineTarget): Promise<number | undefined> {
+  const { inFlightProbe } = questionsOf(target);
+  if (inFlightProbe === undefined) return undefined;
+  const { host, port } = target;
+  const reply = await ask({ host, port, path: inFlightProbe.path, timeoutMs: TIMEOUT_MS });
+  if ("failed" in reply || reply.status !== 200) return undefined;
+  return sumGauges(reply.body, inFlightProbe.gauges);
+}

@@ -1,0 +1,80 @@
+/** What services of runtime generic may ask for on a host, and what their memory claim is. */
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import type { ClaimEstimator } from "../claims.ts";
+import { usesPlaceholder } from "./program.ts";
+
+const HANDLERS = ["httpGet", "tcpSocket", "exec"];
+/** What a program takes beside its weights cannot be known: a fifth of them, and its runtime. */
+const MARGIN_SHARE = 0.2;
+const MARGIN_BYTES = 256 * 1024 ** 2;
+
+/** Fields of the service that only this runtime reads on a host. A change of them is a new revision. */
+export const programFields = [
+  "command",
+  "args",
+  "env",
+  "resources",
+  "inFlightProbe",
+  "probeOverrides",
+] as const;
+
+export const honoredProbes = ["liveness", "readiness"].flatMap((probe) =>
+  HANDLERS.map((handler) => `${probe}.${handler}`),
+);
+
+/** Parts of honoured fields that mean nothing here. */
+export function unhonoredParts(spec: InferenceServiceSpec): string[] {
+  const { resources, probeOverrides, command = [], args = [], env = [] } = spec;
+  const values = env.map(({ value }) => ({ name: "", value: String(value ?? "") }));
+  const uses = (name: "contextSize" | "slots") =>
+    usesPlaceholder({ command: [...command, ...args], env: values }, name);
+  return [
+    ...Object.keys(resources ?? {}).flatMap((key) => (key === "memory" ? [] : [`resources.${key}`])),
+    ...(spec.contextSize === undefined || uses("contextSize") ? [] : ["contextSize"]),
+    ...(spec.parallelSlots === undefined || uses("slots") ? [] : ["parallelSlots"]),
+    ...["liveness" as const, "readiness" as const].flatMap((name) => {
+      const probe = (probeOverrides?.[name] ?? {}) as Record<string, object | undefined>;
+      const foreign = ["httpGet", "tcpSocket"].flatMap((handler) =>
+        Object.keys(probe[handler] ?? {}).map((key) => `${handler}.${key}`),
+      );
+      return foreign.flatMap((key) => (key === "httpGet.path" ? [] : [partOf(name, key)]));
+    }),
+  ];
+}
+
+function partOf(probe: string, key: string): string {
+  const instead = key.endsWith(".port") ? " (the port that the program was given is used)" : "";
+  return `probeOverrides.${probe}.${key}${instead}`;
+}
+
+export function programClaimBytes(weightsBytes: number, { program }: EngineSettings): number {
+  return program?.memoryBytes ?? weightsBytes + Math.ceil(weightsBytes * MARGIN_SHARE) + MARGIN_BYTES;
+}
+
+/** For the replica's status. */
+export function programClaimBasis({ program }: EngineSettings): string {
+  return program?.memoryBytes === undefined
+    ? `size of the weights on disk plus ${MARGIN_SHARE * 100} % and ${MARGIN_BYTES / 1024 ** 2} MiB`
+    : "spec.resources.memory of the service";
+}
+
+export const genericClaims: ClaimEstimator = {
+  estimate: (summary, settings) => {
+    const claimBytes = programClaimBytes(summary.weightsBytes ?? 0, settings);
+    const weightsBytes = Math.min(summary.weightsBytes ?? 0, claimBytes);
+    const none = { kvBytes: 0, computeBytes: 0, outputBytes: 0, promptCacheBytes: 0 };
+    const overheadBytes = claimBytes - weightsBytes;
+    return {
+      ...none,
+      claimBytes,
+      weightsBytes,
+      projectorBytes: 0,
+      draftBytes: 0,
+      loraBytes: 0,
+      overheadBytes,
+    };
+  },
+  uncountedArgs: [],
+  contextWarning: () => undefined,
+};

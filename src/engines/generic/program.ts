@@ -1,0 +1,128 @@
+/** The command of a native program: read from a service, checked, and rendered for one start. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import { type Program, type ProgramCheck, programSchema } from "../../api/fields/program.ts";
+import { parseQuantity } from "../../api/fields/quantity.ts";
+import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+
+export const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"] as const;
+export type Placeholder = (typeof PLACEHOLDERS)[number];
+
+const ANY_PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** They make a program load and run other code, which could be a file that a Model brought to the host. */
+const CODE_VARIABLES =
+  /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
+
+/** Throws `CommandInvalid` with every problem in one message, or `SettingNotSupported`. */
+export function toProgram(spec: InferenceServiceSpec): Program {
+  if (spec.auth !== undefined) {
+    const message = "spec.auth: runtime generic cannot make a program require the key; remove spec.auth";
+    throw new MetalbridgeError("SettingNotSupported", message);
+  }
+  const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources } = spec;
+  const liveness = checkOf(probes?.liveness);
+  const readiness = checkOf(probes?.readiness);
+  const given = {
+    command: [...command, ...args],
+    env: env.map(({ name, value = "" }) => ({ name, value })),
+    ...(liveness === undefined ? {} : { liveness }),
+    ...(readiness === undefined ? {} : { readiness }),
+    ...(inFlightProbe === undefined ? {} : { inFlightProbe }),
+    ...(resources?.memory === undefined ? {} : { memoryBytes: parseQuantity(resources.memory) }),
+  };
+  const problems = [
+    ...(command.length === 0 ? ["spec.command is empty: it names the program on the host"] : []),
+    ...env.flatMap((variable, index) =>
+      "valueFrom" in variable ? [`spec.env[${index}].valueFrom is not read on hosts: set value`] : [],
+    ),
+  ];
+  const parsed = programSchema.safeParse(given);
+  if (!parsed.success && problems.length === 0) {
+    problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`));
+  }
+  if (parsed.success) problems.push(...problemsOf(parsed.data));
+  if (parsed.success && problems.length === 0) return parsed.data;
+  throw new MetalbridgeError("CommandInvalid", problems.join("; "));
+}
+
+/** The handler of a Kubernetes probe; undefined where it sets only times, {} for a TCP connection. */
+function checkOf(probe: Readonly<Record<string, unknown>> | undefined): unknown {
+  const { httpGet, exec, tcpSocket } = (probe ?? {}) as Record<string, Record<string, unknown> | undefined>;
+  if (httpGet !== undefined) return { httpPath: httpGet.path ?? "/" };
+  if (exec !== undefined) return { exec: exec.command ?? [] };
+  return tcpSocket === undefined ? undefined : {};
+}
+
+function problemsOf(program: Program): string[] {
+  const { command, env, liveness, readiness } = program;
+  const texts = [...command, ...env.map(({ value }) => value)];
+  const programs = [command[0], liveness.exec?.[0], readiness?.exec?.[0]];
+  return [
+    ...programs.flatMap((path) =>
+      path === undefined || path.startsWith("/") ? [] : [`${path} is not an absolute path`],
+    ),
+    ...env.flatMap(({ name }) => {
+      if (!VARIABLE.test(name)) return [`spec.env: ${JSON.stringify(name)} is not a variable's name`];
+      return CODE_VARIABLES.test(name) ? [`spec.env: ${name} cannot be set: it can load other code`] : [];
+    }),
+    ...[...texts, ...(liveness.exec ?? []), ...(readiness?.exec ?? [])].flatMap(unknownIn),
+    ...(texts.some((text) => text.includes("{{port}}"))
+      ? []
+      : ["neither spec.command, spec.args nor spec.env holds {{port}}, so clients could not reach it"]),
+  ];
+}
+
+function unknownIn(text: string): string[] {
+  const known = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
+  return [...text.matchAll(ANY_PLACEHOLDER)]
+    .filter(([, name = ""]) => !isPlaceholder(name))
+    .map(([whole]) => `${whole} is not a placeholder; known: ${known}`);
+}
+
+function isPlaceholder(name: string): name is Placeholder {
+  return PLACEHOLDERS.some((known) => known === name);
+}
+
+export function usesPlaceholder(
+  { command, env }: Pick<Program, "command" | "env">,
+  name: Placeholder,
+): boolean {
+  return [...command, ...env.map(({ value }) => value)].some((text) => text.includes(`{{${name}}}`));
+}
+
+/** For one start: no placeholder is left, and what was put in is not read again. Throws `CommandInvalid`. */
+export function renderProgram(
+  program: Program,
+  values: Readonly<Record<Placeholder, string | undefined>>,
+): Program {
+  const missing = PLACEHOLDERS.filter((name) => values[name] === undefined && usesPlaceholder(program, name));
+  const problems = [
+    ...problemsOf(program),
+    ...missing.map((name) => `{{${name}}} has no value: set ${name}`),
+  ];
+  if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
+  const render = (text: string) =>
+    text.replace(ANY_PLACEHOLDER, (whole, name: string) =>
+      isPlaceholder(name) ? (values[name] ?? whole) : whole,
+    );
+  const check = ({ exec, ...rest }: ProgramCheck): ProgramCheck =>
+    exec === undefined ? rest : { exec: exec.map(render) };
+  return {
+    ...program,
+    command: program.command.map(render),
+    env: program.env.map(({ name, value }) => ({ name, value: render(value) })),
+    liveness: check(program.liveness),
+    ...(program.readiness === undefined ? {} : { readiness: check(program.readiness) }),
+  };
+}
+
+/** Requests in flight by metrics text; undefined where a gauge is missing or no number: that is not "idle". */
+export function sumGauges(metricsText: string, names: readonly string[]): number | undefined {
+  const sums = new Map<string, number>();
+  for (const line of metricsText.split("\n")) {
+    const match = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?\s+(\S+)/.exec(line);
+    if (match?.[1] !== undefined) sums.set(match[1], (sums.get(match[1]) ?? 0) + Number(match[2]));
+  }
+  const total = names.reduce((sum, name) => sum + (sums.get(name) ?? Number.NaN), 0);
+  return Number.isFinite(total) && total >= 0 ? total : undefined;
+}

@@ -1,0 +1,139 @@
+/** Services of runtime generic from kubectl apply to an answer through kube-proxy, and back to nothing: a tiny program, and mlx_lm.server. */
+import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { parse } from "yaml";
+import { findMlxLm } from "../../scripts/setup/mlx-lm.mjs";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { livingEngines } from "../bed/engines.ts";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const mlxLm = findMlxLm();
+const withMlx = mlxLm === undefined ? it.skip : it;
+const TINY = fileURLToPath(new URL("../../agent/engines/testing/tiny-program.ts", import.meta.url));
+
+describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
+  let folder: TemporaryFolder;
+  let program: string;
+  let on: System;
+
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    const root = path.join(realpathSync(folder.path), "programs");
+    mkdirSync(root);
+    program = path.join(root, "serve");
+    writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${TINY}' "$@"\n`);
+    chmodSync(program, 0o755);
+    const roots = [root, ...(mlxLm === undefined ? [] : [realpathSync(mlxLm)])];
+    on = await startSystem({
+      agents: [
+        { hostName: "mac-without", config: {} },
+        { hostName: "mac-with", config: { generic: { roots } } },
+      ],
+    });
+  }, 2 * MINUTE);
+
+  afterAll(async () => {
+    await on?.[Symbol.asyncDispose]();
+    await folder?.[Symbol.asyncDispose]();
+  }, MINUTE);
+
+  const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
+  const condition = async (name: string, type: string) => {
+    const { conditions = [] } = (await on.services.serviceStatus(name)) ?? {};
+    return conditions.find((one: { readonly type: string }) => one.type === type);
+  };
+  const removed = async (name: string) => {
+    await on.farm.kubectl(["delete", `isvc/${name}`, `mdl/${name}`, "-n", NAMESPACE]);
+    await vi.waitFor(
+      async () => {
+        expect(await on.farm.reader.list(INFERENCE_REPLICAS)).toEqual([]);
+        expect(engines()).toEqual([]);
+      },
+      { timeout: MINUTE, interval: 50 },
+    );
+  };
+
+  it(
+    "a program runs on the host that allows it, answers through its Service, and leaves nothing behind",
+    async () => {
+      await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
+      await on.services.applyService("native", "tiny.gguf", {
+        runtime: "generic",
+        command: [program],
+        args: ["{{port}}", "{{address}}", "{{model}}", "{{slots}}"],
+        extraArgs: undefined,
+        promptCacheMiB: undefined,
+        contextSize: 512,
+        resources: { memory: "256Mi" },
+        probeOverrides: { liveness: { httpGet: { path: "/health" } } },
+        inFlightProbe: { gauges: ["held"] },
+      });
+      await on.services.untilReady("native");
+      const replica = await on.services.replicaOf("native");
+      expect(replica.spec.template.hostName).toBe("mac-with");
+      expect(replica.status.memory).toMatchObject({ claimBasis: "spec.resources.memory of the service" });
+      expect(await on.services.post("native", "/arguments", "")).toEqual([
+        ...[String(replica.status.port), on.network.hostAddress],
+        ...[path.join(on.farm.modelsDir, "tiny.gguf"), "1"],
+      ]);
+      expect(await condition("native", "SpecHonored")).toMatchObject({
+        status: "False",
+        message: expect.stringContaining("spec.contextSize"),
+      });
+      await removed("native");
+    },
+    MINUTE,
+  );
+
+  it(
+    "a command that cannot work is a condition of the service, and nothing is placed",
+    async () => {
+      await on.services.applyService("broken", "tiny.gguf", {
+        runtime: "generic",
+        command: [program, "{{model}}"],
+      });
+      await vi.waitFor(
+        async () => {
+          expect(await condition("broken", "Ready")).toMatchObject({
+            status: "False",
+            reason: "CommandInvalid",
+            message: expect.stringContaining("{{port}}"),
+          });
+        },
+        { timeout: MINUTE, interval: 50 },
+      );
+      await removed("broken");
+    },
+    MINUTE,
+  );
+
+  withMlx(
+    "mlx_lm.server serves an MLX model by the example's manifest",
+    async () => {
+      writeTinyMlx(path.join(on.farm.modelsDir, "mlx"));
+      const read = (name: string) =>
+        parse(readFileSync(new URL(`../../examples/mlx-lm/${name}.yaml`, import.meta.url), "utf8"));
+      const [model, service] = [read("model"), read("inferenceservice")];
+      model.spec.source = path.join(on.farm.modelsDir, "mlx");
+      service.spec.command = [realpathSync(mlxLm ?? "")];
+      service.spec.resources = { memory: "1Gi" };
+      service.spec.rollout = { drainSeconds: 2 };
+      await on.apply(model, service);
+      await on.services.untilReady("qwen3-mlx");
+      const answer = await on.services.chat("qwen3-mlx", { max_tokens: 2 });
+      expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
+      await removed("qwen3-mlx");
+    },
+    2 * MINUTE,
+  );
+});
