@@ -71,6 +71,9 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
       code: "SourceStalled",
     });
     registry.onBlob = () => false;
+    // The next agent on this folder must not find the server that the first one is stopping.
+    const stopping = pidIn(join(folder.root, "daemons", "ollama-pull"));
+    await vi.waitFor(() => expect(() => process.kill(stopping, 0)).toThrow(), { timeout: 10_000 });
     const patient = ollamaAgent(folder, { registry: registry.url }).driver;
     const again = await fetcherOf(patient).fetch(wanted(SOURCE), { signal: never });
     expect(again).toMatchObject({ sha256: gguf.sha256 });
