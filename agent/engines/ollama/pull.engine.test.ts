@@ -1,5 +1,5 @@
 /** ollama:// sources on the real Ollama, which pulls from a registry on loopback. */
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import {
@@ -77,6 +77,19 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     const patient = ollamaAgent(folder, { registry: registry.url }).driver;
     const again = await fetcherOf(patient).fetch(wanted(SOURCE), { signal: never });
     expect(again).toMatchObject({ sha256: gguf.sha256 });
+  });
+
+  test("is pulled although a server that was killed left an empty record of a part", async () => {
+    await using folder = runFolder();
+    const gguf = await tinyModel(folder);
+    await using registry = await startRegistry("tiny", readFileSync(gguf.path));
+    const blobs = join(folder.root, "ollama", "models", "blobs");
+    mkdirSync(blobs, { recursive: true });
+    for (const part of ["partial", "partial-0", "partial-1"])
+      writeFileSync(join(blobs, `sha256-${gguf.sha256}-${part}`), "");
+    const { driver } = ollamaAgent(folder, { registry: registry.url });
+    const pulled = await fetcherOf(driver).fetch(wanted(SOURCE), { signal: never });
+    expect(pulled).toMatchObject({ sha256: gguf.sha256 });
   });
 
   test("is given up when its replica no longer wants it, or its server is killed", async () => {

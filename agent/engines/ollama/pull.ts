@@ -1,5 +1,5 @@
 /** Sources that only Ollama can fetch: ollama://name:tag is pulled by a server, and its blobs are the model's files. */
-import { readFile, stat, statfs } from "node:fs/promises";
+import { readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -36,6 +36,7 @@ interface Name {
 }
 
 export function createPuller(options: PullOptions): EngineFetcher {
+  let pulls = 0;
   const resolve = (source: string): Promise<StoredModel | undefined> => {
     const name = nameOf(source, options.registry);
     return options.models === undefined ? askServer(name, options) : readManifest(name, options.models);
@@ -47,9 +48,14 @@ export function createPuller(options: PullOptions): EngineFetcher {
     fetch: async (request, fetching) => {
       const before = mustAsk(request) ? undefined : await resolve(request.source);
       if (before !== undefined) return before;
-      await options.during((address) =>
-        pull(address, nameOf(request.source, options.registry), options, fetching),
-      );
+      // Only while no server writes any.
+      if (pulls === 0 && options.models !== undefined) await forgetBrokenParts(join(options.models, "blobs"));
+      pulls += 1;
+      await options
+        .during((address) => pull(address, nameOf(request.source, options.registry), options, fetching))
+        .finally(() => {
+          pulls -= 1;
+        });
       const found = await resolve(request.source);
       if (found !== undefined) return found;
       throw new MetalbridgeError("SourceUnavailable", `Ollama pulled ${request.source} and does not have it`);
@@ -133,6 +139,19 @@ async function pull(
     fetching.signal.throwIfAborted();
     throw failureOf(error, `${path}:${tag}`);
   }
+}
+
+/**
+ * A server that was stopped while it recorded how far a part had come leaves an empty record, and every later pull fails with
+ * EOF. All parts of that file go: without one of them Ollama would take the rest for the whole.
+ */
+async function forgetBrokenParts(blobs: string): Promise<void> {
+  const names = (await readdir(blobs).catch(() => [])).filter((name) => name.includes("-partial"));
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(blobs, name))).size));
+  const broken = names.filter((name, index) => /-partial-\d+$/.test(name) && sizes[index] === 0);
+  const files = new Set(broken.map((name) => name.replace(/-\d+$/, "")));
+  const gone = names.filter((name) => files.has(name.replace(/-\d+$/, "")));
+  await Promise.all(gone.map((name) => rm(join(blobs, name), { force: true })));
 }
 
 function failureOf(error: unknown, model: string): unknown {
