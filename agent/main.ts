@@ -93,7 +93,8 @@ function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<nu
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
   const outside = address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile };
   const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);
-  return startServer({ clock, log, signal, troubles, facts, readEngines, port, outside });
+  const readGate = (timeoutMs: number) => agent.gate.read(timeoutMs);
+  return startServer({ clock, log, signal, troubles, facts, readEngines, readGate, port, outside });
 }
 
 function enginesKeepRunning(engines: number): string {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Server as NetServer } from "node:net";
 import type { Log } from "../../src/ports.ts";
-import { addCounters, createCounters, type ServiceCounters } from "./counters.ts";
+import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import { RouteServer, type RouteStatus } from "./route-server.ts";
 import { type GateRoute, listenKey, parseRoutes } from "./routes.ts";
 
@@ -27,7 +27,7 @@ export class GateProcess {
   readonly #release: string;
   readonly #log: Log;
   readonly #routes = new Map<string, Served>();
-  readonly #counters = new Map<string, ServiceCounters>();
+  readonly #counters = new Map<string, RouteCounters>();
   readonly #buffered = { bytes: 0 };
   readonly #waiting = new Set<() => void>();
   #isLeaving = false;
@@ -80,12 +80,12 @@ export class GateProcess {
     };
   }
 
-  counters(): Readonly<Record<string, ServiceCounters>> {
+  counters(): Readonly<Record<string, RouteCounters>> {
     return Object.fromEntries(this.#counters);
   }
 
-  addCounters(service: string, more: ServiceCounters): void {
-    addCounters(this.#countersOf(service), more);
+  addCounters(id: string, more: RouteCounters): void {
+    addCounters(this.#countersOf(id), more);
   }
 
   /** Resolves once nothing is in flight on the route, or there is none of that id. */
@@ -108,8 +108,8 @@ export class GateProcess {
       this.#routes.delete(id);
       server.end();
     }
-    for (const service of this.#counters.keys())
-      if (!wanted.some((route) => route.service === service)) this.#counters.delete(service);
+    for (const id of this.#counters.keys())
+      if (!wanted.some((route) => route.id === id)) this.#counters.delete(id);
   }
 
   #serve(route: GateRoute): void {
@@ -120,7 +120,7 @@ export class GateProcess {
     } else if (!this.#isLeaving) {
       const server = new RouteServer(route, {
         log: this.#log.child({ route: route.id }),
-        counters: this.#countersOf(route.service),
+        counters: this.#countersOf(route.id),
         buffered: this.#buffered,
         onLess: () => this.#look(),
       });
@@ -128,9 +128,9 @@ export class GateProcess {
     }
   }
 
-  #countersOf(service: string): ServiceCounters {
-    const found = this.#counters.get(service) ?? createCounters();
-    this.#counters.set(service, found);
+  #countersOf(id: string): RouteCounters {
+    const found = this.#counters.get(id) ?? createCounters();
+    this.#counters.set(id, found);
     return found;
   }
 

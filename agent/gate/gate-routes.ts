@@ -1,11 +1,19 @@
 /** The routes of this agent's replicas, and the gate that serves them: started with the first one, stopped with the last. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { ServiceCounters } from "./counters.ts";
+import type { RouteCounters } from "./counters.ts";
 import { type Gate, type GatePorts, openGate, readRoutes } from "./gate.ts";
 import type { GateRoute } from "./routes.ts";
 
 /** For the last connections of a gate that has no route any more. */
 const STOP_MS = 5_000;
+
+/** For metrics. */
+export interface RouteReading {
+  /** The replica's uid. */
+  readonly id: string;
+  readonly inFlight: number | "unknown";
+  readonly counters: RouteCounters;
+}
 
 export interface GateRoutes {
   /** Resolves once the gate listens there. Rejects with `EnginePortTaken` where it cannot. */
@@ -13,8 +21,8 @@ export interface GateRoutes {
   readonly leave: (id: string) => void;
   readonly remove: (id: string) => void;
   readonly inFlight: (id: string) => Promise<number | "unknown">;
-  /** By service; empty without a gate. */
-  readonly metrics: () => Promise<Readonly<Record<string, ServiceCounters>>>;
+  /** Of every route; none where the gate does not answer in time. */
+  readonly read: (timeoutMs: number) => Promise<readonly RouteReading[]>;
   /** After all engines were adopted: until then a gate of an earlier agent keeps the routes that it has. */
   readonly begin: () => Promise<void>;
   /** Resolves once all changes have been handed over. */
@@ -71,7 +79,16 @@ export function createGateRoutes(ports: GatePorts): GateRoutes {
       if (routes.delete(id)) changed();
     },
     inFlight: async (id) => (gate === undefined ? "unknown" : gate.inFlight(id)),
-    metrics: async () => (gate === undefined ? {} : gate.metrics()),
+    read: async (timeoutMs) => {
+      if (gate === undefined) return [];
+      const asked = gate;
+      return new Promise((resolve) => {
+        const cancel = ports.clock.after(timeoutMs, () => resolve([]));
+        readAll(asked)
+          .then(resolve, () => resolve([]))
+          .finally(cancel);
+      });
+    },
     begin: async () => {
       hasBegun = true;
       const before = await readRoutes(ports.folder).catch(() => undefined);
@@ -82,4 +99,14 @@ export function createGateRoutes(ports: GatePorts): GateRoutes {
     settled: () => last,
     close: () => gate?.close(),
   };
+}
+
+async function readAll(gate: Gate): Promise<readonly RouteReading[]> {
+  const counted = Object.entries(await gate.metrics());
+  const readings = counted.map(async ([id, counters]) => ({
+    id,
+    inFlight: await gate.inFlight(id),
+    counters,
+  }));
+  return Promise.all(readings);
 }

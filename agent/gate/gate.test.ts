@@ -25,7 +25,7 @@ test("a gate serves on while its agent is away, and the next agent adopts it wit
   });
   await second.set([{ ...bed.route, state: "none" }]);
   expect((await post(bed.url, {})).status).toBe(503);
-  expect((await second.metrics()).chat?.requests).toEqual({ 200: 2, 503: 1 });
+  expect((await second.metrics())["replica-1"]?.requests).toEqual({ 200: 2, 503: 1 });
   await second.set([]);
   await expect(post(bed.url, {})).rejects.toThrow();
 });

@@ -8,7 +8,7 @@ import { systemCode, writeFileAtomic } from "../atomic-file.ts";
 import type { Instance } from "../instances/instance.ts";
 import type { ProcessInstances } from "../instances/process/process-instance.ts";
 import { socketPathFor } from "../single.ts";
-import { addCounters, createCounters, type ServiceCounters } from "./counters.ts";
+import { addCounters, createCounters, type RouteCounters } from "./counters.ts";
 import type { GateStatus } from "./gate-process.ts";
 import type { HandoverOrder } from "./handover.ts";
 import { type GateRoute, parseRoutes, renderRoutes } from "./routes.ts";
@@ -53,8 +53,8 @@ export interface Gate {
   readonly drain: (id: string) => Promise<void>;
   /** Requests in flight on a route; unknown where a living gate does not answer. */
   readonly inFlight: (id: string) => Promise<number | "unknown">;
-  /** By service, of all living gates together. */
-  readonly metrics: () => Promise<Readonly<Record<string, ServiceCounters>>>;
+  /** By route, of all living gates together. */
+  readonly metrics: () => Promise<Readonly<Record<string, RouteCounters>>>;
   readonly status: () => Promise<GateStatus | undefined>;
   /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). */
   readonly stopBy: (deadlineMs: number) => void;
@@ -139,18 +139,18 @@ class Gates implements Gate {
     return Number.isNaN(sum) ? "unknown" : sum;
   }
 
-  async metrics(): Promise<Readonly<Record<string, ServiceCounters>>> {
-    const sums: Record<string, ServiceCounters> = {};
+  async metrics(): Promise<Readonly<Record<string, RouteCounters>>> {
+    const sums: Record<string, RouteCounters> = {};
     for (const { socket } of this.#living) {
-      const counters = await ask<Readonly<Record<string, ServiceCounters>>>(
+      const counters = await ask<Readonly<Record<string, RouteCounters>>>(
         socket,
         "GET",
         "metrics",
         ANSWER_MS,
       ).catch(() => ({}));
-      for (const [service, more] of Object.entries(counters)) {
-        sums[service] ??= createCounters();
-        addCounters(sums[service], more);
+      for (const [id, more] of Object.entries(counters)) {
+        sums[id] ??= createCounters();
+        addCounters(sums[id], more);
       }
     }
     return sums;

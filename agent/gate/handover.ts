@@ -10,7 +10,7 @@ import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineProcess } from "../instances/process/engine-process.ts";
 import { createIdentity } from "../instances/process/identity/identity.ts";
 import { createEngineProcesses } from "../instances/process/processes.ts";
-import type { ServiceCounters } from "./counters.ts";
+import type { RouteCounters } from "./counters.ts";
 import type { GateProcess } from "./gate-process.ts";
 
 const HANDOVER_MS = 20_000;
@@ -28,14 +28,14 @@ type FromNext = { readonly needs: readonly string[] } | { readonly serving: true
 type ToNext =
   | { readonly socket: string }
   | { readonly isAll: true }
-  | { readonly counters: Readonly<Record<string, ServiceCounters>> };
+  | { readonly counters: Readonly<Record<string, RouteCounters>> };
 
 /** Resolves once the next gate serves, with the way to tell it a last word; rejects where it does not, and is then killed. */
 export async function startNext(
   order: HandoverOrder,
   gate: GateProcess,
   ports: { readonly clock: Clock; readonly log: Log },
-): Promise<(counters: Readonly<Record<string, ServiceCounters>>) => Promise<void>> {
+): Promise<(counters: Readonly<Record<string, RouteCounters>>) => Promise<void>> {
   const processes = createEngineProcesses({ ...ports, identity: createIdentity(process.platform) });
   let next: ChildProcess | undefined;
   const send = (message: ToNext, server?: NetServer) =>
@@ -65,7 +65,8 @@ export async function startNext(
       if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; its log says why"));
     };
     started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
-    started.catch(reject);
+    // One that exits before it is known reports no change.
+    started.then((engine) => onChange(engine.state()), reject);
   });
   try {
     await serving;
@@ -89,9 +90,7 @@ export async function takeSockets(gate: GateProcess): Promise<void> {
     process.on("message", (message: ToNext, server) => {
       if ("socket" in message) gate.take(message.socket, server as NetServer);
       else if ("isAll" in message) resolve();
-      else
-        for (const [service, counters] of Object.entries(message.counters))
-          gate.addCounters(service, counters);
+      else for (const [id, counters] of Object.entries(message.counters)) gate.addCounters(id, counters);
     });
     process.send?.({ needs: gate.listenKeys() } satisfies FromNext);
   });

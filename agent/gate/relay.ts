@@ -1,6 +1,7 @@
 /** One request's way to the daemon and back: streamed, with back-pressure, and never sent twice. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
-import { FIRST_BYTE_BOUNDS, GAP_BOUNDS, observe, type ServiceCounters } from "./counters.ts";
+import { observe } from "../../src/http/metrics/histogram.ts";
+import type { RouteCounters } from "./counters.ts";
 import { type Refusal, refuse, retryLater } from "./paths.ts";
 
 /** Below the 5 s after which common servers close theirs: a connection must not end just as it is used again. */
@@ -37,7 +38,7 @@ export interface Exchange {
   readonly path: string;
   /** Complete; absent for a request without one. */
   readonly body?: readonly Buffer[];
-  readonly counters: ServiceCounters;
+  readonly counters: RouteCounters;
   /** Whether the client's connection ends with this response, asked when its head is sent. */
   readonly isLast: () => boolean;
   /** Answers in the daemon's place, where nothing of its answer was sent yet. */
@@ -100,8 +101,8 @@ function pass(answer: IncomingMessage, exchange: Exchange, startedAt: number): v
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
-    if (lastAt === 0) observe(counters.firstByte, FIRST_BYTE_BOUNDS, (now - startedAt) / 1_000);
-    else observe(counters.gaps, GAP_BOUNDS, (now - lastAt) / 1_000);
+    if (lastAt === 0) observe(counters.firstByte, (now - startedAt) / 1_000);
+    else observe(counters.gaps, (now - lastAt) / 1_000);
     lastAt = now;
     if (!response.write(chunk)) answer.pause();
   });

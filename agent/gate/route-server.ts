@@ -12,7 +12,7 @@ import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
 import { nameModel, narrowList, readBody, sameModel, withoutLoadOptions } from "./body.ts";
-import { count, type ServiceCounters } from "./counters.ts";
+import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
 import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater } from "./paths.ts";
 import { createPool, relay, type Target } from "./relay.ts";
@@ -38,7 +38,7 @@ export interface RouteStatus {
 
 export interface RoutePorts {
   readonly log: Log;
-  readonly counters: ServiceCounters;
+  readonly counters: RouteCounters;
   /** Bodies held by all routes. */
   readonly buffered: { bytes: number };
   /** One request or connection less. */

@@ -13,7 +13,7 @@ export type Protocol = "openai" | "ollama";
 export interface GateRoute {
   /** The replica's uid. */
   readonly id: string;
-  /** Label of its metrics; also the name by which clients may ask for the model. */
+  /** The name by which clients may ask for the model. */
   readonly service: string;
   readonly listen: { readonly address: string; readonly port: number };
   readonly target: {

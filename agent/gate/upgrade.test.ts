@@ -23,7 +23,7 @@ test("an upgrade under load refuses and loses nothing, and the old gate exits", 
   expect(clients.failed).toEqual([]);
   // What the first gate has counted is not lost with it.
   await until(async () =>
-    expect((await second.metrics()).chat?.requests).toEqual({ 200: clients.progress.answered }),
+    expect((await second.metrics())["replica-1"]?.requests).toEqual({ 200: clients.progress.answered }),
   );
 });
 

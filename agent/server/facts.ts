@@ -1,6 +1,7 @@
 /** What the agent's metrics are made of: gathered once per scrape, from state that is kept anyway. */
 import type { Tally } from "../../src/http/metrics/tally.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
+import type { RouteReading } from "../gate/gate-routes.ts";
 import type { EngineReading, HostCounts } from "../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import type { DiskReading } from "../store/types.ts";
@@ -29,4 +30,5 @@ export interface MetricsFacts {
 export interface MetricsSource {
   readonly facts: () => MetricsFacts;
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
+  readonly readGate: (timeoutMs: number) => Promise<readonly RouteReading[]>;
 }

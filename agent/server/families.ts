@@ -3,6 +3,7 @@ import type { Family } from "../../src/http/metrics/family.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import { agentFamilies } from "./families/agent.ts";
 import { engineFamilies } from "./families/engine.ts";
+import { gateFamilies } from "./families/gate.ts";
 import { hostFamilies } from "./families/host.ts";
 import { replicaFamilies } from "./families/replica.ts";
 import type { Scrape } from "./families/scrape.ts";
@@ -12,5 +13,6 @@ export const agentMetrics: readonly Family<Scrape>[] = [
   ...hostFamilies,
   ...replicaFamilies,
   ...engineFamilies,
+  ...gateFamilies,
   ...processFamilies,
 ];

@@ -3,11 +3,16 @@ import { problemsOf } from "../../test/metrics/conventions.ts";
 import { parseExposition } from "../../test/metrics/exposition.ts";
 import type { MetricsFacts, MetricsSource } from "./facts.ts";
 import { agentMetrics } from "./families.ts";
-import { someEngine, someFacts, someReplica } from "./fixtures/facts.ts";
+import { someEngine, someFacts, someReplica, someRoute } from "./fixtures/facts.ts";
 import { createMetrics } from "./metrics.ts";
 
 async function scrape(change: Partial<MetricsFacts> = {}, engines = [someEngine()]) {
-  const source: MetricsSource = { facts: () => someFacts(change), readEngines: async () => engines };
+  const readGate = async () => [someRoute()];
+  const source: MetricsSource = {
+    facts: () => someFacts(change),
+    readEngines: async () => engines,
+    readGate,
+  };
   return parseExposition(await (await createMetrics(source)).text());
 }
 
@@ -64,7 +69,9 @@ test("an engine that does not tell one thing shows the others", async () => {
 test("a replica that is gone leaves no series, whatever it once showed", async () => {
   let replicas = [someReplica(), someReplica({ uid: "uid-1", name: "chat-1-def" })];
   const facts = () => someFacts({ replicas });
-  const metrics = await createMetrics({ facts, readEngines: async () => [someEngine()] });
+  const metrics = await createMetrics({
+    ...{ facts, readEngines: async () => [someEngine()], readGate: async () => [someRoute()] },
+  });
   expect(await metrics.text()).toContain('replica="chat-0-abc"');
   replicas = replicas.slice(1);
   const after = await metrics.text();
@@ -95,7 +102,7 @@ test("scrapes that overlap share one look at the engines; the next one looks aga
     looks += 1;
     return [];
   };
-  const metrics = await createMetrics({ facts: someFacts, readEngines });
+  const metrics = await createMetrics({ facts: someFacts, readEngines, readGate: async () => [] });
   const [one, two] = await Promise.all([metrics.text(), metrics.text()]);
   expect(one).toBe(two);
   expect(looks).toBe(1);

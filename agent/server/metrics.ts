@@ -10,19 +10,19 @@ export interface Metrics {
 const ENGINES_MS = 800;
 
 /** Loads prom-client on first use: an agent that is not scraped does not pay for it. */
-export async function createMetrics({ facts, readEngines }: MetricsSource): Promise<Metrics> {
+export async function createMetrics({ facts, readEngines, readGate }: MetricsSource): Promise<Metrics> {
   // By way of a module of our own: a bundle gives a CommonJS package that is imported like this no names but `default`.
   const { contentType, renderMetrics } = await import("./render.ts");
   let running: Promise<string> | undefined;
   const scrape = async (): Promise<string> => {
-    const engines = await readEngines(ENGINES_MS);
+    const [engines, gate] = await Promise.all([readEngines(ENGINES_MS), readGate(ENGINES_MS)]);
     const { user, system } = process.cpuUsage();
     const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
     const cpuSeconds = (user + system) / 1e6;
     const now = facts();
     const startedAtSeconds = now.startedAtMs / 1_000;
     const own = { cpuSeconds, residentBytes, heapUsedBytes, startedAtSeconds };
-    return renderMetrics({ ...now, engines, process: own });
+    return renderMetrics({ ...now, engines, gate, process: own });
   };
   return {
     contentType,

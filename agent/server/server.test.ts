@@ -42,6 +42,7 @@ async function serve(port: number, lines: LogLine[] = []) {
     signal: end.signal,
     facts: someFacts,
     readEngines: async () => [],
+    readGate: async () => [],
     troubles: () => [{ code: "HostNotRegistered", message: "there is no Host mac-1" }],
     outside: { address: testAddress(), port, tokenFile },
   });

@@ -2,12 +2,14 @@
 import { keyOf } from "../../../src/api/names.ts";
 import type { Labels } from "../../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
+import type { RouteReading } from "../../gate/gate-routes.ts";
 import type { EngineReading } from "../../replicas/metrics/counts.ts";
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
 import type { MetricsFacts } from "../facts.ts";
 
 export interface Scrape extends MetricsFacts {
   readonly engines: readonly EngineReading[];
+  readonly gate: readonly RouteReading[];
   readonly process: ProcessFacts;
 }
 

@@ -1,0 +1,63 @@
+/** What the gate counts in front of its replicas: the times that an engine itself does not report. */
+import type { Family, Labels } from "../../../src/http/metrics/family.ts";
+import type { RouteReading } from "../../gate/gate-routes.ts";
+import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
+
+function* readings(scrape: Scrape): Iterable<readonly [RouteReading, Labels]> {
+  const byUid = new Map(scrape.gate.map((reading) => [reading.id, reading]));
+  for (const [{ uid }, labels] of namedReplicas(scrape)) {
+    const reading = byUid.get(uid);
+    if (reading !== undefined) yield [reading, labels];
+  }
+}
+
+function counter(key: "requests" | "refused", label: string, name: string, help: string): Family<Scrape> {
+  const read = function* (scrape: Scrape) {
+    for (const [{ counters }, labels] of readings(scrape))
+      for (const [value, count] of Object.entries(counters[key]))
+        yield { labels: { ...labels, [label]: value }, value: count };
+  };
+  return { name, type: "counter", help, labels: [...REPLICA_LABELS, label], read };
+}
+
+function histogram(key: "firstByte" | "gaps", name: string, help: string): Family<Scrape> {
+  const read = function* (scrape: Scrape) {
+    for (const [{ counters }, labels] of readings(scrape)) yield { labels, histogram: counters[key] };
+  };
+  return { name, type: "histogram", help, labels: REPLICA_LABELS, read };
+}
+
+export const gateFamilies: readonly Family<Scrape>[] = [
+  counter(
+    "requests",
+    "code",
+    "metalbridge_gate_requests_total",
+    "Requests answered through the gate, by status code; 499: the client left, 599: the response broke off.",
+  ),
+  counter(
+    "refused",
+    "reason",
+    "metalbridge_gate_refused_total",
+    "Requests that the gate did not pass to the engine, by reason.",
+  ),
+  {
+    name: "metalbridge_gate_requests_in_flight",
+    type: "gauge",
+    help: "Requests in flight through the gate.",
+    labels: REPLICA_LABELS,
+    read: function* (scrape) {
+      for (const [{ inFlight }, labels] of readings(scrape))
+        if (inFlight !== "unknown") yield { labels, value: inFlight };
+    },
+  },
+  histogram(
+    "firstByte",
+    "metalbridge_gate_first_byte_duration_seconds",
+    "Time from a complete request to the first byte of the engine's answer.",
+  ),
+  histogram(
+    "gaps",
+    "metalbridge_gate_gap_duration_seconds",
+    "Time between two reads of an answer: between tokens, where it is streamed.",
+  ),
+];
