@@ -22,7 +22,7 @@ import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
-import { createInstances, GATE_FOLDER, type Instances } from "./instances/instances.ts";
+import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
@@ -32,6 +32,7 @@ import { createHostObserver, type HostObserver } from "./registration/observe-ho
 import type { Trouble } from "./registration/registration.ts";
 import type { ReplicaRunner } from "./replicas/ports.ts";
 import { createReplicaRunner } from "./replicas/runner.ts";
+import { hasEngineFile } from "./replicas/state/engine-record.ts";
 import type { MetricsFacts } from "./server/facts.ts";
 import { REPORTER, startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
@@ -125,8 +126,14 @@ export class Agent {
       folder: join(stateDir, GATE_FOLDER),
       tempDir: environment.tempDir,
       release: environment.agentVersion,
+      mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
     });
-    const drivers = createEngineDrivers({ env, config, instances: this.instances, gate: this.gate });
+    const drivers = createEngineDrivers({
+      env,
+      config,
+      instances: this.instances,
+      gate: { routes: this.gate, clock },
+    });
     const memory = {
       latest: () => this.#pressure.latest(),
       read: () => this.#pressure.read(),

@@ -11,7 +11,7 @@ describe("the engines of an agent", () => {
       stateDir: "/nowhere",
       footprintBytes: async () => undefined,
     });
-    const gate = {} as GateRoutes;
+    const gate = { routes: {} as GateRoutes, clock: processPorts().clock };
     const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances, gate });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
     expect(drivers.get("generic")?.runtime).toBe("generic");

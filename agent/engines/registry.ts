@@ -1,5 +1,6 @@
 /** The engines this agent can drive: one line each. */
 import type { Runtime } from "../../src/api/engine-settings.ts";
+import type { Clock } from "../../src/ports.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { behindGate } from "../gate/behind-gate.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
@@ -20,7 +21,7 @@ export interface EngineOptions {
 
 export interface RegistryOptions extends EngineOptions {
   /** Where engines that serve through the gate get their routes. */
-  readonly gate: GateRoutes;
+  readonly gate: { readonly routes: GateRoutes; readonly clock: Clock };
 }
 
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {

@@ -1,29 +1,42 @@
 /** An engine behind the gate: the replica's port is the gate's, which passes only its model and counts its requests. */
 import { basename } from "node:path";
+import type { Clock } from "../../src/ports.ts";
 import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
-import type { Instance, InstanceTarget, Place } from "../instances/instance.ts";
+import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instances/instance.ts";
+import { removeEngineFile } from "../replicas/state/engine-record.ts";
 import type { GateRoutes } from "./gate-routes.ts";
 import type { GateRoute, Protocol } from "./routes.ts";
+
+/** For the gate to learn that a route refuses or ends, before its engine does. */
+const REFUSE_MS = 1_000;
 
 /** What of a route is known before its engine runs; kept in engine.json for the next agent. */
 type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles">;
 
 /** The same driver, with each of its instances served by the gate. */
-export function behindGate(driver: EngineDriver, protocol: Protocol, routes: GateRoutes): EngineDriver {
+export function behindGate(
+  driver: EngineDriver,
+  protocol: Protocol,
+  { routes, clock }: { readonly routes: GateRoutes; readonly clock: Clock },
+): EngineDriver {
   const gated = (place: Place, seed: RouteSeed, state: GateRoute["state"]) => {
     const id = basename(place.dir);
     let opened: Instance | undefined;
     const onChange = (): void => {
-      if (opened?.state().at === "gone") routes.remove(id);
+      if (opened?.state().at === "gone") void routes.remove(id);
       place.onChange();
+    };
+    const forget = (): void => {
+      opened = undefined;
     };
     const open = async (inner: Instance): Promise<Instance> => {
       opened = inner;
+      const instance = new GatedInstance(inner, { id, seed, routes, forget, clock });
       if (inner.state().at !== "gone")
         await routes.put({ id, protocol, state, ...seed, ...routeTarget(inner.target) });
-      return new GatedInstance(inner, id, seed, routes);
+      return instance;
     };
-    return { place: { ...place, onChange }, open };
+    return { place: { ...place, onChange }, open, forget };
   };
   return {
     ...driver,
@@ -32,7 +45,11 @@ export function behindGate(driver: EngineDriver, protocol: Protocol, routes: Gat
       const gate = gated(place, seed, "passing");
       const record = { ...launch.record, route: seed };
       const inner = await driver.open(gate.place, { ...launch, record });
-      return gate.open(inner).catch((error: unknown) => {
+      return gate.open(inner).catch(async (error: unknown) => {
+        // Nothing of this start may be adopted.
+        removeEngineFile(place.dir);
+        gate.forget();
+        void routes.remove(basename(place.dir));
         inner.endNow();
         throw error;
       });
@@ -42,7 +59,18 @@ export function behindGate(driver: EngineDriver, protocol: Protocol, routes: Gat
       if (seed === undefined) return driver.adopt(place, trace);
       const gate = gated(place, seed, trace.record.stop === undefined ? "passing" : "leaving");
       const inner = await driver.adopt(gate.place, trace);
-      return inner === undefined ? undefined : gate.open(inner);
+      if (inner === undefined) return undefined;
+      return gate.open(inner).catch((err: unknown) => {
+        // It runs all the same; the gate tries its port again every second.
+        place.log.error({ err }, "the adopted engine has no route yet");
+        return new GatedInstance(inner, {
+          id: basename(place.dir),
+          seed,
+          routes,
+          forget: gate.forget,
+          clock,
+        });
+      });
     },
   };
 }
@@ -64,17 +92,26 @@ function seedIn({ record }: EngineTrace): RouteSeed | undefined {
   return typeof route === "object" && route !== null ? (route as RouteSeed) : undefined;
 }
 
+interface Behind {
+  readonly id: string;
+  readonly seed: RouteSeed;
+  readonly routes: GateRoutes;
+  /** Its changes end no route any more. */
+  readonly forget: () => void;
+  readonly clock: Clock;
+}
+
 class GatedInstance implements Instance {
   readonly #inner: Instance;
-  readonly #id: string;
-  readonly #routes: GateRoutes;
+  readonly #behind: Behind;
   readonly handle: Instance["handle"];
+  /** What the engine is asked once the gate knows. */
+  #asked: Ending | undefined;
 
-  constructor(inner: Instance, id: string, seed: RouteSeed, routes: GateRoutes) {
+  constructor(inner: Instance, behind: Behind) {
     this.#inner = inner;
-    this.#id = id;
-    this.#routes = routes;
-    this.handle = { ...inner.handle, route: seed };
+    this.#behind = behind;
+    this.handle = { ...inner.handle, route: behind.seed };
   }
 
   get target(): InstanceTarget {
@@ -85,27 +122,36 @@ class GatedInstance implements Instance {
     return this.#inner.logPath;
   }
 
-  state() {
-    return this.#inner.state();
+  state(): InstanceState {
+    const state = this.#inner.state();
+    const isUp = state.at === "starting" || state.at === "running";
+    return isUp && this.#asked !== undefined && state.ending === undefined
+      ? { ...state, ending: this.#asked }
+      : state;
   }
 
   inFlight(): Promise<number | "unknown"> {
-    return this.#routes.inFlight(this.#id);
+    return this.#behind.routes.inFlight(this.#behind.id);
   }
 
   /** Every response ends its connection from now on, so that clients move on without a failed request. */
   leave(): void {
-    this.#routes.leave(this.#id);
+    this.#behind.routes.leave(this.#behind.id);
   }
 
+  /** What is new is refused before the model is unloaded: a request on its way would load it again. */
   stopBy(deadlineMs: number): void {
-    this.#routes.remove(this.#id);
-    this.#inner.stopBy(deadlineMs);
+    const { id, routes, clock } = this.#behind;
+    if (this.#asked !== undefined) return;
+    this.#asked = "stopping";
+    const withinMs = Math.max(0, Math.min(REFUSE_MS, deadlineMs - clock.monotonicMs()));
+    void routes.drain(id, withinMs).then(() => this.#inner.stopBy(deadlineMs));
   }
 
   endNow(): void {
-    this.#routes.remove(this.#id);
-    this.#inner.endNow();
+    const { id, routes } = this.#behind;
+    this.#asked = "killing";
+    void routes.remove(id, REFUSE_MS).then(() => this.#inner.endNow());
   }
 
   footprintBytes() {
@@ -125,6 +171,7 @@ class GatedInstance implements Instance {
   }
 
   close(): void {
+    this.#behind.forget();
     this.#inner.close();
   }
 }

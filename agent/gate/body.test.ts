@@ -25,7 +25,6 @@ test.each([
   [' {\n"n":12345678901234567890}\n', ' {"model":"hf.co/org/model:Q4",\n"n":12345678901234567890}\n'],
   ['{"model":null}', '{"model":"hf.co/org/model:Q4"}'],
   ['{"model":""}', '{"model":"hf.co/org/model:Q4"}'],
-  ['{"MODEL":"chat"}', '{"MODEL":"hf.co/org/model:Q4"}'],
   ['{"mod\\u0065l":"chat"}', '{"mod\\u0065l":"hf.co/org/model:Q4"}'],
   ['{"m":{"model":"x"},"model":"chat"}', '{"m":{"model":"x"},"model":"hf.co/org/model:Q4"}'],
   ['{"keep_alive":0,"model":"chat"}', '{"keep_alive":-1,"model":"hf.co/org/model:Q4"}'],
@@ -44,6 +43,9 @@ test.each([
   '{"model":"chat","mod\\u0065l":"other"}',
   '{"model":["chat"]}',
   '{"model":7}',
+  '{"MODEL":"chat"}',
+  '{"optionſ":{"num_ctx":2048}}',
+  '{"option\\u017f":{"num_ctx":2048}}',
 ])("refuses %s, which may mean another model", (body) => expect(named(body)).toMatch(/^40[04] /));
 
 test.each([

@@ -59,7 +59,10 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 
 interface Member {
+  /** As Go's parser compares it: in lower case, and with the long s as s. */
   readonly key: string;
+  /** In the spelling that the client chose, which other parsers compare. */
+  readonly spelled: string;
   readonly from: number;
   readonly to: number;
 }
@@ -74,6 +77,9 @@ export function nameModel(body: Buffer, naming: Naming): readonly Buffer[] | Ref
   // Parsers differ in which of two they take.
   const twice = ours.find(({ key }, index) => ours.findIndex((other) => other.key === key) < index);
   if (twice !== undefined) return refuse(400, "not_json", `the body has two members ${twice.key}`);
+  const odd = ours.find(({ key, spelled }) => key !== spelled);
+  if (odd !== undefined)
+    return refuse(400, "not_json", `write ${odd.key} instead of ${JSON.stringify(odd.spelled)}`);
   const model = JSON.stringify(naming.model);
   const parts: Buffer[] = [];
   let at = 0;
@@ -104,8 +110,7 @@ function wrongName(text: string, naming: Naming): Refusal | undefined {
 
 /**
  * The members of the top-level object, with the places of their values, or what is wrong. Strict at this level, so that
- * no parser can see other members here; deeper only brackets and strings are followed. Keys are in lower case, since Go's
- * parser takes any case.
+ * no parser can see other members here; deeper only brackets and strings are followed.
  */
 function topLevelMembers(body: Buffer): readonly Member[] | string {
   const members: Member[] = [];
@@ -133,7 +138,8 @@ function memberAt(body: Buffer, at: number): Member | undefined {
   if (typeof key !== "string" || body[colon] !== COLON) return undefined;
   const from = afterSpace(body, colon + 1);
   const to = valueEnd(body, from);
-  return to < 0 ? undefined : { key: key.toLowerCase(), from, to };
+  const folded = key.toLowerCase().replaceAll("ſ", "s");
+  return to < 0 ? undefined : { key: folded, spelled: key, from, to };
 }
 
 /** The end of a value, or -1. */
@@ -226,8 +232,10 @@ export function narrowList(body: Buffer, model: string, service: string): string
   const answer = parsed(body.toString("utf8"));
   if (typeof answer !== "object" || answer === null) return undefined;
   const lists = Object.entries(answer).filter(([key]) => key === "data" || key === "models");
-  const isServed = (entry: Record<string, unknown>): boolean =>
-    ["id", "name", "model"].some((key) => sameModel(entry[key], model));
+  const isServed = (entry: unknown): entry is Record<string, unknown> =>
+    typeof entry === "object" &&
+    entry !== null &&
+    ["id", "name", "model"].some((key) => sameModel((entry as Record<string, unknown>)[key], model));
   const rename = (entry: Record<string, unknown>): object => {
     const names = ["id", "name", "model"].filter((key) => Object.hasOwn(entry, key));
     const { aliases: _, ...rest } = entry;

@@ -2,10 +2,11 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Gate, type GatePorts, openGate, readRoutes } from "./gate.ts";
-import type { GateRoute } from "./routes.ts";
+import { type GateRoute, listenKey, type PassState } from "./routes.ts";
 
 /** For the last connections of a gate that has no route any more. */
 const STOP_MS = 5_000;
+const RETRY_MS = 1_000;
 
 /** For metrics. */
 export interface RouteReading {
@@ -16,10 +17,13 @@ export interface RouteReading {
 }
 
 export interface GateRoutes {
-  /** Resolves once the gate listens there. Rejects with `EnginePortTaken` where it cannot. */
+  /** Resolves once the gate listens there. Rejects with `EnginePortTaken` or `GateUnavailable` where it does not. */
   readonly put: (route: GateRoute) => Promise<void>;
   readonly leave: (id: string) => void;
-  readonly remove: (id: string) => void;
+  /** Refuses what is new; resolves once the gate knows and nothing is in flight, after `withinMs` in any case. */
+  readonly drain: (id: string, withinMs: number) => Promise<void>;
+  /** Cuts what is in flight; resolves once the gate knows, after `withinMs` in any case. */
+  readonly remove: (id: string, withinMs?: number) => Promise<void>;
   readonly inFlight: (id: string) => Promise<number | "unknown">;
   /** Of every route; none where the gate does not answer in time. */
   readonly read: (timeoutMs: number) => Promise<readonly RouteReading[]>;
@@ -30,75 +34,137 @@ export interface GateRoutes {
   readonly close: () => void;
 }
 
-export function createGateRoutes(ports: GatePorts): GateRoutes {
-  const routes = new Map<string, GateRoute>();
-  let gate: Gate | undefined;
-  let hasBegun = false;
-  let isDue = false;
-  let last: Promise<void> = Promise.resolve();
+export interface GateRoutesPorts extends GatePorts {
+  /** Whether a replica that was not adopted may still have an engine: its route stays. */
+  readonly mayRun: (id: string) => boolean;
+}
 
-  const handOver = async (): Promise<void> => {
-    isDue = false;
-    const wanted = [...routes.values()];
+export function createGateRoutes(ports: GateRoutesPorts): GateRoutes {
+  return new Routes(ports);
+}
+
+class Routes implements GateRoutes {
+  readonly #ports: GateRoutesPorts;
+  readonly #routes = new Map<string, GateRoute>();
+  /** Those that an earlier agent had, of replicas that were not adopted. */
+  #earlier: readonly GateRoute[] = [];
+  #gate: Gate | undefined;
+  #hasBegun = false;
+  #isClosed = false;
+  #isDue = false;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(ports: GateRoutesPorts) {
+    this.#ports = ports;
+  }
+
+  async put(route: GateRoute): Promise<void> {
+    this.#routes.set(route.id, route);
+    this.#changed();
+    await this.#last;
+    if (!this.#hasBegun) return;
+    const status = await this.#gate?.status();
+    const served = status?.routes[route.id];
+    if (served?.listening === true) return;
+    const { address, port } = route.listen;
+    const why = status?.fileProblem ?? served?.problems.join("; ") ?? "the gate does not run";
+    const code = served === undefined ? "GateUnavailable" : "EnginePortTaken";
+    throw new MetalbridgeError(code, `the gate does not listen on ${address} port ${port}: ${why}`);
+  }
+
+  leave(id: string): void {
+    this.#setState(id, "leaving");
+  }
+
+  drain(id: string, withinMs: number): Promise<void> {
+    this.#setState(id, "draining");
+    return this.#within(
+      withinMs,
+      this.#last.then(() => this.#gate?.drain(id)),
+    );
+  }
+
+  async remove(id: string, withinMs = 0): Promise<void> {
+    if (!this.#routes.delete(id)) return;
+    this.#changed();
+    await this.#within(withinMs, this.#last);
+  }
+
+  async inFlight(id: string): Promise<number | "unknown"> {
+    return this.#gate === undefined ? "unknown" : this.#gate.inFlight(id);
+  }
+
+  read(timeoutMs: number): Promise<readonly RouteReading[]> {
+    const gate = this.#gate;
+    if (gate === undefined) return Promise.resolve([]);
+    return new Promise((resolve) => {
+      const cancel = this.#ports.clock.after(timeoutMs, () => resolve([]));
+      readAll(gate)
+        .then(resolve, () => resolve([]))
+        .finally(cancel);
+    });
+  }
+
+  async begin(): Promise<void> {
+    const before = await readRoutes(this.#ports.folder).catch(() => undefined);
+    this.#earlier = before ?? [];
+    this.#hasBegun = true;
+    // Not awaited: an upgrade takes longer than an agent may be without its Lease.
+    if (this.#routes.size > 0 || before?.length !== 0) this.#changed();
+  }
+
+  settled(): Promise<void> {
+    return this.#last;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#gate?.close();
+  }
+
+  #setState(id: string, state: PassState): void {
+    const route = this.#routes.get(id);
+    if (route === undefined) return;
+    this.#routes.set(id, { ...route, state });
+    this.#changed();
+  }
+
+  #changed(): void {
+    if (!this.#hasBegun || this.#isDue || this.#isClosed) return;
+    this.#isDue = true;
+    this.#last = this.#last.then(() => this.#handOver());
+  }
+
+  async #handOver(): Promise<void> {
+    const { clock, log, mayRun } = this.#ports;
+    this.#isDue = false;
+    const places = new Set([...this.#routes.values()].map(listenKey));
+    this.#earlier = this.#earlier.filter(
+      (route) => !this.#routes.has(route.id) && !places.has(listenKey(route)) && mayRun(route.id),
+    );
+    const wanted = [...this.#routes.values(), ...this.#earlier];
     try {
-      if (gate !== undefined) await gate.set(wanted);
-      else gate = await openGate(ports, wanted);
-      if (routes.size > 0) return;
-      gate.stopBy(ports.clock.monotonicMs() + STOP_MS);
-      gate = undefined;
+      if (this.#gate !== undefined) await this.#gate.set(wanted);
+      else this.#gate = await openGate(this.#ports, wanted);
+      if (wanted.length > 0) return;
+      this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
+      this.#gate = undefined;
     } catch (err) {
-      ports.log.error({ err }, "the gate does not take its routes");
+      log.error({ err, inMs: RETRY_MS }, "the gate does not take its routes; trying again");
+      clock.after(RETRY_MS, () => this.#changed());
     }
-  };
-  const changed = (): void => {
-    if (!hasBegun || isDue) return;
-    isDue = true;
-    last = last.then(handOver);
-  };
-  return {
-    put: async (route) => {
-      routes.set(route.id, route);
-      changed();
-      await last;
-      const status = hasBegun ? (await gate?.status())?.routes[route.id] : undefined;
-      if (status === undefined || status.listening) return;
-      const { address, port } = route.listen;
-      const why = status.problems.join("; ");
-      throw new MetalbridgeError(
-        "EnginePortTaken",
-        `the gate cannot listen on ${address} port ${port}: ${why}`,
-      );
-    },
-    leave: (id) => {
-      const route = routes.get(id);
-      if (route === undefined) return;
-      routes.set(id, { ...route, state: "leaving" });
-      changed();
-    },
-    remove: (id) => {
-      if (routes.delete(id)) changed();
-    },
-    inFlight: async (id) => (gate === undefined ? "unknown" : gate.inFlight(id)),
-    read: async (timeoutMs) => {
-      if (gate === undefined) return [];
-      const asked = gate;
-      return new Promise((resolve) => {
-        const cancel = ports.clock.after(timeoutMs, () => resolve([]));
-        readAll(asked)
-          .then(resolve, () => resolve([]))
-          .finally(cancel);
-      });
-    },
-    begin: async () => {
-      hasBegun = true;
-      const before = await readRoutes(ports.folder).catch(() => undefined);
-      if (routes.size === 0 && before?.length === 0) return;
-      changed();
-      await last;
-    },
-    settled: () => last,
-    close: () => gate?.close(),
-  };
+  }
+
+  #within(ms: number, work: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#ports.clock.after(ms, resolve);
+      const done = (): void => {
+        cancel();
+        resolve();
+      };
+      work.then(done, done);
+    });
+  }
 }
 
 async function readAll(gate: Gate): Promise<readonly RouteReading[]> {

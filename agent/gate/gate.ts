@@ -112,6 +112,8 @@ class Gates implements Gate {
   set(routes: readonly GateRoute[]): Promise<GateStatus | undefined> {
     return this.#inTurn(async () => {
       await this.write(routes);
+      // Its last start failed.
+      if (this.#living.length === 0 && !this.#isClosed) await this.#start();
       const statuses = await Promise.all(this.#living.map((one) => this.#statusOf(one, "POST", "reload")));
       return statuses.at(-1);
     });
@@ -132,7 +134,7 @@ class Gates implements Gate {
   async inFlight(id: string): Promise<number | "unknown"> {
     const counts = this.#living.map(async (one) => {
       const status = await this.#statusOf(one);
-      if (status !== undefined) return status.routes[id]?.inFlight ?? 0;
+      if (status !== undefined) return status.routes[id]?.inFlight ?? (status.isLeaving ? 0 : Number.NaN);
       return one.instance.state().at === "gone" ? 0 : Number.NaN;
     });
     const sum = (await Promise.all(counts)).reduce((all, one) => all + one, 0);
@@ -248,13 +250,22 @@ class Gates implements Gate {
     const { clock, log } = this.#ports;
     const isEarly = clock.monotonicMs() - startedAt < LONGEST_RESTART_MS;
     const inMs = isEarly ? this.#restartMs : 0;
-    this.#restartMs = isEarly ? Math.min(LONGEST_RESTART_MS, Math.max(250, this.#restartMs * 2)) : 0;
+    this.#restartMs = isEarly ? nextRestartMs(this.#restartMs) : 0;
     log.error({ gate: number, state: instance.state(), inMs }, "the gate has exited; starting another");
+    this.#startAfter(number, inMs);
+  }
+
+  #startAfter(number: number, inMs: number): void {
+    const { clock, log } = this.#ports;
     clock.after(inMs, () => {
       this.#inTurn(async () => {
         const isReplaced = this.#living.some((one) => one.number > number);
         if (!this.#isClosed && !isReplaced) await this.#start();
-      }).catch((err) => log.error({ err }, "the gate cannot be started"));
+      }).catch((err) => {
+        this.#restartMs = nextRestartMs(this.#restartMs);
+        log.error({ err, inMs: this.#restartMs }, "the gate cannot be started; trying again");
+        this.#startAfter(number, this.#restartMs);
+      });
     });
   }
 
@@ -285,6 +296,10 @@ class Gates implements Gate {
     this.#last = turn.catch(() => undefined);
     return turn;
   }
+}
+
+function nextRestartMs(before: number): number {
+  return Math.min(LONGEST_RESTART_MS, Math.max(250, before * 2));
 }
 
 /** As the file in the gate's folder has them; none without a file. Rejects where it cannot be read. */

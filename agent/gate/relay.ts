@@ -137,7 +137,8 @@ function rewriteAnswer(
 /** As a flat list, with the client's own spelling and order. */
 function headersFor({ request, target, body, rewrite }: Exchange): string[] {
   const headers = ["Host", `${target.host}:${target.port}`];
-  appendEndToEnd(headers, request.rawHeaders, request.headers.connection, NOT_SENT_ON);
+  const left = rewrite === undefined ? NOT_SENT_ON : new Set([...NOT_SENT_ON, "accept-encoding"]);
+  appendEndToEnd(headers, request.rawHeaders, request.headers.connection, left);
   if (rewrite !== undefined) headers.push("Accept-Encoding", "identity");
   if (target.key !== undefined) headers.push("Authorization", `Bearer ${target.key}`);
   if (body !== undefined) {

@@ -9,9 +9,10 @@ import {
 } from "../../agent/engines/registry.ts";
 import { createGateRoutes } from "../../agent/gate/gate-routes.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
-import { createInstances, GATE_FOLDER } from "../../agent/instances/instances.ts";
+import { createInstances, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import type { ReplicaRunner, ReplicaRunnerPorts } from "../../agent/replicas/ports.ts";
 import { createReplicaRunner } from "../../agent/replicas/runner.ts";
+import { hasEngineFile } from "../../agent/replicas/state/engine-record.ts";
 import { openStore } from "../../agent/store/store.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -82,6 +83,7 @@ export async function startAgentAt(
   const gate = createGateRoutes({
     ...{ processes: instances.processes, clock: changes.clock ?? systemClock, log },
     ...{ folder: join(stateDir, GATE_FOLDER), tempDir: tmpdir(), release: "test", env: {} },
+    mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
   });
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
@@ -89,7 +91,12 @@ export async function startAgentAt(
     clock: systemClock,
     log,
     store,
-    drivers: drivers({ env: engineEnvironment(process.env), config, instances, gate }),
+    drivers: drivers({
+      env: engineEnvironment(process.env),
+      config,
+      instances,
+      gate: { routes: gate, clock: changes.clock ?? systemClock },
+    }),
     processes: instances.processes,
     endpoints,
     client,

@@ -60,6 +60,10 @@ export const engineErrors = {
     what: "Another process uses the engine's port.",
     do: "nothing to do: the agent retries on another port",
   },
+  GateUnavailable: {
+    what: "The gate, through which engines that share a server are reached, does not serve the replica.",
+    do: "nothing to do: the agent retries; if it lasts, read gate/*/log in the agent's state folder",
+  },
   EngineFlagRefused: {
     what: "The engine rejected one of its command-line arguments.",
     do: "remove the argument from extraArgs, or upgrade the engine",
