@@ -150,7 +150,7 @@ class Routes implements GateRoutes {
       this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
       this.#gate = undefined;
     } catch (err) {
-      log.error({ err, inMs: RETRY_MS }, "the gate does not take its routes; trying again");
+      log.error({ err, inMs: RETRY_MS }, "the gate does not take its routes; retrying");
       clock.after(RETRY_MS, () => this.#changed());
     }
   }

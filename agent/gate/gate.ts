@@ -263,7 +263,7 @@ class Gates implements Gate {
         if (!this.#isClosed && !isReplaced) await this.#start();
       }).catch((err) => {
         this.#restartMs = nextRestartMs(this.#restartMs);
-        log.error({ err, inMs: this.#restartMs }, "the gate cannot be started; trying again");
+        log.error({ err, inMs: this.#restartMs }, "the gate cannot be started; retrying");
         this.#startAfter(number, this.#restartMs);
       });
     });
