@@ -60,7 +60,11 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
         return { replica, seenAtMs: Date.now() };
       }, soon);
       expect(drain.replica.metadata.uid).toBe(before.metadata.uid);
-      expect(await services.serviceStatus("urgent")).toMatchObject({ phase: "WaitingForCapacity" });
+      await vi.waitFor(
+        async () =>
+          expect(await services.serviceStatus("urgent")).toMatchObject({ phase: "WaitingForCapacity" }),
+        soon,
+      );
 
       const { code, stdout, endedAtMs } = await stream;
       expect(code).toBe(0);
