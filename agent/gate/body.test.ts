@@ -149,4 +149,5 @@ test("a list is narrowed to the one model, under the service's name", () => {
   });
   expect(narrowList(Buffer.from("oops"), "a", "chat")).toBeUndefined();
   expect(narrowList(Buffer.from("{}"), "a", "chat")).toBeUndefined();
+  expect(narrowList(Buffer.from('{"data":[null,7]}'), "a", "chat")).toBe('{"data":[]}');
 });
