@@ -29,14 +29,16 @@ export function behindGate(
     const forget = (): void => {
       opened = undefined;
     };
-    const open = async (inner: Instance): Promise<Instance> => {
+    const serve = (inner: Instance): { instance: Instance; listening: Promise<void> } => {
       opened = inner;
-      const instance = new GatedInstance(inner, { id, seed, routes, forget, clock });
-      if (inner.state().at !== "gone")
-        await routes.put({ id, protocol, state, ...seed, ...routeTarget(inner.target) });
-      return instance;
+      const isGone = inner.state().at === "gone";
+      const route = { id, protocol, state, ...seed, ...routeTarget(inner.target) };
+      return {
+        instance: new GatedInstance(inner, { id, seed, routes, forget, clock }),
+        listening: isGone ? Promise.resolve() : routes.put(route),
+      };
     };
-    return { place: { ...place, onChange }, open, forget };
+    return { place: { ...place, onChange }, serve, forget };
   };
   return {
     ...driver,
@@ -45,14 +47,15 @@ export function behindGate(
       const gate = gated(place, seed, "passing");
       const record = { ...launch.record, route: seed };
       const inner = await driver.open(gate.place, { ...launch, record });
-      return gate.open(inner).catch(async (error: unknown) => {
+      const { instance, listening } = gate.serve(inner);
+      await listening.catch((error: unknown) => {
         // Nothing of this start may be adopted.
         removeEngineFile(place.dir);
         gate.forget();
-        void routes.remove(basename(place.dir));
-        inner.endNow();
+        instance.endNow();
         throw error;
       });
+      return instance;
     },
     adopt: async (place, trace) => {
       const seed = seedIn(trace);
@@ -60,17 +63,10 @@ export function behindGate(
       const gate = gated(place, seed, trace.record.stop === undefined ? "passing" : "leaving");
       const inner = await driver.adopt(gate.place, trace);
       if (inner === undefined) return undefined;
-      return gate.open(inner).catch((err: unknown) => {
-        // It runs all the same; the gate tries its port again every second.
-        place.log.error({ err }, "the adopted engine has no route yet");
-        return new GatedInstance(inner, {
-          id: basename(place.dir),
-          seed,
-          routes,
-          forget: gate.forget,
-          clock,
-        });
-      });
+      const { instance, listening } = gate.serve(inner);
+      // It runs all the same; the gate tries its port again every second.
+      listening.catch((err: unknown) => place.log.error({ err }, "the adopted engine has no route yet"));
+      return instance;
     },
   };
 }
@@ -107,6 +103,8 @@ class GatedInstance implements Instance {
   readonly handle: Instance["handle"];
   /** What the engine is asked once the gate knows. */
   #asked: Ending | undefined;
+  #refused: Promise<void> = Promise.resolve();
+  #stopByMs = Number.POSITIVE_INFINITY;
 
   constructor(inner: Instance, behind: Behind) {
     this.#inner = inner;
@@ -142,10 +140,12 @@ class GatedInstance implements Instance {
   /** What is new is refused before the model is unloaded: a request on its way would load it again. */
   stopBy(deadlineMs: number): void {
     const { id, routes, clock } = this.#behind;
-    if (this.#asked !== undefined) return;
-    this.#asked = "stopping";
+    const isFirst = this.#asked === undefined;
+    this.#asked ??= "stopping";
+    this.#stopByMs = Math.min(this.#stopByMs, deadlineMs);
     const withinMs = Math.max(0, Math.min(REFUSE_MS, deadlineMs - clock.monotonicMs()));
-    void routes.drain(id, withinMs).then(() => this.#inner.stopBy(deadlineMs));
+    if (isFirst) this.#refused = routes.drain(id, withinMs);
+    void this.#refused.then(() => this.#inner.stopBy(this.#stopByMs));
   }
 
   endNow(): void {

@@ -34,7 +34,7 @@ export interface BadFarm extends System {
 /** What the tests look at of any object. */
 export interface Seen {
   readonly metadata: { readonly name: string; readonly uid: string };
-  // biome-ignore lint/suspicious/noExplicitAny: as kubectl prints it
+  // biome-ignore lint/suspicious/noExplicitAny: objects of several kinds, as the API server has them
   readonly status: any;
 }
 
