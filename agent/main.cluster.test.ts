@@ -131,6 +131,10 @@ test("two agents with one name: the second waits and says who holds it; a restar
   const hostName = someHost();
   const first = await startAgent({ kubeconfig, hostName, register: true, keepState: true });
   await vi.waitFor(async () => expect(await first.ask("/readyz")).toBe("200 ok\n"), patiently);
+  await kubectl([
+    ...["wait", "host", hostName, "--timeout=20s"],
+    `--for=jsonpath={.status.addresses[0]}=${testAddress()}`,
+  ]);
   await using second = await startAgent({ kubeconfig, hostName, register: true });
   await vi.waitFor(
     async () => expect(await second.ask("/readyz")).toMatch(/^503 HostNameTaken: /),

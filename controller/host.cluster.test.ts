@@ -134,12 +134,11 @@ test("a rollout continues where the file of its Model is, and not on a host that
   await bench.apply(
     inferenceService(ns, "chat", { contextSize: 2048, placement: { hosts: ["files-1", "files-2"] } }),
   );
-  await vi.waitFor(async () => {
-    const refused = (await bench.replicas(ns)).find(({ spec }) => spec.template.hostName === "files-2");
-    expect(refused?.status?.phase).toBe("Failed");
-  }, WAIT);
-  const { status } = await bench.service(ns, "chat");
-  expect(status).toMatchObject({ ready: "1/1" });
+  // The controller's patience counts from when it has seen the refusal.
+  await bench.serviceUntil(ns, "chat", ({ status }) => {
+    expect(status?.message).toMatch(/ on files-2 is Failed$/);
+    expect(status).toMatchObject({ ready: "1/1" });
+  });
 
   await pass(31_000, []);
   await bench.serviceUntil(ns, "chat", (service) => {
