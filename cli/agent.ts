@@ -4,7 +4,7 @@ import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
-import { findLlamaServer } from "../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -22,6 +22,7 @@ interface AgentFlags {
   readonly dryRun?: boolean;
   readonly portRange?: readonly [number, number];
   readonly llamaServer?: readonly string[];
+  readonly ollama?: readonly string[];
   readonly modelRoot?: readonly string[];
   readonly hfEndpoint?: string;
   readonly metricsPort?: number;
@@ -47,6 +48,7 @@ export function configureAgent(command: Command): void {
       "--llama-server <path...>",
       "programs to try before PATH (default: PATH, then what npm run setup installed)",
     )
+    .option("--ollama <path...>", "ollama programs to try before PATH")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
     .option("--port-range <first-last>", "ports for engines", parsePortRange)
     .option(
@@ -92,6 +94,7 @@ function settingsOf(flags: AgentFlags): AgentSettings {
     addresses: flags.address,
     portRange: flags.portRange,
     llamaServer: flags.llamaServer,
+    ollama: flags.ollama === undefined ? undefined : { programs: flags.ollama },
     modelRoots: flags.modelRoot,
     metricsPort: flags.metricsPort,
     huggingFace: flags.hfEndpoint === undefined ? undefined : { endpoint: flags.hfEndpoint },

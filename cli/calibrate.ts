@@ -2,7 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
-import { findLlamaServer } from "../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/bytes.ts";
 import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";

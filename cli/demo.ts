@@ -1,5 +1,6 @@
 /** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, parseDemoOptions } from "../local/demo/options.ts";
 import { type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createScreen } from "../local/demo/screen.ts";
@@ -14,6 +15,11 @@ export function configureDemo(command: Command): void {
     .option(
       "--model <source>",
       "a GGUF file: hf://org/repo/file, https://…, or a path (default: a tiny generated model)",
+    )
+    .addOption(
+      new Option("--engine <name>", "engine to serve it with, which is installed here")
+        .choices(DEMO_ENGINES)
+        .default(DEMO_ENGINES[0]),
     )
     .option("--prompt <text>", "prompt to send to the model")
     .option(

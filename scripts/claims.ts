@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ARCHITECTURES, type SparseArchitecture } from "../cli/calibrate/architectures.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
-import { findLlamaServer } from "../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { type Comparison, compare } from "./claims/compare.ts";
 import { type ClaimCase, pairwiseCases } from "./claims/grid.ts";
 

@@ -13,6 +13,7 @@ const absolute = z
 const environment = z.object({
   KUBEBUILDER_ASSETS: absolute,
   METALBRIDGE_LLAMA_SERVER: absolute,
+  METALBRIDGE_OLLAMA: absolute,
   METALBRIDGE_CACHE: absolute,
   XDG_CACHE_HOME: absolute,
   PATH: z.string().default(""),
@@ -23,6 +24,8 @@ export interface PartsConfig {
   readonly assetsDir?: string;
   /** A llama-server that the user names. */
   readonly llamaServer?: string;
+  /** An Ollama that the user names. */
+  readonly ollama?: string;
   /** Folders of PATH. */
   readonly programFolders: readonly string[];
   readonly platform: string;
@@ -49,6 +52,7 @@ export function readPartsConfig(
     );
   }
   const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_LLAMA_SERVER: llamaServer } = parsed.data;
+  const { METALBRIDGE_OLLAMA: ollama } = parsed.data;
   const { platform, arch } = machine;
   return {
     cacheDir: parsed.data.METALBRIDGE_CACHE ?? defaultCacheDir(machine, parsed.data.XDG_CACHE_HOME),
@@ -57,6 +61,7 @@ export function readPartsConfig(
     arch,
     ...(assetsDir === undefined ? {} : { assetsDir }),
     ...(llamaServer === undefined ? {} : { llamaServer }),
+    ...(ollama === undefined ? {} : { ollama }),
   };
 }
 

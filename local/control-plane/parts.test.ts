@@ -3,8 +3,9 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { engineFlags } from "../demo/engine.ts";
 import type { PartsConfig } from "./config.ts";
-import { findLlamaServer } from "./llama-server.ts";
+import { findLlamaServer } from "./engine-programs.ts";
 import { findClusterParts, partFolders } from "./parts.ts";
 
 async function program(file: string): Promise<string> {
@@ -60,4 +61,20 @@ test("llama-server: named, then PATH, then the newest in the cache", async () =>
   expect(findLlamaServer(config)).toBe(onPath);
   const named = await program(at("mine"));
   expect(findLlamaServer({ ...config, llamaServer: named })).toBe(named);
+});
+
+test("the demo's engine is the one that is asked for, or an error with the command that installs it", async () => {
+  await using folder = await temporaryFolder();
+  const config: PartsConfig = { ...machine, cacheDir: folder.path };
+  await program(path.join(folder.path, "llama-server", "b900", "bin", "llama-server"));
+  expect(engineFlags("llamacpp", config)[0]).toBe("--llama-server");
+  expect(() => engineFlags("ollama", config)).toThrow(
+    expect.objectContaining({
+      code: "RuntimeNotInstalled",
+      message: expect.stringContaining("ollama was not found"),
+      remedy: expect.objectContaining({ command: "brew install ollama" }),
+    }),
+  );
+  const cached = await program(path.join(folder.path, "ollama", "v0.9.6-linux-arm64", "ollama"));
+  expect(engineFlags("ollama", config)).toEqual(["--ollama", cached]);
 });

@@ -6,6 +6,7 @@ import type { ZodType } from "zod";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import { packageRoot } from "../package-root.ts";
+import type { DemoEngine } from "./engine.ts";
 
 export const DEMO_NAMESPACE = "default";
 
@@ -14,7 +15,7 @@ export interface DemoManifests {
   readonly service: InferenceService;
 }
 
-export async function readDemoManifests(source: string): Promise<DemoManifests> {
+export async function readDemoManifests(source: string, runtime: DemoEngine): Promise<DemoManifests> {
   const folder = join(packageRoot(), "examples", "quickstart");
   const [model, service] = await Promise.all([
     readFile(join(folder, "model.yaml"), "utf8"),
@@ -22,7 +23,7 @@ export async function readDemoManifests(source: string): Promise<DemoManifests> 
   ]);
   return {
     model: withSource(checked(modelSchema, parse(model)), source),
-    service: checked(inferenceServiceSchema, parse(service)),
+    service: checked(inferenceServiceSchema, withRuntime(parse(service), runtime)),
   };
 }
 
@@ -30,6 +31,11 @@ export async function readDemoManifests(source: string): Promise<DemoManifests> 
 function checked<T extends Model | InferenceService>(schema: ZodType, manifest: T): T {
   schema.parse(manifest);
   return { ...manifest, metadata: { ...manifest.metadata, namespace: DEMO_NAMESPACE } };
+}
+
+/** The example leaves it to the format of the model, whose runtime is llamacpp. */
+function withRuntime(service: InferenceService, runtime: DemoEngine): InferenceService {
+  return runtime === "llamacpp" ? service : { ...service, spec: { ...service.spec, runtime } };
 }
 
 function withSource(model: Model, source: string): Model {

@@ -7,8 +7,10 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
+import { readPartsConfig } from "../control-plane/config.ts";
 import { machineAddress } from "./address.ts";
 import { ask } from "./ask.ts";
+import { engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
 import { DEMO_NAMESPACE, type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoOptions } from "./options.ts";
@@ -43,12 +45,14 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   const { screen, signal } = ports;
   const beganAt = performance.now();
   const address = machineAddress(undefined, options.address);
+  const engine = engineFlags(options.engine, readPartsConfig());
   const { source, path } = await demoSource(options);
-  const manifests = await readDemoManifests(source);
+  const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
   const system = await openDemoSystem({
     dir: options.dir,
     address,
+    engineFlags: engine,
     modelRoots: [join(options.dir, "models"), ...(path === undefined ? [] : [path])],
     signal,
     onStopOrder: ports.requestStop,

@@ -5,7 +5,6 @@ import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
-import { findLlamaServer } from "../control-plane/llama-server.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
 import { createTerminalLog } from "../terminal-log.ts";
@@ -26,6 +25,8 @@ export interface DemoSystem {
 export interface DemoSystemOptions {
   readonly dir: string;
   readonly address: string;
+  /** What names the engine to the agent. */
+  readonly engineFlags: readonly string[];
   readonly modelRoots: readonly string[];
   readonly signal: AbortSignal;
   /** Another process asked for the end (`metalbridge down`). */
@@ -94,8 +95,7 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
   const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
   agent.push("--address", options.address, "--state-dir", join(options.dir, "agent"));
-  const llamaServer = findLlamaServer(readPartsConfig());
-  if (llamaServer !== undefined) agent.push("--llama-server", llamaServer);
+  agent.push(...options.engineFlags);
   for (const root of options.modelRoots) agent.push("--model-root", root);
   return [
     startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),

@@ -20,6 +20,7 @@ export const AGENT_KEYS: Readonly<Record<string, string>> = {
   address: "addresses",
   modelRoot: "modelRoots",
   hfEndpoint: "huggingFace.endpoint",
+  ollama: "ollama.programs",
 };
 
 /** The page. */
@@ -42,7 +43,7 @@ export function renderConfiguration(): string {
     "",
     ...table(configKeys(agentConfigSchema), flagsByKey(configureAgent, AGENT_KEYS)),
     "",
-    "`addresses`, `modelRoots` and `llamaServer` are lists; their flags take several values.",
+    "`addresses`, `modelRoots`, `llamaServer` and `ollama.programs` are lists; their flags take several values.",
     "",
     "## Controller",
     "",

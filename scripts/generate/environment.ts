@@ -41,6 +41,11 @@ export const environmentVariables: readonly Variable[] = [
     meaning: "The llama-server to use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_OLLAMA",
+    readBy: "setup, demo, tests",
+    meaning: "The ollama to use, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

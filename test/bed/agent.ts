@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { killEngines } from "./engines.ts";
 import { type Part, startPart } from "./part.ts";
 import { enginePorts } from "./ports.ts";

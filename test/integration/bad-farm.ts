@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, vi } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { FarmAgent } from "../bed/farm.ts";

@@ -1,5 +1,6 @@
 /** `metalbridge demo`, which is what `npm start` runs, as a user runs it: from an empty folder, again, and ended in every way. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -9,6 +10,7 @@ import { packageRoot } from "../../local/package-root.ts";
 import { pidsNaming, processesNaming } from "../bed/leftovers.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { ollama } from "../fixtures/ollama.ts";
 
 const can = process.platform === "linux" && canRunNodeNetwork().ok;
 const why = can ? "" : " (skipped: needs Linux, root and the network tools)";
@@ -131,11 +133,37 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await rm(other, { recursive: true, force: true });
   });
 
-  function demo(args: readonly string[]): Run {
+  it.skipIf(ollama === undefined)(
+    "serves with Ollama where that is asked for, in a folder of its own",
+    async () => {
+      const other = `${dir}-ollama`;
+      const run = demo(["--dir", other, "--engine", "ollama"]);
+      await untilPrinted(run, "Try next");
+      expect(run.output()).toMatch(/InferenceService\/quickstart +Ready/);
+      expect(existsSync(path.join(other, "agent", "ollama", "models", "manifests"))).toBe(true);
+      run.child.kill("SIGINT");
+      expect(await run.ended).toEqual([130, null]);
+      await untilNothingIsLeft();
+      await rm(other, { recursive: true, force: true });
+    },
+  );
+
+  it("refuses an engine that it does not know, and one that is not installed, before anything starts", async () => {
+    const unknown = demo(["--engine", "vllm"]);
+    expect((await unknown.ended)[0]).toBe(2);
+    expect(unknown.output()).toContain("Allowed choices are llamacpp, ollama");
+    const absent = demo(["--engine", "ollama"], { PATH: "/nowhere", METALBRIDGE_CACHE: "/nowhere" });
+    expect((await absent.ended)[0]).toBe(1);
+    expect(absent.output()).toMatch(/RuntimeNotInstalled: ollama was not found[\s\S]*brew install ollama/);
+    expect(absent.output()).not.toContain("control plane");
+  });
+
+  function demo(args: readonly string[], env: NodeJS.ProcessEnv = {}): Run {
     const all = ["demo", "--dir", dir, "--address", network.gateway, ...args];
     const child = spawn(process.execPath, [program, ...all], {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
+      env: { ...process.env, ...env },
     });
     let output = "";
     let stdout = "";

@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { installBasics } from "../../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";
 import { findClusterParts } from "../../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
