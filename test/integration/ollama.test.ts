@@ -1,4 +1,5 @@
 /** A service on Ollama, from `kubectl apply` through kube-proxy and the gate to an answer, and back to nothing. */
+import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -35,13 +36,34 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
     expect(honored).toMatchObject({ status: "False", message: expect.stringContaining("extraArgs") });
   });
 
+  it(
+    "is withdrawn while the process of its model hangs behind a server that answers, and serves again",
+    async () => {
+      const { pid, restarts } = (await on.services.replicaOf("chat")).status;
+      const runner = execFileSync("pgrep", ["-P", String(pid)], { encoding: "utf8" }).trim();
+      process.kill(Number(runner), "SIGSTOP");
+      const withdrawn = { timeout: 35_000, interval: 50 };
+      await vi.waitFor(async () => expect(await on.services.sliceIsReady("chat")).toBe(false), withdrawn);
+      await vi.waitFor(
+        async () => {
+          const { status } = await on.services.replicaOf("chat");
+          expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
+          expect(status.lastExit?.reason).toBe("EngineHung");
+        },
+        { timeout: MINUTE, interval: 100 },
+      );
+      expect((await on.services.chat("chat", { max_tokens: 8 })).usage.completion_tokens).toBeGreaterThan(0);
+    },
+    2 * MINUTE,
+  );
+
   it("returns after its server was killed, and leaves nothing behind when it is deleted", async () => {
-    const { pid } = (await on.services.replicaOf("chat")).status;
+    const { pid, restarts } = (await on.services.replicaOf("chat")).status;
     process.kill(pid, "SIGKILL");
     await vi.waitFor(
       async () => {
         const { status } = await on.services.replicaOf("chat");
-        expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
+        expect(status).toMatchObject({ phase: "Ready", restarts: restarts + 1 });
         expect(status.pid).not.toBe(pid);
       },
       { timeout: MINUTE, interval: 100 },

@@ -17,8 +17,8 @@ export interface Address {
 const SHORT_MS = 2_000;
 /** A load ends by the replica's own deadline; this only bounds a daemon that never answers. */
 const LOAD_MS = 3_600_000;
-/** Without the gate nothing cuts the requests that a model is still working on. */
-const UNLOAD_MS = 10_000;
+/** Without the gate nothing cuts the requests that a model is still working on. Ollama itself waits 10 s for one that hangs. */
+const UNLOAD_MS = 12_000;
 const POLL_MS = 50;
 const LARGEST_LINE = 1 << 20;
 
@@ -27,7 +27,6 @@ const psSchema = z.object({
     z.object({
       name: z.string(),
       size: z.number().nonnegative(),
-      expires_at: z.string().optional(),
       context_length: z.int().positive().optional(),
     }),
   ),
@@ -68,10 +67,12 @@ export function ollamaApi(address: Address, mark?: string): DaemonApi {
   };
   return {
     loaded: async () => (await running()).map(({ name, size }) => ({ model: name, bytes: size })),
-    load: (model, signal) => keepLoaded(address, model, signal),
+    load: (model, signal) => keepLoaded(address, model, { signal }),
     unload: async (model) => {
       const body = { model, keep_alive: 0 };
-      const answer = await ask({ ...address, path: "/api/generate", body, timeoutMs: SHORT_MS });
+      // One that does not even list its models is hung itself: that must show soon.
+      await running();
+      const answer = await ask({ ...address, path: "/api/generate", body, timeoutMs: UNLOAD_MS });
       if ("failed" in answer) throw new Error(answer.failed);
       const until = performance.now() + UNLOAD_MS;
       // It answers before it has unloaded, and unloads once the model's last request is done.
@@ -98,13 +99,17 @@ export async function hasBlob(address: Address, sha256: string, signal?: AbortSi
 }
 
 /** Loads it, or renews its keep-alive, which any client can shorten; an embedding model answers to no generate. */
-export async function keepLoaded(address: Address, model: string, signal?: AbortSignal): Promise<void> {
+export async function keepLoaded(
+  address: Address,
+  model: string,
+  { timeoutMs = LOAD_MS, signal }: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
+): Promise<void> {
   for (const path of ["/api/generate", "/api/embed"]) {
     const answer = await ask({
       ...address,
       path,
       body: { model, keep_alive: -1 },
-      timeoutMs: LOAD_MS,
+      timeoutMs,
       signal,
     });
     if ("failed" in answer) throw new Error(answer.failed);

@@ -19,6 +19,12 @@ import { isFree } from "../ports.ts";
 import { ollamaApi, runningModels } from "./api.ts";
 
 const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), mode: "chat" });
+/** Processes of the models that a server has loaded. */
+const runnersOf = (pid: number): readonly number[] =>
+  execFileSync("pgrep", ["-P", String(pid)], { encoding: "utf8" })
+    .trim()
+    .split("\n")
+    .map(Number);
 const SOON = { timeout: 15_000, interval: 20 };
 
 describe.skipIf(ollama === undefined)("a real Ollama", () => {
@@ -168,12 +174,12 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     });
     await (await fetch(`http://127.0.0.1:${port}/api/generate`, { method: "POST", body })).text();
     const expiry = async () => {
-      const models = await runningModels(instance.target);
-      return "failed" in models ? 0 : new Date(models[0]?.expires_at ?? 0).getFullYear();
+      const answer = await (await fetch(`http://127.0.0.1:${port}/api/ps`)).text();
+      return new Date(JSON.parse(answer).models[0].expires_at).getFullYear();
     };
     expect(await expiry()).toBeLessThan(2200);
-    await driver.probeHealth(chat(instance.target));
-    await vi.waitFor(async () => expect(await expiry()).toBeGreaterThan(2200), SOON);
+    expect(await driver.probeHealth(chat(instance.target))).toBe("healthy");
+    expect(await expiry()).toBeGreaterThan(2200);
   });
 
   test.each([
@@ -261,12 +267,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     for (const instance of [one, two]) await untilState(instance, "running");
     const state = one.state();
     const pid = state.at === "running" ? (state.pid ?? 0) : 0;
-    const runners = () =>
-      execFileSync("pgrep", ["-P", String(pid)], { encoding: "utf8" })
-        .trim()
-        .split("\n")
-        .map(Number);
-    const children = runners();
+    const children = runnersOf(pid);
     expect(children).toHaveLength(2);
     process.kill(pid, "SIGSTOP");
     expect(await driver.probeHealth(chat(one.target), { timeoutMs: 300 })).toMatchObject({
@@ -276,6 +277,30 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     await untilState(one, "gone");
     await untilState(two, "gone");
     expect(children.filter(isLiving)).toEqual([]);
+  });
+
+  test("a runner that is stopped makes its model unhealthy, and no other; it is unloaded, and starts again for the next", async () => {
+    await using folder = runFolder();
+    const { driver, placeOf } = ollamaAgent(folder);
+    const model = await tinyModel(folder);
+    const one = await driver.open(placeOf("a"), launchOf(model));
+    const state = await untilState(one, "running");
+    const pid = state.at === "running" ? (state.pid ?? 0) : 0;
+    const [runner = 0] = runnersOf(pid);
+    const two = await driver.open(placeOf("b"), launchOf(await tinyModel(folder, "second", 2)));
+    await untilState(two, "running");
+    process.kill(runner, "SIGSTOP");
+    expect(await driver.probeHealth(chat(one.target), { timeoutMs: 1_000 })).toMatchObject({
+      unhealthy: expect.stringContaining("its process for metalbridge-"),
+    });
+    one.endNow();
+    await untilState(one, "gone", 25_000);
+    expect(isLiving(runner)).toBe(false);
+    expect(isLiving(pid)).toBe(true);
+    expect(await driver.probeHealth(chat(two.target))).toBe("healthy");
+    const again = await driver.open(placeOf("a"), launchOf(model));
+    await untilState(again, "running");
+    expect(await driver.probeRequest(chat(again.target))).toBe("ok");
   });
 
   test("another Ollama on the port is not taken for ours", async () => {

@@ -6,23 +6,27 @@ import { errorIn, keepLoaded, runningModels } from "./api.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
-/** A keep-alive of -1 is some centuries. */
-const STAYS_MS = 365 * 86_400_000;
 
-/** The server answers, and has exactly this model: names are never compared by their beginning. */
+/**
+ * The server answers, has exactly this model (names are never compared by their beginning), and the model's own process answers
+ * the server. Asking that needs no slot, and renews that the model stays: any client can make it leave after some idle minutes.
+ */
 export async function probeHealth(
   target: EngineTarget,
-  options: { readonly timeoutMs?: number } = {},
+  { timeoutMs = PROBE_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
 ): Promise<Health> {
-  const models = await runningModels(target, options.timeoutMs ?? PROBE_TIMEOUT_MS);
+  const by = performance.now() + timeoutMs;
+  const models = await runningModels(target, timeoutMs);
   if ("failed" in models) return { unhealthy: models.failed };
   const model = target.modelAlias ?? "";
-  const found = models.find(({ name }) => name === model);
-  if (found === undefined) return { unhealthy: `Ollama no longer has ${model} in memory` };
-  // Any client can make it leave after some idle minutes; this renews that it stays.
-  if (Date.parse(found.expires_at ?? "") - Date.now() < STAYS_MS)
-    void keepLoaded(target, model, AbortSignal.timeout(REQUEST_TIMEOUT_MS)).catch(() => undefined);
-  return "healthy";
+  if (!models.some(({ name }) => name === model))
+    return { unhealthy: `Ollama no longer has ${model} in memory` };
+  return keepLoaded(target, model, { timeoutMs: Math.max(1, by - performance.now()) }).then(
+    () => "healthy",
+    (error: Error) => ({
+      unhealthy: `Ollama answers, and its process for ${model} does not: ${error.message}`,
+    }),
+  );
 }
 
 /** One token, or one embedding. */
