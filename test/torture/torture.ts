@@ -12,7 +12,7 @@ import { startLoad } from "./load/load.ts";
 import { watchCluster } from "./observe/cluster.ts";
 import { watchEngines } from "./observe/engines.ts";
 import { watchLag } from "./observe/lag.ts";
-import { watchProxy } from "./observe/proxy.ts";
+import { watchAudit, watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
 import { eventsOf } from "./observe/recording.ts";
 import { HOSTS, SERVICES } from "./plan/catalogue.ts";
@@ -73,6 +73,7 @@ async function observe(
     (dir) => hosts.find(({ stateDir }) => dir.startsWith(`${stateDir}/`))?.name,
   );
   cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
+  cleanups.push(watchAudit(recorder, bed.auditFile));
   const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);

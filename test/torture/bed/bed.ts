@@ -16,6 +16,7 @@ import { type Network, openNetwork } from "../../bed/network.ts";
 import { installRelease, type Release } from "../../bed/release.ts";
 import { compactEtcd } from "../../cluster/etcd-compaction.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
+import { auditWatches } from "../observe/proxy.ts";
 import { HOSTS } from "../plan/catalogue.ts";
 import { type FarmObjects, farmObjects } from "./farm-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
@@ -25,6 +26,8 @@ import { type ControlledPart, controlPart } from "./process-control.ts";
 export interface Bed extends AsyncDisposable {
   readonly network: Network;
   readonly controlPlane: ControlPlane;
+  /** Where the API server writes down the watches of kube-proxy. */
+  readonly auditFile: string;
   readonly compact: () => Promise<void>;
   readonly connection: KubeConnection;
   readonly client: KubeClient;
@@ -62,9 +65,10 @@ async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.a
   const network = await openNetwork([...HOSTS, CLIENTS]);
   keep(async () => network[Symbol.asyncDispose]());
   const parts = findClusterParts(readPartsConfig());
+  const audit = auditWatches(dir);
   const controlPlane = await startControlPlane({
     ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
-    ...{ fsync: false, controllerManager: true },
+    ...{ fsync: false, controllerManager: true, apiServerArgs: audit.args },
   });
   keep(controlPlane.stop);
   await installBasics(controlPlane.access, customResourceDefinitions());
@@ -86,6 +90,7 @@ async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.a
   const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0] }, keep);
   return {
     ...{ network, controlPlane, connection, client, hosts, controller, releases },
+    auditFile: audit.file,
     compact: () => compactEtcd(controlPlane.etcdSocket),
     objects: farmObjects(client, models),
   };

@@ -31,8 +31,26 @@ test("a kube-proxy that could not see the withdrawal is excused for sending unti
   const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(27, "proxy")];
   expect(excuse(25, 25.1, [...away, ...rules, killed, withdrawn])).toContain("was killed");
   expect(excuse(31, 31.1, [...away, ...rules, killed, withdrawn])).toBeUndefined();
-  expect(excuse(105, 105.1, [...away, killed, withdrawn])).toBeUndefined();
+  expect(excuse(165, 165.1, [...away, killed, withdrawn])).toBeUndefined();
   expect(excuse(25, 25.1, [...rules, killed, withdrawn])).toBeUndefined();
+});
+
+test("a kube-proxy without a watch is excused until it has one, for as long as its retries may take and no longer", () => {
+  const away = [at(5, "api", { isUp: false }), at(9.5, "api")];
+  const rules = [at(3, "proxy", { endpoints: ["10.0.0.1:21000"] })];
+  const watch = (second: number, isOpen = true, resource = "endpointslices") =>
+    at(second, "proxyWatch", { isOpen, resource });
+  const services = [watch(1, true, "services"), watch(10, true, "services")];
+  const story = [...away, ...rules, ...services, watch(1), killed, withdrawn];
+  expect(excuse(60, 60.1, [...story, watch(9.6)])).toBeUndefined();
+  // What it takes up again is answered with 410, and ends.
+  const refused = [watch(40), watch(40.1, false)];
+  expect(excuse(60, 60.1, [...story, ...refused, watch(99)])).toContain("was killed");
+  expect(excuse(110, 110.1, [...story, ...refused, watch(99)])).toBeUndefined();
+  expect(excuse(160, 160.1, [...story, ...refused, watch(170)])).toBeUndefined();
+  expect(
+    excuse(60, 60.1, [...rules, ...services, watch(1), watch(8, false), killed, withdrawn]),
+  ).toBeUndefined();
 });
 
 test("what the harness saw late is where it was, as far as it can have been", () => {

@@ -136,6 +136,13 @@ export interface ProxyEvent extends At {
   readonly endpoints: readonly string[];
 }
 
+/** A watch of kube-proxy begins or ends, as the API server's audit log says it: what it has no watch of it does not know. */
+export interface ProxyWatchEvent extends At {
+  readonly type: "proxyWatch";
+  readonly resource: string;
+  readonly isOpen: boolean;
+}
+
 /** The service's load is on or off: it is off while it is away on purpose. */
 export interface LoadEvent extends At {
   readonly type: "load";
@@ -178,6 +185,7 @@ export type RecordedEvent =
   | HostEvent
   | RequestEvent
   | ProxyEvent
+  | ProxyWatchEvent
   | LoadEvent
   | LagEvent
   | RoundEvent

@@ -37,6 +37,7 @@ const WORDS: Words = {
   request: ({ id, service, outcome, failure, endpoint = "no endpoint" }) =>
     outcome === "answered" ? undefined : `!  request ${id} to ${service} failed: ${failure} (${endpoint})`,
   proxy: ({ endpoints }) => `   kube-proxy sends to ${endpoints.join(", ") || "no endpoint"}`,
+  proxyWatch: ({ resource, isOpen }) => `   kube-proxy's watch of ${resource} ${isOpen ? "begins" : "ends"}`,
   load: ({ service, isOn }) => `   load on ${service} ${isOn ? "on" : "off"}`,
   leftovers: ({ items }) => `   left behind: ${items.length === 0 ? "nothing" : items.join("; ")}`,
   lag: () => undefined,

@@ -34,6 +34,7 @@ const BLANKS: { readonly [T in RecordedEvent["type"]]: Omit<EventOf<T>, "type" |
     ...{ outcome: "answered", failure: "" },
   },
   proxy: { endpoints: [] },
+  proxyWatch: { resource: "endpointslices", isOpen: true },
   load: { service: "steady", isOn: true },
   lag: { maxMs: 0 },
   round: { index: 0, change: "begins", reasons: [] },

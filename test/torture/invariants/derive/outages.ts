@@ -1,6 +1,8 @@
 /** When which part of the chain from an engine to the cluster's eyes was broken on purpose. Pure. */
+
+import { PROXY_RESOURCES } from "../../observe/proxy.ts";
 import { eventsOf, type LinkNow, type Recording } from "../../observe/recording.ts";
-import { extend, lengthOf, type Span, spansOf, union } from "./spans.ts";
+import { extend, lengthOf, type Span, spansOf, subtract, union } from "./spans.ts";
 
 /** Retries wait longer the longer something was away; after it is back they need this much at most. */
 const RECOVERY_MS = 20_000;
@@ -83,12 +85,25 @@ export function controllerBlocked(recording: Recording, now: number): readonly S
 }
 
 /**
- * Its watches come back one by one. client-go waits up to 30 s from one try to the next, and up to as much again for
- * jitter; one more try may fail in the first seconds of a server that calls itself ready, and in the end comes the list.
+ * How long it may rightly have no watch once the API server is back. A watch that client-go takes up again after an outage is
+ * answered with 410, for a restarted API server knows no earlier changes; it lists only after one more wait. Each wait lasts up to
+ * 30 s and as much again for jitter, and one try may fail in the first seconds of a server that calls itself ready.
  */
-const BLIND_MS = 80_000;
+const BLIND_MS = 140_000;
+/** From the beginning of its watch until it has read what the watch begins with. */
+const READS_MS = 2_000;
 
 /** Times in which kube-proxy may rightly not know what the API server knows; before and after them it has to follow at once. */
 export function proxyBlind(recording: Recording, now: number): readonly Span[] {
-  return union(extend(apiAway(recording, now), BLIND_MS));
+  const excusable = union(extend(apiAway(recording, now), BLIND_MS));
+  const deaf = PROXY_RESOURCES.flatMap((resource) => extend(unwatched(recording, resource, now), READS_MS));
+  return subtract(excusable, subtract(excusable, deaf));
+}
+
+/** From the end of its last watch to the beginning of the next. An API server that is away has none, whatever it last wrote down. */
+function unwatched(recording: Recording, resource: string, now: number): readonly Span[] {
+  const own = eventsOf(recording, "proxyWatch").filter((event) => event.resource === resource);
+  const ends = eventsOf(recording, "api").filter(({ isUp }) => !isUp);
+  const events = [...own, ...ends].sort((one, other) => one.at - other.at);
+  return spansOf(events, (event) => !("isOpen" in event && event.isOpen), now);
 }
