@@ -5,7 +5,7 @@ import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { EngineGauges } from "../../src/engines/engine-gauges.ts";
 import type { RunAtEnd } from "../../src/engines/last-run.ts";
 import type { Generated } from "../../src/engines/speed.ts";
-import type { Protocol } from "../gate/routes.ts";
+import type { GateRoute, Protocol } from "../gate/routes.ts";
 import type { ExitRecord, Instance, InstanceTarget, Place } from "../instances/instance.ts";
 import type { DrainReading } from "../replicas/plan/evidence/quiet.ts";
 import type { ModelFacts, ModelStore, StoredFile } from "../store/types.ts";
@@ -24,6 +24,9 @@ export interface EngineDevice {
   readonly freeBytes: number;
 }
 
+/** Rewritten while the engine runs. */
+export type GateFiles = Pick<GateRoute, "keyFiles" | "tls">;
+
 /** One start: the replica's settings and what the host decided. */
 export interface EngineLaunch {
   readonly template: ReplicaTemplate;
@@ -34,8 +37,10 @@ export interface EngineLaunch {
   readonly files: readonly StoredFile[];
   /** One for each of the template's `loraAdapters`. */
   readonly loraPaths?: readonly string[];
-  /** File with one API key per line, mode 0600. */
+  /** File with one API key per line, mode 0600: what the engine itself is to ask for. */
   readonly apiKeyFile?: string;
+  /** What the gate asks clients for and shows them. */
+  readonly gateFiles?: GateFiles;
   readonly address: string;
   /** Reserved for this replica; an engine behind a shared daemon may leave it unused. */
   readonly port: number;
@@ -65,8 +70,8 @@ export type ExitReason = { readonly code: ErrorCode; readonly message: string };
 
 export interface EngineDriver {
   readonly runtime: Runtime;
-  /** What its engine speaks where it serves through the gate, which is what a shared daemon needs. Absent: it serves directly. */
-  readonly gate?: Protocol;
+  /** What its engine speaks where it has other services too, and the gate passes only that. Absent: behind the gate all is passed. */
+  readonly gate?: Exclude<Protocol, "any">;
   /** Undefined where the engine is not installed; throws MetalbridgeError where it is installed and unusable. */
   readonly detect: () => Promise<DetectedRuntime | undefined>;
   /** What to tell where it is not installed. Absent: that it was not found. */

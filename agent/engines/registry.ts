@@ -34,7 +34,7 @@ export function createEngineDrivers(options: RegistryOptions): ReadonlyMap<Runti
   return new Map(
     Object.values(DRIVERS)
       .map((create) => create(options))
-      .map((driver) => (driver.gate === undefined ? driver : behindGate(driver, driver.gate, options.gate)))
+      .map((driver) => behindGate(driver, options.gate))
       .map((driver) => [driver.runtime, driver]),
   );
 }

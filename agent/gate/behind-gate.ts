@@ -1,5 +1,9 @@
-/** An engine behind the gate: the replica's port is the gate's, which passes only its model and counts its requests. */
+/**
+ * An engine behind the gate: the replica's port on the registered address is the gate's. An engine of its own listens at the
+ * same port on loopback alone; one that takes all addresses in spite of that finds the port taken.
+ */
 import { basename } from "node:path";
+import { checkGate, isGated } from "../../src/engines/registry.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
 import type { Ending, Instance, InstanceState, InstanceTarget, Place } from "../instances/instance.ts";
@@ -9,16 +13,20 @@ import type { GateRoute, Protocol } from "./routes.ts";
 
 /** For the gate to learn that a route refuses or ends, before its engine does. */
 const REFUSE_MS = 1_000;
+const LOOPBACK = "127.0.0.1";
 
 /** What of a route is known before its engine runs; kept in engine.json for the next agent. */
-type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles">;
+type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls"> & {
+  /** Holds the key that the engine asks the gate for. */
+  readonly engineKeyFile?: string;
+};
 
-/** The same driver, with each of its instances served by the gate. */
+/** The same driver, with those of its instances served by the gate whose service or engine needs it. */
 export function behindGate(
   driver: EngineDriver,
-  protocol: Protocol,
   { routes, clock }: { readonly routes: GateRoutes; readonly clock: Clock },
 ): EngineDriver {
+  const protocol: Protocol = driver.gate ?? "any";
   const gated = (place: Place, seed: RouteSeed, state: GateRoute["state"]) => {
     const id = basename(place.dir);
     let opened: Instance | undefined;
@@ -32,7 +40,8 @@ export function behindGate(
     const serve = (inner: Instance): { instance: Instance; listening: Promise<void> } => {
       opened = inner;
       const isGone = inner.state().at === "gone";
-      const route = { id, protocol, state, ...seed, ...routeTarget(inner.target) };
+      const { engineKeyFile, ...wish } = seed;
+      const route = { id, protocol, state, ...wish, ...routeTarget(inner.target, engineKeyFile) };
       return {
         instance: new GatedInstance(inner, { id, seed, routes, forget, clock }),
         listening: isGone ? Promise.resolve() : routes.put(route),
@@ -43,10 +52,12 @@ export function behindGate(
   return {
     ...driver,
     open: async (place, launch) => {
+      checkGate(launch.template);
+      if (!isGated(launch.template)) return driver.open(place, launch);
       const seed = seedOf(launch);
-      const gate = gated(place, seed, "passing");
+      const gate = gated(place, seed, "none");
       const record = { ...launch.record, route: seed };
-      const inner = await driver.open(gate.place, { ...launch, record });
+      const inner = await driver.open(gate.place, { ...launch, address: LOOPBACK, record });
       const { instance, listening } = gate.serve(inner);
       await listening.catch((error: unknown) => {
         // Nothing of this start may be adopted.
@@ -60,7 +71,9 @@ export function behindGate(
     adopt: async (place, trace) => {
       const seed = seedIn(trace);
       if (seed === undefined) return driver.adopt(place, trace);
-      const gate = gated(place, seed, trace.record.stop === undefined ? "passing" : "leaving");
+      const { stop, readyAtMs } = trace.record;
+      const proven = stop === undefined ? "passing" : "leaving";
+      const gate = gated(place, seed, readyAtMs === undefined ? "none" : proven);
       const inner = await driver.adopt(gate.place, trace);
       if (inner === undefined) return undefined;
       const { instance, listening } = gate.serve(inner);
@@ -71,15 +84,20 @@ export function behindGate(
   };
 }
 
-function routeTarget({ host, port, modelAlias }: InstanceTarget): Pick<GateRoute, "target" | "model"> {
-  return { target: { host, port }, model: modelAlias ?? "" };
+function routeTarget(
+  { host, port, modelAlias }: InstanceTarget,
+  keyFile: string | undefined,
+): Pick<GateRoute, "target" | "model"> {
+  const target = { host, port, ...(keyFile === undefined ? {} : { keyFile }) };
+  return { target, model: modelAlias ?? "" };
 }
 
-function seedOf({ template, address, port, apiKeyFile }: EngineLaunch): RouteSeed {
+function seedOf({ template, address, port, apiKeyFile, gateFiles }: EngineLaunch): RouteSeed {
   return {
     service: template.serviceName,
     listen: { address, port },
-    ...(apiKeyFile === undefined ? {} : { keyFiles: [apiKeyFile] }),
+    ...gateFiles,
+    ...(apiKeyFile === undefined ? {} : { engineKeyFile: apiKeyFile }),
   };
 }
 
@@ -130,6 +148,18 @@ class GatedInstance implements Instance {
 
   inFlight(): Promise<number | "unknown"> {
     return this.#behind.routes.inFlight(this.#behind.id);
+  }
+
+  letIn(): Promise<void> {
+    return this.#behind.routes.pass(this.#behind.id, REFUSE_MS);
+  }
+
+  routeProblem(): Promise<string | undefined> {
+    return this.#behind.routes.problem(this.#behind.id);
+  }
+
+  filesChanged(): void {
+    this.#behind.routes.reload();
   }
 
   /** Every response ends its connection from now on, so that clients move on without a failed request. */

@@ -19,12 +19,18 @@ export interface RouteReading {
 export interface GateRoutes {
   /** Resolves once the gate listens there. Rejects with `EnginePortTaken` or `GateUnavailable` where it does not. */
   readonly put: (route: GateRoute) => Promise<void>;
+  /** Requests are passed on; resolves once the gate knows, after `withinMs` in any case. */
+  readonly pass: (id: string, withinMs: number) => Promise<void>;
   readonly leave: (id: string) => void;
   /** Refuses what is new; resolves once the gate knows and nothing is in flight, after `withinMs` in any case. */
   readonly drain: (id: string, withinMs: number) => Promise<void>;
   /** Cuts what is in flight; resolves once the gate knows, after `withinMs` in any case. */
   readonly remove: (id: string, withinMs?: number) => Promise<void>;
   readonly inFlight: (id: string) => Promise<number | "unknown">;
+  /** Why clients cannot use the route; undefined where they can. */
+  readonly problem: (id: string) => Promise<string | undefined>;
+  /** The gate reads keys and certificates again. */
+  readonly reload: () => void;
   /** Of every route; none where the gate does not answer in time. */
   readonly read: (timeoutMs: number) => Promise<readonly RouteReading[]>;
   /** After all engines were adopted: until then a gate of an earlier agent keeps the routes that it has. */
@@ -49,6 +55,8 @@ class Routes implements GateRoutes {
   /** Those that an earlier agent had, of replicas that were not adopted. */
   #earlier: readonly GateRoute[] = [];
   #gate: Gate | undefined;
+  /** The one before it is gone: opened sooner, a gate that is about to exit would be adopted. */
+  #stopped: Promise<void> = Promise.resolve();
   #hasBegun = false;
   #isClosed = false;
   #isDue = false;
@@ -72,6 +80,13 @@ class Routes implements GateRoutes {
     throw new MetalbridgeError(code, `the gate does not listen on ${address} port ${port}: ${why}`);
   }
 
+  async pass(id: string, withinMs: number): Promise<void> {
+    const state = this.#routes.get(id)?.state;
+    if (state !== "none" && state !== "leaving") return;
+    this.#setState(id, "passing");
+    await this.#within(withinMs, this.#last);
+  }
+
   leave(id: string): void {
     this.#setState(id, "leaving");
   }
@@ -92,6 +107,19 @@ class Routes implements GateRoutes {
 
   async inFlight(id: string): Promise<number | "unknown"> {
     return this.#gate === undefined ? "unknown" : this.#gate.inFlight(id);
+  }
+
+  async problem(id: string): Promise<string | undefined> {
+    const status = await this.#gate?.status();
+    if (status === undefined) return "the gate does not answer";
+    const route = status.routes[id];
+    if (route === undefined) return status.fileProblem ?? "the gate does not have the route yet";
+    // During an upgrade the next gate listens.
+    return route.isServing || status.isLeaving ? undefined : route.problems.join("; ");
+  }
+
+  reload(): void {
+    this.#changed();
   }
 
   read(timeoutMs: number): Promise<readonly RouteReading[]> {
@@ -144,10 +172,11 @@ class Routes implements GateRoutes {
     );
     const wanted = [...this.#routes.values(), ...this.#earlier];
     try {
+      await this.#stopped;
       if (this.#gate !== undefined) await this.#gate.set(wanted);
       else this.#gate = await openGate(this.#ports, wanted);
       if (wanted.length > 0) return;
-      this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
+      this.#stopped = this.#gate.stopBy(clock.monotonicMs() + STOP_MS);
       this.#gate = undefined;
     } catch (err) {
       log.error({ err, inMs: RETRY_MS }, "the gate does not take its routes; retrying");

@@ -40,11 +40,12 @@ test("a gate that is stopped finishes what is in flight, and nothing starts it a
   const response = await opened;
   response.write("data: 1\n\n");
   const text = (await answer).text();
-  gate.stopBy(performance.now() + 60_000);
+  const stopped = gate.stopBy(performance.now() + 60_000);
   await until(async () => await expect(fetch(bed.url.replace(CHAT, "/health"))).rejects.toThrow());
   response.end("data: [DONE]\n\n");
   expect(await text).toContain("[DONE]");
-  await until(() => expect(isLiving(pid)).toBe(false));
+  await stopped;
+  expect(isLiving(pid)).toBe(false);
   expect(await gate.status()).toBeUndefined();
 });
 

@@ -56,8 +56,8 @@ export interface Gate {
   /** By route, of all living gates together. */
   readonly metrics: () => Promise<Readonly<Record<string, RouteCounters>>>;
   readonly status: () => Promise<GateStatus | undefined>;
-  /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). */
-  readonly stopBy: (deadlineMs: number) => void;
+  /** Stops the gate for good: it finishes what is in flight until the deadline (monotonic ms). Resolves once it is gone. */
+  readonly stopBy: (deadlineMs: number) => Promise<void>;
   /** Stops watching; the gate runs on. */
   readonly close: () => void;
 }
@@ -163,9 +163,14 @@ class Gates implements Gate {
     return current === undefined ? undefined : this.#statusOf(current);
   }
 
-  stopBy(deadlineMs: number): void {
+  async stopBy(deadlineMs: number): Promise<void> {
     this.#isClosed = true;
+    const gone = this.#living.map(
+      ({ number }) => new Promise<void>((resolve) => this.#whenGone.set(number, resolve)),
+    );
     for (const { instance } of this.#living) instance.stopBy(deadlineMs);
+    for (const { number } of [...this.#living]) this.#changed(number);
+    await Promise.all(gone);
   }
 
   close(): void {

@@ -9,8 +9,12 @@ export interface Refusal {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate. */
+/**
+ * json: a body whose model is checked. list: an answer that is narrowed to the one model. health: answered by the gate.
+ * raw: passed on as it comes; `isOpen` asks for no key.
+ */
 export type Passage =
+  | { readonly kind: "raw"; readonly path: string; readonly isOpen: boolean }
   | { readonly kind: "json"; readonly path: string; readonly nameKeys: readonly string[] }
   | { readonly kind: "list"; readonly path: string }
   | { readonly kind: "health" };
@@ -29,7 +33,7 @@ const OPENAI: readonly (readonly [string, Passage])[] = [
     json(`/v1/${name}`),
   ),
 ];
-const PASSAGES: Readonly<Record<Protocol, ReadonlyMap<string, Passage>>> = {
+const PASSAGES: Readonly<Record<Exclude<Protocol, "any">, ReadonlyMap<string, Passage>>> = {
   openai: new Map(OPENAI),
   ollama: new Map([
     ...OPENAI,
@@ -50,6 +54,7 @@ const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
 /** Decides by method and request target. The query is dropped: no passed route needs one, and some daemons take a model from it. */
 export function admit(method: string, target: string, protocol: Protocol): Passage | Refusal {
   const path = target.split("?", 1)[0] ?? "";
+  if (protocol === "any") return admitAny(method, target, path);
   if (!path.startsWith("/") || SUSPICIOUS.test(path))
     return refuse(400, "bad_path", "the path must be absolute, plain and without encoded characters");
   const passage = PASSAGES[protocol].get(path);
@@ -66,6 +71,13 @@ export function admit(method: string, target: string, protocol: Protocol): Passa
     return refuse(404, "unknown_path", `${path} is not an inference route of this endpoint`);
   const allow = passage.kind === "json" ? "POST" : "GET, HEAD";
   return { ...refuse(405, "method", `${path} takes ${allow}`), headers: { allow } };
+}
+
+function admitAny(method: string, target: string, path: string): Passage | Refusal {
+  // An absolute URI names a host, and programs differ in what they make of it.
+  if (!path.startsWith("/")) return refuse(400, "bad_path", "the path must be absolute");
+  const isOpen = path === "/health" && (method === "GET" || method === "HEAD");
+  return { kind: "raw", path: target, isOpen };
 }
 
 export function isRefusal(outcome: object): outcome is Refusal {

@@ -12,8 +12,9 @@ const LARGEST_LIST = 8 * 1024 ** 2;
 const NOT_SENT_ON = new Set([
   ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
   ...["proxy-authorization", "proxy-authenticate", "expect", "host", "content-length"],
-  ...["authorization", "x-api-key", "cookie"],
 ]);
+const CREDENTIALS = ["authorization", "x-api-key", "cookie"];
+const NOT_SENT_WITH_KEY = new Set([...NOT_SENT_ON, ...CREDENTIALS]);
 const NOT_SENT_BACK = new Set([
   "connection",
   "keep-alive",
@@ -36,8 +37,10 @@ export interface Exchange {
   readonly response: ServerResponse;
   readonly target: Target;
   readonly path: string;
-  /** Complete; absent for a request without one. */
-  readonly body?: readonly Buffer[];
+  /** Complete; absent for a request without one. "stream": passed on as it comes. */
+  readonly body?: readonly Buffer[] | "stream";
+  /** The engine asks clients for no key of its own. */
+  readonly isKeyOurs: boolean;
   readonly counters: RouteCounters;
   /** Whether the client's connection ends with this response, asked when its head is sent. */
   readonly isLast: () => boolean;
@@ -73,7 +76,7 @@ export function relay(exchange: Exchange): void {
   });
   call.once("response", (answer) => {
     // The client's key was right: it is the gate's own that the daemon refused.
-    if (answer.statusCode === 401) {
+    if (answer.statusCode === 401 && exchange.isKeyOurs) {
       answer.destroy();
       exchange.refuse(refuse(502, "upstream", "the model's server does not accept the gate's API key"));
     } else if (exchange.rewrite === undefined || answer.statusCode !== 200) pass(answer, exchange, startedAt);
@@ -85,6 +88,10 @@ export function relay(exchange: Exchange): void {
       exchange.refuse(retryLater("unavailable", "the model's server is not reachable"));
     else exchange.refuse(refuse(502, "upstream", `the model's server closed the connection: ${error.code}`));
   });
+  if (body === "stream") {
+    request.pipe(call);
+    return;
+  }
   for (const part of body ?? []) call.write(part);
   call.end();
 }
@@ -135,16 +142,22 @@ function rewriteAnswer(
 }
 
 /** As a flat list, with the client's own spelling and order. */
-function headersFor({ request, target, body, rewrite }: Exchange): string[] {
+function headersFor({ request, target, body, rewrite, isKeyOurs }: Exchange): string[] {
   const headers = ["Host", `${target.host}:${target.port}`];
-  const left = rewrite === undefined ? NOT_SENT_ON : new Set([...NOT_SENT_ON, "accept-encoding"]);
+  const ours = isKeyOurs ? NOT_SENT_WITH_KEY : NOT_SENT_ON;
+  const left = rewrite === undefined ? ours : new Set([...ours, "accept-encoding"]);
   appendEndToEnd(headers, request.rawHeaders, request.headers.connection, left);
   if (rewrite !== undefined) headers.push("Accept-Encoding", "identity");
   if (target.key !== undefined) headers.push("Authorization", `Bearer ${target.key}`);
-  if (body !== undefined) {
-    headers.push("Content-Length", String(body.reduce((sum, part) => sum + part.length, 0)));
-  }
-  return headers;
+  return [...headers, ...lengthOf(request, body)];
+}
+
+function lengthOf({ headers }: IncomingMessage, body: Exchange["body"]): readonly string[] {
+  if (body === undefined) return [];
+  if (body !== "stream") return ["Content-Length", String(body.reduce((sum, part) => sum + part.length, 0))];
+  if (headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
+  const length = headers["content-length"];
+  return length === undefined ? [] : ["Content-Length", length];
 }
 
 function headersOf(answer: IncomingMessage, exchange: Exchange): string[] {

@@ -20,6 +20,8 @@ import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type PassState } from 
 
 const HEADER_BYTES = 16 * 1024;
 const LISTEN_AGAIN_MS = 1_000;
+/** For files that could not be read, or make no sense. */
+const READ_AGAIN_MS = 1_000;
 const KEEPALIVE_PROBE_MS = 30_000;
 /** For a refused request's body to arrive before its connection is closed: the refusal would be lost with it. */
 const LINGER_MS = 500;
@@ -32,6 +34,8 @@ export interface RouteStatus {
   readonly inFlight: number;
   readonly connections: number;
   readonly listening: boolean;
+  /** It listens, and has the keys and the certificate that it needs. */
+  readonly isServing: boolean;
   /** Why it cannot do what the file asks for. */
   readonly problems: readonly string[];
 }
@@ -58,7 +62,9 @@ export class RouteServer {
   #keys: readonly Digest[] | "unreadable" | undefined;
   #target: Target;
   #isLeaving = false;
+  #hasCertificate = false;
   #retry: NodeJS.Timeout | undefined;
+  #readAgain: NodeJS.Timeout | undefined;
 
   constructor(route: GateRoute, ports: RoutePorts) {
     this.#route = route;
@@ -106,8 +112,12 @@ export class RouteServer {
     return server;
   }
 
-  /** Takes what the file says now. Keys and certificates are read again; those that cannot be read leave the old ones. */
+  /**
+   * Takes what the file says now. Keys and certificates are read again; those that cannot be read leave the old ones, and
+   * are read again every second.
+   */
   update(route: GateRoute): void {
+    clearTimeout(this.#readAgain);
     const { target, tls, state } = route;
     const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
@@ -117,14 +127,17 @@ export class RouteServer {
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
     if (tls !== undefined) {
-      const context = () => ({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
-      this.#read(
-        "tls",
-        () => (this.#server as ReturnType<typeof createTlsServer>).setSecureContext(context()),
-        undefined,
-      );
+      const server = this.#server as ReturnType<typeof createTlsServer>;
+      const install = (): true => {
+        server.setSecureContext({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
+        return true;
+      };
+      this.#hasCertificate = this.#read("tls", install, this.#hasCertificate);
     }
     if (state === "draining") this.#server.closeIdleConnections();
+    const isUnread = [...this.#problems.keys()].some((what) => what !== "listen");
+    if (isUnread && !this.#isLeaving)
+      this.#readAgain = setTimeout(() => this.update(this.#route), READ_AGAIN_MS);
   }
 
   /** Resolves once it listens, or has failed to: then it retries, and the status says why. */
@@ -156,6 +169,7 @@ export class RouteServer {
   leave(atOnce: boolean): void {
     this.#isLeaving = true;
     clearTimeout(this.#retry);
+    clearTimeout(this.#readAgain);
     // Not the method of an HTTP server, which also closes idle connections, under a request that may be on its way.
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
     if (atOnce) this.#server.closeIdleConnections();
@@ -175,6 +189,10 @@ export class RouteServer {
       inFlight: this.#open.size,
       connections: this.#sockets.size,
       listening: this.#server.listening,
+      isServing:
+        this.#server.listening &&
+        this.#keys !== "unreadable" &&
+        (this.#route.tls === undefined || this.#hasCertificate),
       problems: [...this.#problems].map(([what, why]) => `${what}: ${why}`),
     };
   }
@@ -205,6 +223,7 @@ export class RouteServer {
     if (isRefusal(passage)) this.#refuse(request, response, passage);
     else if (passage.kind === "health") this.#send(response, 200, { status: "ok" });
     else if (passage.kind === "list") this.#relay(request, response, passage);
+    else if (passage.kind === "raw") this.#relay(request, response, passage, "stream");
     else {
       const hold = (bytes: number): boolean => {
         heldBytes += bytes;
@@ -221,13 +240,21 @@ export class RouteServer {
 
   #admit(request: IncomingMessage): Passage | Refusal {
     const passage = admit(request.method ?? "", request.url ?? "", this.#route.protocol);
-    const isHealth = !isRefusal(passage) && passage.kind === "health";
-    const unauthorized = isHealth ? undefined : this.#authorize(request);
+    const isHealth =
+      !isRefusal(passage) && (passage.kind === "health" || (passage.kind === "raw" && passage.isOpen));
+    const isOpen = isHealth || this.#isPreflight(request);
+    const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
     if (isRefusal(passage)) return passage;
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
     return passage;
+  }
+
+  /** Browsers send it without a key. Only an engine that asks for one itself may get it so: another might take it for a request. */
+  #isPreflight({ method }: IncomingMessage): boolean {
+    const { protocol, target } = this.#route;
+    return protocol === "any" && method === "OPTIONS" && target.keyFile !== undefined;
   }
 
   #authorize({ headers }: IncomingMessage): Refusal | undefined {
@@ -254,16 +281,17 @@ export class RouteServer {
     request: IncomingMessage,
     response: ServerResponse,
     passage: Exclude<Passage, { kind: "health" }>,
-    body?: readonly Buffer[],
+    body?: readonly Buffer[] | "stream",
   ): void {
     if (response.destroyed) return;
-    const { model, service } = this.#route;
+    const { model, service, protocol } = this.#route;
     const rewrite = (list: Buffer) => narrowList(list, model, service);
     relay({
       request,
       response,
       path: passage.path,
-      target: this.#target,
+      target: this.#isPreflight(request) ? { ...this.#target, key: undefined } : this.#target,
+      isKeyOurs: protocol !== "any" || this.#keys !== undefined,
       counters: this.#ports.counters,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),

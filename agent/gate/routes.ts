@@ -7,8 +7,11 @@
  */
 export type PassState = "passing" | "leaving" | "draining" | "none";
 
-/** openai: the inference routes of OpenAI's API. ollama: those of Ollama's own API as well. */
-export type Protocol = "openai" | "ollama";
+/**
+ * openai: the inference routes of OpenAI's API. ollama: those of Ollama's own API as well. any: every path and method, with
+ * no look at bodies, for an engine of the service's own.
+ */
+export type Protocol = "openai" | "ollama" | "any";
 
 export interface GateRoute {
   /** The replica's uid. */

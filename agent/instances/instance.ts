@@ -51,6 +51,12 @@ export interface Instance {
   readonly logPath: string;
   /** Requests that something in front of the engine counts, exactly. Absent: only the engine can say. */
   readonly inFlight?: () => Promise<number | "unknown">;
+  /** Lets clients in: the engine was proven, or is not to stop after all. Absent: nothing in front of the engine holds them off. */
+  readonly letIn?: () => Promise<void>;
+  /** Why clients cannot reach it through what is in front of it; undefined where they can. Absent: nothing is. */
+  readonly routeProblem?: () => Promise<string | undefined>;
+  /** Files with keys or certificates have changed. */
+  readonly filesChanged?: () => void;
   /** Asks clients to go elsewhere: from now on every response ends its connection. Absent: nothing in front of the engine can. */
   readonly leave?: () => void;
   /** Asks it to stop, more firmly as the deadline (monotonic ms) comes; from then on as `endNow`. An earlier deadline counts. */

@@ -54,17 +54,18 @@ it(
     expect(incomplete.status?.message).toContain("has no key api-key");
     await apply({ "api-key": "s3cret" });
     const { status } = await bench.untilPhase("chat-0-k", "Ready");
-    const ask = (headers: Record<string, string>) =>
-      fetch(`http://127.0.0.1:${status?.port}/v1/models`, { headers }).then((answer) => answer.ok);
-    const chat = (headers: Record<string, string>) =>
-      fetch(`http://127.0.0.1:${status?.port}/completion`, {
+    const chat = (host: string, headers: Record<string, string>) =>
+      fetch(`http://${host}:${status?.port}/completion`, {
         method: "POST",
         headers,
         body: JSON.stringify({ prompt: "Hi", n_predict: 1 }),
       }).then((answer) => answer.status);
-    expect(await ask({ authorization: "Bearer s3cret" })).toBe(true);
-    expect(await chat({})).toBe(401);
-    expect(await chat({ authorization: "Bearer s3cret" })).toBe(200);
+    const shown = { authorization: "Bearer s3cret" };
+    expect(await chat(bench.address, {})).toBe(401);
+    expect(await chat(bench.address, shown)).toBe(200);
+    expect((await fetch(`http://${bench.address}:${status?.port}/health`)).status).toBe(200);
+    // No program of the host goes round the gate.
+    expect(await chat("127.0.0.1", shown)).toBe(401);
     expect(JSON.stringify(status)).not.toContain("s3cret");
   }),
 );

@@ -9,7 +9,7 @@ const OWN_LINE = new Set(["mode", "contextSize", "parallelSlots", "chatTemplate"
 
 export function engineSection({ spec, status }: InferenceReplica): Section {
   const { template, probes } = spec;
-  const { engine, model, draft, loraAdapters = [], auth } = template;
+  const { engine, model, draft, loraAdapters = [], auth, gate, tls } = template;
   const fields: Field[] = [
     ["runtime", template.runtime],
     ["model", modelOf(model, status?.model?.sizeBytes)],
@@ -23,6 +23,8 @@ export function engineSection({ spec, status }: InferenceReplica): Section {
     ["settings", settingsOf(engine)],
     ["extra arguments", engine.extraArgs?.join(" ")],
     ["API key", auth === undefined ? undefined : `Secret ${auth.secretName}, key ${auth.key}`],
+    ["TLS", tls === undefined ? undefined : `Secret ${tls.secretName}`],
+    ["gate", gate],
     ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
     ["drain", `at most ${spec.drainSeconds}s for requests in flight`],
     ["host lost", `rescheduled after ${spec.hostLostSeconds}s of silence`],

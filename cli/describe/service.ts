@@ -4,7 +4,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
-import { revisionSpecFields } from "../../src/capacity/revision-data.ts";
+import { revisionSpec } from "../../src/capacity/revision-data.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
 import { conditionSection, eventSection } from "./parts.ts";
@@ -77,8 +77,8 @@ function queueOf(status: InferenceService["status"]): string | undefined {
 /** What was asked for beyond defaults, and how changes go. */
 function specSection(spec: InferenceServiceSpec): Section {
   const { rollout, placement } = spec;
-  const set = revisionSpecFields(spec).filter((field) => field !== "modelRef" && spec[field] !== undefined);
-  const asked: Field[] = set.map((field) => [field, textOf(spec[field])]);
+  const { modelRef: _, ...set } = revisionSpec(spec);
+  const asked: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
   const { drainSeconds, maxSurge, maxUnavailable } = rollout;
   return {
     title: "Asked for",

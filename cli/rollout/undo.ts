@@ -3,7 +3,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { type RevisionData, revisionSpecFields } from "../../src/capacity/revision-data.ts";
+import { endpointWith, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -68,8 +68,8 @@ export function planUndo(
   model: Model | undefined,
 ): UndoPlan {
   const data = restorable(target);
-  const current = revisionFields(service.spec);
-  const wanted = revisionFields(data.spec);
+  const current = revisionSpec(service.spec);
+  const wanted = revisionSpec(data.spec);
   const changes = changesBetween(current, wanted);
   const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
   return { target, changes, operations, notes: notesOf(data, model) };
@@ -77,17 +77,12 @@ export function planUndo(
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function revisionFields(spec: Fields): Fields {
-  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
-  return Object.fromEntries(set.map((field) => [field, spec[field]]));
-}
-
 /**
  * Whole fields of spec, and only onto the spec that was read: the generation changes with every write to it, and not with
  * the controller's many writes to status.
  */
 function operationsOf(
-  { metadata }: InferenceService,
+  { metadata, spec }: InferenceService,
   changes: readonly Change[],
   wanted: Fields,
 ): readonly JsonPatchOp[] {
@@ -96,7 +91,8 @@ function operationsOf(
     { op: "test", path: "/metadata/uid", value: metadata.uid },
     { op: "test", path: "/metadata/generation", value: metadata.generation },
     ...[...touched].map((field): JsonPatchOp => {
-      const [path, value] = [`/spec/${field}`, wanted[field]];
+      const path = `/spec/${field}`;
+      const value = field === "endpoint" ? endpointWith(spec.endpoint, wanted[field]) : wanted[field];
       return value === undefined ? { op: "remove", path } : { op: "add", path, value };
     }),
   ];

@@ -7,6 +7,8 @@ import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { correctLabels, guarded, isSame } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
+const HTTPS = "https";
+
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
 
 /** Labels that everything of one service carries. */
@@ -36,6 +38,8 @@ export function desiredKubeService(service: InferenceService): Service {
           name: PORT_NAME,
           port: endpoint.port,
           protocol: "TCP",
+          // For gateways and meshes, which would speak plain HTTP otherwise.
+          ...(endpoint.tls === undefined ? {} : { appProtocol: HTTPS }),
           ...(endpoint.nodePort === undefined ? {} : { nodePort: endpoint.nodePort }),
         },
       ],
@@ -76,6 +80,7 @@ function isPort(now: ServicePort | undefined, wanted: ServicePort): boolean {
   return (
     now?.name === wanted.name &&
     now?.port === wanted.port &&
+    (now?.appProtocol === HTTPS) === (wanted.appProtocol === HTTPS) &&
     (wanted.nodePort === undefined || now?.nodePort === wanted.nodePort)
   );
 }

@@ -98,6 +98,14 @@ const replicaTemplateSchema = z.object({
     })
     .describe("The API key that clients must send. Absent: none required.")
     .optional(),
+  gate: z
+    .enum(["Always", "Never"])
+    .describe("Whether the gate is in front of the engine. Absent: if the engine, auth or tls needs it.")
+    .optional(),
+  tls: z
+    .object({ secretName: objectName("Secret with tls.crt and tls.key, in the replica's namespace.") })
+    .describe("The certificate that the gate serves. Absent: plain HTTP.")
+    .optional(),
 });
 
 const replicaMemorySchema = z.object({

@@ -19,9 +19,36 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
 ];
 
 /** The same with those of the runtime that the spec names. */
-export function revisionSpecFields(spec: { readonly runtime?: unknown }): typeof REVISION_SPEC_FIELDS {
+function revisionSpecFields(spec: { readonly runtime?: unknown }): typeof REVISION_SPEC_FIELDS {
   const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === spec.runtime);
   return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
+}
+
+/** Parts of `endpoint`, of which the rest restarts nothing. */
+const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
+
+/** What of a spec, or of kept revision data, decides on the revision: `endpoint` holds those parts alone. */
+export function revisionSpec(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
+  const endpoint = (spec.endpoint ?? {}) as Readonly<Record<string, unknown>>;
+  const parts = REVISION_ENDPOINT_FIELDS.filter((field) => endpoint[field] !== undefined);
+  return {
+    ...Object.fromEntries(set.map((field) => [field, spec[field]])),
+    ...(parts.length === 0
+      ? {}
+      : { endpoint: Object.fromEntries(parts.map((part) => [part, endpoint[part]])) }),
+  };
+}
+
+/** `endpoint` as it becomes when these parts are written back. */
+export function endpointWith(
+  endpoint: Readonly<Record<string, unknown>>,
+  parts: unknown,
+): Readonly<Record<string, unknown>> {
+  const kept = Object.entries(endpoint).filter(
+    ([field]) => !REVISION_ENDPOINT_FIELDS.some((part) => part === field),
+  );
+  return { ...Object.fromEntries(kept), ...(parts as object | undefined) };
 }
 
 const revisionDataSchema = z.object({
@@ -39,10 +66,9 @@ export function toRevisionData(
   template: TemplateWithoutHost,
   model: Model,
 ): RevisionData {
-  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
   return {
     template,
-    spec: Object.fromEntries(set.map((field) => [field, spec[field]])),
+    spec: revisionSpec(spec),
     model: { name: model.metadata.name, source: model.spec.source },
   };
 }

@@ -71,7 +71,10 @@ test("a template holds all that an agent needs, and is what the API server would
     status: { sizeBytes: 10, gguf: { contextLength: 512 } },
   });
   const template = toReplicaTemplate({
-    service: service({ auth: { secretRef: { name: "keys" } } }),
+    service: service({
+      auth: { secretRef: { name: "keys" } },
+      endpoint: { gate: "Always", tls: { secretRef: { name: "cert" } } },
+    }),
     runtime: "llamacpp",
     model: toReplicaModel(model, "gguf"),
   });
@@ -81,6 +84,8 @@ test("a template holds all that an agent needs, and is what the API server would
     model: { sha256: "a".repeat(64), files: [], secretRef: { name: "hf" }, sizeBytes: 10 },
     engine: { contextSize: 512 },
     auth: { secretName: "keys", key: "apiKey" },
+    gate: "Always",
+    tls: { secretName: "cert" },
   });
   expect(template.revision).toMatch(/^[0-9a-f]{10}$/);
   const whole = { ...template, hostName: "mac-1" };

@@ -6,7 +6,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import type { Model } from "../api/model.ts";
 import { readProbes } from "../api/probes.ts";
 import { revisionOf } from "../api/revision.ts";
-import { runtimeEntry } from "../engines/registry.ts";
+import { checkGate, runtimeEntry } from "../engines/registry.ts";
 import { parseSource } from "../models/source/source.ts";
 
 /** Context of one slot, in tokens, where nothing is asked for. */
@@ -106,7 +106,8 @@ export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 /** The template of a service's replicas, revision included, before a host is chosen. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
-  const { auth, loraAdapters = [] } = service.spec;
+  const { auth, endpoint, loraAdapters = [] } = service.spec;
+  const { gate, tls } = endpoint;
   const program = runtimeEntry(runtime)?.program?.(service.spec);
   const settings = (context: SettingsContext): EngineSettings => ({
     ...toEngineSettings(service.spec, context),
@@ -124,7 +125,10 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
         : loraModels.map((weights, index) => ({ model: weights, scale: loraAdapters[index]?.scale ?? 1 })),
     engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
+    gate: gate === "Auto" ? undefined : gate,
+    tls: tls === undefined ? undefined : { secretName: tls.secretRef.name },
   });
+  checkGate(template);
   // The default context may depend on the header, and reading a header later must not restart an engine.
   const asAsked = { ...template, engine: settings({ gpuLayers }) };
   return { ...template, revision: revisionOf(asAsked) };

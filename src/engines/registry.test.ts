@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { RUNTIMES } from "../api/engine-settings.ts";
-import { chooseRuntime, hostRuntimes, isRuntimeFor, isServedOnHosts, RUNTIMES_IN_ORDER } from "./registry.ts";
+import {
+  checkGate,
+  chooseRuntime,
+  hostRuntimes,
+  isGated,
+  isRuntimeFor,
+  isServedOnHosts,
+  RUNTIMES_IN_ORDER,
+} from "./registry.ts";
 
 describe("the runtime", () => {
   it.each([
@@ -24,5 +32,34 @@ describe("the runtime", () => {
     expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
     expect(isServedOnHosts("mlx")).toBe(true);
     expect(isServedOnHosts("ollama")).toBe(true);
+  });
+});
+
+const auth = { secretName: "keys", key: "apiKey" };
+const tls = { secretName: "cert" };
+
+describe("the gate", () => {
+  it.each([
+    ["llamacpp", {}, false],
+    ["llamacpp", { auth }, true],
+    ["llamacpp", { auth, gate: "Never" }, false],
+    ["llamacpp", { tls }, true],
+    ["generic", {}, false],
+    ["generic", { auth }, true],
+    ["generic", { gate: "Always" }, true],
+    ["ollama", {}, true],
+  ] as const)("is before %s with %j: %s", (runtime, wish, expected) => {
+    expect(isGated({ runtime, ...wish })).toBe(expected);
+    checkGate({ runtime, ...wish });
+  });
+
+  it.each([
+    ["ollama", {}, "many services share one server"],
+    ["omlx", {}, "many services share one server"],
+    ["generic", { auth }, "cannot check API keys"],
+  ] as const)("cannot be left out before %s with %j", (runtime, wish, says) => {
+    const refused = () => checkGate({ runtime, gate: "Never", ...wish });
+    expect(refused).toThrow(expect.objectContaining({ code: "GateNeeded" }));
+    expect(refused).toThrow(says);
   });
 });

@@ -1,8 +1,10 @@
 /** One entry per runtime: which formats it loads, on what, and where it runs. */
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Program } from "../api/fields/program.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
+import type { ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";
 import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./generic/hosting.ts";
@@ -23,6 +25,8 @@ export interface RuntimeEntry {
   readonly runsAs: readonly ("host" | "pod")[];
   /** Several models share one process of the host. */
   readonly isSharedDaemon: boolean;
+  /** Without the gate it can be made to check the API key itself. */
+  readonly checksApiKey?: true;
   /** Fields of InferenceService.spec that it honours on a host. */
   readonly hostSettings?: readonly string[];
   /** Settings of probeOverrides that it honours there beside those of every runtime. */
@@ -37,6 +41,8 @@ export interface RuntimeEntry {
   readonly claims?: ClaimEstimator;
 }
 
+type GateWish = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
+
 const OMLX_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
 
 /** In order of preference. */
@@ -48,6 +54,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host", "pod"],
     isSharedDaemon: false,
+    checksApiKey: true,
     hostSettings: [
       ...Object.keys(engineFields).filter((field) => !OMLX_SETTINGS.includes(field)),
       "speculativeDecoding",
@@ -164,4 +171,23 @@ export const HOST_ACCELERATORS: readonly Accelerator[] = [DEFAULT_ACCELERATOR, "
 /** By `status.info.os` of a Host. */
 export function hostAccelerator(os: string | undefined): Accelerator {
   return os === "linux" ? "cpu" : DEFAULT_ACCELERATOR;
+}
+
+/** Whether the gate is in front of such a replica's engine. */
+export function isGated({ runtime, gate, auth, tls }: GateWish): boolean {
+  if (gate === "Always" || tls !== undefined || runtimeEntry(runtime)?.isSharedDaemon === true) return true;
+  return gate !== "Never" && auth !== undefined;
+}
+
+/** Throws `GateNeeded` where the service refuses the gate that it cannot do without. */
+export function checkGate(wish: GateWish): void {
+  if (wish.gate !== "Never") return;
+  const entry = runtimeEntry(wish.runtime);
+  const why =
+    entry?.isSharedDaemon === true
+      ? `with runtime ${wish.runtime} many services share one server, and only the gate gives each its own port and model`
+      : wish.auth !== undefined && entry?.checksApiKey !== true
+        ? `runtime ${wish.runtime} cannot check API keys, the gate does`
+        : undefined;
+  if (why !== undefined) throw new MetalbridgeError("GateNeeded", `spec.endpoint.gate is Never, but ${why}`);
 }

@@ -46,11 +46,13 @@ export type AgentChanges = Omit<Partial<ReplicaRunnerPorts>, "drivers" | "proces
   readonly llamaServer?: string;
   readonly footprintBytes?: (pid: number) => Promise<number | undefined>;
   readonly drivers?: (options: RegistryOptions) => ReplicaRunnerPorts["drivers"];
+  /** In place of the gate's own. */
+  readonly gateProgram?: string;
 };
 
 export async function startAgentAt(
   place: AgentPlace,
-  { llamaServer, footprintBytes, drivers = createEngineDrivers, ...changes }: AgentChanges = {},
+  { llamaServer, footprintBytes, drivers = createEngineDrivers, gateProgram, ...changes }: AgentChanges = {},
 ): Promise<Agent> {
   const { root, kubeconfig, hostName, address, ports } = place;
   const connection = await connect({ kubeconfigPath: kubeconfig });
@@ -83,6 +85,7 @@ export async function startAgentAt(
   const gate = createGateRoutes({
     ...{ processes: instances.processes, clock: changes.clock ?? systemClock, log },
     ...{ folder: join(stateDir, GATE_FOLDER), tempDir: tmpdir(), release: "test", env: {} },
+    ...(gateProgram === undefined ? {} : { program: gateProgram }),
     mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
   });
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };

@@ -76,10 +76,6 @@ function prepare({ template, modelPath, address, port }: EngineLaunch): Program 
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
-  if (template.auth !== undefined) {
-    const message = "spec.template.auth: runtime generic cannot make a program require the key";
-    throw new MetalbridgeError("SettingNotSupported", message);
-  }
   const rendered = renderProgram(program, {
     model: modelPath,
     port: String(port),

@@ -120,7 +120,7 @@ test(
       expect(status?.message).toContain("generic.roots");
     }
     await bench.untilReason("absent", "RuntimeNotInstalled");
-    await bench.untilReason("key", "SettingNotSupported");
+    await bench.untilPhase("key", "Ready");
     await first.end();
     await bench.startAgent({
       drivers: (options) =>

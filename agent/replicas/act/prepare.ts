@@ -14,7 +14,7 @@ import { NEVER_ANNOUNCED, newRun, type ReplicaState, replicaOf } from "../state/
 import { adoptAgain, placeOf } from "./adopt.ts";
 import type { Outcome } from "./apply.ts";
 import { fetchModel } from "./fetch.ts";
-import { writeKeyFile } from "./secrets.ts";
+import { prepareSecrets } from "./gate-files.ts";
 
 export async function applyPrepare(
   step: PrepareStep,
@@ -89,7 +89,7 @@ async function startReserved(
   if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
   if (driver === undefined || address === undefined) return;
   const { model, draft, loraAdapters } = state.weights.files;
-  const keys = await writeKeyFile(context.ports.client, replica, state.dir);
+  const { apiKey, ...files } = await prepareSecrets(replica, state.dir, context);
   const record: EngineFile = {
     version: 1,
     runId: randomUUID(),
@@ -114,12 +114,12 @@ async function startReserved(
     ...(model.mmprojPath === undefined ? {} : { mmprojPath: model.mmprojPath }),
     ...(draft === undefined ? {} : { draftPath: draft.path }),
     loraPaths: loraAdapters.map(({ path }) => path),
-    ...(keys === undefined ? {} : { apiKeyFile: keys.path }),
+    ...files,
     address,
     port: reserved.port,
     record,
   });
-  state.engine = newRun(instance, { ...record, ...instance.handle }, keys?.apiKey, moment);
+  state.engine = newRun(instance, { ...record, ...instance.handle }, apiKey, moment);
   state.slice = NEVER_ANNOUNCED;
   state.log.info({ port: reserved.port }, "engine started");
   // After the start, because users wait for the start; forgetting the port is harmless.

@@ -11,6 +11,7 @@ import { isOurDelay, probeTimeoutMs } from "../plan/probe-step.ts";
 import { hasEngineFile, writeEngineFile } from "../state/engine-record.ts";
 import { writeHistory } from "../state/history.ts";
 import { type ReplicaState, type Run, refOf, replicaOf, runOf, setFile } from "../state/state.ts";
+import { refreshSecrets } from "./gate-files.ts";
 import { isGaugeReadDue, isServing, noteGauges, noteOpenRequest, noteSpeed } from "./gauges.ts";
 import { logBytes, scanLog } from "./log-lines.ts";
 import { isSameRun, type Probe, probeOf, within } from "./question.ts";
@@ -31,8 +32,12 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
   const timeoutMs = probeTimeoutMs(run.health, probes, fullMs, context.timings);
   state.jobs.run("health", async () => {
     restoreRunFolder(state, run);
+    refreshSecrets(state, context, run);
     const asksGauges = isGaugeReadDue(state, run, context);
-    const answer = await askHealth(probe, context, { asksGauges, timeoutMs });
+    const [answer] = await Promise.all([
+      askHealth(probe, context, { asksGauges, timeoutMs }),
+      askRoute(run, context, timeoutMs),
+    ]);
     // Nothing is noted of a delay of our own, so it is asked again at once.
     if (answer === "delayed here" || !isSameRun(state, probe)) return true;
     const { health, progress, generated, tookMs, silent } = answer;
@@ -45,6 +50,15 @@ export function probeHealth(state: ReplicaState, context: RunnerContext): void {
     if (isServing(run)) await scanLog(state, context, probe);
     return wasCalm && isSameRun(state, probe) && isCalm(run) && isServing(run) ? "unchanged" : true;
   });
+}
+
+/** Whether clients reach it is asked beside its health: neither says anything of the other. */
+async function askRoute(run: Run, context: RunnerContext, timeoutMs: number): Promise<void> {
+  const asked = run.instance.routeProblem?.();
+  if (asked === undefined) return;
+  const why = await within(timeoutMs, context, asked, "the gate does not answer");
+  const failingSince = run.route?.failingSince ?? context.ports.clock.monotonicMs();
+  run.route = why === undefined ? {} : { failingSince, why };
 }
 
 interface TimedAnswer extends LiveAnswer {
@@ -74,8 +88,8 @@ async function askHealth(
 }
 
 /** Healthy, idle and beyond suspicion: another answer of the same kind changes no plan. The first after a sleep may. */
-function isCalm({ health, work, suspicion }: Run): boolean {
-  if (health.lastProbeAt === undefined) return false;
+function isCalm({ health, work, suspicion, route }: Run): boolean {
+  if (health.lastProbeAt === undefined || route?.failingSince !== undefined) return false;
   const isIdle = (work.last?.inFlight ?? 0) === 0 && work.openAt === undefined;
   const isTrusted = suspicion.at === "none" || suspicion.at === "cleared";
   return health.healthyAt !== undefined && health.failuresInARow === 0 && isIdle && isTrusted;
@@ -129,6 +143,7 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
     countProbe(state.counts, "request", context.ports.clock.monotonicMs() - askedAt, answer !== "ok");
     const before = run.request;
     if (answer === "ok") {
+      await run.instance.letIn?.();
       run.request = { at: "ok" };
       // Errors that it logged before no longer count.
       run.logSeenTo = logSeenTo;

@@ -6,6 +6,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomicSync } from "../../atomic-file.ts";
+import type { GateFiles } from "../../engines/engine.ts";
 
 /** Keys of a source's Secret that hold its token, first match wins. */
 const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"];
@@ -18,7 +19,10 @@ export async function readSourceSecret(
   name: string | undefined,
 ): Promise<{ readonly token?: string }> {
   if (name === undefined) return {};
-  const data = await readSecret(client, namespace, name, "HF_TOKEN");
+  const data = await readSecret(client, namespace, name, {
+    type: "generic",
+    flags: "--from-literal=HF_TOKEN=…",
+  });
   const key = TOKEN_KEYS.find((candidate) => data[candidate] !== undefined);
   if (key === undefined) {
     throw new MetalbridgeError(
@@ -29,58 +33,74 @@ export async function readSourceSecret(
   return { token: decode(data[key] ?? "") };
 }
 
+/** What a start needs of the Secrets: files for the engine and the gate, and the key that probes send. */
+export interface StartSecrets {
+  readonly apiKeyFile?: string;
+  readonly gateFiles?: GateFiles;
+  readonly apiKey?: string;
+}
+
 /** Writes the engine's API key file, or keeps the one from an earlier start while the API server is away. */
 export async function writeKeyFile(
   client: KubeClient,
   replica: InferenceReplica,
   dir: string,
-): Promise<{ readonly path: string; readonly apiKey: string } | undefined> {
+): Promise<StartSecrets> {
   const { auth } = replica.spec.template;
-  if (auth === undefined) return undefined;
-  const path = join(dir, KEY_FILE);
-  const namespace = replica.metadata.namespace ?? "";
+  if (auth === undefined) return {};
   try {
-    const data = await readSecret(client, namespace, auth.secretName, auth.key);
-    const value = decode(data[auth.key] ?? "");
-    const apiKey = firstKey(value);
-    if (apiKey === undefined) {
-      throw new MetalbridgeError(
-        "SecretIncomplete",
-        `Secret ${namespace}/${auth.secretName} has no key ${auth.key}`,
-      );
-    }
-    keepKeys(dir, value);
-    return { path, apiKey };
+    const keys = await readKeys(client, replica.metadata.namespace ?? "", auth);
+    return { apiKeyFile: keepKeys(dir, keys.join("\n")), ...firstOf(keys) };
   } catch (error) {
     const kept = readKeyFile(dir);
-    if (kept === undefined || !(error instanceof MetalbridgeError) || error.code !== "SecretUnreadable")
-      throw error;
-    return { path, apiKey: kept };
+    if (kept === undefined || !isAway(error)) throw error;
+    return { apiKeyFile: join(dir, KEY_FILE), apiKey: kept };
   }
 }
 
-/** Read by the engine at its start, and by the next agent for its probes. */
-export function keepKeys(dir: string, keys: string): void {
+/** Read by the engine at its start, and by the next agent for its probes. The path. */
+export function keepKeys(dir: string, keys: string): string {
   const path = join(dir, KEY_FILE);
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   writeFileAtomicSync(path, keys);
+  return path;
 }
 
 /** The key that probes of an adopted engine send. */
 export function readKeyFile(dir: string): string | undefined {
   try {
-    return firstKey(readFileSync(join(dir, KEY_FILE), "utf8"));
+    return linesOf(readFileSync(join(dir, KEY_FILE), "utf8"))[0];
   } catch {
     return undefined;
   }
 }
 
-/** `key` is named in the remedy. */
-async function readSecret(
+/** One per line. Throws `SecretIncomplete` where there is none. */
+export async function readKeys(
+  client: KubeClient,
+  namespace: string,
+  { secretName, key }: { readonly secretName: string; readonly key: string },
+): Promise<readonly string[]> {
+  const data = await readSecret(client, namespace, secretName, {
+    type: "generic",
+    flags: `--from-literal=${key}=…`,
+  });
+  const keys = linesOf(decode(data[key] ?? ""));
+  if (keys.length > 0) return keys;
+  throw new MetalbridgeError("SecretIncomplete", `Secret ${namespace}/${secretName} has no key ${key}`);
+}
+
+/** The API server did not say whether the Secret exists. */
+export function isAway(error: unknown): boolean {
+  return error instanceof MetalbridgeError && error.code === "SecretUnreadable";
+}
+
+/** `create` is how to make it, for the remedy. */
+export async function readSecret(
   client: KubeClient,
   namespace: string,
   name: string,
-  key: string,
+  create: { readonly type: string; readonly flags: string },
 ): Promise<Record<string, string>> {
   const answer = await client.get(SECRETS, { namespace, name });
   if (answer.ok) return answer.value.data ?? {};
@@ -88,19 +108,23 @@ async function readSecret(
   if (kind === "notFound") {
     throw new MetalbridgeError("SecretMissing", `Secret ${namespace}/${name} does not exist`, {
       summary: "create it; the agent retries automatically",
-      command: `kubectl create secret generic ${name} -n ${namespace} --from-literal=${key}=…`,
+      command: `kubectl create secret ${create.type} ${name} -n ${namespace} ${create.flags}`,
     });
   }
   throw new MetalbridgeError("SecretUnreadable", `Secret ${namespace}/${name} could not be read: ${message}`);
 }
 
-function decode(base64: string): string {
-  return Buffer.from(base64, "base64").toString("utf8").trim();
-}
-
-function firstKey(text: string): string | undefined {
+export function linesOf(text: string): readonly string[] {
   return text
     .split("\n")
     .map((line) => line.trim())
-    .find((line) => line !== "");
+    .filter((line) => line !== "");
+}
+
+export function decode(base64: string): string {
+  return Buffer.from(base64, "base64").toString("utf8").trim();
+}
+
+function firstOf(keys: readonly string[]): { readonly apiKey?: string } {
+  return keys[0] === undefined ? {} : { apiKey: keys[0] };
 }

@@ -30,6 +30,7 @@ export function applyServe(step: ServeStep, state: ReplicaState, context: Runner
     case "markReady":
       return markReady(state, context);
     case "cancelStop":
+      void runOf(state)?.instance.letIn?.();
       return rewrite(state, context, { stop: undefined });
     default:
       return step satisfies never;

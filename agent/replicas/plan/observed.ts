@@ -183,6 +183,13 @@ export interface Health {
   readonly progressAt?: number;
 }
 
+/** Of an engine behind the gate, as last asked. */
+export interface Route {
+  /** Since when clients cannot reach it; absent while they can. */
+  readonly failingSince?: number;
+  readonly why?: string;
+}
+
 export type RequestProof =
   | { readonly at: "none" }
   | { readonly at: "ok" }
@@ -245,6 +252,10 @@ export interface Observed {
   readonly isCutOff: boolean;
   readonly slice: Slice;
   readonly health: Health;
+  /** Absent where clients reach the engine directly, or the gate was not asked yet. */
+  readonly route?: Route;
+  /** Why its Secrets cannot be used as they are now; it serves with what it has of them. */
+  readonly secretProblem?: string;
   readonly request: RequestProof;
   /** Whether it makes progress with its requests. */
   readonly work: Work;

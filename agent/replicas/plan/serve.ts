@@ -48,6 +48,7 @@ function serve(frame: Frame): ReplicaPlan {
   if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
   // Before the first list an absent address only means that a new agent does not know it yet.
   if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
+  if (isRouteLost(frame)) return unrouted(frame);
   switch (observed.slice.state) {
     case "ready":
       return ready(frame);
@@ -147,6 +148,7 @@ function publishing(frame: Frame, reason: ReplicaReason, message: string, first:
 }
 
 function ready(frame: Frame): Plan {
+  const { observed } = frame;
   const probe = probeStep(frame);
   const measure = measureStep(frame);
   const prove = proveAgainStep(frame);
@@ -154,10 +156,12 @@ function ready(frame: Frame): Plan {
     frame.record.readyAt === undefined
       ? [{ do: "markReady", because: "the API server acknowledged the endpoint" }]
       : [];
+  const message = "the engine answers and its endpoint is announced";
+  const { secretProblem } = observed;
   return {
     phase: "Ready",
     reason: "Serving",
-    message: "the engine answers and its endpoint is announced",
+    message: secretProblem === undefined ? message : `${message}; ${secretProblem}`,
     steps: [...mark, ...probe.steps, ...prove, ...measure.steps],
     recheckAfterMs: Math.min(probe.dueInMs, measure.dueInMs),
   };
@@ -182,29 +186,72 @@ function measureStep(frame: Frame): { readonly steps: readonly ServeStep[]; read
   return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
 }
 
-/** A lost network is not a hung engine: it leaves the Service and is otherwise left alone. */
+/** One that is announced gets the time in which a gate that has exited is started again. */
+function isRouteLost(frame: Frame): boolean {
+  const { observed, now, timings } = frame;
+  const { failingSince } = observed.route ?? {};
+  if (failingSince === undefined) return false;
+  return !mayBeAnnounced(frame) || now >= failingSince + timings.routeMs;
+}
+
+function unrouted(frame: Frame): Plan {
+  const { route } = frame.observed;
+  return withdrawn(frame, {
+    reason: "GateUnavailable",
+    message: `the engine is running, but the gate does not pass requests to it: ${route?.why}`,
+    because: "clients cannot reach it through the gate",
+  });
+}
+
+/** A lost network is not a hung engine. */
 function unreachable(frame: Frame): Plan {
-  const { movesInMs, slice } = frame.observed;
-  const probe = probeStep(frame);
-  const isAnnounced = slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
-  const because =
+  const { movesInMs } = frame.observed;
+  return withdrawn(
+    frame,
     movesInMs === undefined
-      ? "the host has no address to serve on"
-      : "it listens on an address that the host no longer has";
+      ? {
+          reason: "HostAddressMissing",
+          message:
+            "the engine is running, but its host has no address to serve on; see the Ready condition of the Host",
+          because: "the host has no address to serve on",
+        }
+      : {
+          reason: "HostAddressMissing",
+          message:
+            "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
+          because: "it listens on an address that the host no longer has",
+        },
+    movesInMs,
+  );
+}
+
+/** It leaves the Service and is otherwise left alone. */
+function withdrawn(
+  frame: Frame,
+  { reason, message, because }: Because & { readonly reason: ReplicaReason; readonly message: string },
+  changesInMs = Number.POSITIVE_INFINITY,
+): Plan {
+  const probe = probeStep(frame);
   return {
     phase: "Waiting",
-    reason: "HostAddressMissing",
-    message:
-      movesInMs === undefined
-        ? "the engine is running, but its host has no address to serve on; see the Ready condition of the Host"
-        : "the engine is running, but the host's address has changed; it restarts on the new address once that is stable",
-    steps: [...(isAnnounced ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
-    recheckAfterMs: Math.min(probe.dueInMs, movesInMs ?? probe.dueInMs),
+    reason,
+    message,
+    steps: [...(mayBeAnnounced(frame) ? [{ do: "withdraw", because } as const] : []), ...probe.steps],
+    recheckAfterMs: Math.min(probe.dueInMs, changesInMs),
   };
 }
 
+function mayBeAnnounced({ observed: { slice } }: Frame): boolean {
+  return slice.state === "ready" || slice.state === "stale" || slice.state === "unknown";
+}
+
 function probeStep({ observed, desired, now, timings }: Frame): DueProbe {
-  return liveProbe(observed.health, desired.probes, now, timings);
+  // A route that fails is asked as often as an engine that does.
+  const health =
+    observed.route?.failingSince === undefined
+      ? observed.health
+      : { ...observed.health, failuresInARow: Math.max(1, observed.health.failuresInARow) };
+  return liveProbe(health, desired.probes, now, timings);
 }
 
 function unrecorded(timings: Timings): Plan {

@@ -71,6 +71,12 @@ export interface Timings {
   readonly cutOffMs: number;
   /** Between readings of a process's actual memory footprint. */
   readonly footprintMs: number;
+  /** Between readings of the Secrets of a replica behind the gate. */
+  readonly secretsMs: number;
+  /** For which keys that left a Secret are still accepted: longer than all hosts and clients need to learn of it. */
+  readonly keyOverlapMs: number;
+  /** How long a route of the gate must have failed before the engine counts as unreachable: an exited gate is back sooner. */
+  readonly routeMs: number;
 }
 
 export const defaultTimings: Timings = {
@@ -112,6 +118,9 @@ export const defaultTimings: Timings = {
   movedMs: 2 * SECOND,
   cutOffMs: 1.5 * SECOND,
   footprintMs: 5 * MINUTE,
+  secretsMs: MINUTE,
+  keyOverlapMs: 5 * MINUTE,
+  routeMs: 2 * SECOND,
 };
 
 /** When a start that began at `startedAt` has taken too long; progress moves it, but not past the factor. */

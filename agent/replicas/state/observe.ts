@@ -37,6 +37,8 @@ export function observe(state: ReplicaState, context: RunnerContext): Observed {
     slice: { ...state.slice, state: sliceNow(state, context) },
     ...{ health, request, work, suspicion, quiet },
     ...(footprint === undefined ? {} : { footprint }),
+    ...(run?.route === undefined ? {} : { route: run.route }),
+    ...(run?.secrets.problem === undefined ? {} : { secretProblem: run.secrets.problem }),
     crashes: crashesOf(state),
     wasListed: context.wasListed(),
     ...(agentEnds === undefined ? {} : { agentEnds }),

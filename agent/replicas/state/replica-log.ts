@@ -22,8 +22,8 @@ export function createReplicaLog(log: Log, uid: string, ref: () => ObjectRef | u
 
 /** Findings that come back with every retry: logged when they are new or different, and once when they are resolved. */
 export interface Repeated {
-  /** `what` completes "cannot …"; `why` decides whether it is another finding than the last one. */
-  readonly found: (what: string, why: string, data: object) => void;
+  /** `what` completes "cannot …"; `why` decides whether it is another finding than the last one. True where it is. */
+  readonly found: (what: string, why: string, data: object) => boolean;
   readonly resolved: (what: string) => void;
 }
 
@@ -32,9 +32,10 @@ export function createRepeated(log: Log): Repeated {
   const last = new Map<string, string>();
   return {
     found: (what, why, more) => {
-      if (last.get(what) === why) return;
+      if (last.get(what) === why) return false;
       last.set(what, why);
       log.warn(more, `cannot ${what}; retrying`);
+      return true;
     },
     resolved: (what) => {
       if (last.delete(what)) log.info({}, `can ${what} again`);

@@ -18,6 +18,7 @@ import type {
   ModelState,
   Observed,
   RequestProof,
+  Route,
   RunRecord,
   Slice,
 } from "../plan/observed.ts";
@@ -74,6 +75,9 @@ export interface Run {
   record: RunRecord;
   apiKey: string | undefined;
   health: Health;
+  route?: Route;
+  /** When its Secrets were last read, on the monotonic clock, and why they cannot be used. */
+  secrets: { readonly at: number; readonly problem?: string };
   request: RequestProof;
   work: Work;
   suspicion: Suspicion;
@@ -202,6 +206,8 @@ export function newRun(
     record: recordOf(file, moment),
     apiKey,
     ...NO_EVIDENCE,
+    // A new agent reads them soon; a new engine has just got them.
+    secrets: { at: file.readyAtMs === undefined ? moment.monotonicMs : Number.NEGATIVE_INFINITY },
     logBytes: 0,
   };
 }

@@ -168,6 +168,12 @@ const cases: readonly Case[] = [
     /spec\.placement\.spread: Unsupported value/,
   ],
   ["auth without a secret", { "spec.auth": {} }, /spec\.auth\.secretRef: Required/],
+  ["a gate of another kind", { "spec.endpoint.gate": "Sometimes" }, /spec\.endpoint\.gate: Unsupported/],
+  [
+    "TLS without the gate",
+    { "spec.endpoint": { gate: "Never", tls: { secretRef: { name: "cert" } } } },
+    /endpoint\.tls is served by the gate/,
+  ],
   [
     "autoscaling without a maximum",
     { "spec.autoscaling": { minReplicas: 1 } },

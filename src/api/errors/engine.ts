@@ -61,8 +61,17 @@ export const engineErrors = {
     do: "nothing to do: the agent retries on another port",
   },
   GateUnavailable: {
-    what: "The gate, through which engines that share a server are reached, does not serve the replica.",
+    what: "The gate, through which clients reach the engine, does not serve the replica.",
     do: "nothing to do: the agent retries; if it lasts, read gate/*/log in the agent's state folder",
+  },
+  GateNeeded: {
+    what: "spec.endpoint.gate is Never for an engine that cannot be served without the gate.",
+    do: "remove spec.endpoint.gate, or set it to Auto",
+  },
+  CertificateInvalid: {
+    what: "The certificate in the Secret of spec.endpoint.tls cannot be served: it is unreadable, expired, or not that of the key.",
+    do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within a minute",
+    command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
   EngineFlagRefused: {
     what: "The engine rejected one of its command-line arguments.",

@@ -21,6 +21,21 @@ export const endpointSchema = z
       .max(32767)
       .describe("Port on every node, with type NodePort. Absent: chosen by the cluster.")
       .optional(),
+    gate: z
+      .enum(["Auto", "Always", "Never"])
+      .describe(
+        "Whether clients reach the engine through the host's gate, which checks API keys, serves TLS and counts requests. Auto: with auth or tls, and for engines that share a server. Never: not with tls, nor for engines that share a server. Absent: Auto.",
+      )
+      .optional(),
+    tls: z
+      .object({
+        secretRef: localReference(
+          "Secret of type kubernetes.io/tls: the certificate chain in tls.crt, its key in tls.key.",
+          "Name of the Secret, in the service's namespace.",
+        ),
+      })
+      .describe("Clients use HTTPS; the gate serves it with this certificate. Absent: plain HTTP.")
+      .optional(),
     gateway: z
       .object({
         enabled: z.boolean().describe("True: the service is reachable through a Gateway.").optional(),
@@ -51,6 +66,10 @@ export const endpointSchema = z
       {
         rule: "!has(self.nodePort) || self.type == 'NodePort'",
         message: "endpoint.nodePort needs endpoint.type NodePort",
+      },
+      {
+        rule: "!has(self.tls) || !has(self.gate) || self.gate != 'Never'",
+        message: "endpoint.tls is served by the gate: set endpoint.gate to Auto",
       },
     ],
   });

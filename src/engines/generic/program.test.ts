@@ -91,11 +91,6 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   expect(() => toProgram(spec(fields))).toThrow(says);
 });
 
-test("a key that no program is made to check is refused", () => {
-  const auth = { secretRef: { name: "keys" } };
-  expect(() => toProgram(spec({ command: ["/x", "{{port}}"], auth }))).toThrow("spec.auth");
-});
-
 test("a placeholder without a value is refused at the start", () => {
   const program: Program = { command: ["/x", "{{port}}", "{{contextSize}}"], env: [], liveness: {} };
   expect(() => renderProgram(program, { ...values, contextSize: undefined })).toThrow(

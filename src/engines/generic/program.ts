@@ -13,12 +13,8 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const CODE_VARIABLES =
   /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
 
-/** Throws `CommandInvalid` with every problem in one message, or `SettingNotSupported`. */
+/** Throws `CommandInvalid` with every problem in one message. */
 export function toProgram(spec: InferenceServiceSpec): Program {
-  if (spec.auth !== undefined) {
-    const message = "spec.auth: runtime generic cannot make a program require the key; remove spec.auth";
-    throw new MetalbridgeError("SettingNotSupported", message);
-  }
   const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources } = spec;
   const liveness = checkOf(probes?.liveness);
   const readiness = checkOf(probes?.readiness);

@@ -62,8 +62,8 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
 
 /** Where clients in the cluster reach it. */
 export function endpointOf({ metadata, spec }: InferenceService): string {
-  const { port, path } = spec.endpoint;
-  return `http://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
+  const { port, path, tls } = spec.endpoint;
+  return `${tls === undefined ? "http" : "https"}://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
 }
 
 function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {

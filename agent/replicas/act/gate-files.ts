@@ -1,0 +1,230 @@
+/** Files that the gate reads for a replica: accepted API keys and the certificate, kept up to date with their Secrets. */
+import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
+import { mkdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { createSecureContext } from "node:tls";
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
+import { API_VERSION } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import { isGated, runtimeEntry } from "../../../src/engines/registry.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import { writeFileAtomicSync } from "../../atomic-file.ts";
+import type { GateFiles } from "../../engines/engine.ts";
+import type { RunnerContext } from "../context.ts";
+import { type ReplicaState, type Run, refOf, replicaOf } from "../state/state.ts";
+import {
+  decode,
+  isAway,
+  keepKeys,
+  linesOf,
+  readKeys,
+  readSecret,
+  type StartSecrets,
+  writeKeyFile,
+} from "./secrets.ts";
+
+/** What the gate accepts: the keys of the Secret and, for a while, those that it held before. */
+const ACCEPTED_KEYS = "gate-keys";
+/** As the Secret was last read; its modification time is that of the last change. */
+const SECRET_KEYS = "secret-keys";
+/** Chain and key in one file, so that the gate never reads halves of two certificates. */
+const CERTIFICATE = "gate-tls.pem";
+
+/**
+ * Behind the gate an engine that can ask for a key gets one of its own, which only the gate and the probes know: clients
+ * cannot go round the gate, and a new key in the Secret needs no restart. Files of an earlier start serve while the API
+ * server is away.
+ */
+export async function prepareSecrets(
+  replica: InferenceReplica,
+  dir: string,
+  context: RunnerContext,
+): Promise<StartSecrets> {
+  const { client } = context.ports;
+  const { template } = replica.spec;
+  if (!isGated(template)) return writeKeyFile(client, replica, dir);
+  const { error } = await refreshGateFiles(client, replica, dir, rotationOf(context));
+  if (error !== undefined) throw error;
+  const gateFiles = gateFilesOf(replica, dir);
+  if (template.auth === undefined || runtimeEntry(template.runtime)?.checksApiKey !== true)
+    return { gateFiles };
+  const apiKey = randomBytes(32).toString("hex");
+  return { gateFiles, apiKeyFile: keepKeys(dir, apiKey), apiKey };
+}
+
+/** While the engine runs: what has changed reaches the gate without a restart, and what cannot be used is reported. */
+export function refreshSecrets(state: ReplicaState, context: RunnerContext, run: Run): void {
+  const { client, clock, recorder } = context.ports;
+  const replica = replicaOf(state);
+  const ref = refOf(state);
+  const { auth, tls } = replica?.spec.template ?? {};
+  const isDue = clock.monotonicMs() - run.secrets.at >= context.timings.secretsMs;
+  if (replica === undefined || ref === undefined || (auth ?? tls) === undefined) return;
+  if (run.instance.filesChanged === undefined || !isDue) return;
+  state.jobs.run("secrets", async () => {
+    const at = clock.monotonicMs();
+    const { isChanged, error } = await refreshGateFiles(client, replica, state.dir, rotationOf(context));
+    if (isChanged) {
+      state.log.info({}, "keys or certificate changed");
+      run.instance.filesChanged?.();
+    }
+    run.secrets = error === undefined ? { at } : { at, problem: describeError(error) };
+    if (error === undefined) state.repeated.resolved("use the Secrets");
+    else if (state.repeated.found("use the Secrets", error.message, { code: error.code })) {
+      const about = { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid };
+      recorder(about, { type: "Warning", reason: error.code, action: "Serve", note: describeError(error) });
+    }
+    return true;
+  });
+}
+
+function rotationOf({ ports, timings }: RunnerContext): Rotation {
+  return { nowMs: ports.clock.nowMs(), overlapMs: timings.keyOverlapMs };
+}
+
+interface Rotation {
+  readonly nowMs: number;
+  /** For which keys that left the Secret are still accepted. */
+  readonly overlapMs: number;
+}
+
+interface Refreshed {
+  readonly isChanged: boolean;
+  /** Why a Secret cannot be used; what the files hold of it stays. */
+  readonly error?: MetalbridgeError;
+}
+
+async function refreshGateFiles(
+  client: KubeClient,
+  replica: InferenceReplica,
+  dir: string,
+  rotation: Rotation,
+): Promise<Refreshed> {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const read = (work: Promise<boolean>): Promise<Refreshed> =>
+    work.then(
+      (isChanged) => ({ isChanged }),
+      (error: unknown) => {
+        if (error instanceof MetalbridgeError) return { isChanged: false, error };
+        throw error;
+      },
+    );
+  const results = await Promise.all([
+    read(refreshKeys(client, replica, dir, rotation)),
+    read(refreshCertificate(client, replica, dir, rotation.nowMs)),
+  ]);
+  const { error } = results.find((result) => result.error !== undefined) ?? {};
+  const isChanged = results.some((result) => result.isChanged);
+  return { isChanged, ...(error === undefined ? {} : { error }) };
+}
+
+function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): GateFiles {
+  const file = join(dir, CERTIFICATE);
+  return {
+    ...(template.auth === undefined ? {} : { keyFiles: [join(dir, ACCEPTED_KEYS)] }),
+    ...(template.tls === undefined ? {} : { tls: { certFile: file, keyFile: file } }),
+  };
+}
+
+/** Clients learn of a new key at some time between its first and its last host: both are accepted meanwhile. */
+async function refreshKeys(
+  client: KubeClient,
+  { metadata, spec }: InferenceReplica,
+  dir: string,
+  { nowMs, overlapMs }: Rotation,
+): Promise<boolean> {
+  const { auth } = spec.template;
+  if (auth === undefined) return false;
+  const [acceptedFile, secretFile] = [join(dir, ACCEPTED_KEYS), join(dir, SECRET_KEYS)];
+  const before = keysIn(secretFile);
+  const keys = await readKeys(client, metadata.namespace ?? "", auth).catch((error: unknown) => {
+    if (before.length > 0 && isAway(error)) return before;
+    throw error;
+  });
+  const accepted = keysIn(acceptedFile);
+  const isChanged = !isSameSet(before, keys);
+  const isOver = !isChanged && nowMs >= statSync(secretFile).mtimeMs + overlapMs;
+  const wanted = isOver ? keys : [...new Set([...keys, ...accepted])];
+  // In this order: where the second is not written, the change is seen again.
+  const isNew = !isSameSet(wanted, accepted);
+  if (isNew) writeFileAtomicSync(acceptedFile, `${wanted.join("\n")}\n`);
+  if (isChanged) writeFileAtomicSync(secretFile, `${keys.join("\n")}\n`);
+  return isNew;
+}
+
+async function refreshCertificate(
+  client: KubeClient,
+  { metadata, spec }: InferenceReplica,
+  dir: string,
+  nowMs: number,
+): Promise<boolean> {
+  const { tls } = spec.template;
+  if (tls === undefined) return false;
+  const path = join(dir, CERTIFICATE);
+  const namespace = metadata.namespace ?? "";
+  const before = textIn(path);
+  try {
+    const pem = await readCertificate(client, namespace, tls.secretName, nowMs);
+    if (pem === before) return false;
+    writeFileAtomicSync(path, pem);
+    return true;
+  } catch (error) {
+    if (before !== undefined && isAway(error)) return false;
+    throw error;
+  }
+}
+
+async function readCertificate(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  nowMs: number,
+): Promise<string> {
+  const data = await readSecret(client, namespace, name, {
+    type: "tls",
+    flags: "--cert=tls.crt --key=tls.key",
+  });
+  const missing = ["tls.crt", "tls.key"].filter((key) => (data[key] ?? "") === "");
+  if (missing.length > 0)
+    throw new MetalbridgeError(
+      "SecretIncomplete",
+      `Secret ${namespace}/${name} has no key ${missing.join(" and no key ")}`,
+    );
+  const [chain, key] = [decode(data["tls.crt"] ?? ""), decode(data["tls.key"] ?? "")];
+  const why = whyNot(chain, key, nowMs);
+  if (why === undefined) return `${chain}\n${key}\n`;
+  throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
+}
+
+/** Why the gate cannot serve this certificate, or clients would refuse it whatever they trust. */
+function whyNot(chain: string, key: string, nowMs: number): string | undefined {
+  try {
+    const certificate = new X509Certificate(chain);
+    if (!certificate.checkPrivateKey(createPrivateKey(key))) return "tls.key is not the key of tls.crt";
+    if (nowMs >= certificate.validToDate.getTime())
+      return `the certificate has expired on ${certificate.validToDate.toISOString()}`;
+    if (nowMs < certificate.validFromDate.getTime())
+      return `the certificate is not valid before ${certificate.validFromDate.toISOString()}`;
+    createSecureContext({ cert: chain, key });
+    return undefined;
+  } catch (error) {
+    return `tls.crt or tls.key cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+function keysIn(path: string): readonly string[] {
+  return linesOf(textIn(path) ?? "");
+}
+
+function textIn(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function isSameSet(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((key) => other.includes(key));
+}
