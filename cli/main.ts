@@ -11,6 +11,8 @@ export async function main(args: readonly string[]): Promise<number> {
   // `metalbridge crds | head`, or a closed terminal: a closed reader is no failure of the verb.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   try {
+    // What the scripts of `metalbridge completion` call: options among the words are no options of ours.
+    if (args[0] === "__complete") return await printCandidates(args.slice(1));
     const program = await buildProgram(args);
     await program.parseAsync([...args], { from: "user" });
     return Number(process.exitCode ?? 0);
@@ -19,6 +21,12 @@ export async function main(args: readonly string[]): Promise<number> {
     if (text !== "") process.stderr.write(`${text}\n`);
     return exitCode;
   }
+}
+
+async function printCandidates(words: readonly string[]): Promise<number> {
+  const { candidatesFor } = await import("./completion/candidates.ts");
+  for (const word of await candidatesFor(verbs, words)) process.stdout.write(`${word}\n`);
+  return 0;
 }
 
 async function buildProgram(args: readonly string[]): Promise<Command> {

@@ -47,6 +47,16 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./status.ts")).configureStatus,
   },
   {
+    name: "get",
+    summary: "list services, models, replicas or hosts as kubectl does",
+    load: async () => (await import("./get.ts")).configureGet,
+  },
+  {
+    name: "top",
+    summary: "watch hosts, memory, services and the queue live",
+    load: async () => (await import("./top.ts")).configureTop,
+  },
+  {
     name: "describe",
     summary: "show one replica or service: memory, state, recent events",
     load: async () => (await import("./describe.ts")).configureDescribe,
@@ -55,6 +65,36 @@ export const verbs: readonly Verb[] = [
     name: "logs",
     summary: "print the log of a replica's engine",
     load: async () => (await import("./logs.ts")).configureLogs,
+  },
+  {
+    name: "deploy",
+    summary: "create a Model and a service for it, after showing where it fits",
+    load: async () => (await import("./deploy.ts")).configureDeploy,
+  },
+  {
+    name: "scale",
+    summary: "change how many replicas a service has",
+    load: async () => (await import("./scale.ts")).configureScale,
+  },
+  {
+    name: "delete",
+    summary: "delete a service, and its Model if asked",
+    load: async () => (await import("./delete.ts")).configureDelete,
+  },
+  {
+    name: "chat",
+    summary: "talk with a service, or ask one question",
+    load: async () => (await import("./chat.ts")).configureChat,
+  },
+  {
+    name: "open",
+    summary: "forward a local port to the engines of a service",
+    load: async () => (await import("./open.ts")).configureOpen,
+  },
+  {
+    name: "bench",
+    summary: "measure how fast a service answers",
+    load: async () => (await import("./bench.ts")).configureBench,
   },
   {
     name: "rollout",
@@ -95,5 +135,10 @@ export const verbs: readonly Verb[] = [
     name: "gguf",
     summary: "show what a GGUF file contains, and the memory it needs",
     load: async () => (await import("./gguf.ts")).configureGguf,
+  },
+  {
+    name: "completion",
+    summary: "print a completion script for bash, zsh or fish",
+    load: async () => (await import("./completion.ts")).configureCompletion,
   },
 ];

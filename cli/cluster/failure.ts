@@ -5,7 +5,7 @@ import type { ApiFailure, Kind, KubeObject } from "../../src/kube/types.ts";
 
 /** What was tried: shown in the message, and in the command that asks for the right to it. */
 export interface Attempt {
-  readonly verb: "get" | "list" | "watch" | "patch";
+  readonly verb: "get" | "list" | "watch" | "patch" | "create" | "delete";
   readonly kind: Kind<KubeObject>;
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;

@@ -1,7 +1,5 @@
 /** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
-import { createInterface } from "node:readline/promises";
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -10,6 +8,7 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findHost, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { confirm } from "../program/confirm.ts";
 
 interface LostFlags extends ClusterFlags {
   readonly yes?: boolean;
@@ -84,27 +83,6 @@ export function lostOperations({ metadata }: Host, nowIso: string): readonly Jso
   }
   const path = `/metadata/annotations/${ANNOTATION_LOST.replaceAll("~", "~0").replaceAll("/", "~1")}`;
   return [guard, { op: "add", path, value: nowIso }];
-}
-
-/** Asks on standard error, so that standard output stays for results. Throws NotConfirmed. */
-async function confirm(question: string): Promise<void> {
-  if (process.stdin.isTTY !== true)
-    throw new MetalbridgeError("NotConfirmed", "there is no terminal to ask at; nothing was changed");
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await Promise.race([terminal.question(`${question} [y/N] `), whenClosed(terminal)]);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
-  } finally {
-    terminal.close();
-  }
-}
-
-/** Ctrl-C and Ctrl-D are a no. */
-function whenClosed(terminal: ReturnType<typeof createInterface>): Promise<string> {
-  return new Promise((resolve) => {
-    terminal.once("close", () => resolve(""));
-    terminal.once("SIGINT", () => resolve(""));
-  });
 }
 
 function say(line: string): void {

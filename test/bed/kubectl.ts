@@ -8,6 +8,8 @@ export interface KubectlOptions {
   readonly input?: string;
   /** By default half a minute, or ten seconds more than the `--timeout` that kubectl itself is given. */
   readonly timeoutMs?: number;
+  /** Beside PATH, HOME and KUBECONFIG. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Thrown when kubectl ends with another code than 0; `stderr` holds its sentence. */
@@ -34,7 +36,7 @@ export function kubectlFor(kubeconfig: string): Kubectl {
         kubectl ?? "kubectl",
         [...args],
         {
-          env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: kubeconfig },
+          env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: kubeconfig, ...options.env },
           timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 30_000,
           maxBuffer: 64 * 1024 * 1024,
         },

@@ -72,6 +72,31 @@ export const cliErrors = {
     what: "The demo's controller or agent exited unexpectedly.",
     do: "read the log tail in the message",
   },
+  NoReadyEndpoint: {
+    what: "The service has no ready endpoint: nothing answers requests now.",
+    do: "check what the service waits for",
+    command: "metalbridge describe <service>",
+  },
+  NotAChatService: {
+    what: "The service answers no chat requests: its spec.mode is embedding or rerank.",
+    do: "send it the requests of its mode through a local port",
+    command: "metalbridge open <service>",
+  },
+  ServiceExists: {
+    what: "An InferenceService, or a Model with another source, has this name already.",
+    do: "choose another name with --name, or delete the one that exists",
+    command: "metalbridge delete <service>",
+  },
+  NotReadyInTime: {
+    what: "The service did not become Ready within --timeout; it keeps trying in the cluster.",
+    do: "check what it waits for",
+    command: "metalbridge describe <service>",
+  },
+  DeletionNotFinished: {
+    what: "The deletion did not finish within --timeout; it continues in the cluster.",
+    do: "check which replicas remain, and whether their hosts are reachable",
+    command: "kubectl get irep",
+  },
   ServiceNotFound: {
     what: "No InferenceService of this name exists in the namespace.",
     do: "fix the name, or set the namespace with -n",

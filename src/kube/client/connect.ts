@@ -19,6 +19,7 @@ export interface RawRequest {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
+  readonly accept?: string;
   readonly userAgent?: string | undefined;
   /** For the whole exchange; of a stream, for the time to its head. */
   readonly timeoutMs: number;

@@ -9,6 +9,8 @@ export interface Exchange {
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
+  /** Absent: application/json. */
+  readonly accept?: string;
   readonly userAgent: string;
   readonly signal: AbortSignal;
 }
@@ -63,7 +65,7 @@ function optionsOf(
   const { servername, rejectUnauthorized } = credential.tls;
   const headers: Record<string, string> = {
     ...credential.headers,
-    Accept: "application/json",
+    Accept: exchange.accept ?? "application/json",
     "User-Agent": exchange.userAgent,
   };
   if (exchange.body !== undefined) {

@@ -1,0 +1,16 @@
+/** `metalbridge completion`: prints the script that lets a shell complete words. */
+import { type Command, InvalidArgumentError } from "commander";
+import { SCRIPTS } from "./completion/scripts.ts";
+
+/** Options and action of the verb. */
+export function configureCompletion(command: Command): void {
+  command.argument("<shell>", Object.keys(SCRIPTS).join(", "), parseShell).action((script: string) => {
+    process.stdout.write(script);
+  });
+}
+
+function parseShell(name: string): string {
+  const script = SCRIPTS[name];
+  if (script !== undefined) return script;
+  throw new InvalidArgumentError(`It has to be one of ${Object.keys(SCRIPTS).join(", ")}.`);
+}

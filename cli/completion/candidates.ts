@@ -1,0 +1,105 @@
+/** Which words may stand at the cursor: verbs, options, their choices, and names from the cluster. */
+import { type Argument, Command, type Option } from "commander";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import { withCluster } from "../cluster/cluster.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+import type { Verb } from "../verbs.ts";
+
+/** By what an argument is called in the verb's usage. */
+const NAMED: Readonly<Record<string, Kind<KubeObject>>> = {
+  service: INFERENCE_SERVICES,
+  replica: INFERENCE_REPLICAS,
+  host: HOSTS,
+  model: MODELS,
+};
+/** The user waits at the prompt. */
+const NAMES_MS = 2_000;
+
+/** `words` are those after the program's name; the last is the one being typed, and may be empty. */
+export async function candidatesFor(
+  verbs: readonly Verb[],
+  words: readonly string[],
+): Promise<readonly string[]> {
+  const typed = words.at(-1) ?? "";
+  const [name, ...rest] = words.slice(0, -1);
+  const all =
+    name === undefined
+      ? verbs.map((verb) => verb.name)
+      : await ofVerb(
+          verbs.find((verb) => verb.name === name),
+          rest,
+          typed,
+        );
+  return all.filter((word) => word.startsWith(typed)).sort();
+}
+
+async function ofVerb(
+  verb: Verb | undefined,
+  before: readonly string[],
+  typed: string,
+): Promise<readonly string[]> {
+  if (verb === undefined) return [];
+  const whole = new Command(verb.name);
+  (await verb.load())(whole);
+  const { command, values, flags, pending } = readWords(whole, before);
+  if (pending !== undefined) return pending.argChoices ?? [];
+  if (typed.startsWith("-")) return command.options.flatMap(({ long }) => long ?? []);
+  if (command.commands.length > 0) return command.commands.map((one) => one.name());
+  return ofArgument(command.registeredArguments[values], flags);
+}
+
+interface Words {
+  /** The verb, or the verb below it that the words name. */
+  readonly command: Command;
+  /** How many arguments are given. */
+  readonly values: number;
+  readonly flags: ClusterFlags;
+  /** The option whose value comes next. */
+  readonly pending: Option | undefined;
+}
+
+function readWords(whole: Command, words: readonly string[]): Words {
+  let command = whole;
+  let values = 0;
+  let pending: Option | undefined;
+  const flags: Record<string, string> = {};
+  for (const word of words) {
+    const inner = values === 0 ? command.commands.find((one) => one.name() === word) : undefined;
+    if (pending !== undefined) {
+      flags[pending.attributeName()] = word;
+      pending = undefined;
+    } else if (word.startsWith("-")) pending = valueOption(command, word);
+    else if (inner === undefined) values += 1;
+    else command = inner;
+  }
+  return { command, values, flags, pending };
+}
+
+/** The option that takes the next word as its value. */
+function valueOption(command: Command, word: string): Option | undefined {
+  const option = command.options.find(({ short, long }) => word === short || word === long);
+  return option?.required === true || option?.optional === true ? option : undefined;
+}
+
+async function ofArgument(argument: Argument | undefined, flags: ClusterFlags): Promise<readonly string[]> {
+  if (argument === undefined) return [];
+  if (argument.argChoices !== undefined) return argument.argChoices;
+  const kind = NAMED[argument.name()];
+  return kind === undefined ? [] : namesOf(kind, flags);
+}
+
+/** None where the cluster cannot be asked, or does not answer at once. */
+async function namesOf(kind: Kind<KubeObject>, flags: ClusterFlags): Promise<readonly string[]> {
+  try {
+    return await withCluster("completion", flags, async ({ client, namespace }) => {
+      const late = new Promise<undefined>((resolve) => {
+        setTimeout(() => resolve(undefined), NAMES_MS).unref();
+      });
+      const result = await Promise.race([client.list(kind, kind.namespaced ? { namespace } : {}), late]);
+      return result?.ok === true ? result.value.items.map(({ metadata }) => metadata.name) : [];
+    });
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,117 @@
+/** `metalbridge delete`: removes a service, and with --with-model its Model when no other service uses it. */
+import type { Command } from "commander";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import { keyOf } from "../src/api/names.ts";
+import type { Kind, KubeObject } from "../src/kube/types.ts";
+import { type Cluster, withCluster } from "./cluster/cluster.ts";
+import { explainAttempt } from "./cluster/failure.ts";
+import { findService, listAll } from "./cluster/find.ts";
+import {
+  addNamespacedFlags,
+  type ClusterFlags,
+  parseDuration,
+  parseServiceName,
+  yesOrNo,
+} from "./cluster/flags.ts";
+import { follow } from "./cluster/follow.ts";
+import { formatSpan } from "./program/age.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+
+interface Flags extends ClusterFlags {
+  readonly withModel?: boolean;
+  readonly wait: boolean;
+  readonly timeout?: number;
+}
+
+const TIMEOUT_MS = 600_000;
+
+/** Options and action of the verb. */
+export function configureDelete(command: Command): void {
+  addNamespacedFlags(command)
+    .argument("<service>", "name of the InferenceService", parseServiceName)
+    .option("--with-model", "delete its Model too, unless another service uses it")
+    .option(
+      "--timeout <time>",
+      "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The deletion continues",
+      parseDuration,
+    )
+    .addOption(yesOrNo("--wait", "follow until its engines are drained and it is gone"))
+    .action(deleteService);
+}
+
+async function deleteService(name: string, flags: Flags): Promise<void> {
+  await withCluster("delete", flags, async (cluster) => {
+    const service = await findService(cluster, name);
+    await remove(cluster, INFERENCE_SERVICES, service);
+    say(`service ${name} is being deleted: its replicas are drained, then stopped`);
+    if (flags.withModel === true) await removeModel(cluster, service);
+    if (flags.wait) await followDeletion(cluster, service, flags.timeout ?? TIMEOUT_MS);
+  });
+}
+
+async function remove({ client }: Cluster, kind: Kind<KubeObject>, { metadata }: KubeObject): Promise<void> {
+  const { name, namespace, uid } = metadata;
+  const result = await client.remove(kind, { name, namespace }, uid === undefined ? {} : { uid });
+  if (result.ok || result.error.kind === "notFound") return;
+  throw explainAttempt({ verb: "delete", kind, name, namespace }, result.error);
+}
+
+async function removeModel(cluster: Cluster, { metadata, spec }: InferenceService): Promise<void> {
+  const name = spec.modelRef;
+  const { namespace = "default" } = metadata;
+  const services = await listAll(cluster, INFERENCE_SERVICES, { namespace });
+  const users = services.filter((other) => other.metadata.uid !== metadata.uid && usesModel(other, name));
+  if (users.length > 0)
+    return say(`model ${name} stays: ${users.map((user) => user.metadata.name).join(", ")} uses it`);
+  await remove(cluster, MODELS, { metadata: { name, namespace } });
+  say(`model ${name} is deleted; hosts keep its file until they need the space`);
+}
+
+function usesModel({ spec }: InferenceService, name: string): boolean {
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = spec;
+  return [modelRef, speculativeDecoding?.draftModelRef, ...loraAdapters.map((one) => one.modelRef)].includes(
+    name,
+  );
+}
+
+async function followDeletion(
+  cluster: Cluster,
+  { metadata }: InferenceService,
+  timeoutMs: number,
+): Promise<void> {
+  const { name, namespace = "default", uid } = metadata;
+  const stop = listenForStop();
+  const tellTrouble = (message: string) => process.stderr.write(`${message}\n`);
+  let shown = "";
+  const end = await follow<void>(
+    cluster,
+    { signal: stop.signal, timeoutMs, tellTrouble },
+    ({ watch, finish }) => {
+      const services = watch(
+        INFERENCE_SERVICES,
+        { namespace, fieldSelector: `metadata.name=${name}` },
+        () => {
+          const now = services.get(keyOf({ namespace, name }));
+          if (now === undefined || now.metadata.uid !== uid) return finish();
+          const message = now.status?.message ?? "";
+          if (message !== "" && message !== shown) say(message);
+          shown = message;
+        },
+      );
+    },
+  );
+  if (end.how === "finished") return say(`service ${name} is gone`);
+  if (end.how === "late")
+    throw new MetalbridgeError(
+      "DeletionNotFinished",
+      `service ${name} is not gone after ${formatSpan(timeoutMs)}`,
+    );
+  say("still being deleted");
+  process.exitCode = stop.exitCode();
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}

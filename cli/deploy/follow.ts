@@ -1,0 +1,108 @@
+/** Follows a service until it is Ready: its phases, its Model's, and the download of each replica. */
+import { SingleBar } from "cli-progress";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { follow } from "../cluster/follow.ts";
+import { formatSpan } from "../program/age.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+
+interface Progress {
+  readonly bytes: number;
+  readonly totalBytes: number;
+}
+
+/** Throws NotReadyInTime, with what it waits for. */
+export async function followService(
+  cluster: Cluster,
+  { metadata, spec }: InferenceService,
+  timeoutMs: number,
+): Promise<void> {
+  const { name } = metadata;
+  const { namespace } = cluster;
+  const stop = listenForStop();
+  const screen = createProgress();
+  const shown = new Map<string, string>();
+  const tell = (who: string, phase: string | undefined, message: string | undefined): void => {
+    if (phase === undefined) return;
+    const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${message}`}`;
+    if (shown.get(who) === line) return;
+    shown.set(who, line);
+    screen.line(line);
+  };
+  const options = { signal: stop.signal, timeoutMs, tellTrouble: screen.line };
+  const end = await follow<void>(cluster, options, ({ watch, finish }) => {
+    const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${spec.modelRef}` }, () => {
+      for (const { status } of models.list()) tell(`model ${spec.modelRef}`, status?.phase, status?.message);
+    });
+    const labelSelector = `${LABEL_SERVICE}=${name}`;
+    const replicas = watch(INFERENCE_REPLICAS, { namespace, labelSelector }, () => {
+      for (const {
+        metadata: own,
+        spec: { template },
+        status,
+      } of replicas.list())
+        tell(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
+      screen.fetching(sumOf(replicas.list().map(({ status }) => status?.progress)));
+    });
+    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
+      for (const { status } of services.list()) {
+        tell(`service ${name}`, status?.phase, status?.message);
+        if (status?.phase === "Ready") finish();
+      }
+    });
+  }).finally(() => screen.fetching(undefined));
+  if (end.how === "late")
+    throw new MetalbridgeError(
+      "NotReadyInTime",
+      `not Ready after ${formatSpan(timeoutMs)}: ${[...shown.values()].map((line) => line.replaceAll(/ {2,}/g, " ")).join("; ")}`,
+    );
+  if (end.how === "finished") screen.line(`ask it something: metalbridge chat ${name}`);
+  process.exitCode = stop.exitCode();
+}
+
+function sumOf(
+  all: readonly ({ readonly bytes: number; readonly totalBytes?: number | undefined } | undefined)[],
+): Progress | undefined {
+  const known = all.flatMap((one) =>
+    one?.totalBytes === undefined ? [] : [{ bytes: one.bytes, totalBytes: one.totalBytes }],
+  );
+  if (known.length === 0) return undefined;
+  return known.reduce((sum, one) => ({
+    bytes: sum.bytes + one.bytes,
+    totalBytes: sum.totalBytes + one.totalBytes,
+  }));
+}
+
+/** Lines, and below them a bar where a person looks. */
+function createProgress() {
+  let bar: SingleBar | undefined;
+  const removeBar = () => {
+    bar?.stop();
+    bar = undefined;
+  };
+  return {
+    line: (text: string): void => {
+      removeBar();
+      process.stderr.write(`${text}\n`);
+    },
+    fetching: (progress: Progress | undefined): void => {
+      if (progress === undefined || process.stderr.isTTY !== true) {
+        removeBar();
+        return;
+      }
+      const mib = Math.round(progress.totalBytes / 2 ** 20);
+      if (bar === undefined) {
+        bar = new SingleBar({
+          clearOnComplete: true,
+          format: "fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left",
+        });
+        bar.start(progress.totalBytes, progress.bytes, { mib });
+      }
+      bar.setTotal(progress.totalBytes);
+      bar.update(progress.bytes, { mib });
+    },
+  };
+}

@@ -1,0 +1,107 @@
+/** The objects that `metalbridge deploy` creates. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { API_VERSION } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
+import { fileNameOf, parseSource, type Source } from "../../src/models/source/source.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { lookUp, notFound } from "../cluster/find.ts";
+
+export interface DeployFlags {
+  readonly name?: string;
+  readonly runtime?: string;
+  readonly quantization?: string;
+  readonly replicas?: number;
+  readonly contextSize?: number;
+  readonly slots?: number;
+  readonly priority?: string;
+  readonly mode?: string;
+  readonly secret?: string;
+}
+
+/** As a user would write them: defaults are left to the API server. */
+export interface DeployObjects {
+  /** Absent: the Model exists. */
+  readonly model?: Model;
+  readonly service: InferenceService;
+}
+
+const NAME_MAX = 50;
+
+/** Throws MetalbridgeError where the weights are neither a source nor a Model of the namespace. */
+export async function objectsOf(
+  cluster: Cluster,
+  weights: string,
+  flags: DeployFlags,
+): Promise<DeployObjects> {
+  const { namespace } = cluster;
+  if (!isSource(weights)) {
+    if ((await lookUp(cluster, MODELS, weights)) === undefined)
+      await notFound(cluster, MODELS, "ModelNotFound", weights);
+    if (flags.quantization !== undefined || flags.secret !== undefined)
+      throw new MetalbridgeError(
+        "ManifestInvalid",
+        `--quantization and --secret belong to a Model, and ${weights} exists`,
+      );
+    return { service: serviceOf(namespace, flags.name ?? weights, weights, flags) };
+  }
+  const name = flags.name ?? nameOf(parseSource(weights));
+  return {
+    model: modelOf(namespace, name, weights, flags),
+    service: serviceOf(namespace, name, name, flags),
+  };
+}
+
+/** A Model's name is a DNS name: it has no slash. */
+function isSource(weights: string): boolean {
+  return weights.includes("/");
+}
+
+function modelOf(namespace: string, name: string, source: string, flags: DeployFlags): Model {
+  return {
+    ...{ apiVersion: API_VERSION, kind: MODELS.kind, metadata: { name, namespace } },
+    spec: given({
+      source,
+      quantization: flags.quantization,
+      sourceSecretRef: flags.secret === undefined ? undefined : { name: flags.secret },
+    }) as Model["spec"],
+  };
+}
+
+function serviceOf(namespace: string, name: string, modelRef: string, flags: DeployFlags): InferenceService {
+  return {
+    ...{ apiVersion: API_VERSION, kind: INFERENCE_SERVICES.kind, metadata: { name, namespace } },
+    spec: given({
+      modelRef,
+      runtime: flags.runtime,
+      mode: flags.mode,
+      replicas: flags.replicas,
+      contextSize: flags.contextSize,
+      parallelSlots: flags.slots,
+      priority: flags.priority,
+    }) as InferenceService["spec"],
+  };
+}
+
+function given(fields: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** The name of the file, repository or tag, as an object may have it: "qwen3-0.6b-q8-0". */
+export function nameOf(source: Source): string {
+  const name = rawName(source)
+    .replace(/\.(gguf|safetensors)$/i, "")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .slice(0, NAME_MAX)
+    .replaceAll(/^[^a-z]+|-+$/g, "");
+  return name === "" ? "model" : name;
+}
+
+function rawName(source: Source): string {
+  if (source.kind === "ollama") return `${source.name.split("/").at(-1)}-${source.tag}`;
+  const file = fileNameOf(source);
+  if (file !== undefined) return file;
+  return "repo" in source ? (source.repo.split("/").at(-1) ?? "") : "";
+}

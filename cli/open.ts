@@ -1,0 +1,94 @@
+/** `metalbridge open`: a port on this machine that leads to the ready engines of a service. */
+import { connect, createServer, type Server, type Socket } from "node:net";
+import type { Command } from "commander";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
+import type { EndpointSlice } from "../src/kube/objects.ts";
+import { withCluster } from "./cluster/cluster.ts";
+import { findService } from "./cluster/find.ts";
+import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+import { follow } from "./cluster/follow.ts";
+import { type Endpoint, readyEndpoints, slicesOf } from "./endpoint/target.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+
+interface Flags extends ClusterFlags {
+  readonly port?: number;
+}
+
+const CONNECT_MS = 10_000;
+
+/** Options and action of the verb. */
+export function configureOpen(command: Command): void {
+  addNamespacedFlags(command)
+    .argument("<service>", "name of the InferenceService", parseServiceName)
+    .option(
+      "--port <n>",
+      "port on 127.0.0.1; 0 takes a free one (default: that of the service)",
+      parseCount(0),
+    )
+    .action(open);
+}
+
+async function open(name: string, flags: Flags): Promise<void> {
+  await withCluster("open", flags, async (cluster) => {
+    const service = await findService(cluster, name);
+    const stop = listenForStop();
+    let endpoints: readonly Endpoint[] = [];
+    const server = await listen(flags.port ?? service.spec.endpoint.port, () => endpoints);
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    let shown: number | undefined;
+    await follow<never>(
+      cluster,
+      { signal: stop.signal, timeoutMs: 0, tellTrouble: sayAside },
+      ({ watch, fail }) => {
+        server.once("error", fail);
+        const slices = watch<EndpointSlice>(ENDPOINT_SLICES, slicesOf(service), () => {
+          endpoints = readyEndpoints(slices.list());
+          if (shown === undefined) sayAside(`http://127.0.0.1:${port} leads to ${name}, until Ctrl-C`);
+          if (shown !== endpoints.length) sayAside(countOf(service, endpoints.length));
+          shown = endpoints.length;
+        });
+      },
+    ).finally(() => server.close());
+    process.exitCode = stop.exitCode();
+  });
+}
+
+function countOf({ metadata }: InferenceService, count: number): string {
+  if (count === 0) return `no endpoint is ready: metalbridge describe ${metadata.name}`;
+  return `${count} ready ${count === 1 ? "endpoint" : "endpoints"}`;
+}
+
+/** Each connection goes to the next endpoint; the bytes pass as they are. Rejects with PortTaken or ListenFailed. */
+function listen(port: number, endpoints: () => readonly Endpoint[]): Promise<Server> {
+  let turn = 0;
+  const server = createServer((client) => {
+    const ready = endpoints();
+    const endpoint = ready[turn++ % Math.max(1, ready.length)];
+    if (endpoint === undefined) return void client.destroy();
+    join(client, connect({ host: endpoint.address, port: endpoint.port, timeout: CONNECT_MS }));
+  });
+  return new Promise((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      const code = error.code === "EADDRINUSE" ? "PortTaken" : "ListenFailed";
+      reject(new MetalbridgeError(code, `port ${port} on 127.0.0.1: ${error.message}`));
+    });
+    server.listen(port, "127.0.0.1", () => resolve(server));
+  });
+}
+
+function join(client: Socket, engine: Socket): void {
+  engine.once("connect", () => engine.setTimeout(0));
+  engine.once("timeout", () => engine.destroy());
+  client.on("error", () => engine.destroy());
+  engine.on("error", () => client.destroy());
+  engine.once("close", () => client.destroy());
+  client.once("close", () => engine.destroy());
+  client.pipe(engine).pipe(client);
+}
+
+function sayAside(line: string): void {
+  process.stderr.write(`${line}\n`);
+}

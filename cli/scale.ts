@@ -1,0 +1,33 @@
+/** `metalbridge scale`: how many replicas a service shall have. */
+import type { Command } from "commander";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { withCluster } from "./cluster/cluster.ts";
+import { explainAttempt } from "./cluster/failure.ts";
+import { findService } from "./cluster/find.ts";
+import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
+
+/** Options and action of the verb. */
+export function configureScale(command: Command): void {
+  addNamespacedFlags(command)
+    .argument("<service>", "name of the InferenceService", parseServiceName)
+    .argument("<replicas>", "how many; 0 stops all and keeps the service", parseCount(0))
+    .action(scale);
+}
+
+async function scale(name: string, replicas: number, flags: ClusterFlags): Promise<void> {
+  await withCluster("scale", flags, async (cluster) => {
+    const { metadata, spec } = await findService(cluster, name);
+    const result = await cluster.client.jsonPatch(INFERENCE_SERVICES, metadata, [
+      { op: "test", path: "/metadata/uid", value: metadata.uid },
+      { op: "add", path: "/spec/replicas", value: replicas },
+    ]);
+    if (!result.ok)
+      throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, ...cluster }, result.error);
+    process.stdout.write(
+      spec.replicas === replicas
+        ? `service ${name} has spec.replicas ${replicas} already\n`
+        : `service ${name} is scaled from ${spec.replicas} to ${replicas}\n`,
+    );
+    if (spec.suspend) process.stderr.write("it is suspended: none runs until spec.suspend is false\n");
+  });
+}

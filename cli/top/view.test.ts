@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { topLines } from "./view.ts";
+
+const GIB = 2 ** 30;
+const ready = [{ type: "Ready", status: "True", reason: "Ready", message: "", lastTransitionTime: "" }];
+const host = {
+  metadata: { name: "mini-1" },
+  spec: { memory: {} },
+  status: {
+    conditions: ready,
+    memory: { gpuBudgetBytes: 16 * GIB, claimedBytes: 6 * GIB, pressure: "Normal" },
+    models: [{ source: "hf://a/b", tokensPerSecond: 41.26 }],
+  },
+} as unknown as Host;
+const service = (name: string, status: object) =>
+  ({
+    metadata: { namespace: "team", name },
+    spec: { modelRef: "b", replicas: 2 },
+    status,
+  }) as unknown as InferenceService;
+const replica = (name: string, phase: string) =>
+  ({
+    metadata: { namespace: "team", name },
+    spec: {
+      template: { hostName: "mini-1", serviceName: "chat", model: { source: "hf://a/b" } },
+      memory: { claimBytes: 3 * GIB },
+    },
+    status: { phase },
+  }) as unknown as InferenceReplica;
+const input = {
+  hosts: [host],
+  services: [
+    service("chat", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2 }),
+    service("big", { phase: "WaitingForCapacity", queuePosition: 1, waitingFor: "memory: 12.3 GiB" }),
+  ],
+  replicas: [replica("chat-0", "Ready"), replica("chat-1", "Ready"), replica("chat-2", "Starting")],
+};
+
+test("hosts with their memory, services with the speed of their ready replicas, the queue", () => {
+  expect(topLines(input, "title", { columns: 200, rows: 50 })).toEqual([
+    "title",
+    "",
+    "HOST    STATE  MEMORY CLAIMED                         PRESSURE  REPLICAS",
+    "mini-1  Ready  ███████▌░░░░░░░░░░░░  6 GiB of 16 GiB  Normal    3",
+    "",
+    "SERVICE    PHASE               READY  MODEL  TOKENS/S  MESSAGE",
+    "team/big   WaitingForCapacity  0/2    b      -",
+    "team/chat  Ready               2/2    b      82.6",
+    "",
+    "QUEUE  SERVICE   WAITS FOR",
+    "1      team/big  memory: 12.3 GiB",
+  ]);
+});
+
+test("fits into any terminal, and counts what it leaves out", () => {
+  const lines = topLines(input, "title", { columns: 20, rows: 5 });
+  expect(lines).toHaveLength(5);
+  expect(lines.at(-1)).toBe("… 7 more lines");
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);
+});

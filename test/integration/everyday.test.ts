@@ -1,0 +1,159 @@
+/** The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete. */
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+
+const can = canRunNodeNetwork();
+const why = can.ok ? "" : ` (skipped: ${can.why})`;
+const MINUTE = 60_000;
+const WAIT = { timeout: MINUTE, interval: 50 };
+
+describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
+  let on: System;
+  let file: string;
+
+  beforeAll(async () => {
+    on = await startSystem();
+    file = path.join(on.farm.modelsDir, "Tiny_Q8.gguf");
+    await writeTinyGguf(file);
+  }, 2 * MINUTE);
+
+  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+
+  const run = (...line: readonly string[]): Promise<ProgramEnd> =>
+    runProgram(line, { kubeconfig: on.cluster.kubeconfig });
+
+  it("prints the manifests that it would create", async () => {
+    const { code, stdout } = await run("deploy", file, "--dry-run", "--context-size", "512");
+    expect(code).toBe(0);
+    expect(stdout).toBe(`apiVersion: metalbridge.dev/v1alpha1
+kind: Model
+metadata:
+  name: tiny-q8
+  namespace: default
+spec:
+  source: ${file}
+---
+apiVersion: metalbridge.dev/v1alpha1
+kind: InferenceService
+metadata:
+  name: tiny-q8
+  namespace: default
+spec:
+  modelRef: tiny-q8
+  contextSize: 512
+`);
+  });
+
+  it("shows the fit, and deploys nothing without a yes", async () => {
+    const { code, stderr } = await run("deploy", file, "--context-size", "512");
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /tiny-q8 \(F32\), 512 tokens in 1 slot[\s\S]*fits on 1 of 1 hosts[\s\S]*NotConfirmed/,
+    );
+    expect(await run("get", "services", "tiny-q8")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("ServiceNotFound"),
+    });
+  });
+
+  it("deploys and follows the service until it is Ready", async () => {
+    const end = await run(
+      "deploy",
+      file,
+      "--yes",
+      "--context-size",
+      "512",
+      "--slots",
+      "2",
+      "--timeout",
+      "60s",
+    );
+    expect(end).toMatchObject({ code: 0, stdout: "service tiny-q8 is created\n" });
+    expect(end.stderr).toMatch(/service tiny-q8 +Ready\n.*metalbridge chat tiny-q8\n$/);
+    const again = await run("deploy", file, "--yes");
+    expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("ServiceExists") });
+  });
+
+  it("lists objects in the columns of kubectl", async () => {
+    const kubectl = await on.farm.kubectl(["get", "isvc", "-o", "wide"]);
+    const wide = await run("get", "services", "-o", "wide");
+    const columns = (text: string) => text.split("\n")[0]?.split(/ {2,}/);
+    expect(columns(wide.stdout)).toEqual(columns(kubectl));
+    expect((await run("get", "isvc", "-o", "name")).stdout).toBe(
+      "inferenceservices.metalbridge.dev/tiny-q8\n",
+    );
+    expect((await run("get", "models", "-A")).stdout).toMatch(/^NAMESPACE +NAME[^\n]*\ndefault +tiny-q8 /);
+    const { stdout } = await run("get", "hosts", on.farm.hostName, "-o", "json");
+    expect(JSON.parse(stdout)).toMatchObject({ kind: "Host", metadata: { name: on.farm.hostName } });
+  });
+
+  it("asks a question and prints the answer as it comes", async () => {
+    const end = await run("chat", "tiny-q8", "What is the sea?", "--max-tokens", "8");
+    expect(end).toMatchObject({ code: 0, stderr: "" });
+    expect(end.stdout.trim()).not.toBe("");
+  });
+
+  it("measures each number of clients", async () => {
+    const sizes = ["--clients", "1,2", "--requests", "4", "--max-tokens", "4", "--prompt-words", "8"];
+    const { code, stdout, stderr } = await run("bench", "tiny-q8", ...sizes, "-o", "json");
+    expect(code, stderr).toBe(0);
+    const levels = JSON.parse(stdout);
+    expect(levels).toMatchObject([
+      { concurrency: 1, requests: 4, failed: 0 },
+      { concurrency: 2, requests: 4, failed: 0 },
+    ]);
+    for (const level of levels) {
+      expect(level.tokensPerSecond).toBeGreaterThan(0);
+      expect(level.timeToFirstTokenMs.p50).toBeGreaterThan(0);
+      expect(level.timeToFirstTokenMs.p50).toBeLessThanOrEqual(level.latencyMs.p99);
+    }
+    const markdown = await run("bench", "tiny-q8", ...sizes, "-o", "markdown");
+    expect(markdown.stdout).toMatch(/^\| clients \|[^\n]+\n\| ---[^\n]+\n\| 1 \| 4 \| 0 \|/);
+  });
+
+  it("leads a local port to the engines, and follows changes until Ctrl-C", async () => {
+    await using open = startProgram(["open", "tiny-q8", "--port", "0"], {
+      kubeconfig: on.cluster.kubeconfig,
+    });
+    await using watch = startProgram(["get", "services", "-w"], { kubeconfig: on.cluster.kubeconfig });
+    const url = await vi.waitFor(() => {
+      const found = /http:\/\/127\.0\.0\.1:\d+/.exec(open.stderr())?.[0];
+      expect(open.stderr()).toContain("1 ready endpoint");
+      return found;
+    }, WAIT);
+    expect((await fetch(`${url}/health`)).status).toBe(200);
+    await watch.until(/tiny-q8 +Ready/);
+    expect(await run("scale", "tiny-q8", "0")).toMatchObject({
+      code: 0,
+      stdout: "service tiny-q8 is scaled from 1 to 0\n",
+    });
+    await watch.until(/\ntiny-q8 +Stopped/);
+    await vi.waitFor(() => expect(open.stderr()).toContain("no endpoint is ready"), WAIT);
+    expect(await run("chat", "tiny-q8", "Hello?")).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^NoReadyEndpoint: service tiny-q8 is Stopped/),
+    });
+    for (const { child, ended } of [open, watch]) {
+      child.kill("SIGINT");
+      expect((await ended).code).toBe(130);
+    }
+  });
+
+  it("prints one screen of top where there is no terminal", async () => {
+    const { code, stdout } = await run("top");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(new RegExp(`\\n${on.farm.hostName} +Ready +[░█▏▎▍▌▋▊▉]+ `));
+    expect(stdout).toMatch(/\ndefault\/tiny-q8 +Stopped +0\/0 +tiny-q8 /);
+  });
+
+  it("deletes the service with its Model, and says when it is gone", async () => {
+    const { code, stdout } = await run("delete", "tiny-q8", "--with-model", "--timeout", "60s");
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/model tiny-q8 is deleted[\s\S]*service tiny-q8 is gone\n$/);
+    expect((await run("get", "models")).stderr).toContain("there are no models here");
+  });
+});
