@@ -25,6 +25,14 @@ const address = z.string().superRefine((text, context) => {
     context.addIssue({ code: "custom", message: `is ${why}: an EndpointSlice may not hold it` });
 });
 
+const loopbackAddress = (example: string) =>
+  z
+    .string()
+    .regex(
+      /^(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}$/,
+      `must be an address of loopback, such as ${example}`,
+    );
+
 const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https address" });
 
 const settingsSchema = z.strictObject({
@@ -75,12 +83,7 @@ const settingsSchema = z.strictObject({
   ollama: z
     .strictObject({
       programs: z.array(path).describe("ollama programs to try, in order, before those on PATH.").default([]),
-      address: z
-        .string()
-        .regex(
-          /^(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}$/,
-          "must be an address of loopback, such as 127.0.0.1:11434",
-        )
+      address: loopbackAddress("127.0.0.1:11434")
         .describe(
           "Ollama server that runs on this machine already, for example 127.0.0.1:11434. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Absent: the agent starts its own.",
         )
@@ -89,6 +92,34 @@ const settingsSchema = z.strictObject({
         .describe("Registry that ollama:// sources without a host are pulled from. Absent: Ollama's own.")
         .optional(),
     })
+    .prefault({}),
+  omlx: z
+    .strictObject({
+      programs: z.array(path).describe("omlx programs to try, in order, before those on PATH.").default([]),
+      address: loopbackAddress("127.0.0.1:8000")
+        .describe(
+          "oMLX server that runs on this machine already, for example 127.0.0.1:8000. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Needs omlx.basePath and omlx.modelDir. Absent: the agent starts its own.",
+        )
+        .optional(),
+      keyFile: path.describe("File with that server's main API key. Absent: it asks for none.").optional(),
+      basePath: path
+        .describe(
+          "Base path of that server (~/.omlx by default): the agent sets its own models' settings there.",
+        )
+        .optional(),
+      modelDir: path
+        .describe("Folder in which that server looks for models: the agent links its own there.")
+        .optional(),
+      cacheRoots: z
+        .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
+        .describe("Folders that pagedSSDCacheDir of services may be in. Empty: it is not allowed.")
+        .default([]),
+    })
+    .refine(
+      ({ address, basePath, modelDir }) =>
+        address === undefined || (basePath !== undefined && modelDir !== undefined),
+      { path: ["address"], message: "needs omlx.basePath and omlx.modelDir" },
+    )
     .prefault({}),
   generic: z
     .strictObject({

@@ -1,10 +1,22 @@
 /** One bounded HTTP request on a new connection: a reused one proves nothing about new ones. */
-import { request } from "node:http";
+import { type IncomingHttpHeaders, request } from "node:http";
 
 const LARGEST_ANSWER = 4 * 1024 * 1024;
 
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Of a configuration's HOST:PORT; an IPv6 host is in brackets. */
+export function addressIn(text: string): Address {
+  const { hostname, port } = new URL(`http://${text}`);
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || 80 };
+}
+
 export interface Answer {
   readonly status: number;
+  readonly headers?: IncomingHttpHeaders;
   readonly body: string;
 }
 
@@ -19,6 +31,7 @@ export interface Ask {
   /** Sent as JSON by POST; absent for GET. */
   readonly body?: object;
   readonly method?: "DELETE" | "HEAD";
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** The answer, or one sentence on why there is none. The timeout covers everything, the body included. */
@@ -34,6 +47,7 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
         agent: false,
         signal: what.signal,
         headers: {
+          ...what.headers,
           connection: "close",
           ...(what.apiKey === undefined ? {} : { authorization: `Bearer ${what.apiKey}` }),
           ...(body === undefined
@@ -50,7 +64,11 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
           else chunks.push(chunk);
         });
         response.on("end", () =>
-          resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(chunks).toString("utf8"),
+          }),
         );
         response.on("error", (error) => resolve({ failed: sentence(error, what.timeoutMs) }));
       },
@@ -61,6 +79,15 @@ export function ask(what: Ask): Promise<Answer | { readonly failed: string }> {
     call.on("close", () => clearTimeout(late));
     call.end(body);
   });
+}
+
+/** Undefined for what is no JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 class Late extends Error {}

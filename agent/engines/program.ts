@@ -36,6 +36,20 @@ export async function locateProgram(
   return undefined;
 }
 
+/** What a program says of itself, asked again once its path, size or time of change differ. */
+export function rememberByFile<T>(
+  locate: () => Promise<{ readonly path: string; readonly key: string } | undefined>,
+  read: (path: string) => Promise<T>,
+): () => Promise<T | undefined> {
+  let known: { readonly key: string; readonly found: T } | undefined;
+  return async () => {
+    const file = await locate();
+    if (file === undefined) return undefined;
+    if (known?.key !== file.key) known = { key: file.key, found: await read(file.path) };
+    return known.found;
+  };
+}
+
 function isExecutable(path: string): Promise<boolean> {
   return access(path, constants.X_OK).then(
     () => true,

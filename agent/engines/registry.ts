@@ -9,13 +9,14 @@ import type { EngineDriver } from "./engine.ts";
 import { genericDriver } from "./generic/driver.ts";
 import { llamaServerDriver } from "./llamacpp/driver.ts";
 import { ollamaDriver } from "./ollama/driver.ts";
+import { omlxDriver } from "./omlx/driver.ts";
 
 export interface EngineOptions {
   /** The environment of engines: never the agent's own, or its LLAMA_ARG_* variables would change every engine. */
   readonly env: Readonly<Record<string, string>>;
   /** What the agent was configured with; each engine reads its own part. */
   readonly config: Pick<AgentConfig, "llamaServer"> &
-    Partial<Pick<AgentConfig, "memory" | "platform" | "generic" | "ollama" | "sources" | "disk">>;
+    Partial<Pick<AgentConfig, "memory" | "platform" | "generic" | "ollama" | "omlx" | "sources" | "disk">>;
   readonly instances: Instances;
 }
 
@@ -26,6 +27,7 @@ export interface RegistryOptions extends EngineOptions {
 
 const DRIVERS: Partial<Record<Runtime, (options: EngineOptions) => EngineDriver>> = {
   llamacpp: llamaServerDriver,
+  omlx: omlxDriver,
   ollama: ollamaDriver,
   generic: genericDriver,
 };

@@ -84,10 +84,12 @@ export function behindGate(
   };
 }
 
+/** A shared daemon's key comes before the replica's own. */
 function routeTarget(
-  { host, port, modelAlias }: InstanceTarget,
-  keyFile: string | undefined,
+  { host, port, modelAlias, keyFile: daemonKeyFile }: InstanceTarget,
+  engineKeyFile: string | undefined,
 ): Pick<GateRoute, "target" | "model"> {
+  const keyFile = daemonKeyFile ?? engineKeyFile;
   const target = { host, port, ...(keyFile === undefined ? {} : { keyFile }) };
   return { target, model: modelAlias ?? "" };
 }

@@ -30,6 +30,8 @@ export interface InstanceTarget {
   readonly port: number;
   /** The name that requests must give; absent where it answers to any. */
   readonly modelAlias?: string;
+  /** Holds the key that a shared daemon asks for. */
+  readonly keyFile?: string;
   /** What its driver keeps to ask it. */
   readonly own?: unknown;
 }

@@ -144,10 +144,10 @@ test.each([
     true,
   ],
   [
-    "runtime omlx, which hosts have no driver for",
+    "runtime omlx for a GGUF",
     model({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "omlx" },
-    "HostRuntimeMissing",
+    "RuntimeMismatch",
     true,
   ],
   [
@@ -164,7 +164,13 @@ test.each([
     "CommandInvalid",
     true,
   ],
-  ["an MLX model", model({ format: "mlx" }, { weightsBytes: GIB }), {}, "HostRuntimeMissing", true],
+  [
+    "an MLX model whose configuration was not read",
+    model({ format: "mlx" }, { weightsBytes: GIB }),
+    {},
+    "ModelSizeUnknown",
+    false,
+  ],
   [
     "a format without a runtime on Macs",
     model({ format: "safetensors" }, { weightsBytes: GIB }),

@@ -28,7 +28,7 @@ describe("the runtime", () => {
     const names = RUNTIMES_IN_ORDER.map((entry) => entry.runtime);
     expect(names.toSorted()).toEqual([...RUNTIMES].toSorted());
     expect(isRuntimeFor("generic", "custom", "metal")).toBe(true);
-    expect(hostRuntimes()).toEqual(["llamacpp", "ollama", "generic"]);
+    expect(hostRuntimes()).toEqual(["llamacpp", "omlx", "ollama", "generic"]);
     expect(isRuntimeFor("llamacpp", "mlx", "metal")).toBe(false);
     expect(isServedOnHosts("mlx")).toBe(true);
     expect(isServedOnHosts("ollama")).toBe(true);

@@ -12,6 +12,8 @@ import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
 import { ollamaClaims } from "./ollama/claims.ts";
 import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
+import { omlxClaims } from "./omlx/claims.ts";
+import { OMLX_SETTINGS } from "./omlx/settings.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
@@ -43,7 +45,8 @@ export interface RuntimeEntry {
 
 type GateWish = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
 
-const OMLX_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
+/** Settings that llama-server does not have. */
+const FOREIGN_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
 
 /** In order of preference. */
 export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
@@ -56,7 +59,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     isSharedDaemon: false,
     checksApiKey: true,
     hostSettings: [
-      ...Object.keys(engineFields).filter((field) => !OMLX_SETTINGS.includes(field)),
+      ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
       "speculativeDecoding",
       "loraAdapters",
     ],
@@ -69,7 +72,8 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
-    hostSettings: ["contextSize", "parallelSlots", "extraArgs", ...OMLX_SETTINGS],
+    hostSettings: OMLX_SETTINGS,
+    claims: omlxClaims,
   },
   {
     runtime: "ollama",
@@ -147,7 +151,7 @@ function canServe(entry: RuntimeEntry, format: ModelFormat, accelerator: Acceler
 }
 
 /** Settings that only engines on hosts know. */
-export const HOST_ONLY_SETTINGS: readonly string[] = OMLX_SETTINGS;
+export const HOST_ONLY_SETTINGS: readonly string[] = FOREIGN_SETTINGS;
 
 export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);

@@ -34,6 +34,7 @@ const words: readonly Word[] = [
         "names llama.cpp's tool that merges files, and the runtime that needs none",
       "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
       "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
+      "src/engines/omlx/claims.ts": "the sum of its claim is the one for llama-server, with other settings",
       "cli/agent.ts": "the flag --llama-server",
       "cli/fit.ts": "takes the engine's settings as flags",
       "cli/gguf.ts": "`metalbridge gguf` prints llama-server's claim",
@@ -57,6 +58,15 @@ const words: readonly Word[] = [
       "local/demo/engine.ts": "the demo serves with it where it is asked to",
       "local/demo/source.ts": "ollama:// is a kind of source",
       "src/models/source/source.ts": "ollama:// is a kind of source",
+    },
+  },
+  {
+    name: "oMLX",
+    pattern: /omlx/i,
+    homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/"],
+    elsewhere: {
+      "agent/config/schema.ts": "the key omlx holds its settings",
+      "src/engines/llamacpp/argv.ts": "refuses settings that only oMLX has",
     },
   },
   {

@@ -6,7 +6,7 @@ import {
   findFlag,
   parseCapabilities,
 } from "../../../src/engines/llamacpp/capabilities.ts";
-import { locateProgram, type ProgramOptions, readVersion, runProgram } from "../program.ts";
+import { locateProgram, type ProgramOptions, readVersion, rememberByFile, runProgram } from "../program.ts";
 
 const PROGRAM = "llama-server";
 const NEEDED = ["--model", "--host", "--port", "--ctx-size", "--parallel", "--metrics"];
@@ -16,17 +16,11 @@ export interface Program {
   readonly capabilities: Capabilities;
 }
 
-/** Caches what a file answered until its path, size or modification time changes. */
 export function createProgramFinder(options: ProgramOptions): () => Promise<Program | undefined> {
-  let known: { readonly key: string; readonly program: Program } | undefined;
-  return async () => {
-    const found = await locateProgram(PROGRAM, options);
-    if (found === undefined) return undefined;
-    if (known?.key === found.key) return known.program;
-    const capabilities = await readCapabilities(found.path, options);
-    known = { key: found.key, program: { path: found.path, capabilities } };
-    return known.program;
-  };
+  return rememberByFile(
+    () => locateProgram(PROGRAM, options),
+    async (path) => ({ path, capabilities: await readCapabilities(path, options) }),
+  );
 }
 
 async function readCapabilities(path: string, options: ProgramOptions): Promise<Capabilities> {

@@ -4,15 +4,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/ollama/exit.ts";
-import { isOwnModel } from "../../../src/engines/ollama/settings.ts";
+import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
 import { truncate } from "../../../src/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
-import { ask, sentence } from "../http.ts";
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
+import { type Address, ask, parseJson, sentence } from "../http.ts";
 
 const SHORT_MS = 2_000;
 /** A load ends by the replica's own deadline; this only bounds a daemon that never answers. */
@@ -210,12 +205,4 @@ async function* linesOf(response: IncomingMessage): AsyncIterable<string> {
 export function errorIn(body: string): string {
   const parsed = z.object({ error: z.string() }).safeParse(parseJson(body));
   return parsed.success ? parsed.data.error : truncate(body.trim(), 300);
-}
-
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -3,14 +3,8 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import {
-  foundServer,
-  launchOf,
-  ollama,
-  ollamaAgent,
-  tinyModel,
-  untilState,
-} from "../../../test/fixtures/ollama.ts";
+import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
+import { foundServer, ollama, ollamaAgent, tinyModel } from "../../../test/fixtures/ollama.ts";
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";

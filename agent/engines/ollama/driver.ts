@@ -16,9 +16,11 @@ import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/macos/command.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
+import { addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
-import { type Address, ollamaApi } from "./api.ts";
-import { createModel, type Digests, type ModelOrigin, refuseParts, weightsIdentity } from "./models.ts";
+import { weightsIdentity } from "../weights.ts";
+import { ollamaApi } from "./api.ts";
+import { createModel, type Digests, type ModelOrigin, refuseParts } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { askFound, createOllamaFinder } from "./program.ts";
 import { createPuller, pulledName } from "./pull.ts";
@@ -147,11 +149,6 @@ function notInstalled(): MetalbridgeError {
       command: "brew install ollama",
     },
   );
-}
-
-function addressIn(text: string): Address {
-  const { hostname, port } = new URL(`http://${text}`);
-  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port) || 80 };
 }
 
 /** The desktop app, whose process has a capital letter. */

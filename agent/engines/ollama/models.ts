@@ -10,7 +10,9 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/ollama/exit.ts";
 import type { OllamaSettings } from "../../../src/engines/ollama/settings.ts";
 import type { StoredFile } from "../../store/types.ts";
-import { type Address, hasBlob, Refusal, stream } from "./api.ts";
+import type { Address } from "../http.ts";
+import { weightsIdentity } from "../weights.ts";
+import { hasBlob, Refusal, stream } from "./api.ts";
 
 /** It reads all metadata of the file for this; nothing is copied. */
 const CREATE_SILENCE_MS = 120_000;
@@ -31,16 +33,6 @@ export function refuseParts(files: readonly StoredFile[]): void {
       summary: "set spec.runtime to llamacpp, or merge the files (llama-gguf-split --merge)",
     },
   );
-}
-
-/** What identifies the weights, without reading them. */
-export async function weightsIdentity(files: readonly StoredFile[]): Promise<string> {
-  const marks = files.map(async ({ path, sha256 }) => {
-    if (sha256 !== undefined) return sha256;
-    const { dev, ino, size, mtimeMs } = await stat(path);
-    return `${path} ${dev} ${ino} ${size} ${mtimeMs}`;
-  });
-  return (await Promise.all(marks)).join(" ");
 }
 
 /** Checksums of files that have none of their own, by what `weightsIdentity` says of them. */

@@ -2,14 +2,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import {
-  launchOf,
-  ollama,
-  ollamaAgent,
-  startRegistry,
-  tinyModel,
-  untilState,
-} from "../../../test/fixtures/ollama.ts";
+import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
+import { ollama, ollamaAgent, startRegistry, tinyModel } from "../../../test/fixtures/ollama.ts";
 import { pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import type { ModelRequest } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";

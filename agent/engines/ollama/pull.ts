@@ -8,8 +8,8 @@ import { pullFailed } from "../../../src/engines/ollama/exit.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
-import { ask } from "../http.ts";
-import { type Address, type ProgressLine, parseJson, Refusal, Stalled, stream } from "./api.ts";
+import { type Address, ask, parseJson } from "../http.ts";
+import { type ProgressLine, Refusal, Stalled, stream } from "./api.ts";
 
 /** Ollama says nothing while it reads all that it has downloaded once more. */
 const VERIFY_MS = 1_800_000;

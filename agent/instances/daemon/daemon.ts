@@ -3,9 +3,9 @@ import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { choosePort } from "../../engines/ports.ts";
-import type { Instance, Place } from "../instance.ts";
+import type { Instance, InstanceTarget, Place } from "../instance.ts";
 import { readEngineRecord } from "../process/run-directory.ts";
-import type { DaemonPorts, DaemonSpec } from "./daemons.ts";
+import type { DaemonPorts, DaemonSpec, LoadedModel } from "./daemons.ts";
 import { foundDaemon } from "./found.ts";
 import type { Reference } from "./reference.ts";
 
@@ -28,6 +28,8 @@ export class Daemon {
   readonly #last = new Map<string, Promise<unknown>>();
   readonly #listeners = new Set<() => void>();
   #unclaimedBytes = 0;
+  /** Of the daemon without its models, where both are one process. */
+  #leastOwnBytes = Number.POSITIVE_INFINITY;
 
   constructor(spec: DaemonSpec, ports: DaemonPorts & { readonly living: () => readonly Daemon[] }) {
     this.spec = spec;
@@ -117,8 +119,16 @@ export class Daemon {
     ]);
     if (loaded === undefined) return this.#unclaimedBytes;
     const foreign = loaded.filter(({ model }) => !claimed.has(model));
-    this.#unclaimedBytes = foreign.reduce((sum, { bytes }) => sum + bytes, own ?? 0);
+    this.#unclaimedBytes = sumOf(foreign) + this.#ownOf(own ?? 0, loaded);
     return this.#unclaimedBytes;
+  }
+
+  /** Work on requests, which the models' claims count, shows in the footprint of one process: only the least is its own. */
+  #ownOf(footprintBytes: number, loaded: readonly LoadedModel[]): number {
+    if (this.spec.isOneProcess !== true) return footprintBytes;
+    const ownBytes = Math.max(0, footprintBytes - sumOf(loaded));
+    this.#leastOwnBytes = Math.min(this.#leastOwnBytes, ownBytes);
+    return this.#leastOwnBytes;
   }
 
   async #start(): Promise<Instance> {
@@ -130,10 +140,10 @@ export class Daemon {
     const from = randomInt(first, Math.floor((first + last) / 2) + 1);
     const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
     const port = await choosePort({ range: [from, last], taken });
-    const target = { host: LOOPBACK, port };
+    this.#leastOwnBytes = Number.POSITIVE_INFINITY;
     return this.#ports.processes.open(this.#place, {
-      ...start.command(port),
-      target,
+      ...(await start.command(port)),
+      target: this.#targetAt(port),
       record: { name, port },
     });
   }
@@ -144,8 +154,13 @@ export class Daemon {
     if (this.#process !== undefined) return this.#process;
     const record = readEngineRecord(this.#place.dir);
     const port = typeof record === "object" && record !== null && "port" in record ? Number(record.port) : 0;
-    this.#process = await this.#ports.processes.adopt(this.#place, { host: LOOPBACK, port });
+    this.#process = await this.#ports.processes.adopt(this.#place, this.#targetAt(port));
     return this.#process;
+  }
+
+  #targetAt(port: number): InstanceTarget {
+    const { keyFile } = this.spec;
+    return { host: LOOPBACK, port, ...(keyFile === undefined ? {} : { keyFile }) };
   }
 
   /** Resolves once it does. */
@@ -179,6 +194,10 @@ export class Daemon {
     for (const check of this.#listeners) check();
     for (const reference of this.references) reference.changed();
   }
+}
+
+function sumOf(models: readonly LoadedModel[]): number {
+  return models.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 function isFulfilled(promise: Promise<unknown>): Promise<boolean> {

@@ -30,12 +30,19 @@ export interface DaemonSpec {
   readonly api: (target: InstanceTarget) => DaemonApi;
   /** Where a daemon listens that was found running: it is used, and never started, stopped or killed. */
   readonly found?: InstanceTarget;
+  /** Holds the key that one of our own asks for. */
+  readonly keyFile?: string;
+  /** Models are loaded into the daemon's own process, so its footprint includes them. */
+  readonly isOneProcess?: true;
   /** How to start one of our own, on the first free port of loopback in the range; adoption needs none. */
   readonly start?: {
     readonly ports: readonly [number, number];
-    readonly command: (port: number) => Pick<EngineCommand, "argv" | "env">;
+    /** Called once for each start, while none runs. */
+    readonly command: (port: number) => DaemonCommand | Promise<DaemonCommand>;
   };
 }
+
+type DaemonCommand = Pick<EngineCommand, "argv" | "env">;
 
 /** A model, by the name its daemon has for it, and the reservation of the replica that refers to it. */
 export interface ModelReference {

@@ -4,7 +4,7 @@ import type { ErrorEntry } from "./entry.ts";
 export const engineErrors = {
   RuntimeNotInstalled: {
     what: "The engine that the service needs is not installed on the host, or not where the agent searches.",
-    do: "install it on the host (llamacpp: brew install llama.cpp; ollama: brew install ollama), or set its path in the agent's configuration",
+    do: "install it on the host (llamacpp: brew install llama.cpp; omlx: brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx; ollama: brew install ollama), or set its path in the agent's configuration",
   },
   RuntimeNotExecutable: {
     what: "The agent found the engine's program but cannot execute it.",

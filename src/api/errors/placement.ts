@@ -65,7 +65,7 @@ export const placementErrors = {
   },
   HostRuntimeMissing: {
     what: "The runtime that the model needs was not found on the host, or has no driver in this version.",
-    do: "install it on the host (llamacpp: brew install llama.cpp; ollama: brew install ollama; generic: a host whose agent has generic.roots, docs/engines.md), or set spec.runtime to one that hosts have; omlx has no driver in this version yet",
+    do: "install it on the host (llamacpp: brew install llama.cpp; omlx: brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx; ollama: brew install ollama; generic: a host whose agent has generic.roots, docs/engines.md), or set spec.runtime to one that hosts have",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {

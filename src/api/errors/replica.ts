@@ -29,7 +29,7 @@ export const replicaErrors = {
   },
   RuntimeNotSupported: {
     what: "This agent has no driver for the service's runtime.",
-    do: "set spec.runtime to llamacpp, with a GGUF model, or to generic, with a command: no other runtime has a driver in this version",
+    do: "set spec.runtime to one that has a driver on hosts: llamacpp, omlx, ollama or generic (docs/engines.md)",
     command: "metalbridge status",
   },
   RunDirectoryUnreadable: {

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
+import { isOwnModel } from "../shared-daemon.ts";
 import { ollamaClaims } from "./claims.ts";
 import { classifyExit, loadRefused, ownLines, pullFailed } from "./exit.ts";
-import { isOwnModel, modelName, ollamaSettings, serverName } from "./settings.ts";
+import { modelName, ollamaSettings, serverName } from "./settings.ts";
 
 const chat = (settings: Partial<EngineSettings> = {}): EngineSettings => ({ mode: "chat", ...settings });
 

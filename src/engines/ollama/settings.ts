@@ -1,7 +1,7 @@
 /** What a service's settings are in Ollama: some belong to a model, the rest to the whole server. Pure. */
-import { createHash } from "node:crypto";
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
+import { contextOfRequest, ownModelName, serverNameOf } from "../shared-daemon.ts";
 
 /** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
 export const OLLAMA_SETTINGS = [
@@ -14,7 +14,6 @@ export const OLLAMA_SETTINGS = [
   "gpuLayers",
 ] as const satisfies readonly (keyof EngineSettings)[];
 
-const CONTEXT_PER_SLOT = 4096;
 const CACHE_TYPES = ["f16", "q8_0", "q4_0"];
 
 export interface OllamaSettings {
@@ -33,13 +32,12 @@ export function ollamaSettings(
     const message = "Ollama has no rerank API";
     throw new MetalbridgeError("SettingNotSupported", message, { summary: "set spec.runtime to llamacpp" });
   }
-  const { parallelSlots = 1, contextSize, batchSize, gpuLayers, flashAttention } = settings;
-  const perSlot = Math.min(CONTEXT_PER_SLOT, trained.contextLength || CONTEXT_PER_SLOT);
+  const { parallelSlots = 1, batchSize, gpuLayers, flashAttention } = settings;
   const cacheType = cacheTypeOf(settings);
   const isAttentionFlash = flashAttention ?? (cacheType === undefined ? undefined : true);
   return {
     parameters: {
-      num_ctx: contextSize === undefined ? perSlot : Math.floor(contextSize / parallelSlots),
+      num_ctx: contextOfRequest(settings, trained),
       ...(batchSize === undefined ? {} : { num_batch: batchSize }),
       ...(gpuLayers === undefined || gpuLayers < 0 ? {} : { num_gpu: gpuLayers }),
     },
@@ -56,23 +54,12 @@ export function ollamaSettings(
  * or each request of one would make it load again what the other uses.
  */
 export function serverName({ parameters, environment }: OllamaSettings): string {
-  return `ollama-${shortHash([parameters, environment])}`;
+  return serverNameOf("ollama", [parameters, environment]);
 }
 
 /** The model as our services know it; `weights` identifies the files. Always with a tag, so that names compare exactly. */
 export function modelName(weights: string, { parameters }: OllamaSettings): string {
-  return `${OWN_PREFIX}${shortHash([weights, parameters])}:latest`;
-}
-
-/** Whether the agent created it, and so may delete it. */
-export function isOwnModel(name: string): boolean {
-  return name.startsWith(OWN_PREFIX);
-}
-
-const OWN_PREFIX = "metalbridge-";
-
-function shortHash(value: unknown): string {
-  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
+  return `${ownModelName([weights, parameters])}:latest`;
 }
 
 /** One type for keys and values; a quantized one needs flash attention. */

@@ -1,0 +1,202 @@
+/** oMLX's own API, as far as the agent uses it: each call bounded, each answer checked. */
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { loadRefused } from "../../../src/engines/omlx/exit.ts";
+import { truncate } from "../../../src/text.ts";
+import type { DaemonApi } from "../../instances/daemon/daemons.ts";
+import type { InstanceTarget } from "../../instances/instance.ts";
+import { type Address, type Answer, type Ask, ask, parseJson } from "../http.ts";
+
+export type Server = Address & Pick<InstanceTarget, "keyFile">;
+
+const SHORT_MS = 2_000;
+const UNLOAD_MS = 10_000;
+const POLL_MS = 50;
+const GB = 1e9;
+/** A load may take so many times what the server has measured, and this long in any case. */
+const ESTIMATE_FACTOR = 5;
+const LOAD_MS = 30_000;
+/** Where it has measured nothing: below what the agent gives an engine to start, so that this model fails and not the server. */
+const LOAD_PER_GB_MS = 2_000;
+
+const statusSchema = z.object({
+  load_seconds_per_gb_estimate: z.number().positive().nullish().catch(undefined),
+  models: z.array(
+    z.object({
+      id: z.string(),
+      model_path: z.string().nullish(),
+      loaded: z.boolean(),
+      is_loading: z.boolean().default(false),
+      estimated_size: z.number().nonnegative().nullish(),
+      actual_size: z.number().nonnegative().nullish(),
+      max_context_window: z.int().positive().nullish().catch(undefined),
+    }),
+  ),
+});
+export type ServerStatus = z.output<typeof statusSchema>;
+
+/** `/v1/models/status`: every model that the server could load, and what of them is in memory. */
+export async function readStatus(
+  server: Server,
+  timeoutMs = SHORT_MS,
+): Promise<ServerStatus | { readonly failed: string }> {
+  const answer = await call(server, { path: "/v1/models/status", timeoutMs });
+  if ("failed" in answer) return answer;
+  const parsed = statusSchema.safeParse(parseJson(answer.body));
+  if (answer.status === 200 && parsed.success) return parsed.data;
+  return { failed: `HTTP ${answer.status} from /v1/models/status: ${errorIn(answer.body)}` };
+}
+
+/** Whether oMLX answers there: others use its port too. "loading": it does, and serves once its pinned models are loaded. */
+export async function identify(server: Address): Promise<"ready" | "loading" | undefined> {
+  const answer = await ask({ ...server, path: "/health", timeoutMs: SHORT_MS });
+  if ("failed" in answer) return undefined;
+  const parsed = z
+    .object({ status: z.string(), engine_pool: z.object({}).optional() })
+    .safeParse(parseJson(answer.body));
+  if (!parsed.success) return undefined;
+  if (answer.status === 200 && parsed.data.engine_pool !== undefined) return "ready";
+  return answer.status === 503 && parsed.data.status === "loading" ? "loading" : undefined;
+}
+
+/** Undefined where it does not say. */
+export async function readVersion(server: Address): Promise<string | undefined> {
+  const answer = await ask({ ...server, path: "/openapi.json", timeoutMs: SHORT_MS });
+  const info = z.object({ info: z.object({ title: z.literal("oMLX API"), version: z.string() }) });
+  const parsed = info.safeParse("failed" in answer ? {} : parseJson(answer.body));
+  return parsed.success ? parsed.data.info.version : undefined;
+}
+
+export interface OmlxApiOptions {
+  /** Of a server of our own, which sees no models outside of it; absent: any server will do. */
+  readonly modelDir?: string;
+  /** Takes the model from the server's folder and settings; called before it is unloaded. */
+  readonly forget: (model: string) => Promise<void>;
+  /** What a load may take beside the time for its size. */
+  readonly loadBaseMs?: number;
+}
+
+export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxApiOptions): DaemonApi {
+  const read = async (): Promise<ServerStatus> => {
+    const status = await readStatus(server);
+    if ("failed" in status) throw new Error(status.failed);
+    // Ours may have lost the port to another oMLX, and be about to exit.
+    const foreign = status.models.find(
+      ({ model_path: path }) => modelDir !== undefined && !path?.includes(modelDir),
+    );
+    if (foreign !== undefined) throw new Error(`another oMLX answers on port ${server.port}`);
+    return status;
+  };
+  return {
+    loaded: async () =>
+      (await read()).models
+        .filter(({ loaded, is_loading: isLoading }) => loaded || isLoading)
+        .map((model) => ({ model: model.id, bytes: sizeOf(model) })),
+    load: async (model, signal) => {
+      const { models, load_seconds_per_gb_estimate: estimate } = await read();
+      const found = models.find(({ id }) => id === model);
+      await load(
+        server,
+        model,
+        loadLimitMs(found === undefined ? 0 : sizeOf(found), estimate, loadBaseMs),
+        signal,
+      );
+    },
+    unload: async (model) => {
+      await forget(model);
+      const until = performance.now() + UNLOAD_MS;
+      // One that answers late may be unloading; one that is hung fails the reading after it.
+      const answer = await call(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
+      // 400: it is not loaded. 404: the server does not know it.
+      if ("status" in answer && ![200, 400, 404].includes(answer.status))
+        throw new Error(errorIn(answer.body));
+      while (isInMemory(await read(), model)) {
+        if (performance.now() > until) throw new Error(`${model} is still loaded`);
+        await sleep(POLL_MS);
+      }
+    },
+  };
+}
+
+/** Makes the server look for models that were put into its folder. Throws where it does not find this one. */
+export async function discover(server: Server, model: string, signal: AbortSignal): Promise<void> {
+  const isKnown = async (): Promise<boolean> => {
+    const status = await readStatus(server);
+    if ("failed" in status) throw new Error(status.failed);
+    return status.models.some(({ id }) => id === model);
+  };
+  if (await isKnown()) return;
+  const key = await keyOf(server);
+  const login = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
+  const answer = key === undefined ? undefined : await ask({ ...placeOf(server), ...login });
+  const cookie = answer !== undefined && "status" in answer ? answer.headers?.["set-cookie"]?.[0] : undefined;
+  const headers = cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
+  const reload = { path: "/admin/api/reload", body: {}, timeoutMs: UNLOAD_MS, signal };
+  const reloaded = await ask({ ...placeOf(server), ...reload, headers });
+  if ("failed" in reloaded) throw new Error(reloaded.failed);
+  if (!(await isKnown()))
+    throw new Error(`oMLX does not list ${model} (HTTP ${reloaded.status} from its reload)`);
+}
+
+/** A request with the server's key. */
+export async function call(
+  server: Server,
+  what: Omit<Ask, "host" | "port" | "apiKey">,
+): Promise<Answer | { readonly failed: string }> {
+  return ask({ ...placeOf(server), ...what, apiKey: await keyOf(server) });
+}
+
+export function errorIn(body: string): string {
+  const message = z.object({ message: z.string() });
+  const error = z.union([z.object({ error: message }), z.object({ detail: z.string() })]);
+  const parsed = error.safeParse(parseJson(body));
+  if (!parsed.success) return truncate(body.trim(), 300);
+  return "error" in parsed.data ? parsed.data.error.message : parsed.data.detail;
+}
+
+async function load(server: Server, model: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  const until = performance.now() + timeoutMs;
+  const answer = await call(server, { path: pathOf(model, "load"), body: {}, timeoutMs, signal });
+  if ("failed" in answer) {
+    if (signal.aborted || performance.now() < until) throw new Error(answer.failed);
+    const message = `oMLX has not loaded the model within ${Math.round(timeoutMs / 1_000)} s`;
+    throw new MetalbridgeError("EngineNeverHealthy", message);
+  }
+  if (answer.status === 200) return;
+  const refused = loadRefused(answer.status, errorIn(answer.body));
+  if (refused !== undefined) throw new MetalbridgeError(refused.code, refused.message);
+  // 404: not found yet. 409: busy, or loading. 503: not ready, or its queue is full.
+  throw new Error(`HTTP ${answer.status}: ${errorIn(answer.body)}`);
+}
+
+/** By the size of the weights, and what the server has measured per GB. */
+export function loadLimitMs(
+  bytes: number,
+  secondsPerGb: number | null | undefined,
+  baseMs = LOAD_MS,
+): number {
+  const perGbMs = secondsPerGb == null ? LOAD_PER_GB_MS : secondsPerGb * 1_000 * ESTIMATE_FACTOR;
+  return Math.round(baseMs + (bytes / GB) * perGbMs);
+}
+
+function isInMemory({ models }: ServerStatus, model: string): boolean {
+  return models.some(({ id, loaded, is_loading: isLoading }) => id === model && (loaded || isLoading));
+}
+
+function sizeOf({ actual_size: actual, estimated_size: estimated }: ServerStatus["models"][number]): number {
+  return actual ?? estimated ?? 0;
+}
+
+function pathOf(model: string, action: "load" | "unload"): string {
+  return `/v1/models/${encodeURIComponent(model)}/${action}`;
+}
+
+function placeOf({ host, port }: Server): Address {
+  return { host, port };
+}
+
+async function keyOf({ keyFile }: Server): Promise<string | undefined> {
+  return keyFile === undefined ? undefined : (await readFile(keyFile, "utf8")).trim();
+}

@@ -1,0 +1,177 @@
+/** oMLX as an engine: a shared server, of our own or found, that has a folder of models. */
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { omlxClaims } from "../../../src/engines/omlx/claims.ts";
+import { classifyExit, ownLines } from "../../../src/engines/omlx/exit.ts";
+import {
+  modelName,
+  type OmlxSettings,
+  omlxSettings,
+  serverName,
+} from "../../../src/engines/omlx/settings.ts";
+import { hostAccelerator } from "../../../src/engines/registry.ts";
+import { systemCode } from "../../atomic-file.ts";
+import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
+import { resolveInside } from "../../roots.ts";
+import type { EngineDriver, EngineLaunch } from "../engine.ts";
+import { addressIn } from "../http.ts";
+import type { EngineOptions } from "../registry.ts";
+import { weightsIdentity } from "../weights.ts";
+import { discover, omlxApi } from "./api.ts";
+import { type ModelFolder, modelFolder } from "./models.ts";
+import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
+import { askFound, createOmlxFinder, refuseUnknown } from "./program.ts";
+
+/** Beside those of engines, which the agent's configuration sets, and of other daemons. */
+const PORTS = [20_800, 20_899] as const;
+const FOUND = "omlx-found";
+const GB = 1e9;
+
+export function omlxDriver(options: EngineOptions): EngineDriver {
+  const { daemons } = options.instances;
+  const accelerator = hostAccelerator(options.config.platform);
+  const { found, find, adopted, started, reference } = createServers(options);
+  // What others loaded in it takes memory even while no replica uses it.
+  if (found !== undefined) daemons.watch(adopted(FOUND));
+  return {
+    runtime: "omlx",
+    gate: "openai",
+    detect: () => (found === undefined ? find() : askFound(found)),
+    open: async (place, launch) => {
+      const { engine, model } = launch.template;
+      const settings = omlxSettings(engine, model.gguf);
+      await checkCacheFolder(engine.pagedSSDCacheDir, options.config.omlx?.cacheRoots ?? []);
+      const spec = await started(settings);
+      return daemons.open(place, spec, await reference(launch, settings, spec.name));
+    },
+    adopt: async (place, { record }) =>
+      typeof record.daemon === "string" ? daemons.adopt(place, adopted(record.daemon), record) : undefined,
+    claimBytes: (settings, { gguf: summary }) => {
+      if (summary !== undefined) return omlxClaims.estimate(summary, settings, accelerator).claimBytes;
+      const message = "only a folder with config.json and safetensors says how much memory it needs";
+      throw new MetalbridgeError("ClaimUnknown", message);
+    },
+    claimBasis: () => "config.json of the model and the size of its safetensors",
+    probeHealth,
+    probeRequest,
+    // It counts the requests of all models together; the gate counts those of each.
+    readWork: async () => "unknown",
+    probeLive: async (target, within) => ({ health: await probeHealth(target, within), progress: "unknown" }),
+    readProgress: async () => "unknown",
+    facts: async (target) => {
+      const contextPerSlot = await readContextPerSlot(target);
+      return contextPerSlot === undefined ? {} : { contextPerSlot };
+    },
+    devices: async () => "unknown",
+    classifyExit,
+    ownLines,
+    findDegraded: () => undefined,
+  };
+}
+
+/** The servers of this host, and what is put into them. */
+function createServers({ env, config, instances }: EngineOptions) {
+  const { programs: paths = [], address, keyFile, basePath, modelDir } = config.omlx ?? {};
+  const find = createOmlxFinder({ paths, env });
+  const isFound = address !== undefined;
+  const key = keyFile === undefined ? {} : { keyFile };
+  const found = isFound ? { ...addressIn(address), ...key } : undefined;
+  const home = join(instances.stateDir, "omlx");
+  const ownKey = join(home, "key");
+  const folders = new Map<string, ModelFolder>();
+  const folderOf = (name: string): ModelFolder => {
+    const isTheirs = isFound && name === FOUND;
+    const base = (isTheirs ? basePath : undefined) ?? join(home, name);
+    const folder =
+      folders.get(name) ?? modelFolder(base, (isTheirs ? modelDir : undefined) ?? join(base, "models"));
+    folders.set(name, folder);
+    return folder;
+  };
+  const adopted = (name: string): DaemonSpec => {
+    const { dir, forget } = folderOf(name);
+    // An earlier configuration may have had servers of our own.
+    if (found !== undefined && name === FOUND)
+      return { name, found, isOneProcess: true, api: (target) => omlxApi(target, { forget }) };
+    const api: DaemonSpec["api"] = (target) => omlxApi(target, { modelDir: dir, forget });
+    return { name, keyFile: ownKey, isOneProcess: true, api };
+  };
+  const started = async (settings: OmlxSettings): Promise<DaemonSpec> => {
+    if (found !== undefined) return adopted(FOUND);
+    const program = await find();
+    if (program === undefined) throw notInstalled();
+    refuseUnknown(program, settings.flags);
+    const spec = adopted(serverName(settings));
+    const base = join(home, spec.name);
+    const command = async (port: number) => {
+      // It keeps the flags of every start, and loads pinned models of the last one.
+      await rm(base, { recursive: true, force: true });
+      await mkdir(folderOf(spec.name).dir, { recursive: true, mode: 0o700 });
+      const place = ["--base-path", base, "--model-dir", folderOf(spec.name).dir, "--no-hf-cache"];
+      const listen = ["--host", "127.0.0.1", "--port", String(port)];
+      return {
+        argv: [program.path, "serve", ...place, ...listen, ...guardFlags(config), ...settings.flags],
+        env: { ...env, HOME: base, HF_HUB_OFFLINE: "1", OMLX_API_KEY: await keyIn(ownKey) },
+      };
+    };
+    return { ...spec, start: { ports: PORTS, command } };
+  };
+  const reference = async (
+    { files, record }: EngineLaunch,
+    settings: OmlxSettings,
+    daemon: string,
+  ): Promise<ModelReference> => {
+    const model = modelName(await weightsIdentity(files), settings);
+    return {
+      ...{ model, record },
+      prepare: async (target, signal) => {
+        await folderOf(daemon).place(model, files, settings);
+        await discover(target, model, signal);
+      },
+    };
+  };
+  return { found, find, adopted, started, reference };
+}
+
+/** A guard that refuses what is above our budget; pins keep it from evicting. The agent knows no other limit of this process. */
+function guardFlags({ memory }: EngineOptions["config"]): readonly string[] {
+  const budget = memory?.budget;
+  const ceiling = budget === undefined ? [] : ["--memory-guard-gb", String(Math.ceil(budget / GB))];
+  return ["--memory-guard", "aggressive", ...ceiling];
+}
+
+/** The key of our own servers: made once, so that the next agent knows it too. */
+async function keyIn(path: string): Promise<string> {
+  const key = randomBytes(32).toString("hex");
+  try {
+    await writeFile(path, `${key}\n`, { mode: 0o600, flag: "wx" });
+    return key;
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+    return (await readFile(path, "utf8")).trim();
+  }
+}
+
+/** Services choose the folder, so it must be one that this host allows. */
+async function checkCacheFolder(folder: string | undefined, roots: readonly string[]): Promise<void> {
+  if (folder === undefined) return;
+  const real = await resolveInside(folder, roots).catch((error: unknown) => {
+    if (systemCode(error) === "ENOENT") return "missing" as const;
+    throw error;
+  });
+  if (real !== "outside" && real !== "missing") return;
+  const why = real === "missing" ? "does not exist on this host" : "is not in omlx.cacheRoots of this host";
+  throw new MetalbridgeError("EngineSettingsRefused", `pagedSSDCacheDir: ${folder} ${why}`);
+}
+
+function notInstalled(): MetalbridgeError {
+  return new MetalbridgeError(
+    "RuntimeNotInstalled",
+    "omlx was not found where the configuration says, on PATH, or in /Applications",
+    {
+      summary: "install it on the host",
+      command: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
+    },
+  );
+}

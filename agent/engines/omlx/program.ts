@@ -1,0 +1,95 @@
+/** Finding oMLX on this machine: its program with the flags that it takes, or a server that runs already. */
+import { delimiter } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { DetectedRuntime } from "../engine.ts";
+import { locateProgram, type ProgramOptions, readVersion, rememberByFile, runProgram } from "../program.ts";
+import { call, errorIn, identify, readVersion as readServerVersion, type Server } from "./api.ts";
+
+/** Where Homebrew keeps it beside what is on PATH, and what it is called in the app. */
+const FOLDERS = [
+  "/opt/homebrew/opt/omlx/bin",
+  "/usr/local/opt/omlx/bin",
+  "/opt/homebrew/bin",
+  "/usr/local/bin",
+];
+const APP = { name: "omlx-cli", folder: "/Applications/oMLX.app/Contents/MacOS" };
+/** Each server is started with these; other versions had other ones. */
+const NEEDED = [
+  "--base-path",
+  "--model-dir",
+  "--host",
+  "--port",
+  "--memory-guard",
+  "--no-hf-cache",
+  "--max-concurrent-requests",
+];
+const FIRST_VERSION = "0.7";
+const TIMEOUT_MS = 2_000;
+
+export interface OmlxProgram extends DetectedRuntime {
+  /** Of `omlx serve`. */
+  readonly flags: ReadonlySet<string>;
+}
+
+export function createOmlxFinder({ paths, env }: ProgramOptions): () => Promise<OmlxProgram | undefined> {
+  const searched = { PATH: [env.PATH ?? "", ...FOLDERS].join(delimiter) };
+  return rememberByFile(
+    async () =>
+      (await locateProgram("omlx", { paths, env: searched })) ??
+      (await locateProgram(APP.name, { paths: [], env: { PATH: APP.folder } })),
+    (path) => readProgram(path, env),
+  );
+}
+
+/** Throws `SettingNotSupported` for flags that the installed version does not have. */
+export function refuseUnknown({ version, flags: known }: OmlxProgram, flags: readonly string[]): void {
+  const unknown = flags
+    .map((flag) => flag.split("=", 1)[0] ?? "")
+    .filter((flag) => flag.startsWith("--") && !known.has(flag));
+  if (unknown.length === 0) return;
+  throw new MetalbridgeError("SettingNotSupported", `omlx ${version} has no ${unknown.join(", ")}`);
+}
+
+/** The server that the agent's configuration names. */
+export async function askFound(server: Server): Promise<DetectedRuntime> {
+  const where = `http://${server.host}:${server.port}`;
+  const state = await identify(server);
+  if (state === undefined) {
+    const message = `no oMLX answers at ${where}, which the agent's configuration names`;
+    throw new MetalbridgeError("RuntimeBroken", message, {
+      summary:
+        "start it, or remove omlx.address from the agent's configuration: the agent then starts one of its own",
+    });
+  }
+  if (state === "loading")
+    throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} is still loading its pinned models`, {
+      summary: "wait: it is asked again every minute",
+    });
+  const status = await call(server, { path: "/api/status", timeoutMs: TIMEOUT_MS });
+  if ("failed" in status || status.status !== 200) {
+    const why = "failed" in status ? status.failed : `HTTP ${status.status}: ${errorIn(status.body)}`;
+    throw new MetalbridgeError("RuntimeBroken", `the oMLX at ${where} refuses the agent: ${why}`, {
+      summary: "put its main API key into the file that omlx.keyFile names",
+    });
+  }
+  return { name: "omlx", version: (await readServerVersion(server)) ?? "unknown", path: where };
+}
+
+async function readProgram(path: string, env: ProgramOptions["env"]): Promise<OmlxProgram> {
+  const answer = await readVersion(path, { env });
+  if ("failed" in answer) throw new MetalbridgeError("RuntimeBroken", `${path} ${answer.failed}`);
+  const version = /\b\d+\.\d+\.\d+\S*/.exec(answer.text)?.[0];
+  if (version === undefined)
+    throw new MetalbridgeError("RuntimeBroken", `${path} --version names no version: is it oMLX?`);
+  const help = await runProgram(path, ["serve", "--help"], env);
+  if ("failed" in help) throw new MetalbridgeError("RuntimeBroken", `${path} serve ${help.failed}`);
+  const flags = new Set(help.text.match(/--[a-z][a-z0-9-]*/g));
+  const missing = NEEDED.filter((flag) => !flags.has(flag));
+  if (missing.length > 0)
+    throw new MetalbridgeError(
+      "RuntimeTooOld",
+      `${path} is version ${version}, whose serve has no ${missing.join(", ")}; Metalbridge knows oMLX ${FIRST_VERSION}`,
+      { summary: "install a version with these flags on the host", command: "brew upgrade omlx" },
+    );
+  return { name: "omlx", version, path, flags };
+}

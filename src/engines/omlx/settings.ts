@@ -1,0 +1,97 @@
+/** What a service's settings are in oMLX: some belong to a model, the rest to the whole server. Pure. */
+import type { EngineSettings } from "../../api/engine-settings.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import { contextOfRequest, ownModelName, serverNameOf } from "../shared-daemon.ts";
+
+/** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
+export const OMLX_SETTINGS = [
+  "contextSize",
+  "parallelSlots",
+  "turboQuantBits",
+  "pagedSSDCacheDir",
+  "hotCacheMaxSize",
+  "pagedSSDCacheMaxSize",
+  "extraArgs",
+] as const satisfies readonly (keyof EngineSettings)[];
+
+/** Flags that `extraArgs` may hold: none that reads or writes files, opens ports, downloads, or takes much memory. */
+const ALLOWED_FLAGS = ["--embedding-batch-size", "--sse-keepalive-mode", "--hot-cache-write-through"];
+
+const SIZE = /^(\d{1,9}(?:\.\d{1,3})?) ?([KMGT]?)i?B?$/i;
+const POWERS: Readonly<Record<string, number>> = { "": 0, K: 1, M: 2, G: 3, T: 4 };
+
+export interface OmlxSettings {
+  /** Of a model, in model_settings.json, by oMLX's names; read when it is loaded. */
+  readonly model: Readonly<Record<string, string | number | boolean | null>>;
+  /** Flags of the server, for all its models. */
+  readonly flags: readonly string[];
+}
+
+/** Throws MetalbridgeError for what it has no setting for and must not ignore. */
+export function omlxSettings(
+  settings: EngineSettings,
+  trained: { readonly contextLength?: number | undefined } = {},
+): OmlxSettings {
+  const { parallelSlots = 1, turboQuantBits: bits, extraArgs = [] } = settings;
+  refuseArguments(extraArgs);
+  return {
+    model: {
+      // Never evicted for another model, and not after idle minutes either.
+      is_pinned: true,
+      ttl_seconds: null,
+      max_context_window: contextOfRequest(settings, trained),
+      ...(bits === undefined ? {} : { turboquant_kv_enabled: true, turboquant_kv_bits: bits }),
+    },
+    flags: ["--max-concurrent-requests", String(parallelSlots), ...cacheFlags(settings), ...extraArgs],
+  };
+}
+
+/** Services that differ in the server's flags get a server each. */
+export function serverName({ flags }: OmlxSettings): string {
+  return serverNameOf("omlx", flags);
+}
+
+/** The model as our services know it, a leaf name that no other Model can have; `weights` identifies the files. */
+export function modelName(weights: string, { model }: OmlxSettings): string {
+  return ownModelName([weights, model]);
+}
+
+/** Memory for KV blocks of earlier requests, in bytes. Throws MetalbridgeError for what is no size. */
+export function hotCacheBytes({ hotCacheMaxSize }: EngineSettings): number {
+  return hotCacheMaxSize === undefined ? 0 : bytesIn("hotCacheMaxSize", hotCacheMaxSize);
+}
+
+/** Without any of them nothing is kept: by default it would fill 100 GB of the disk. */
+function cacheFlags(settings: EngineSettings): string[] {
+  const { pagedSSDCacheDir: folder, pagedSSDCacheMaxSize: disk, hotCacheMaxSize: memory } = settings;
+  const flags = [
+    ...(folder === undefined ? [] : ["--paged-ssd-cache-dir", folder]),
+    ...sizeFlag("pagedSSDCacheMaxSize", "--paged-ssd-cache-max-size", disk),
+    ...sizeFlag("hotCacheMaxSize", "--hot-cache-max-size", memory),
+  ];
+  return flags.length === 0 ? ["--no-cache"] : flags;
+}
+
+function sizeFlag(field: string, flag: string, size: string | undefined): string[] {
+  if (size === undefined) return [];
+  bytesIn(field, size);
+  return [flag, size];
+}
+
+function bytesIn(field: string, size: string): number {
+  const [, digits, unit = ""] = SIZE.exec(size) ?? [];
+  if (digits !== undefined) return Math.ceil(Number(digits) * 1024 ** (POWERS[unit.toUpperCase()] ?? 0));
+  const message = `${field} is ${size}: oMLX takes sizes such as 8GB`;
+  throw new MetalbridgeError("EngineSettingsRefused", message);
+}
+
+function refuseArguments(extraArgs: readonly string[]): void {
+  const refused = extraArgs.filter(
+    (argument) => argument.startsWith("-") && !ALLOWED_FLAGS.includes(argument.split("=", 1)[0] ?? ""),
+  );
+  if (refused.length === 0) return;
+  throw new MetalbridgeError(
+    "ExtraArgRefused",
+    `oMLX: ${refused.join(", ")}; allowed are ${ALLOWED_FLAGS.join(", ")}`,
+  );
+}
