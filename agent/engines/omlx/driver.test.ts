@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
-import { untilState } from "../../../test/fixtures/driver-agent.ts";
+import { agentWith, untilState } from "../../../test/fixtures/driver-agent.ts";
 import {
   chat,
   foundOmlx,
@@ -16,6 +16,7 @@ import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { isFree } from "../ports.ts";
 import { identify, readStatus } from "./api.ts";
+import { omlxDriver } from "./driver.ts";
 
 const SOON = { timeout: 15_000, interval: 20 };
 
@@ -148,6 +149,22 @@ describe("an oMLX of the agent's own", () => {
     await untilState(paged, "running");
   });
 
+  test("the memory guard is set from the agent's budget", async () => {
+    await using folder = runFolder();
+    const { path } = installOmlx(folder.root);
+    const config = {
+      llamaServer: [],
+      omlx: { programs: [path], cacheRoots: [] },
+      memory: { budget: 31.5e9 },
+    };
+    const { driver, placeOf } = agentWith(folder, omlxDriver, config);
+    const instance = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(instance, "running");
+    const [name = ""] = readdirSync(join(folder.root, "daemons"));
+    const { argv } = JSON.parse(readFileSync(join(folder.root, "daemons", name, "engine.json"), "utf8"));
+    expect(argv.join(" ")).toContain("--memory-guard aggressive --memory-guard-gb 32 ");
+  });
+
   test("versions: unknown ones and those without its flags are named, and an upgrade is seen while it runs", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
@@ -264,5 +281,16 @@ describe("an oMLX that was found", () => {
     expect(readFileSync(file, "utf8")).toBe("{ half");
     writeFileSync(file, JSON.stringify({ models: {} }));
     await untilState(instance, "running");
+  });
+
+  test("whose saved host was reset to loopback, for it has no key, is used there without one", async () => {
+    await using folder = runFolder();
+    await using theirs = await foundOmlx(folder, installOmlx(folder.root), { savedHost: "0.0.0.0" });
+    const saved = JSON.parse(readFileSync(join(theirs.config.basePath, "settings.json"), "utf8"));
+    expect(saved).toMatchObject({ host: "127.0.0.1" });
+    const { driver, placeOf } = omlxAgent(folder, theirs.config);
+    const instance = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
+    await untilState(instance, "running");
+    expect(await driver.probeRequest(chat(instance.target))).toBe("ok");
   });
 });

@@ -159,10 +159,7 @@ describe("an oMLX that fails", () => {
     writeTinyMlx(join(theirs.config.modelDir, id));
     await theirs.restart();
     program.play({ hangs: ["*"] });
-    const api = omlxApi(
-      { ...theirs.target, keyFile: theirs.config.keyFile },
-      { forget: async () => {}, loadBaseMs: 300 },
-    );
+    const api = omlxApi(theirs.server, { forget: async () => {}, loadBaseMs: 300 });
     await expect(api.load(id, new AbortController().signal)).rejects.toMatchObject({
       code: "EngineNeverHealthy",
     });
@@ -189,7 +186,7 @@ describe("an oMLX that fails", () => {
     await using theirs = await foundOmlx(folder, program);
     writeTinyMlx(join(theirs.config.modelDir, "qwen"));
     await theirs.restart();
-    const server = { ...theirs.target, keyFile: theirs.config.keyFile };
+    const server = theirs.server;
     const forget = async () => {};
     await expect(omlxApi(server, { modelDir: "/ours/models", forget }).loaded()).rejects.toThrow(
       "another oMLX",
