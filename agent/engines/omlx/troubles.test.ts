@@ -109,7 +109,7 @@ describe("an oMLX that fails", () => {
     expect(await open).toBe("cut");
   });
 
-  test("a load that is busy or whose server still preloads is tried again, without another engine", async () => {
+  test("a load that is busy or whose server still preloads is retried, without another engine", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
