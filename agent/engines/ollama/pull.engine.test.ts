@@ -73,6 +73,23 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     expect(again).toMatchObject({ sha256: gguf.sha256 });
   });
 
+  test("for which the disk has no room beside its reserve is refused before it is downloaded", async () => {
+    await using folder = runFolder();
+    await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
+    registry.onBlob = (_, send) => {
+      send(1_000);
+      return true;
+    };
+    const { driver } = ollamaAgent(folder, { registry: registry.url }, { reserveBytes: 2 ** 50 });
+    await expect(fetcherOf(driver).fetch(wanted(SOURCE), { signal: never })).rejects.toMatchObject({
+      code: "DiskFull",
+      message: expect.stringMatching(
+        /^ollama:\/\/library\/tiny:latest needs .* more, .*1024\.0 TiB .*stay reserved$/,
+      ),
+      remedy: { summary: expect.stringMatching(/\S+ \S+/) },
+    });
+  });
+
   test("is pulled although a server that was killed left an empty record of a part", async () => {
     await using folder = runFolder();
     const gguf = await tinyModel(folder);

@@ -3,9 +3,9 @@ import { readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { formatBytes } from "../../../src/bytes.ts";
 import { pullFailed } from "../../../src/engines/ollama/exit.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
+import { diskFull } from "../../store/disk.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 import { type Address, ask, parseJson } from "../http.ts";
@@ -110,20 +110,20 @@ async function pull(
   const model = `${isInsecure ? "http://" : ""}${host}/${path}:${tag}`;
   const layers = new Map<string, { readonly completed: number; readonly total: number }>();
   const noRoom = new AbortController();
-  let isChecked = false;
   let seen = "";
   const onLine = (line: ProgressLine): boolean => {
     const { digest, total = 0, completed = 0, status } = line;
+    // Ollama names a layer with its size before it downloads it, and stops with this request.
+    if (digest !== undefined && !layers.has(digest) && options.models !== undefined) {
+      const what = `ollama://${path}:${tag}`;
+      refuseWithoutRoom(options.models, what, total - completed, options.reserveBytes).catch((error) =>
+        noRoom.abort(error),
+      );
+    }
     if (digest !== undefined) layers.set(digest, { completed, total });
     const bytes = sum([...layers.values()].map((layer) => layer.completed));
     const totalBytes = sum([...layers.values()].map((layer) => layer.total));
     if (totalBytes > 0) fetching.onProgress?.({ bytes, totalBytes });
-    if (!isChecked && total > 0 && options.models !== undefined) {
-      isChecked = true;
-      refuseWithoutRoom(options.models, total - completed, options.reserveBytes).catch((error) =>
-        noRoom.abort(error),
-      );
-    }
     // The same line comes many times a second, whether or not anything arrives.
     const mark = `${status} ${bytes}`;
     const isProgress = mark !== seen;
@@ -175,12 +175,15 @@ function failureOf(error: unknown, model: string): unknown {
   return new MetalbridgeError(code, `cannot pull ${model}: ${message}`, undefined, cause);
 }
 
-async function refuseWithoutRoom(folder: string, missingBytes: number, reserveBytes: number): Promise<void> {
+async function refuseWithoutRoom(
+  folder: string,
+  what: string,
+  neededBytes: number,
+  reserveBytes: number,
+): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
-  const left = bavail * bsize - reserveBytes;
-  if (left >= missingBytes) return;
-  const message = `the model needs ${formatBytes(missingBytes)} more, ${formatBytes(Math.max(0, left))} are left on the disk`;
-  throw new MetalbridgeError("DiskFull", message);
+  const freeBytes = bavail * bsize;
+  if (freeBytes - reserveBytes < neededBytes) throw diskFull({ what, neededBytes, freeBytes, reserveBytes });
 }
 
 const manifestSchema = z.object({
