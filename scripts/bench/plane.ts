@@ -34,8 +34,8 @@ export interface Plane extends AsyncDisposable {
   readonly slices: Reflector<EndpointSlice>;
   /** Fires on every event of hosts, models, replicas and slices. */
   readonly changed: Signal;
-  /** Creates the one Model; resolves when it is available. */
-  readonly createModel: (source: string) => Promise<void>;
+  /** Creates a Model, by default the one of all services; resolves when it is available. */
+  readonly createModel: (source: string, name?: string) => Promise<void>;
   /** Creates a service of the one Model; resolves with the wall time (ms) at which the API server had accepted it. */
   readonly createService: (name: string, spec?: object) => Promise<number>;
   /** Runs before the control plane ends, last come first. */
@@ -45,6 +45,8 @@ export interface Plane extends AsyncDisposable {
 /** As shells count a process that SIGINT ended. */
 const INTERRUPTED = 130;
 export const NAMESPACE = "default";
+/** Of all services that name no other. */
+const MODEL = "bench";
 export const log = createTerminalLog((line) => process.stderr.write(line));
 
 /** Our kinds are installed; nothing else runs. Without an address the API server listens on loopback. */
@@ -107,12 +109,12 @@ function watchPlane(connection: KubeConnection, signal: AbortSignal) {
     hosts: startReflector<Host>({ ...everywhere, kind: HOSTS }),
     replicas: startReflector<InferenceReplica>({ ...here, kind: INFERENCE_REPLICAS }),
     slices: startReflector<EndpointSlice>({ ...here, kind: ENDPOINT_SLICES }),
-    createModel: async (source: string) => {
-      expectOk(await client.create(MODELS, modelManifest(source)));
-      await changed.until(
-        "a Model that is ready",
-        () => models.list().some(({ status }) => isTrue(status?.conditions, "Available")) || undefined,
-      );
+    createModel: async (source: string, name = MODEL) => {
+      expectOk(await client.create(MODELS, modelManifest(source, name)));
+      await changed.until("a Model that is ready", () => {
+        const model = models.list().find(({ metadata }) => metadata.name === name);
+        return isTrue(model?.status?.conditions, "Available") || undefined;
+      });
     },
     createService: async (name: string, spec: object = {}) => {
       expectOk(await client.create(INFERENCE_SERVICES, serviceManifest(name, spec)));
@@ -125,11 +127,11 @@ export function isTrue(conditions: readonly Condition[] | undefined, type: strin
   return getCondition(conditions ?? [], type)?.status === "True";
 }
 
-function modelManifest(source: string): Model {
+function modelManifest(source: string, name: string): Model {
   return {
     apiVersion: API_VERSION,
     kind: "Model",
-    metadata: { name: "bench", namespace: NAMESPACE },
+    metadata: { name, namespace: NAMESPACE },
     spec: { source, hardware: { accelerator: "metal" } },
   } as Model;
 }
@@ -140,7 +142,7 @@ function serviceManifest(name: string, spec: object): InferenceService {
     kind: "InferenceService",
     metadata: { name, namespace: NAMESPACE },
     spec: {
-      modelRef: "bench",
+      modelRef: MODEL,
       contextSize: 256,
       parallelSlots: 1,
       promptCacheMiB: 0,

@@ -4,6 +4,7 @@ import type { Measurement } from "./measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
+import { measureDaemon } from "./scenarios/daemon.ts";
 import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureGate } from "./scenarios/gate.ts";
@@ -32,6 +33,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   restart: measureControlPlaneRestart,
   address: measureAddressChanges,
   gate: measureGate,
+  daemon: measureDaemon,
 };
 
 /** In this order: each needs what the one before left running. */
