@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { ollama } from "../fixtures/ollama.ts";
 import { FIXED_SEEDS } from "./plan/fixed-seeds.ts";
 import { explain } from "./report/explain.ts";
 import { loadRecording } from "./report/load-recording.ts";
@@ -15,12 +16,14 @@ const MINUTE = 60_000;
 
 describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
   // Side by side: one leaves most of two cores idle.
-  it.concurrent.each(FIXED_SEEDS)(
-    "holds every invariant: seed $seed, $minutes minutes",
-    async ({ seed, minutes }) => {
+  it.concurrent.for(FIXED_SEEDS)(
+    "holds every invariant: seed $seed, $minutes minutes, $engine",
+    { timeout: 20 * MINUTE },
+    async ({ seed, minutes, engine }, { skip }) => {
+      skip(engine === "ollama" && ollama === undefined, "no Ollama");
       const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
       const lines: string[] = [];
-      const report = await torture({ seed, minutes, outDir, print: (line) => lines.push(line) });
+      const report = await torture({ seed, minutes, engine, outDir, print: (line) => lines.push(line) });
       const recording = loadRecording(path.join(outDir, "events.jsonl"));
       const explained = report.violations.map((violation) => explain(violation, recording));
       expect(
@@ -31,6 +34,5 @@ describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
       expect(Object.keys(report.faults).length).toBeGreaterThan(5);
       rmSync(outDir, { recursive: true, force: true });
     },
-    20 * MINUTE,
   );
 });

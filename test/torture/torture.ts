@@ -15,7 +15,7 @@ import { watchLag } from "./observe/lag.ts";
 import { watchAudit, watchProxy } from "./observe/proxy.ts";
 import { createRecorder } from "./observe/recorder.ts";
 import { eventsOf } from "./observe/recording.ts";
-import { HOSTS, SERVICES } from "./plan/catalogue.ts";
+import { type EngineName, HOSTS, SERVICES } from "./plan/catalogue.ts";
 import { planFaults } from "./plan/plan-faults.ts";
 import { type Report, reportOf } from "./report/report.ts";
 import { describeEvent } from "./report/timeline.ts";
@@ -25,6 +25,7 @@ import { takeDown } from "./take-down.ts";
 export interface TortureOptions {
   readonly seed: number;
   readonly minutes: number;
+  readonly engine?: EngineName;
   /** For the recording and the logs of all parts; made if it is not there. */
   readonly outDir: string;
   readonly print: (line: string) => void;
@@ -33,18 +34,18 @@ export interface TortureOptions {
 
 /** Resolves with what was found, violated invariants included; rejects where the harness itself failed. */
 export async function torture(options: TortureOptions): Promise<Report> {
-  const { seed, minutes, outDir, print, signal } = options;
+  const { seed, minutes, engine = "llamacpp", outDir, print, signal } = options;
   mkdirSync(outDir, { recursive: true });
-  const schedule = planFaults(seed, minutes);
+  const schedule = planFaults(seed, minutes, engine);
   const recorder = createRecorder(path.join(outDir, "events.jsonl"), (event) => {
     const line = describeEvent(event);
     if (line !== undefined) print(line);
   });
-  const bed = await openBed(path.join(outDir, "farm"));
+  const bed = await openBed(path.join(outDir, "farm"), engine);
   const stop = new AbortController();
   const cleanups: (() => unknown)[] = [() => stop.abort()];
   try {
-    const context = await observe(bed, recorder, stop.signal, cleanups, seed);
+    const context = await observe(bed, recorder, stop.signal, cleanups, { seed, engine });
     const judge = startJudge(recorder, print);
     cleanups.push(judge.stop);
     await begin(context);
@@ -65,19 +66,16 @@ async function observe(
   recorder: FaultContext["recorder"],
   signal: AbortSignal,
   cleanups: (() => unknown)[],
-  seed: number,
+  { seed, engine }: { readonly seed: number; readonly engine: EngineName },
 ): Promise<FaultContext> {
   const hosts = [...bed.hosts.values()];
-  const engines = watchEngines(
-    recorder,
-    (dir) => hosts.find(({ stateDir }) => dir.startsWith(`${stateDir}/`))?.name,
-  );
+  const engines = watchEngines(recorder, hosts);
   cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
   cleanups.push(watchAudit(recorder, bed.auditFile));
   const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);
-  const context: FaultContext = { bed, recorder, engines, cluster, load };
+  const context: FaultContext = { engine, bed, recorder, engines, cluster, load };
   cleanups.push(keepLoadOn(context));
   return context;
 }

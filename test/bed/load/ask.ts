@@ -17,9 +17,13 @@ export interface Answer {
   readonly status?: number;
   /** Of a connection that was used before. */
   readonly idleMs?: number;
+  /** Since the first request on that connection. */
+  readonly ageMs?: number;
   readonly localPort?: number;
 }
 
+/** When each socket's first request began. */
+const firstUsed = new WeakMap<Socket, number>();
 /** When each socket's last answer ended. */
 const lastUsed = new WeakMap<Socket, number>();
 
@@ -61,7 +65,10 @@ export function ask({ url, isStreamed, agent, maxTokens, timeoutMs }: Question):
       socket = one;
       const used = lastUsed.get(one);
       if (isStreamed) endAfterThis(one);
+      const first = firstUsed.get(one) ?? performance.now();
+      firstUsed.set(one, first);
       if (used !== undefined) seen.idleMs = Math.round(performance.now() - used);
+      if (used !== undefined) seen.ageMs = Math.round(performance.now() - first);
       const port = localPortOf(one);
       if (port !== undefined) seen.localPort = port;
     });

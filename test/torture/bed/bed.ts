@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { installBasics } from "../../../local/control-plane/bootstrap.ts";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";
+import { findLlamaServer, findOllama } from "../../../local/control-plane/engine-programs.ts";
 import { findClusterParts } from "../../../local/control-plane/parts.ts";
 import { type ControlPlane, startControlPlane } from "../../../local/control-plane/start.ts";
 import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
@@ -17,10 +17,11 @@ import { installRelease, type Release } from "../../bed/release.ts";
 import { compactEtcd } from "../../cluster/etcd-compaction.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
-import { HOSTS } from "../plan/catalogue.ts";
+import { type EngineName, HOSTS } from "../plan/catalogue.ts";
 import { type FarmObjects, farmObjects } from "./farm-objects.ts";
 import { prepareHost, type TestHost } from "./host.ts";
 import { serveModels } from "./models.ts";
+import { oneThreadOllama } from "./one-thread-ollama.ts";
 import { type ControlledPart, controlPart } from "./process-control.ts";
 
 export interface Bed extends AsyncDisposable {
@@ -43,13 +44,13 @@ export const CLIENTS = "clients";
 type Keep = (cleanup: () => Promise<unknown>) => void;
 
 /** Everything is there; agents and controller are not started, so that the recording can begin before them. */
-export async function openBed(dir: string): Promise<Bed> {
+export async function openBed(dir: string, engine: EngineName): Promise<Bed> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async (): Promise<void> => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
   };
   try {
-    const bed = await build(dir, (cleanup) => cleanups.push(cleanup));
+    const bed = await build(dir, engine, (cleanup) => cleanups.push(cleanup));
     return { ...bed, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
@@ -57,7 +58,11 @@ export async function openBed(dir: string): Promise<Bed> {
   }
 }
 
-async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.asyncDispose>> {
+async function build(
+  dir: string,
+  engine: EngineName,
+  keep: Keep,
+): Promise<Omit<Bed, typeof Symbol.asyncDispose>> {
   mkdirSync(dir, { recursive: true });
   const releases = ["1", "2"].map((which) =>
     installRelease(path.join(dir, "releases", which), `0.1.0-torture.${which}`),
@@ -87,12 +92,12 @@ async function build(dir: string, keep: Keep): Promise<Omit<Bed, typeof Symbol.a
     ],
   });
   keep(controller.dispose);
-  const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0] }, keep);
+  const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0], engine }, keep);
   return {
     ...{ network, controlPlane, connection, client, hosts, controller, releases },
     auditFile: audit.file,
     compact: () => compactEtcd(controlPlane.etcdSocket),
-    objects: farmObjects(client, models),
+    objects: farmObjects(client, models, engine),
   };
 }
 
@@ -110,16 +115,21 @@ async function prepareHosts(
     readonly network: Network;
     readonly controlPlane: ControlPlane;
     readonly release: Release;
+    readonly engine: EngineName;
   },
   keep: Keep,
 ): Promise<ReadonlyMap<string, TestHost>> {
-  if (findLlamaServer(readPartsConfig()) === undefined)
-    throw new Error("llama-server is not installed: npm run setup");
-  const { controlPlane, ...rest } = where;
+  const { controlPlane, engine, ...rest } = where;
+  const program = (engine === "ollama" ? findOllama : findLlamaServer)(readPartsConfig());
+  if (program === undefined) throw new Error(`${engine} is not installed: npm run setup -- --for test`);
+  const config =
+    engine === "ollama"
+      ? { ollama: { programs: [oneThreadOllama(program, path.join(rest.dir, "ollama"))] } }
+      : {};
   const hosts = new Map<string, TestHost>();
   for (const name of HOSTS) {
     const { kubeconfig, port: apiPort } = controlPlane;
-    const host = await prepareHost({ ...rest, name, kubeconfig, apiPort });
+    const host = await prepareHost({ ...rest, name, kubeconfig, apiPort, config });
     keep(host.dispose);
     hosts.set(name, host);
   }

@@ -11,7 +11,7 @@ test("of two that make a service again the first is enough, and the other makes 
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const urlOf = (name: string) => `https://models.example/${name}.gguf`;
-  const objects = farmObjects(client, { urlOf } as unknown as ModelServer);
+  const objects = farmObjects(client, { urlOf } as unknown as ModelServer, "llamacpp");
   await objects.createService("brief", 1);
   await objects.createService("brief", 2);
   const models = await client.list(MODELS, { namespace: "default" });

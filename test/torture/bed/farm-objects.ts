@@ -7,7 +7,7 @@ import type { Model } from "../../../src/api/model.ts";
 import { SERVICES } from "../../../src/kube/kinds.ts";
 import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
 import { ONE_THREAD } from "../../bed/agent.ts";
-import type { ServiceName } from "../plan/catalogue.ts";
+import type { EngineName, ServiceName } from "../plan/catalogue.ts";
 import type { ModelServer } from "./models.ts";
 
 export const NAMESPACE = "default";
@@ -31,7 +31,7 @@ export interface FarmObjects {
 }
 
 /** Each call is one write; it rejects where the API server does not take it. */
-export function farmObjects(client: KubeClient, models: ModelServer): FarmObjects {
+export function farmObjects(client: KubeClient, models: ModelServer, engine: EngineName): FarmObjects {
   const at = (name: string) => ({ name, namespace: NAMESPACE });
   const patch = (path: string, value: unknown): JsonPatchOp[] => [{ op: "add", path, value }];
   return {
@@ -41,7 +41,7 @@ export function farmObjects(client: KubeClient, models: ModelServer): FarmObject
     },
     createService: async (name, generation) => {
       const model = `${name}-${generation}`;
-      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model));
+      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model, engine));
       if (!made.ok && made.error.kind === "alreadyExists") {
         const there = await client.get(INFERENCE_SERVICES, at(name));
         const isThere = there.ok && there.value.metadata.deletionTimestamp === undefined;
@@ -85,7 +85,15 @@ function modelOf(name: string, source: string): Model {
   } as Model;
 }
 
-function serviceOf(name: ServiceName, modelRef: string): InferenceService {
+/** A field, a value of it that the engine accepts, and one with which it cannot start. */
+export const BAD_FIELD: Readonly<Record<EngineName, { field: string; good: unknown; bad: unknown }>> = {
+  llamacpp: { field: "extraArgs", good: ONE_THREAD, bad: [...ONE_THREAD, "--no-such-flag"] },
+  // It has one type for keys and values.
+  ollama: { field: "cacheTypeK", good: "f16", bad: "q8_0" },
+};
+
+function serviceOf(name: ServiceName, modelRef: string, engine: EngineName): InferenceService {
+  const { field, good } = BAD_FIELD[engine];
   return {
     apiVersion: API_VERSION,
     kind: "InferenceService",
@@ -97,7 +105,8 @@ function serviceOf(name: ServiceName, modelRef: string): InferenceService {
       parallelSlots: 2,
       promptCacheMiB: 0,
       hostLostSeconds: HOST_LOST_SECONDS,
-      extraArgs: ONE_THREAD,
+      runtime: engine,
+      [field]: good,
       rollout: { drainSeconds: DRAIN_SECONDS },
     },
   } as unknown as InferenceService;

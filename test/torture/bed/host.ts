@@ -31,6 +31,8 @@ export interface HostOptions {
   readonly kubeconfig: string;
   readonly apiPort: number;
   readonly release: Release;
+  /** Of the agent: where its engine is. */
+  readonly config: object;
 }
 
 const DISK = "size=96m";
@@ -71,11 +73,11 @@ export async function prepareHost(options: HostOptions): Promise<TestHost> {
 }
 
 function agentOf(
-  { name, kubeconfig, release }: HostOptions,
+  { name, kubeconfig, release, config }: HostOptions,
   place: { readonly dir: string; readonly stateDir: string; readonly inside: readonly string[] },
 ): ControlledPart {
-  const config = { disk: { reserve: "1Mi" } };
-  const args = agentArgs({ hostName: name, kubeconfig, stateDir: place.stateDir, config });
+  const ours = { ...config, disk: { reserve: "1Mi" } };
+  const args = agentArgs({ hostName: name, kubeconfig, stateDir: place.stateDir, config: ours });
   return controlPart({ name: `agent-${name}`, dir: place.dir, args, inside: place.inside, release });
 }
 

@@ -1,8 +1,9 @@
-/** Model files on a real server: every name gets the same weights, so that each is a download of its own. */
+/** Model files on a real server: each name is a download of its own, and each service has weights of its own. */
 import { mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import path from "node:path";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
+import { SERVICES } from "../plan/catalogue.ts";
 
 export interface ModelServer {
   /** Of a model by any name. */
@@ -13,10 +14,16 @@ export interface ModelServer {
 /** Endless answers, so that a request takes as long as it asks for. */
 export async function serveModels(address: string, dir: string): Promise<ModelServer> {
   mkdirSync(dir, { recursive: true });
-  const file = path.join(dir, "tiny.gguf");
-  await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64 });
-  const bytes = readFileSync(file);
+  const weights = await Promise.all(
+    SERVICES.map(async (name, seed) => {
+      const file = path.join(dir, `${name}.gguf`);
+      await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64, seed: seed + 1 });
+      return { path: `/${name}-`, bytes: readFileSync(file) };
+    }),
+  );
   const server = createServer((request, response) => {
+    const { bytes } = weights.find(({ path: own }) => request.url?.startsWith(own)) ?? {};
+    if (bytes === undefined) return void response.writeHead(404).end();
     const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
     const head = { etag: '"torture"', "accept-ranges": "bytes", "content-type": "application/octet-stream" };
     if (range === null) {

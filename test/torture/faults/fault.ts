@@ -5,10 +5,11 @@ import type { Load } from "../load/load.ts";
 import type { ClusterWatch } from "../observe/cluster.ts";
 import type { EngineWatch, SeenEngine } from "../observe/engines.ts";
 import type { Recorder } from "../observe/recorder.ts";
-import { SERVICES, type ServiceName } from "../plan/catalogue.ts";
+import { type EngineName, SERVICES, type ServiceName } from "../plan/catalogue.ts";
 import type { PlannedFault } from "../plan/plan-faults.ts";
 
 export interface FaultContext {
+  readonly engine: EngineName;
   readonly bed: Bed;
   readonly recorder: Recorder;
   readonly engines: EngineWatch;
@@ -52,6 +53,14 @@ export function engineOf(
   const here = all.filter(({ host }) => host === target);
   const from = here.length > 0 ? here : all;
   return from[Math.floor(chance * from.length)];
+}
+
+/** That engine for each of its replicas: several share a daemon. */
+export function sharers(
+  { engines }: FaultContext,
+  pid: number,
+): readonly (SeenEngine & { readonly host: string })[] {
+  return engines.engines().filter((engine) => engine.pid === pid);
 }
 
 /** False where the process was gone before. */

@@ -5,7 +5,8 @@ import type { Fault } from "./fault.ts";
 import { diskFull } from "./host/disk-full.ts";
 import { addressChange, leaseExpiry, networkCut, networkLossy, networkSlow } from "./host/network.ts";
 import { engineKill } from "./process/engine-kill.ts";
-import { enginePause } from "./process/engine-pause.ts";
+import { enginePause, runnerPause } from "./process/engine-pause.ts";
+import { gateKill } from "./process/gate-kill.ts";
 import {
   agentClockStep,
   agentKill,
@@ -21,6 +22,8 @@ import { badRevision, cordon, drain, newRevision, priorityChange, recreate, scal
 export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "engine-kill": engineKill,
   "engine-pause": enginePause,
+  "runner-pause": runnerPause,
+  "gate-kill": gateKill,
   "shim-kill": shimKill,
   "shim-pause": shimPause,
   "agent-kill": agentKill,

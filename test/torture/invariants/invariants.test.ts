@@ -19,6 +19,8 @@ const counted = at(10.2, "service", { ready: 0 });
 const reported: readonly RecordedEvent[] = [withdrawn, restarting, counted];
 
 /** For each invariant: a recording that just keeps it, and a variant of the same story that breaks it. */
+const gateKilled = at(10, "part", { part: "gate", change: "ended" });
+
 const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: readonly RecordedEvent[] }>> = {
   requests: {
     good: [...serving, killed, ...reported, at(10.5, "request", { startedAt: 9_900, ...failed() })],
@@ -66,6 +68,10 @@ const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: re
     good: [at(5, "part", { change: "ended" }), at(6, "part")],
     bad: [at(5, "part", { change: "endedUnasked", detail: "code 1" })],
   },
+  "gate-returns": {
+    good: [...serving, gateKilled, at(19, "part", { part: "gate" })],
+    bad: [...serving, gateKilled, at(21, "part", { part: "gate" })],
+  },
   convergence: {
     good: [at(10, "round", { change: "healed" }), at(69, "round", { change: "converged" })],
     bad: [at(10, "round", { change: "healed" }), at(71, "round", { change: "converged" })],
@@ -92,6 +98,14 @@ function unreachable(second: number): readonly RecordedEvent[] {
     at(second, "service", { ready: 0 }),
   ];
 }
+
+test("a gate is not replaced while its host's agent is dead, and need not be without an endpoint behind it", () => {
+  const late = at(30, "part", { part: "gate" });
+  expect(broken(...serving, gateKilled, late)).toEqual(["gate-returns"]);
+  const dead = [at(9, "part", { change: "ended" }), at(20, "part")];
+  expect(broken(...serving, gateKilled, ...dead, late)).toEqual([]);
+  expect(broken(...serving, gateKilled, killed, ...reported, late)).toEqual([]);
+});
 
 test("every invariant has a story", () => {
   expect(Object.keys(stories).sort()).toEqual(INVARIANTS.map(({ name }) => name).sort());
@@ -129,6 +143,18 @@ test("a later replica may have an earlier one's name", () => {
   const back = [at(30, "engine", later), at(30, "replica", later), at(30, "slice")];
   const counts = [at(20, "service", { ready: 0 }), at(30, "service")];
   expect(broken(...serving, ...gone, ...back, ...counts)).toEqual([]);
+});
+
+test("a replica that comes back to a daemon has an engine again, with the same pid", () => {
+  const gone = [at(20, "engine", { change: "gone" }), at(20, "slice", { isServing: false })];
+  const away = at(20, "replica", { phase: "Backoff", reason: "r", message: "m" });
+  const counts = [at(20, "service", { ready: 0 }), at(30, "service")];
+  const back = [at(30, "replica"), at(30, "slice")];
+  expect(broken(...serving, ...gone, away, ...counts, ...back, at(30, "engine"))).toEqual([]);
+  expect(broken(...serving, ...gone, away, ...counts, ...back)).toEqual([
+    "truth-of-endpoints",
+    "truth-of-replicas",
+  ]);
 });
 
 test("an earlier replica of the same name on another host does not make its host's silence a later one's", () => {

@@ -3,7 +3,7 @@ import { convergence } from "./convergence.ts";
 import type { Invariant } from "./invariant.ts";
 import { leftovers, orphans } from "./leftovers.ts";
 import { oneEngine } from "./one-engine.ts";
-import { partsLive } from "./parts.ts";
+import { gateReturns, partsLive } from "./parts.ts";
 import { requests } from "./requests.ts";
 import { truthOfEndpoints, truthOfReplicas } from "./truth/claims.ts";
 import { countsOfServices } from "./truth/counts.ts";
@@ -22,6 +22,7 @@ export const INVARIANTS: readonly Invariant[] = [
   statedReasons,
   orphans,
   partsLive,
+  gateReturns,
   convergence,
   leftovers,
 ];

@@ -26,6 +26,24 @@ test("in flight on an engine that was killed, and sent there before every proxy 
   expect(excuse(8, 9.5, [killed, withdrawn])).toBeUndefined();
 });
 
+test("through a gate that was killed, until another one listens", () => {
+  const gate = (second: number, change: "ended" | "started") => at(second, "part", { part: "gate", change });
+  expect(excuse(9, 10.2, [gate(10, "ended"), gate(12, "started")])).toContain("the gate of mac-a was killed");
+  expect(excuse(14, 14.1, [gate(10, "ended"), gate(12, "started")])).toContain("was killed");
+  expect(excuse(16, 16.1, [gate(10, "ended"), gate(12, "started")])).toBeUndefined();
+});
+
+test("on a connection from before the kill, however late that shows on a host that was cut off meanwhile", () => {
+  const gate = (second: number, change: "ended" | "started") => at(second, "part", { part: "gate", change });
+  const story = [gate(10, "ended"), gate(12, "started")];
+  const kept = { isKeptAlive: true, idleMs: 101 };
+  expect(excuse(30, 30.1, story, { ...kept, ageMs: 22_000 })).toContain(
+    "from before the gate of mac-a was killed",
+  );
+  expect(excuse(30, 30.1, story, { ...kept, ageMs: 18_000 })).toBeUndefined();
+  expect(excuse(30, 31, story, { ...kept, ageMs: 22_000, firstByteAt: 30_500 })).toBeUndefined();
+});
+
 test("a kube-proxy that could not see the withdrawal is excused for sending until it can", () => {
   const away = [at(9.5, "api", { isUp: false }), at(20, "api")];
   const rules = [at(5, "proxy", { endpoints: ["10.0.0.1:21000"] }), at(27, "proxy")];

@@ -92,6 +92,12 @@ function excuseAt(
   const inFlight = { from: request.startedAt, to: request.at };
   const harm = harms.find(({ span }) => overlaps(inFlight, [span]));
   if (harm !== undefined) return harm.why;
+  const { ageMs, firstByteAt } = request;
+  const before = harms.find(
+    ({ endedAt }) => endedAt !== undefined && ageMs !== undefined && isWithin(endedAt, request, ageMs),
+  );
+  if (before !== undefined && firstByteAt === undefined)
+    return `the connection was kept alive from before ${before.why}`;
   const isWithdrawn = slices.some(
     (other) => other.replica === slice.replica && !other.isServing && other.at <= request.at,
   );
@@ -100,6 +106,11 @@ function excuseAt(
     return "the connection was kept alive, idle, while its engine was drained";
   }
   return undefined;
+}
+
+/** While the connection of that age was open. */
+function isWithin(time: number, { startedAt, at }: RequestEvent, ageMs: number): boolean {
+  return time > startedAt - ageMs && time <= at;
 }
 
 /** False only where an outage explains that its rules, as they were then, do not have the endpoint. */

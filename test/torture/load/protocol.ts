@@ -24,5 +24,6 @@ export interface Result {
   readonly failure: string;
   readonly status?: number;
   readonly idleMs?: number;
+  readonly ageMs?: number;
   readonly endpoint?: string;
 }

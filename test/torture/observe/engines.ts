@@ -1,59 +1,154 @@
 /** The engines that really run, by /proc: found by the mark in their environment, whatever any state folder says. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import path from "node:path";
 import { MARK_VARIABLE } from "../../../agent/instances/process/run-directory.ts";
+import type { TestHost } from "../bed/host.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** A main process of an engine: a marked process that is not its shim and not a child of an engine. */
 export interface SeenEngine {
   readonly pid: number;
-  /** The state folder's run directory: its last part is the replica's uid. */
+  /** Of the process: its own, or that of the daemon that several replicas share. */
   readonly dir: string;
+  /** Of the replica. */
   readonly uid: string;
+  /** Pid of the daemon's process for the replica's model, where it has one. */
+  readonly runner?: number;
 }
 
+type OnHost<T> = T & { readonly host: string };
+
 export interface EngineWatch {
-  readonly engines: () => readonly (SeenEngine & { readonly host: string })[];
+  /** One for each replica. */
+  readonly engines: () => readonly OnHost<SeenEngine>[];
   /** Shims by the run directory that they keep. */
   readonly shims: () => ReadonlyMap<string, number>;
+  /** Pid of the newest gate, by host. */
+  readonly gates: () => ReadonlyMap<string, number>;
+  /** Every marked process in words, for what must not be left. */
+  readonly processes: () => readonly string[];
   readonly look: () => void;
   readonly stop: () => void;
 }
 
 const EVERY_MS = 250;
 
-/** `hostOf` returns the host whose state folder holds a run directory; engines of other runs have none. */
-export function watchEngines(recorder: Recorder, hostOf: (dir: string) => string | undefined): EngineWatch {
+/** Engines of other runs are on none of the hosts. */
+export function watchEngines(
+  recorder: Recorder,
+  hosts: readonly Pick<TestHost, "name" | "stateDir">[],
+): EngineWatch {
   const known = new Map<string, Known>();
-  let engines = new Map<number, SeenEngine & { host: string }>();
-  let shims = new Map<string, number>();
+  let engines = new Map<string, OnHost<SeenEngine>>();
+  let marked: readonly OnHost<MarkedProcess>[] = [];
+  let gates = new Map<string, number>();
   const look = (): void => {
-    const marked = findMarked(known).flatMap((process) => {
-      const host = hostOf(process.dir);
-      return host === undefined ? [] : [{ ...process, host, uid: process.dir.split("/").at(-1) ?? "" }];
-    });
-    shims = new Map(marked.filter(({ isShim }) => isShim).map(({ dir, pid }) => [dir, pid]));
-    const found = new Map(marked.filter(({ isShim }) => !isShim).map((engine) => [engine.pid, engine]));
+    marked = findMarked(known).flatMap((process) => onHost(process, hosts));
+    const all = [...ownEngines(marked), ...hosts.flatMap((host) => sharedEngines(host, marked))];
+    const found = new Map(all.map((engine) => [`${engine.uid}/${engine.pid}`, engine]));
     // A scan takes a while: an engine that exited during it did not run beside those read after it.
-    for (const { pid } of doubled([...found.values()]))
-      if (startOf(String(pid)) === undefined) found.delete(pid);
+    for (const { uid, pid } of doubled(all))
+      if (startOf(String(pid)) === undefined) found.delete(`${uid}/${pid}`);
     const at = recorder.now();
-    for (const engine of engines.values()) if (!found.has(engine.pid)) note(recorder, "gone", engine, at);
-    for (const engine of found.values()) if (!engines.has(engine.pid)) note(recorder, "appeared", engine, at);
+    for (const engine of without(engines, found)) note(recorder, "gone", engine, at);
+    for (const engine of without(found, engines)) note(recorder, "appeared", engine, at);
     engines = found;
+    const newest = newestGates(marked);
+    const started = [...newest].filter(([host, pid]) => gates.get(host) !== pid);
+    for (const [host] of started) recorder.note({ type: "part", part: "gate", host, change: "started" }, at);
+    gates = newest;
   };
   const timer = setInterval(look, EVERY_MS);
   return {
     engines: () => [...engines.values()],
-    shims: () => shims,
+    shims: () => new Map(marked.filter(({ kind }) => kind === "shim").map(({ dir, pid }) => [dir, pid])),
+    gates: () => gates,
+    processes: () => marked.map(({ kind, pid, host, dir }) => `${kind} ${pid} on ${host} of ${dir}`),
     look,
     stop: () => clearInterval(timer),
   };
 }
 
+function without<T>(some: ReadonlyMap<string, T>, others: ReadonlyMap<string, T>): readonly T[] {
+  return [...some].filter(([key]) => !others.has(key)).map(([, one]) => one);
+}
+
+function onHost(
+  process: MarkedProcess,
+  hosts: readonly Pick<TestHost, "name" | "stateDir">[],
+): readonly OnHost<MarkedProcess>[] {
+  const host = hosts.find(({ stateDir }) => process.dir.startsWith(`${stateDir}/`))?.name;
+  return host === undefined ? [] : [{ ...process, host }];
+}
+
+function ownEngines(marked: readonly OnHost<MarkedProcess>[]): readonly OnHost<SeenEngine>[] {
+  const own = marked.filter(({ kind }) => kind === "engine");
+  return own.map(({ pid, dir, host }) => ({ pid, dir, host, uid: path.basename(dir) }));
+}
+
+/** Replicas whose daemon lives: what refers to it stands in their records. */
+function sharedEngines(
+  { name: host, stateDir }: Pick<TestHost, "name" | "stateDir">,
+  marked: readonly OnHost<MarkedProcess>[],
+): readonly OnHost<SeenEngine>[] {
+  const here = marked.filter((process) => process.host === host);
+  if (!here.some(({ kind }) => kind === "daemon")) return [];
+  return namesIn(path.join(stateDir, "engines")).flatMap((uid) => {
+    const record = parsed(text(path.join(stateDir, "engines", uid, "engine.json")));
+    const dir = path.join(stateDir, "daemons", String(record.daemon));
+    const daemon = here.find((process) => process.kind === "daemon" && process.dir === dir);
+    if (daemon === undefined) return [];
+    const weights = weightsOf(stateDir, String(record.model));
+    const runner = here.find((process) => process.dir === dir && process.weights === weights)?.pid;
+    return [{ pid: daemon.pid, dir, host, uid, ...(runner === undefined ? {} : { runner }) }];
+  });
+}
+
+/** The blob that a model of ours in Ollama has its weights from. */
+function weightsOf(stateDir: string, model: string): string | undefined {
+  const manifests = path.join(stateDir, "ollama", "models", "manifests", "registry.ollama.ai", "library");
+  const { layers = [] } = parsed(text(path.join(manifests, ...model.split(":"))));
+  const own = layers.find(({ mediaType }) => mediaType === "application/vnd.ollama.image.model");
+  return own?.digest.replace(":", "-");
+}
+
+interface Parsed {
+  readonly daemon?: string;
+  readonly model?: string;
+  readonly layers?: readonly { readonly mediaType: string; readonly digest: string }[];
+}
+
+/** Nothing of a file that is being written, or gone. */
+function parsed(json: string): Parsed {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return {};
+  }
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function newestGates(marked: readonly OnHost<MarkedProcess>[]): Map<string, number> {
+  const all = marked.filter(({ kind }) => kind === "gate");
+  const inOrder = all.sort((one, other) => numberOf(one) - numberOf(other));
+  return new Map(inOrder.map(({ host, pid }) => [host, pid]));
+}
+
+function numberOf({ dir }: MarkedProcess): number {
+  return Number(path.basename(dir));
+}
+
 function note(
   recorder: Recorder,
   change: "appeared" | "gone",
-  { host, uid, pid }: SeenEngine & { host: string },
+  { host, uid, pid }: OnHost<SeenEngine>,
   at: number,
 ): void {
   recorder.note({ type: "engine", change, host, uid, pid }, at);
@@ -66,7 +161,9 @@ function doubled(engines: readonly SeenEngine[]): readonly SeenEngine[] {
 interface MarkedProcess {
   readonly pid: number;
   readonly dir: string;
-  readonly isShim: boolean;
+  readonly kind: "shim" | "engine" | "daemon" | "runner" | "gate";
+  /** Name of the blob that a runner has loaded. */
+  readonly weights?: string;
 }
 
 /** What is known of one pid with its start time. */
@@ -107,9 +204,25 @@ function lookAt(pid: string, before: Known | undefined): Known | undefined {
   const isShell = /\/(ba|da|z)?sh$/.test(program(pid));
   // The shim leads its session; a copy of it that does not is the engine before its exec.
   if (isShell && argv[1] === `${dir}/shim` && statOf(pid)[3] === pid) {
-    return { pid: Number(pid), dir, isShim: true };
+    return { pid: Number(pid), dir, kind: "shim" };
   }
-  return !isShell && argv.includes("--port") ? { pid: Number(pid), dir, isShim: false } : undefined;
+  return isShell ? undefined : kindOf(Number(pid), dir, argv);
+}
+
+/** By the folder that its mark names, and its arguments; undefined for what only helps them. */
+function kindOf(pid: number, dir: string, argv: readonly string[]): MarkedProcess | undefined {
+  switch (path.basename(path.dirname(dir))) {
+    case "engines":
+      return argv.includes("--port") ? { pid, dir, kind: "engine" } : undefined;
+    case "gate":
+      return { pid, dir, kind: "gate" };
+    case "daemons":
+      if (argv[1] === "serve") return { pid, dir, kind: "daemon" };
+      if (argv[1] !== "runner") return undefined;
+      return { pid, dir, kind: "runner", weights: path.basename(argv[argv.indexOf("--model") + 1] ?? "") };
+    default:
+      return undefined;
+  }
 }
 
 /** From the state on: state, parent, group, session. */

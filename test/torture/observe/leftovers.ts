@@ -21,13 +21,7 @@ export async function leftoversOfServices(
     ...kinds.map((kind) => namesOf(client, kind)),
     ...labelled.map((kind) => namesOf(client, kind, LABEL_SERVICE)),
   ]);
-  return [
-    ...engines.engines().map(({ pid, host, uid }) => `engine ${pid} on ${host} of replica ${uid}`),
-    ...[...engines.shims()].map(([dir, pid]) => `shim ${pid} of ${dir}`),
-    ...hosts.flatMap(filesOf),
-    ...hosts.flatMap(portsOf),
-    ...objects.flat(),
-  ];
+  return [...engines.processes(), ...hosts.flatMap(filesOf), ...hosts.flatMap(portsOf), ...objects.flat()];
 }
 
 /** After the Hosts are gone and the agents ended. */
@@ -42,7 +36,8 @@ function filesOf({ name, stateDir }: TestHost): readonly string[] {
   });
 }
 
-const FIRST_PORT = 21_000;
+/** Those of shared daemons among them. */
+const FIRST_PORT = 20_900;
 const LAST_PORT = 21_999;
 const LISTENING = "0A";
 

@@ -29,7 +29,7 @@ export interface EngineEvent extends At {
 
 export interface PartEvent extends At {
   readonly type: "part";
-  readonly part: "agent" | "controller";
+  readonly part: "agent" | "controller" | "gate";
   readonly host?: string;
   readonly change: "started" | "ended" | "paused" | "resumed" | "endedUnasked";
   readonly detail?: string;
@@ -126,6 +126,8 @@ export interface RequestEvent extends At {
   readonly status?: number;
   /** The connection had carried a request before; how long it had been idle since. */
   readonly idleMs?: number;
+  /** Since the first request on that connection. */
+  readonly ageMs?: number;
   /** Where kube-proxy sent it, as the connection tracking says; looked up for failures only. */
   readonly endpoint?: string;
 }

@@ -121,4 +121,26 @@ export const CATALOGUE = [
   { kind: "cordon", weight: 1, on: "host", lock: "cordon:*", lasts: seconds(5, 20) },
 ] as const satisfies readonly FaultEntry[];
 
-export type FaultKind = (typeof CATALOGUE)[number]["kind"];
+/** Beside those, where replicas share a daemon behind the gate. */
+export const DAEMON_FAULTS = [
+  { kind: "gate-kill", weight: 5, on: "host", lock: "gate:*" },
+  {
+    kind: "runner-pause",
+    weight: 3,
+    on: "host",
+    lock: "engine:*",
+    lasts: seconds(1, 8),
+    lastsLong: seconds(45, 60),
+  },
+] as const satisfies readonly FaultEntry[];
+
+/** What all hosts of a farm run. */
+export const ENGINES = ["llamacpp", "ollama"] as const;
+export type EngineName = (typeof ENGINES)[number];
+
+export type FaultKind = (typeof CATALOGUE | typeof DAEMON_FAULTS)[number]["kind"];
+type Entry = FaultEntry & { readonly kind: FaultKind };
+
+export function faultsFor(engine: EngineName): readonly Entry[] {
+  return engine === "ollama" ? [...CATALOGUE, ...DAEMON_FAULTS] : CATALOGUE;
+}

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CATALOGUE, HOSTS, SERVICES } from "./catalogue.ts";
+import { CATALOGUE, DAEMON_FAULTS, faultsFor, HOSTS, SERVICES } from "./catalogue.ts";
 import { FIXED_SEEDS } from "./fixed-seeds.ts";
 import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
 
@@ -52,8 +52,27 @@ test("an hour draws every kind, and long rounds go past a Lease", () => {
   expect(Math.max(...faults.map(({ forMs }) => forMs))).toBeGreaterThan(60_000);
 });
 
+test("what only shared daemons have is drawn for farms that run them, and for no others", () => {
+  const kinds = (engine: "llamacpp" | "ollama") =>
+    new Set(planFaults(1, 60, engine).rounds.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
+  expect(kinds("ollama")).toEqual(new Set(faultsFor("ollama").map(({ kind }) => kind)));
+  for (const { kind } of DAEMON_FAULTS) expect(kinds("llamacpp")).not.toContain(kind);
+});
+
+test("the fixed seed of shared daemons draws what is theirs, and a hung model that outlasts its detection", () => {
+  const [own] = FIXED_SEEDS.filter(({ engine }) => engine === "ollama");
+  const faults = planFaults(own?.seed ?? 0, own?.minutes ?? 0, "ollama").rounds.flatMap(
+    (round) => round.faults,
+  );
+  const kinds = faults.map(({ kind }) => kind);
+  const wanted = ["gate-kill", "agent-kill", "agent-upgrade", "engine-kill", "api-stop", "drain", "recreate"];
+  expect(kinds).toEqual(expect.arrayContaining(wanted));
+  expect(faults.some(({ kind, forMs }) => kind === "runner-pause" && forMs > LEASE_MS)).toBe(true);
+});
+
 test("the fixed seeds draw every kind together, and some that outlast a Lease", () => {
-  const faults = FIXED_SEEDS.flatMap(({ seed, minutes }) =>
+  const ours = FIXED_SEEDS.filter(({ engine }) => engine === "llamacpp");
+  const faults = ours.flatMap(({ seed, minutes }) =>
     planFaults(seed, minutes).rounds.flatMap((round) => round.faults),
   );
   expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOGUE.map(({ kind }) => kind)));

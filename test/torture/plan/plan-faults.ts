@@ -1,5 +1,5 @@
 /** The schedule of a run, drawn from its seed before anything starts. Pure. */
-import { CATALOGUE, type FaultEntry, type FaultKind, HOSTS, SERVICES } from "./catalogue.ts";
+import { type EngineName, type FaultEntry, type FaultKind, faultsFor, HOSTS, SERVICES } from "./catalogue.ts";
 import { createRandom, type Random } from "./random.ts";
 
 export interface PlannedFault {
@@ -25,6 +25,7 @@ export interface Round {
 export interface Schedule {
   readonly seed: number;
   readonly minutes: number;
+  readonly engine: EngineName;
   readonly rounds: readonly Round[];
 }
 
@@ -38,28 +39,35 @@ const GAP_MS = { least: 1_000, most: 9_000 } as const;
 const LONG_FAULTS = 2;
 const TRIES = 20;
 
-/** The same seed and minutes give the same schedule. Every second round is a long one. */
-export function planFaults(seed: number, minutes: number): Schedule {
+/** The same seed, minutes and engine give the same schedule. Every second round is a long one. */
+export function planFaults(seed: number, minutes: number, engine: EngineName = "llamacpp"): Schedule {
   const random = createRandom(seed);
+  const catalogue = faultsFor(engine);
   const rounds: Round[] = [];
   let left = minutes * 60_000;
   let id = 1;
   while (rounds.length === 0 || left > 0) {
     const isLong = rounds.length % 2 === 1 && left >= LONG_MS;
-    const round = planRound(random, rounds.length, isLong, id);
+    const round = planRound({ random, catalogue }, rounds.length, isLong, id);
     rounds.push(round);
     id += round.faults.length;
     left -= round.lengthMs + QUIET_MS;
   }
-  return { seed, minutes, rounds };
+  return { seed, minutes, engine, rounds };
 }
 
-function planRound(random: Random, index: number, isLong: boolean, firstId: number): Round {
+interface Source {
+  readonly random: Random;
+  readonly catalogue: ReturnType<typeof faultsFor>;
+}
+
+function planRound(source: Source, index: number, isLong: boolean, firstId: number): Round {
+  const { random } = source;
   const lengthMs = isLong ? LONG_MS : SHORT_MS;
   const faults: PlannedFault[] = [];
   let longLeft = isLong ? LONG_FAULTS : 0;
   for (let atMs = random.between(500, 3_000); atMs < lengthMs - 2_000; ) {
-    const fault = drawFault(random, faults, { atMs, lengthMs, id: firstId + faults.length, longLeft });
+    const fault = drawFault(source, faults, { atMs, lengthMs, id: firstId + faults.length, longLeft });
     if (fault !== undefined) {
       if (fault.forMs > LONG_THRESHOLD_MS) longLeft -= 1;
       faults.push(fault);
@@ -80,13 +88,17 @@ interface Draw {
 }
 
 /** Undefined where nothing that was drawn fits beside the others. */
-function drawFault(random: Random, others: readonly PlannedFault[], draw: Draw): PlannedFault | undefined {
+function drawFault(
+  { random, catalogue }: Source,
+  others: readonly PlannedFault[],
+  draw: Draw,
+): PlannedFault | undefined {
   const { atMs, lengthMs, id, longLeft } = draw;
-  const longOnes = CATALOGUE.filter((entry: FaultEntry) => entry.lastsLong !== undefined);
+  const longOnes = catalogue.filter((entry) => entry.lastsLong !== undefined);
   const isEarly = atMs < lengthMs / 4;
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     const wantsLong = longLeft > 0 && isEarly;
-    const entry: FaultEntry & { kind: FaultKind } = random.pickWeighted(wantsLong ? longOnes : CATALOGUE);
+    const entry = random.pickWeighted(wantsLong ? longOnes : catalogue);
     const target = drawTarget(random, entry);
     const lasts = wantsLong ? entry.lastsLong : entry.lasts;
     const drawnMs = lasts === undefined ? 0 : random.between(lasts.leastMs, lasts.mostMs);
@@ -121,6 +133,6 @@ function meets(one: PlannedFault, other: PlannedFault): boolean {
 
 /** What it holds while it lasts. */
 export function lockOf({ kind, target }: Pick<PlannedFault, "kind" | "target">): string {
-  const entry = CATALOGUE.find((one) => one.kind === kind);
+  const entry = faultsFor("ollama").find((one) => one.kind === kind);
   return (entry?.lock ?? kind).replace("*", target ?? "");
 }

@@ -3,11 +3,13 @@ import type { Violation } from "../invariants/invariant.ts";
 import { INVARIANTS } from "../invariants/registry.ts";
 import { judgeFailures } from "../invariants/requests.ts";
 import { eventsOf, type Recording } from "../observe/recording.ts";
+import type { EngineName } from "../plan/catalogue.ts";
 import type { Schedule } from "../plan/plan-faults.ts";
 
 export interface Report {
   readonly seed: number;
   readonly minutes: number;
+  readonly engine: EngineName;
   readonly tookMs: number;
   readonly faults: Readonly<Record<string, number>>;
   readonly skipped: Readonly<Record<string, number>>;
@@ -34,6 +36,7 @@ export function reportOf(recording: Recording, schedule: Schedule, violations: r
   return {
     seed: schedule.seed,
     minutes: schedule.minutes,
+    engine: schedule.engine,
     tookMs: Math.round(now),
     faults: countBy(faults.filter(({ phase }) => phase === "injected").map(({ kind }) => kind)),
     skipped: countBy(

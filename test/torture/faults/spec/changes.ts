@@ -1,6 +1,6 @@
 /** Changes that users make during the run. They fail while the API server is away, as a user's would. */
 import { setTimeout as pause } from "node:timers/promises";
-import { ONE_THREAD } from "../../../bed/agent.ts";
+import { BAD_FIELD } from "../../bed/farm-objects.ts";
 import type { ServiceName } from "../../plan/catalogue.ts";
 import type { PlannedFault } from "../../plan/plan-faults.ts";
 import { type Fault, type FaultContext, hostOf, type Injected, serviceOf } from "../fault.ts";
@@ -57,12 +57,13 @@ async function createAgain({ bed }: FaultContext, name: ServiceName, generation:
 /** A revision that no engine accepts: the old one has to keep serving until it is corrected. */
 export const badRevision: Fault = async (context, planned) => {
   const name = serviceOf(planned);
-  const set = (args: readonly string[]) => context.bed.objects.patchService(name, "/spec/extraArgs", args);
+  const { field, good, bad } = BAD_FIELD[context.engine];
+  const set = (value: unknown) => context.bed.objects.patchService(name, `/spec/${field}`, value);
   const result = await tried(async () => {
-    await set([...ONE_THREAD, "--no-such-flag"]);
-    return `${name}: extraArgs with --no-such-flag`;
+    await set(bad);
+    return `${name}: ${field} ${bad}`;
   });
-  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(ONE_THREAD)) };
+  return result.at === "skipped" ? result : { ...result, heal: () => persistently(() => set(good)) };
 };
 
 /** Nothing new goes there. */

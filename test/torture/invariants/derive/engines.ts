@@ -12,22 +12,29 @@ export interface Life extends Span {
   readonly paused: readonly Span[];
 }
 
-/** One life for each engine process, in the order of their beginnings. */
+/** One life for each engine process, in the order of their beginnings; a replica may come back to a daemon that it has left. */
 export function livesOf(recording: Recording, now: number): readonly Life[] {
   const byProcess = grouped(eventsOf(recording, "engine"), ({ uid, pid }) => `${uid}/${pid}`);
-  return byProcess.flatMap(([, events]) => {
-    const [first] = events;
-    if (first === undefined) return [];
-    const end = events.find(({ change }) => change === "killed" || change === "gone");
-    const to = end?.at ?? now;
-    return [
-      {
-        ...{ uid: first.uid, host: first.host, pid: first.pid, from: first.at, to },
-        wasKilled: end?.change === "killed",
-        paused: pausesOf(events, to),
-      },
-    ];
-  });
+  return byProcess
+    .flatMap(([, all]) => livesIn(all))
+    .flatMap((events) => {
+      const [first] = events;
+      if (first === undefined) return [];
+      const end = events.find(({ change }) => change === "killed" || change === "gone");
+      const to = end?.at ?? now;
+      return [
+        {
+          ...{ uid: first.uid, host: first.host, pid: first.pid, from: first.at, to },
+          wasKilled: end?.change === "killed",
+          paused: pausesOf(events, to),
+        },
+      ];
+    });
+}
+
+function livesIn(events: readonly EngineEvent[]): readonly (readonly EngineEvent[])[] {
+  const begins = events.flatMap(({ change }, index) => (change === "appeared" && index > 0 ? [index] : []));
+  return [0, ...begins].map((from, index) => events.slice(from, begins[index]));
 }
 
 function pausesOf(events: readonly EngineEvent[], to: number): readonly Span[] {

@@ -4,13 +4,15 @@
  */
 import { eventsOf, type LinkNow, type Recording, type SliceEvent } from "../../observe/recording.ts";
 import { livesOf, placeOf } from "./engines.ts";
-import { linkIn, proxyBlind } from "./outages.ts";
-import { overlaps, type Span } from "./spans.ts";
+import { gateAway, linkIn, proxyBlind } from "./outages.ts";
+import { extend, overlaps, type Span } from "./spans.ts";
 
 export interface Harm {
   /** In words, for the report. */
   readonly why: string;
   readonly span: Span;
+  /** When every connection lost its other end. A host that is cut off then cannot say so until it is back. */
+  readonly endedAt?: number;
 }
 
 /** From the withdrawal's acknowledgement until every kube-proxy has followed: its sync period, and what machines need. */
@@ -19,6 +21,9 @@ const PROPAGATION_MS = 3_000;
 const DRAIN_WAITS_MS = 2_000;
 /** Connections that waited are retried in steps that have grown meanwhile. */
 const REOPENED_MS = 5_000;
+
+/** A gate takes its routes and sockets once its program runs. */
+const LISTENS_MS = 3_000;
 
 /** All that happened to one replica and its host. */
 export function harmsOf(
@@ -31,6 +36,7 @@ export function harmsOf(
   const followed = proxyFollows(recording, now);
   return [
     ...engineHarms(recording, target.uids, slices, followed, now),
+    ...gateHarms(recording, target.host, now),
     ...linkHarms(recording, target.host, now),
     ...addressHarms(recording, target.host, slices, followed, now),
     ...lateProxies(slices, followed),
@@ -50,6 +56,7 @@ function engineHarms(
     const killed = from.map((at) => ({
       why: `engine ${life.pid} was killed`,
       span: { from: at, to: followed(withdrawnAfter(slices, at, now), endpointAt(slices, at)) },
+      endedAt: at,
     }));
     const frozen = life.paused.map((span) => ({
       why: `engine ${life.pid} was frozen`,
@@ -61,6 +68,16 @@ function engineHarms(
     }));
     return [...killed, ...frozen];
   });
+}
+
+/** From its kill until another one has started, and listens. */
+function gateHarms(recording: Recording, host: string, now: number): readonly Harm[] {
+  const why = `the gate of ${host} was killed`;
+  return extend(gateAway(recording, host, now), LISTENS_MS).map((span) => ({
+    why,
+    span,
+    endedAt: span.from,
+  }));
 }
 
 function linkHarms(recording: Recording, host: string, now: number): readonly Harm[] {

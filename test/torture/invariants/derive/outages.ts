@@ -17,6 +17,12 @@ export function agentAway(recording: Recording, host: string, now: number): read
   return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
 }
 
+/** Killed, and not started again. */
+export function gateAway(recording: Recording, host: string, now: number): readonly Span[] {
+  const events = eventsOf(recording, "part").filter((event) => event.part === "gate" && event.host === host);
+  return spansOf(events, ({ change }) => change === "ended", now);
+}
+
 export function controllerAway(recording: Recording, now: number): readonly Span[] {
   const events = eventsOf(recording, "part").filter(({ part }) => part === "controller");
   return spansOf(events, ({ change }) => change !== "started" && change !== "resumed", now);
