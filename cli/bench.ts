@@ -5,11 +5,11 @@ import { type LevelReport, renderMarkdown, renderTable, reportOf } from "./bench
 import { withCluster } from "./cluster/cluster.ts";
 import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
-import { findTarget, type KeyFlags } from "./endpoint/target.ts";
+import { addSecretFlags, findTarget, type SecretFlags } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface Flags extends ClusterFlags, KeyFlags {
+interface Flags extends ClusterFlags, SecretFlags {
   readonly clients: readonly number[];
   readonly requests: number;
   readonly promptWords: number;
@@ -19,7 +19,7 @@ interface Flags extends ClusterFlags, KeyFlags {
 
 /** Options and action of the verb. */
 export function configureBench(command: Command): void {
-  addNamespacedFlags(command)
+  addSecretFlags(addNamespacedFlags(command))
     .argument("<service>", "name of the InferenceService", parseServiceName)
     .option("--clients <counts>", "concurrent clients, one run for each count", parseCounts, [1, 2, 4, 8])
     .option("--requests <n>", "requests in each run", parseCount(1), 32)

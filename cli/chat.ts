@@ -8,10 +8,10 @@ import { withCluster } from "./cluster/cluster.ts";
 import { findService } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parseCount, parseServiceName } from "./cluster/flags.ts";
 import { streamEvents } from "./endpoint/request.ts";
-import { findTarget, type KeyFlags, type Target } from "./endpoint/target.ts";
+import { addSecretFlags, findTarget, type SecretFlags, type Target } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 
-interface Flags extends ClusterFlags, KeyFlags {
+interface Flags extends ClusterFlags, SecretFlags {
   readonly system?: string;
   readonly maxTokens?: number;
 }
@@ -27,7 +27,7 @@ const eventSchema = z.object({
 
 /** Options and action of the verb. */
 export function configureChat(command: Command): void {
-  addNamespacedFlags(command)
+  addSecretFlags(addNamespacedFlags(command))
     .argument("<service>", "name of the InferenceService", parseServiceName)
     .argument("[question]", "one question; absent: a conversation, or what standard input holds")
     .option("--system <text>", "system prompt")

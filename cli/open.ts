@@ -38,6 +38,7 @@ async function open(name: string, flags: Flags): Promise<void> {
     const server = await listen(flags.port ?? service.spec.endpoint.port, () => endpoints);
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
+    const scheme = service.spec.endpoint.tls === undefined ? "http" : "https";
     let shown: number | undefined;
     await follow<never>(
       cluster,
@@ -46,7 +47,7 @@ async function open(name: string, flags: Flags): Promise<void> {
         server.once("error", fail);
         const slices = watch<EndpointSlice>(ENDPOINT_SLICES, slicesOf(service), () => {
           endpoints = readyEndpoints(slices.list());
-          if (shown === undefined) sayAside(`http://127.0.0.1:${port} leads to ${name}, until Ctrl-C`);
+          if (shown === undefined) sayAside(`${scheme}://127.0.0.1:${port} leads to ${name}, until Ctrl-C`);
           if (shown !== endpoints.length) sayAside(countOf(service, endpoints.length));
           shown = endpoints.length;
         });

@@ -1,9 +1,9 @@
 /** Requests to a service at one level of concurrency, each with its times. */
-import { Agent } from "node:http";
+import type { Agent } from "node:http";
 import { z } from "zod";
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readAnswer, streamEvents } from "../endpoint/request.ts";
+import { newAgent, readAnswer, streamEvents } from "../endpoint/request.ts";
 import type { Endpoint, Target } from "../endpoint/target.ts";
 
 export interface Load {
@@ -41,7 +41,7 @@ const eventSchema = z.looseObject({
 
 /** Keeps `concurrency` requests under way until all are sent. Rejects only where `signal` is aborted. */
 export async function runLevel(load: Load, concurrency: number): Promise<LevelRun> {
-  const agent = new Agent({ keepAlive: true });
+  const agent = newAgent(load.target);
   const samples: Sample[] = [];
   const failures = new Map<string, number>();
   let sent = 0;

@@ -1,5 +1,6 @@
 /** One request to an engine, answered in pieces as they arrive. */
 import { Agent, type IncomingMessage, request } from "node:http";
+import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type Endpoint, type Target, urlOf } from "./target.ts";
@@ -14,7 +15,11 @@ export interface Call {
 }
 
 const ERROR_SHOWN = 300;
-const ONCE = new Agent();
+
+/** Keeps connections for the requests that share it. */
+export function newAgent({ tls }: Target): Agent {
+  return tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
+}
 
 /** The data of each server-sent event but the last, `[DONE]`. Throws NoAnswer, or what `signal` was aborted with. */
 export async function* streamEvents(call: Call): AsyncGenerator<unknown> {
@@ -47,9 +52,11 @@ export async function readAnswer(call: Call): Promise<unknown> {
 
 function open(call: Call): Promise<IncomingMessage> {
   const { target, endpoint, path, body, signal, agent } = call;
+  const { tls } = target;
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {
-    const outgoing = request(`${urlOf(endpoint)}${path}`, {
+    const outgoing = (tls === undefined ? request : tlsRequest)(`${urlOf(target, endpoint)}${path}`, {
+      ...tls,
       method: "POST",
       signal,
       ...(agent === undefined ? {} : { agent }),
@@ -61,7 +68,8 @@ function open(call: Call): Promise<IncomingMessage> {
     });
     outgoing.once("error", (error) => {
       // The engine closed a kept connection at the moment it was used again: nothing was computed.
-      if (outgoing.reusedSocket && !signal.aborted) open({ ...call, agent: ONCE }).then(resolve, reject);
+      if (outgoing.reusedSocket && !signal.aborted)
+        open({ ...call, agent: newAgent(target) }).then(resolve, reject);
       else reject(signal.aborted ? signal.reason : broken(call, error));
     });
     outgoing.once("response", (response) => {
@@ -82,14 +90,14 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return text;
 }
 
-function broken({ endpoint, path }: Call, cause: unknown): MetalbridgeError {
+function broken({ target, endpoint, path }: Call, cause: unknown): MetalbridgeError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new MetalbridgeError("NoAnswer", `${urlOf(endpoint)}${path}: ${why}`, undefined, { cause });
+  return new MetalbridgeError("NoAnswer", `${urlOf(target, endpoint)}${path}: ${why}`, undefined, { cause });
 }
 
-function refused({ endpoint, path }: Call, status: number, answer: string): MetalbridgeError {
+function refused({ target, endpoint, path }: Call, status: number, answer: string): MetalbridgeError {
   return new MetalbridgeError(
     "NoAnswer",
-    `${urlOf(endpoint)}${path} answered ${status}: ${answer.slice(0, ERROR_SHOWN)}`,
+    `${urlOf(target, endpoint)}${path} answered ${status}: ${answer.slice(0, ERROR_SHOWN)}`,
   );
 }

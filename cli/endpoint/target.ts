@@ -1,5 +1,6 @@
 /** Where the engines of a service answer from this machine, and with which key. */
 import { readFile } from "node:fs/promises";
+import type { Command } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -20,10 +21,23 @@ export interface Target {
   readonly endpoints: readonly Endpoint[];
   readonly model: string;
   readonly apiKey?: string;
+  /** Present where clients use HTTPS. `ca` absent: what the system trusts. */
+  readonly tls?: { readonly servername: string; readonly ca?: string };
 }
 
-export interface KeyFlags {
+export interface SecretFlags {
   readonly apiKeyFile?: string;
+  readonly caFile?: string;
+}
+
+/** `--api-key-file` and `--ca-file`. */
+export function addSecretFlags(command: Command): Command {
+  return command
+    .option("--api-key-file <file>", "API key of the service (default: the Secret that spec.auth names)")
+    .option(
+      "--ca-file <file>",
+      "certificate of who signed the service's (default: ca.crt or tls.crt of the Secret that endpoint.tls names)",
+    );
 }
 
 /** The ready endpoints, as kube-proxy would choose from them. */
@@ -52,12 +66,18 @@ export function slicesOf({ metadata }: InferenceService): {
 export async function findTarget(
   cluster: Cluster,
   service: InferenceService,
-  flags: KeyFlags,
+  flags: SecretFlags,
 ): Promise<Target> {
   const endpoints = readyEndpoints(await listAll(cluster, ENDPOINT_SLICES, slicesOf(service)));
   if (endpoints.length === 0) throw noEndpoint(service);
   const apiKey = await keyOf(cluster, service, flags);
-  return { endpoints, model: service.metadata.name, ...(apiKey === undefined ? {} : { apiKey }) };
+  const tls = await tlsOf(cluster, service, flags);
+  return {
+    endpoints,
+    model: service.metadata.name,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(tls === undefined ? {} : { tls }),
+  };
 }
 
 export function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
@@ -68,31 +88,54 @@ export function noEndpoint({ metadata, status }: InferenceService): MetalbridgeE
   );
 }
 
-/** `http://address:port` */
-export function urlOf({ address, port }: Endpoint): string {
-  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
+/** `http://address:port`, or `https://…` */
+export function urlOf({ tls }: Pick<Target, "tls">, { address, port }: Endpoint): string {
+  const scheme = tls === undefined ? "http" : "https";
+  return `${scheme}://${address.includes(":") ? `[${address}]` : address}:${port}`;
 }
 
 /** From a file, or from the Secret that the service names. */
 async function keyOf(
   cluster: Cluster,
-  { metadata, spec }: InferenceService,
-  { apiKeyFile }: KeyFlags,
+  { metadata, spec: { auth } }: InferenceService,
+  { apiKeyFile }: SecretFlags,
 ): Promise<string | undefined> {
-  if (apiKeyFile !== undefined) return firstLine(await readKeyFile(apiKeyFile));
-  const { auth } = spec;
+  if (apiKeyFile !== undefined) return firstLine(await readFlag("--api-key-file", apiKeyFile));
   if (auth === undefined) return undefined;
-  const ref = { name: auth.secretRef.name, namespace: metadata.namespace };
-  const secret = await cluster.client.get(SECRETS, ref);
-  if (!secret.ok) throw explainAttempt({ verb: "get", kind: SECRETS, ...ref }, secret.error);
-  return firstLine(Buffer.from(secret.value.data?.[auth.key] ?? "", "base64").toString("utf8"));
+  const data = await readSecret(cluster, metadata.namespace, auth.secretRef.name);
+  return firstLine(data[auth.key] ?? "");
 }
 
-async function readKeyFile(path: string): Promise<string> {
+/** Engines are reached by address: the name in the certificate is that of the Service. */
+async function tlsOf(
+  cluster: Cluster,
+  { metadata, spec: { endpoint } }: InferenceService,
+  { caFile }: SecretFlags,
+): Promise<Target["tls"]> {
+  if (endpoint.tls === undefined) return undefined;
+  const servername = `${serviceName(metadata.name)}.${metadata.namespace ?? "default"}.svc`;
+  if (caFile !== undefined) return { servername, ca: await readFlag("--ca-file", caFile) };
+  const data = await readSecret(cluster, metadata.namespace, endpoint.tls.secretRef.name);
+  const ca = data["ca.crt"] ?? data["tls.crt"];
+  return ca === undefined ? { servername } : { servername, ca };
+}
+
+async function readSecret(
+  { client }: Cluster,
+  namespace: string | undefined,
+  name: string,
+): Promise<Readonly<Record<string, string>>> {
+  const secret = await client.get(SECRETS, { name, namespace });
+  if (!secret.ok) throw explainAttempt({ verb: "get", kind: SECRETS, name, namespace }, secret.error);
+  const decode = (value: string) => Buffer.from(value, "base64").toString("utf8");
+  return Object.fromEntries(
+    Object.entries(secret.value.data ?? {}).map(([key, value]) => [key, decode(value)]),
+  );
+}
+
+async function readFlag(flag: string, path: string): Promise<string> {
   return readFile(path, "utf8").catch((cause: unknown) => {
-    throw new MetalbridgeError("BadEnvironment", `--api-key-file ${path} cannot be read`, undefined, {
-      cause,
-    });
+    throw new MetalbridgeError("BadEnvironment", `${flag} ${path} cannot be read`, undefined, { cause });
   });
 }
 

@@ -1,0 +1,84 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { expect, test } from "vitest";
+import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
+import { newAgent, readAnswer, streamEvents } from "./request.ts";
+import type { Target } from "./target.ts";
+
+const signal = new AbortController().signal;
+
+async function callOf(server: Server, more: Partial<Target> = {}) {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const endpoint = { address: "127.0.0.1", port: (server.address() as AddressInfo).port };
+  const target: Target = { endpoints: [endpoint], model: "chat", ...more };
+  return { target, endpoint, path: "/v1/x", body: { model: "chat" }, signal };
+}
+
+const answers: RequestListener = (_request, response) => response.end('{"a":1}');
+
+test("events that are cut anywhere are read whole; the last one ends them", async () => {
+  const text = 'data: {"n":1}\n\ndata: {"n":"é"}\r\n\r\ndata: [DONE]\n\n';
+  const server = createServer(async (_request, response) => {
+    for (const byte of Buffer.from(text)) {
+      response.write(Buffer.from([byte]));
+      await new Promise(setImmediate);
+    }
+    response.end();
+  });
+  const seen: unknown[] = [];
+  for await (const event of streamEvents(await callOf(server))) seen.push(event);
+  expect(seen).toEqual([{ n: 1 }, { n: "é" }]);
+  server.close();
+});
+
+test("sends the key, and says what an engine that refuses answered", async () => {
+  const server = createServer((request, response) => {
+    if (request.headers.authorization === "Bearer k") return void response.end("{}");
+    response.writeHead(401).end("who are you");
+  });
+  const call = await callOf(server);
+  const known = { ...call, target: { ...call.target, apiKey: "k" } };
+  expect(await readAnswer(known)).toEqual({});
+  await expect(readAnswer(call)).rejects.toMatchObject({
+    code: "NoAnswer",
+    message: expect.stringContaining("/v1/x answered 401: who are you"),
+  });
+  server.close();
+});
+
+test("a kept connection that the engine has closed is replaced", async () => {
+  let requests = 0;
+  const server = createServer((request, response) => {
+    requests += 1;
+    response.end("{}", () => request.socket.destroySoon());
+  });
+  const call = await callOf(server);
+  const agent = newAgent(call.target);
+  for (let round = 0; round < 5; round += 1) expect(await readAnswer({ ...call, agent })).toEqual({});
+  expect(requests).toBe(5);
+  agent.destroy();
+  server.close();
+});
+
+test.skipIf(whyNoAuthority() !== undefined)(
+  "HTTPS by the Service's name, and not with a certificate that nothing vouches for",
+  async () => {
+    const authority = createTestAuthority();
+    const servername = "chat.team.svc";
+    const { certificate: cert, key } = authority.issue("server", { organization: "x", dnsName: servername });
+    const server = createTlsServer({ cert, key }, answers);
+    const ca = readFileSync(authority.certificateFile, "utf8");
+    const call = await callOf(server, { tls: { servername, ca } });
+    expect(await readAnswer(call)).toEqual({ a: 1 });
+    for (const tls of [{ servername }, { servername: "other.team.svc", ca }])
+      await expect(readAnswer({ ...call, target: { ...call.target, tls } })).rejects.toMatchObject({
+        code: "NoAnswer",
+      });
+    server.close();
+    authority.remove();
+  },
+);
