@@ -165,6 +165,22 @@ describe("an oMLX of the agent's own", () => {
     expect(argv.join(" ")).toContain("--memory-guard aggressive --memory-guard-gb 32 ");
   });
 
+  test("its process counts once: neither its models nor their growing caches count beside their claims", async () => {
+    await using folder = runFolder();
+    const { path } = installOmlx(folder.root);
+    const config = { llamaServer: [], omlx: { programs: [path], cacheRoots: [] } };
+    let footprint = 300e6;
+    const { driver, placeOf, instances } = agentWith(folder, omlxDriver, config, async () => footprint);
+    const model = tinyMlx(folder);
+    await untilState(await driver.open(placeOf("a"), launch(model)), "running");
+    const weights = statSync(join(model.path, "model.safetensors")).size;
+    for (const seen of [300e6, 900e6, 250e6]) {
+      footprint = seen;
+      await instances.daemons.measure();
+      expect(instances.daemons.unclaimedBytes()).toBe(Math.min(seen, 300e6) - weights);
+    }
+  });
+
   test("versions: unknown ones and those without its flags are named, and an upgrade is seen while it runs", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);

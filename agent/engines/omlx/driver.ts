@@ -22,7 +22,7 @@ import { weightsIdentity } from "../weights.ts";
 import { discover, omlxApi } from "./api.ts";
 import { type ModelFolder, modelFolder } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
-import { askFound, createOmlxFinder, refuseUnknown } from "./program.ts";
+import { askFound, createOmlxFinder, type OmlxProgram, refuseUnknown } from "./program.ts";
 
 /** Beside those of engines, which the agent's configuration sets, and of other daemons. */
 const PORTS = [20_800, 20_899] as const;
@@ -111,7 +111,7 @@ function createServers({ env, config, instances }: EngineOptions) {
       const place = ["--base-path", base, "--model-dir", folderOf(spec.name).dir, "--no-hf-cache"];
       const listen = ["--host", "127.0.0.1", "--port", String(port)];
       return {
-        argv: [program.path, "serve", ...place, ...listen, ...guardFlags(config), ...settings.flags],
+        argv: [program.path, "serve", ...place, ...listen, ...guardFlags(config, program), ...settings.flags],
         env: { ...env, HOME: base, HF_HUB_OFFLINE: "1", OMLX_API_KEY: await keyIn(ownKey) },
       };
     };
@@ -134,9 +134,9 @@ function createServers({ env, config, instances }: EngineOptions) {
   return { found, find, adopted, started, reference };
 }
 
-/** A guard that refuses what is above our budget; pins keep it from evicting. The agent knows no other limit of this process. */
-function guardFlags({ memory }: EngineOptions["config"]): readonly string[] {
-  const budget = memory?.budget;
+/** A guard that refuses what is above the budget where one is configured; pins keep it from evicting. */
+function guardFlags({ memory }: EngineOptions["config"], { flags }: OmlxProgram): readonly string[] {
+  const budget = flags.has("--memory-guard-gb") ? memory?.budget : undefined;
   const ceiling = budget === undefined ? [] : ["--memory-guard-gb", String(Math.ceil(budget / GB))];
   return ["--memory-guard", "aggressive", ...ceiling];
 }

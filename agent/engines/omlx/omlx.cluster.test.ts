@@ -1,6 +1,8 @@
 /** InferenceReplicas on the replayed oMLX, from the API server to Ready, through its troubles, and back to nothing. */
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { SECRETS } from "../../../src/kube/kinds.ts";
 import { installOmlx } from "../../../test/fixtures/omlx/agent.ts";
 import { writeTinyMlx } from "../../../test/fixtures/tiny-mlx.ts";
 import type { AgentChanges } from "../../../test/replicas/agent.ts";
@@ -8,7 +10,14 @@ import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
 
-const FAST = { liveProbeMs: 200, failedProbeMs: 50, backoffFirstMs: 100, propagationMs: 100 };
+const FAST = {
+  liveProbeMs: 200,
+  failedProbeMs: 50,
+  backoffFirstMs: 100,
+  propagationMs: 100,
+  fetchRetryFirstMs: 200,
+  fetchRetryMaxMs: 200,
+};
 const PATIENT = { timeout: 20_000, interval: 20 };
 
 function withOmlx(bench: Bench) {
@@ -18,7 +27,7 @@ function withOmlx(bench: Bench) {
     timings: FAST,
     drivers: (options) => createEngineDrivers({ ...options, config: { llamaServer: [], omlx } }),
   };
-  const create = (name: string, model = "tiny") => {
+  const create = (name: string, model = "tiny", more: object = {}) => {
     const source = join(bench.place.root, "mlx", model);
     writeTinyMlx(source);
     return bench.createReplica(name, (spec) => {
@@ -29,6 +38,7 @@ function withOmlx(bench: Bench) {
         serviceName: name.slice(0, -2),
         model: weights,
         engine,
+        ...more,
       });
       Object.assign(spec, { drainSeconds: 0, memory: { claimBytes: 0, weightsBytes: 0 } });
     });
@@ -136,5 +146,30 @@ test(
     await bench.deleteReplica("chat-0");
     await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENT);
     await expect(chat()).rejects.toThrow();
+  }),
+);
+
+test(
+  "a service's key is asked for by the gate, and the server's own stays behind it",
+  withBench(async (bench) => {
+    const { changes, create } = withOmlx(bench);
+    await bench.startAgent(changes);
+    const { metadata } = await create("keyed-0", "tiny", { auth: { secretName: "keyed", key: "apiKey" } });
+    const secret = { name: "keyed", namespace: metadata.namespace ?? "" };
+    const made = await bench.client.create(SECRETS, {
+      ...{ apiVersion: "v1", kind: "Secret", metadata: secret },
+      data: { apiKey: Buffer.from("s3cret").toString("base64") },
+    });
+    expect(made.ok).toBe(true);
+    const { status } = await bench.untilPhase("keyed-0", "Ready");
+    const chat = (key: string) =>
+      fetch(`http://${bench.address}:${status?.port}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({ messages: [{ role: "user", content: "Hi" }], max_tokens: 1 }),
+      });
+    expect((await chat("s3cret")).status).toBe(200);
+    const own = readFileSync(join(bench.stateDir, "omlx", "key"), "utf8").trim();
+    expect((await chat(own)).status).toBe(401);
   }),
 );

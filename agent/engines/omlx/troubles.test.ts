@@ -180,6 +180,23 @@ describe("an oMLX that fails", () => {
     });
   });
 
+  test("a port that another program took first is the reason of its end, and the next start takes another", async () => {
+    await using folder = runFolder();
+    const program = installOmlx(folder.root);
+    const { driver, placeOf } = omlxAgent(folder);
+    program.play({ isPortTaken: true });
+    const model = tinyMlx(folder);
+    const instance = await driver.open(placeOf("a"), launch(model));
+    const gone = await untilState(instance, "gone");
+    const exit = gone.at === "gone" ? gone.exit : "unknown";
+    expect(await driver.classifyExit(exit, await instance.logTail(4_000))).toMatchObject({
+      code: "EnginePortTaken",
+    });
+    instance.close();
+    program.play({});
+    await untilState(await driver.open(placeOf("a"), launch(model)), "running");
+  });
+
   test("another oMLX, or another program, on the port is not taken for ours", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
