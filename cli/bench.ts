@@ -25,7 +25,6 @@ export function configureBench(command: Command): void {
     .option("--requests <n>", "requests in each run", parseCount(1), 32)
     .option("--prompt-words <n>", "length of a prompt, in words", parseCount(1), 128)
     .option("--max-tokens <n>", "longest answer, in tokens", parseCount(1), 128)
-    .option("--api-key-file <file>", "API key of the service (default: the Secret that spec.auth names)")
     .addOption(
       new Option("-o, --output <format>", "how to print it")
         .choices(["text", "markdown", "json"])

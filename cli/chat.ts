@@ -32,7 +32,6 @@ export function configureChat(command: Command): void {
     .argument("[question]", "one question; absent: a conversation, or what standard input holds")
     .option("--system <text>", "system prompt")
     .option("--max-tokens <n>", "longest answer", parseCount(1))
-    .option("--api-key-file <file>", "API key of the service (default: the Secret that spec.auth names)")
     .action(chat);
 }
 
