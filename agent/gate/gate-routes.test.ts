@@ -1,9 +1,10 @@
 /** The routes of an agent's replicas, on the gate as a process. */
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { until } from "../fixtures/until.ts";
 import { gatePorts, prepare } from "./fixtures/process.ts";
 import { post } from "./fixtures/route.ts";
 import type { GatePorts } from "./gate.ts";
@@ -53,4 +54,35 @@ test("a new agent keeps the route of a replica that it could not adopt and that 
   await last.begin();
   await last.settled();
   await expect(post(bed.url, {})).rejects.toThrow();
+});
+
+test("a gate that could not be started is tried again without being asked", async () => {
+  await using bed = await prepare();
+  const ports = gatePorts(bed.folder);
+  writeFileSync(ports.folder, "in the way");
+  using routes = open(ports);
+  await routes.begin();
+  await expect(routes.put(bed.route)).rejects.toMatchObject({ code: "GateUnavailable" });
+  expect(await routes.problem("replica-1")).toBe("the gate does not answer");
+  rmSync(ports.folder);
+  await until(async () => expect((await post(bed.url, {})).status).toBe(200));
+  expect(await routes.problem("replica-1")).toBeUndefined();
+});
+
+test("the start of an agent does not wait for the upgrade of its gate", async () => {
+  await using bed = await prepare();
+  const first = open(gatePorts(bed.folder));
+  await first.begin();
+  await first.put(bed.route);
+  first.close();
+  const program = join(bed.folder.root, "never-serves.mjs");
+  writeFileSync(program, "setInterval(() => {}, 1_000);\n");
+  using next = open(gatePorts(bed.folder, { release: "2", program }));
+  await next.put(bed.route);
+  await next.begin();
+  const settled = next.settled().then(() => "upgraded");
+  expect(await Promise.race([settled, Promise.resolve("at once")])).toBe("at once");
+  expect((await post(bed.url, {})).status).toBe(200);
+  // Requests answered meanwhile are no accident of timing: it is still not over.
+  expect(await Promise.race([settled, Promise.resolve("under way")])).toBe("under way");
 });

@@ -1,8 +1,10 @@
 /** Whose model a client gets, and with which key. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { until } from "../fixtures/until.ts";
 import { CHAT_PATH as CHAT, post, startPair } from "./fixtures/route.ts";
 
 test("the list of models is narrowed to the service's one", async () => {
@@ -11,6 +13,23 @@ test("the list of models is narrowed to the service's one", async () => {
   const answer = await fetch(`${pair.url}/v1/models`);
   expect(await answer.json()).toEqual({ object: "list", data: [{ id: "chat" }] });
   expect((await fetch(`${pair.url}/v1/models`, { method: "HEAD" })).status).toBe(200);
+});
+
+test("a list is narrowed from a daemon that compresses where it may, and refused from one that always does", async () => {
+  const text = gzipSync(
+    JSON.stringify({ object: "list", data: [{ id: "hf.co/org/model:Q4" }, { id: "private" }] }),
+  );
+  let isAlways = false;
+  await using pair = await startPair({}, ({ headers }, response) => {
+    const isZipped = isAlways || /gzip/.test(String(headers["accept-encoding"]));
+    if (isZipped) response.setHeader("content-encoding", "gzip");
+    response.end(isZipped ? text : gunzipSync(text));
+  });
+  const asked = { headers: { "accept-encoding": "gzip, br" } };
+  const answer = await fetch(`${pair.url}/v1/models`, asked);
+  expect(await answer.json()).toEqual({ object: "list", data: [{ id: "chat" }] });
+  isAlways = true;
+  expect((await fetch(`${pair.url}/v1/models`, asked)).status).toBe(502);
 });
 
 test("Ollama's own routes name the model too, and a client's keep_alive cannot unload it", async () => {
@@ -56,8 +75,17 @@ test("a key is asked for, old and new ones are accepted, and the daemon gets its
   );
 });
 
-test("keys that cannot be read from the start close the route", async () => {
-  await using pair = await startPair({ keyFiles: ["/nowhere/keys"] });
+test("keys that cannot be read from the start close the route, which says so and opens once they can", async () => {
+  await using folder = await temporaryFolder();
+  const keys = join(folder.path, "keys");
+  await using pair = await startPair({ keyFiles: [keys] });
   expect((await post(pair.url + CHAT, {})).status).toBe(503);
   expect(pair.daemon.received).toEqual([]);
+  expect(pair.server.status()).toMatchObject({
+    isServing: false,
+    problems: [expect.stringMatching(/^keys: ENOENT/)],
+  });
+  writeFileSync(keys, "key\n");
+  await until(() => expect(pair.server.status()).toMatchObject({ isServing: true, problems: [] }));
+  expect((await post(pair.url + CHAT, {}, { authorization: "Bearer key" })).status).toBe(200);
 });

@@ -124,11 +124,13 @@ test.each([
   ["a bare line feed", "X-A: 1\nContent-Length: 2", "400"],
   ["a zero byte", "X-A: \0", "400"],
   ["17 KiB of headers", `X-A: ${"a".repeat(17 * 1024)}`, "431"],
-])("a head with %s is refused", async (_, headers, status) => {
-  await using pair = await startPair();
-  expect(await statusFor(pair.port, `${postHead(headers)}{}`)).toMatch(status);
-  expect(pair.daemon.received).toEqual([]);
-  expect(Object.values(pair.counters.refused)).toEqual([1]);
+])("a head with %s is refused, also where bodies are passed on unread", async (_, headers, status) => {
+  for (const protocol of ["openai", "any"] as const) {
+    await using pair = await startPair({ protocol });
+    expect(await statusFor(pair.port, `${postHead(headers)}{}`)).toMatch(status);
+    expect(pair.daemon.received).toEqual([]);
+    expect(Object.values(pair.counters.refused)).toEqual([1]);
+  }
 });
 
 test.each([
