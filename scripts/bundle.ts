@@ -1,7 +1,7 @@
 /** The program as one bundle with lazily loaded chunks, because memory and start time are features. */
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { type BuildResult, build, type Plugin } from "esbuild";
+import { type BuildOptions, type BuildResult, build, type Plugin } from "esbuild";
 import { leanClientNode } from "./lean-client-node.ts";
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -18,16 +18,11 @@ const leanZod: Plugin = {
 };
 
 /** Rejects when the sources cannot be bundled; esbuild has printed why. */
-export function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true }>> {
-  return build({
+export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true }>> {
+  const common: BuildOptions & { metafile: true } = {
     absWorkingDir: root,
-    entryPoints: { metalbridge: "cli/main.ts", gate: "agent/gate/main.ts" },
     outdir,
-    outExtension: { ".js": ".mjs" },
-    chunkNames: "chunks/[name]-[hash]",
     bundle: true,
-    splitting: true,
-    format: "esm",
     platform: "node",
     target: "node22.19",
     sourcemap: true,
@@ -39,9 +34,27 @@ export function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true
     // Sources stay in memory as text. Names are kept, for stacks.
     minifyWhitespace: true,
     minifySyntax: true,
-    // Some dependencies are CommonJS and call require() for Node's own modules.
-    banner: {
-      js: 'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);',
-    },
-  });
+  };
+  const [program] = await Promise.all([
+    build({
+      ...common,
+      entryPoints: { metalbridge: "cli/main.ts" },
+      outExtension: { ".js": ".mjs" },
+      chunkNames: "chunks/[name]-[hash]",
+      splitting: true,
+      format: "esm",
+      // Some dependencies are CommonJS and call require() for Node's own modules.
+      banner: {
+        js: 'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);',
+      },
+    }),
+    // One process per host for good: Node's loader of ECMAScript modules takes 14 MB of it.
+    build({
+      ...common,
+      entryPoints: { gate: "agent/gate/main.ts" },
+      outExtension: { ".js": ".cjs" },
+      format: "cjs",
+    }),
+  ]);
+  return program;
 }

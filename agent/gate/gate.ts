@@ -320,7 +320,7 @@ export async function readRoutes(folder: string): Promise<readonly GateRoute[]> 
 /** The gate's own program: from sources beside this file, in a release beside the bundle. */
 function entryPath(): string {
   const here = import.meta.url;
-  const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.mjs" : "./gate.mjs";
+  const path = here.endsWith(".ts") ? "./main.ts" : here.includes("/chunks/") ? "../gate.cjs" : "./gate.cjs";
   return fileURLToPath(new URL(path, here));
 }
 

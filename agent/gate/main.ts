@@ -10,12 +10,17 @@ const [file = "", socket = "", release = ""] = process.argv.slice(2);
 const log = lineLog({});
 const gate = new GateProcess({ file, release, log });
 
-gate.reload();
-await takeSockets(gate);
-await gate.listen();
-await listenForAgent(socket, gate, handOver);
-tellServing();
-log.info({ release, pid: process.pid }, "gate started");
+void serve();
+
+/** Not at the top level: the bundle is CommonJS. A rejection ends the process. */
+async function serve(): Promise<void> {
+  gate.reload();
+  await takeSockets(gate);
+  await gate.listen();
+  await listenForAgent(socket, gate, handOver);
+  tellServing();
+  log.info({ release, pid: process.pid }, "gate started");
+}
 
 let isAsked = false;
 process.on("SIGTERM", () => {

@@ -7,7 +7,7 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import type { createServer as CreateTlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Log } from "../../src/ports.ts";
@@ -88,7 +88,7 @@ export class RouteServer {
       keepAliveInitialDelay: KEEPALIVE_PROBE_MS,
     };
     const server = hasTls
-      ? createTlsServer({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
+      ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
       : createServer(options);
     server.on("request", (request, response) => this.#handle(request, response));
     server.on("connection", (socket: Socket) => {
@@ -127,7 +127,7 @@ export class RouteServer {
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
     if (tls !== undefined) {
-      const server = this.#server as ReturnType<typeof createTlsServer>;
+      const server = this.#server as ReturnType<typeof CreateTlsServer>;
       const install = (): true => {
         server.setSecureContext({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
         return true;
@@ -380,6 +380,11 @@ export class RouteServer {
     this.#problems.set(what, why);
     return true;
   }
+}
+
+/** Loaded with the first route that needs it: 5 MB. */
+function tlsServers(): typeof CreateTlsServer {
+  return process.getBuiltinModule("node:https").createServer;
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
-import { SERVICES } from "../../src/kube/kinds.ts";
+import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { isAlive } from "../bed/engines.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
 import { lostOf, startClients } from "../bed/load/clients.ts";
@@ -19,6 +19,9 @@ const why = cannot === undefined ? "" : ` (skipped: ${cannot})`;
 const MINUTE = 60_000;
 /** The agents' own: from the withdrawal until every node has applied it. */
 const PROPAGATION_MS = 2_000;
+/** For the engine to exit, on a machine that runs other tests. */
+const BUSY_MS = 500;
+const OFTEN = { timeout: MINUTE, interval: 5 };
 const PORT = 8443;
 const HOST = `secure.${NAMESPACE}.svc`;
 
@@ -150,29 +153,35 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       });
       await clients.untilEachAsked(2);
       const replicas = (): Promise<readonly Replica[]> => on.farm.reader.list(INFERENCE_REPLICAS);
-      const pids = new Map((await replicas()).map(({ metadata, status }) => [metadata.name, status.pid]));
+      const before = await replicas();
       await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
-      const going = await vi.waitFor(
-        async () => {
-          const found = (await replicas()).find(({ metadata }) => metadata.deletionTimestamp);
-          expect(found).toBeDefined();
-          return pids.get(found?.metadata.name ?? "") ?? 0;
-        },
-        { timeout: MINUTE, interval: 5 },
-      );
-      const seenAt = monotonicEpochMs();
-      await vi.waitFor(() => expect(isAlive(going)).toBe(false), { timeout: MINUTE, interval: 5 });
-      const tookMs = monotonicEpochMs() - seenAt;
+      const withdrawn = await vi.waitFor(async () => {
+        const slices: readonly Slice[] = await on.farm.reader.list(
+          ENDPOINT_SLICES,
+          "kubernetes.io/service-name=chat",
+        );
+        const found = slices.find(({ endpoints }) => endpoints?.[0]?.conditions.ready === false);
+        expect(found).toBeDefined();
+        return found?.ports[0]?.port;
+      }, OFTEN);
+      const withdrawnAt = monotonicEpochMs();
+      const going = before.find(({ status }) => status.port === withdrawn)?.status;
+      await vi.waitFor(() => expect(isAlive(going?.pid ?? 0)).toBe(false), OFTEN);
+      const tookMs = monotonicEpochMs() - withdrawnAt;
       await clients.untilEachAsked(2);
       expect(lostOf(await clients.stop())).toEqual([]);
-      console.log(`drained in ${Math.round(tookMs)} ms`);
-      expect(tookMs).toBeLessThan(PROPAGATION_MS + 300);
+      expect(tookMs).toBeGreaterThan(PROPAGATION_MS - 500);
+      expect(tookMs).toBeLessThan(PROPAGATION_MS + 300 + BUSY_MS);
     },
     4 * MINUTE,
   );
 });
 
 interface Replica {
-  readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
-  readonly status: { readonly pid: number };
+  readonly status: { readonly pid: number; readonly port: number };
+}
+
+interface Slice {
+  readonly endpoints?: readonly { readonly conditions: { readonly ready?: boolean } }[];
+  readonly ports: readonly { readonly port: number }[];
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -27,16 +27,20 @@ const CLIENTS = 16;
 const ALL_REQUESTS = 10_000;
 const RESTARTS = 20;
 const UPGRADE_EVERY = 6;
+const KEY = "0123456789abcdef";
 const PROMPT = "Tell me about the sea. ".repeat(80);
 
 export async function measureGate(): Promise<readonly Measurement[]> {
   await using bed = await openGateBed();
-  const latency = await measureLatency(bed);
+  const latency = await measureLatency(bed, "gate");
   const paced = await measureStreams(bed, PACED);
   const memory = await measureMemory(bed, `gate after ${STREAMS} streams`);
   const flood = await measureStreams(bed, FLOOD);
   const flooded = await measureMemory(bed, `gate after ${STREAMS} streams without a pace`);
   const losses = await measureLosses(bed);
+  await bed.passAll();
+  const allLatency = await measureLatency(bed, "gate that passes all, with a key");
+  const allPaced = await measureStreams(bed, PACED);
   const name = `gate, ${STREAMS} streams`;
   return [
     ...latency,
@@ -55,6 +59,13 @@ export async function measureGate(): Promise<readonly Measurement[]> {
     ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, targets: [RESIDENT] } : one)),
     ...flooded,
     ...losses,
+    ...allLatency,
+    {
+      name: `${name} with a key that pass unread: direct throughput to the gate's`,
+      unit: "ratio",
+      samples: allPaced,
+      targets: [{ statistic: "p50", limit: 1 / 0.95 }],
+    },
   ];
 }
 
@@ -64,6 +75,8 @@ interface GateBed extends AsyncDisposable {
   readonly gate: () => Gate;
   /** The agent ends and another starts, of another release where that is asked for. */
   readonly restartAgent: (isUpgrade: boolean) => Promise<void>;
+  /** As before an engine of its own with `auth`: bodies are not read, and the key is asked for. */
+  readonly passAll: () => Promise<void>;
 }
 
 /** The gate runs from a bundle of its own, as users have it. */
@@ -94,7 +107,7 @@ async function openGateBed(): Promise<GateBed> {
         tempDir: dir,
         env: { PATH: process.env.PATH ?? "" },
         release: String(release),
-        program: path.join(dir, "dist", "gate.mjs"),
+        program: path.join(dir, "dist", "gate.cjs"),
       },
       routes,
     );
@@ -110,9 +123,13 @@ async function openGateBed(): Promise<GateBed> {
       if (isUpgrade) release += 1;
       gate = await open();
     },
+    passAll: async () => {
+      const keyFile = path.join(dir, "keys");
+      await writeFile(keyFile, `${KEY}\n`, { mode: 0o600 });
+      await gate.set([{ ...route, protocol: "any", keyFiles: [keyFile] }]);
+    },
     [Symbol.asyncDispose]: async () => {
-      gate.stopBy(performance.now() + 5_000);
-      while ((await gate.status()) !== undefined);
+      await gate.stopBy(performance.now() + 5_000);
       daemon.stdin?.end();
       await rm(dir, { recursive: true, force: true });
     },
@@ -136,7 +153,7 @@ async function freePort(): Promise<number> {
 }
 
 /** One request at a time on a kept-alive connection, direct and through the gate in turn. */
-async function measureLatency(bed: GateBed): Promise<readonly Measurement[]> {
+async function measureLatency(bed: GateBed, name: string): Promise<readonly Measurement[]> {
   const agent = new Agent({ keepAlive: true });
   const direct: number[] = [];
   const gated: number[] = [];
@@ -158,10 +175,10 @@ async function measureLatency(bed: GateBed): Promise<readonly Measurement[]> {
   }
   agent.destroy();
   return [
-    { name: "gate, 1 request at a time: direct", unit: "ms", samples: direct, targets: [] },
-    { name: "gate, 1 request at a time: through it", unit: "ms", samples: gated, targets: [] },
+    { name: `${name}, 1 request at a time: direct`, unit: "ms", samples: direct, targets: [] },
+    { name: `${name}, 1 request at a time: through it`, unit: "ms", samples: gated, targets: [] },
     {
-      name: `gate, 1 request at a time: p99 added, of ${REQUESTS}`,
+      name: `${name}, 1 request at a time: p99 added, of ${REQUESTS}`,
       unit: "ms",
       samples: added,
       targets: [{ statistic: "p50", limit: 1 }],
@@ -264,7 +281,11 @@ function expectWhole({ isWhole, text }: Answer): void {
 function ask(url: string, agent: Agent, body: object): Promise<Answer> {
   return new Promise((resolve) => {
     const text = JSON.stringify({ model: "bench", ...body });
-    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const headers = {
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(text),
+      authorization: `Bearer ${KEY}`,
+    };
     const call = request(url, { method: "POST", agent, headers }, (response) => {
       let end = "";
       response.setEncoding("utf8").on("data", (chunk: string) => {
