@@ -56,7 +56,7 @@ test("a new agent keeps the route of a replica that it could not adopt and that 
   await expect(post(bed.url, {})).rejects.toThrow();
 });
 
-test("a gate that could not be started is tried again without being asked", async () => {
+test("the start of a gate that failed is retried without being asked", async () => {
   await using bed = await prepare();
   const ports = gatePorts(bed.folder);
   writeFileSync(ports.folder, "in the way");
