@@ -53,6 +53,8 @@ const words: readonly Word[] = [
       "agent/gate/routes.ts": "names the protocols that the gate passes",
       "controller/model/classify.ts": "ollama:// is a kind of source",
       "cli/agent.ts": "the flag --ollama names its programs",
+      "cli/deploy.ts": "ollama:// is a kind of source",
+      "cli/deploy/objects.ts": "ollama:// is a kind of source",
       "local/control-plane/config.ts": "the variable that names its program",
       "local/control-plane/engine-programs.ts": "finds its program for the demo",
       "local/demo/engine.ts": "the demo serves with it where it is asked to",
