@@ -2,24 +2,19 @@
 import { existsSync } from "node:fs";
 import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "commander";
-import { loadAgentConfig } from "../agent/config/load.ts";
-import { shellWord } from "../local/shell-word.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { waitMs } from "../src/kube/wait.ts";
-import { withCluster } from "./cluster/cluster.ts";
-import { addNamespacedFlags, type ClusterFlags, parseCount, parseName } from "./cluster/flags.ts";
-import { explainElsewhere } from "./logs/elsewhere.ts";
-import { chooseLocal, type LocalReplica, readLocalReplicas } from "./logs/local.ts";
+import { addNamespacedFlags, parseCount } from "./cluster/flags.ts";
+import type { LocalReplica } from "./logs/local.ts";
+import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
 import { LogReader, type Wanted } from "./logs/reader.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface LogsFlags extends ClusterFlags {
+interface LogsFlags extends LocalFlags {
   readonly follow?: boolean;
   readonly tail?: number;
   readonly all?: boolean;
-  readonly stateDir?: string;
-  readonly config?: string;
 }
 
 interface ReadOptions {
@@ -28,43 +23,31 @@ interface ReadOptions {
   readonly signal: AbortSignal;
 }
 
+const SOUGHT: SoughtHere = {
+  verb: "logs",
+  what: "log",
+  file: "log",
+  codes: { elsewhere: "LogOnAnotherHost", missing: "LogNotFound", refused: "LogUnreadable" },
+};
 /** How long a new line may wait. */
 const POLL_MS = 200;
 
 /** Options and action of the verb. */
 export function configureLogs(command: Command): void {
-  addNamespacedFlags(command)
-    .argument("<replica>", "name of the InferenceReplica, or of a service that has one replica", (text) =>
-      parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
-    )
+  const options = addNamespacedFlags(command)
+    .addArgument(replicaArgument())
     .option("-f, --follow", "keep printing new lines until Ctrl-C")
     .option(
       "--tail <lines>",
       "last N lines, across rotated files (default: the whole current file)",
       parseCount(0),
     )
-    .addOption(new Option("--all", "include rotated files").conflicts("tail"))
-    .option(
-      "--state-dir <folder>",
-      "the agent's state folder on this machine (default: the agent's own default)",
-    )
-    .option("--config <file>", "the agent's configuration, which names its state folder")
-    .action(logs);
+    .addOption(new Option("--all", "include rotated files").conflicts("tail"));
+  addLocalFlags(options).action(logs);
 }
 
 async function logs(name: string, flags: LogsFlags): Promise<void> {
-  const { stateDir, hostName } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
-  try {
-    const found = chooseLocal(readLocalReplicas(stateDir), name, flags.namespace);
-    if (found !== undefined) return await print(found, flags);
-  } catch (error) {
-    throw isRefused(error) ? unreadable(error, name, stateDir) : error;
-  }
-  await withCluster("logs", flags, (cluster) =>
-    explainElsewhere(cluster, name, { stateDir, hostName }),
-  ).catch((error: unknown) => {
-    throw isAboutTheCluster(error) ? notHere(error, name, stateDir) : error;
-  });
+  await useLocal(name, flags, SOUGHT, (replica) => print(replica, flags));
 }
 
 async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): Promise<void> {
@@ -109,32 +92,4 @@ async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffe
     }
     await waitMs(systemClock, POLL_MS, signal);
   }
-}
-
-/** The folder is named, because root's default is another one. */
-function unreadable(error: Error, name: string, stateDir: string): MetalbridgeError {
-  return new MetalbridgeError("LogUnreadable", error.message, {
-    summary: "run it as the agent's user, or as root",
-    command: `sudo metalbridge logs ${name} --state-dir ${shellWord(stateDir)}`,
-  });
-}
-
-/** The cluster could not be asked: what is known then is what this machine's folder says. */
-function notHere({ code, message }: MetalbridgeError, name: string, stateDir: string): MetalbridgeError {
-  const both = `${stateDir} holds no log of ${name}, and where it is cannot be asked: ${code}: ${message}`;
-  return new MetalbridgeError("LogNotFound", both, {
-    summary: "if the agent here uses another state folder, name it, or its configuration with --config",
-    command: `metalbridge logs ${shellWord(name)} --state-dir <folder>`,
-  });
-}
-
-function isAboutTheCluster(error: unknown): error is MetalbridgeError {
-  return (
-    error instanceof MetalbridgeError && /^(Api(Unreachable|Unavailable|Un)|Kubeconfig)/.test(error.code)
-  );
-}
-
-function isRefused(error: unknown): error is Error {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  return code === "EACCES" || code === "EPERM";
 }

@@ -67,6 +67,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./logs.ts")).configureLogs,
   },
   {
+    name: "attach",
+    summary: "connect this terminal to that of a replica's program (spec.tty)",
+    load: async () => (await import("./attach.ts")).configureAttach,
+  },
+  {
     name: "deploy",
     summary: "create a Model and a service for it, after showing where it fits",
     load: async () => (await import("./deploy.ts")).configureDeploy,

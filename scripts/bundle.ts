@@ -30,6 +30,8 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
     legalComments: "none",
     logLevel: "warning",
     metafile: true,
+    // It finds its native part beside its own files.
+    external: ["node-pty"],
     plugins: [leanClientNode, leanZod],
     // Sources stay in memory as text. Names are kept, for stacks.
     minifyWhitespace: true,
@@ -38,7 +40,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
   const [program] = await Promise.all([
     build({
       ...common,
-      entryPoints: { metalbridge: "cli/main.ts" },
+      entryPoints: { metalbridge: "cli/main.ts", terminal: "agent/instances/process/terminal/main.ts" },
       outExtension: { ".js": ".mjs" },
       chunkNames: "chunks/[name]-[hash]",
       splitting: true,

@@ -1,5 +1,5 @@
-/** Says where the log of a replica is that this machine does not have. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
+/** Says where the log, or the terminal, of a replica is that this machine does not have. */
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -13,14 +13,28 @@ interface Here {
   readonly hostName: string;
 }
 
-/** Always throws: ReplicaNotFound, NameAmbiguous, LogOnAnotherHost or LogNotFound. */
-export async function explainElsewhere(cluster: Cluster, asked: string, here: Here): Promise<never> {
-  const { metadata, spec } = await findMeant(cluster, asked);
+/** What is looked for, and how that is called. */
+export interface Sought {
+  readonly verb: "logs" | "attach";
+  readonly what: "log" | "terminal";
+  /** Where it is on its host. */
+  readonly file: string;
+  readonly codes: { readonly elsewhere: ErrorCode; readonly missing: ErrorCode };
+}
+
+/** Always throws: ReplicaNotFound, NameAmbiguous, or one of the codes of what is sought. */
+export async function explainElsewhere(
+  cluster: Cluster,
+  asked: string,
+  here: Here,
+  { verb, what, file, codes }: Sought,
+): Promise<never> {
+  const { metadata, spec } = await findMeant(cluster, asked, verb);
   const { name, namespace, uid } = metadata;
   const { hostName } = spec.template;
   if (hostName === here.hostName) {
-    const message = `${namespace}/${name} is placed on this machine, but ${here.stateDir} holds no log of it`;
-    throw new MetalbridgeError("LogNotFound", message, {
+    const message = `${namespace}/${name} is placed on this machine, but ${here.stateDir} holds no ${what} of it`;
+    throw new MetalbridgeError(codes.missing, message, {
       summary:
         "an engine that never started has none; if the agent uses another state folder, name it with --state-dir, or its configuration with --config",
       command: `metalbridge describe ${name} -n ${namespace}`,
@@ -29,14 +43,14 @@ export async function explainElsewhere(cluster: Cluster, asked: string, here: He
   const host = await lookUp(cluster, HOSTS, hostName).catch(() => undefined);
   const address = host?.status?.addresses?.[0];
   const where = address === undefined ? hostName : `${hostName} (${address})`;
-  const message = `the log of ${namespace}/${name} is on host ${where}: engines/${uid}/log in the state folder of the agent there`;
-  throw new MetalbridgeError("LogOnAnotherHost", message, {
+  const message = `the ${what} of ${namespace}/${name} is on host ${where}: engines/${uid}/${file} in the state folder of the agent there`;
+  throw new MetalbridgeError(codes.elsewhere, message, {
     summary: `run this on ${hostName}, as the agent's user, with the agent's own --config or --state-dir where it has one`,
-    command: `metalbridge logs ${name} -n ${namespace}`,
+    command: `metalbridge ${verb} ${name} -n ${namespace}`,
   });
 }
 
-async function findMeant(cluster: Cluster, name: string): Promise<InferenceReplica> {
+async function findMeant(cluster: Cluster, name: string, verb: Sought["verb"]): Promise<InferenceReplica> {
   const exact = await lookUp(cluster, INFERENCE_REPLICAS, name);
   if (exact !== undefined) return exact;
   const { namespace } = cluster;
@@ -46,8 +60,6 @@ async function findMeant(cluster: Cluster, name: string): Promise<InferenceRepli
   if (first === undefined) return notFound(cluster, INFERENCE_REPLICAS, "ReplicaNotFound", name);
   if (ofService.length === 1) return first;
   const list = ofService.map((one) => `${one.metadata.name} (on ${one.spec.template.hostName})`);
-  throw ambiguous(`service ${name} has several replicas: ${list.sort().join(", ")}`, {
-    namespace,
-    name: first.metadata.name,
-  });
+  const message = `service ${name} has several replicas: ${list.sort().join(", ")}`;
+  throw ambiguous(message, { namespace, name: first.metadata.name }, verb);
 }

@@ -52,6 +52,7 @@ export function chooseLocal(
   replicas: readonly LocalReplica[],
   name: string,
   namespace: string | undefined,
+  verb = "logs",
 ): LocalReplica | undefined {
   const visible = replicas.filter((one) => namespace === undefined || one.namespace === namespace);
   const named = visible.filter((one) => one.name === name);
@@ -59,13 +60,17 @@ export function chooseLocal(
   const [first] = meant;
   if (first === undefined || meant.length === 1) return first;
   const list = meant.map((one) => `${one.namespace}/${one.name}`);
-  throw ambiguous(`${name} fits ${list.sort().join(", ")}`, first);
+  throw ambiguous(`${name} fits ${list.sort().join(", ")}`, first, verb);
 }
 
-export function ambiguous(message: string, first: { readonly name: string; readonly namespace: string }) {
+export function ambiguous(
+  message: string,
+  first: { readonly name: string; readonly namespace: string },
+  verb: string,
+) {
   return new MetalbridgeError("NameAmbiguous", message, {
     summary: "name one of them, with its namespace",
-    command: `metalbridge logs ${first.name} -n ${first.namespace}`,
+    command: `metalbridge ${verb} ${first.name} -n ${first.namespace}`,
   });
 }
 

@@ -66,6 +66,7 @@ test("of the fields that a generic engine reads, the parts that mean nothing on 
     parallelSlots: 2,
     jinja: true,
     resources: { memory: "4Gi", cpu: 2 },
+    tty: true,
     inFlightProbe: { gauges: ["running"] },
     probeOverrides: {
       liveness: { httpGet: { path: "/live", port: 8080 }, timeoutSeconds: 3 },
@@ -79,9 +80,8 @@ test("of the fields that a generic engine reads, the parts that mean nothing on 
     "spec.probeOverrides.readiness.grpc",
     "spec.resources.cpu",
   ]);
-  expect(unhonoredFields(spec({ inFlightProbe: { gauges: ["running"] } }), "metal", "llamacpp")).toEqual([
-    "spec.inFlightProbe",
-  ]);
+  const foreign = spec({ inFlightProbe: { gauges: ["running"] }, tty: true });
+  expect(unhonoredFields(foreign, "metal", "llamacpp")).toEqual(["spec.inFlightProbe", "spec.tty"]);
 });
 
 test("a runtime without an engine on hosts honours no engine setting there", () => {

@@ -34,6 +34,7 @@ function onMetal(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     "speculativeDecoding",
     "loraAdapters",
     "inFlightProbe",
+    "tty",
     ...LINUX_ONLY,
     "slo",
   ];

@@ -10,6 +10,7 @@ import { livingEngines } from "../bed/engines.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { runInTerminal } from "../cli/in-terminal.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
@@ -91,6 +92,38 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
         message: expect.stringContaining("spec.contextSize"),
       });
       await removed("native");
+    },
+    MINUTE,
+  );
+
+  it(
+    "a program with tty: true serves, shows its terminal to who attaches on its host, and leaves nothing behind",
+    async () => {
+      await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
+      await on.services.applyService("console", "tiny.gguf", {
+        runtime: "generic",
+        command: [program],
+        args: ["{{port}}", "{{address}}"],
+        tty: true,
+        extraArgs: undefined,
+        promptCacheMiB: undefined,
+        resources: { memory: "256Mi" },
+        probeOverrides: { liveness: { httpGet: { path: "/health" } } },
+        inFlightProbe: { gauges: ["held"] },
+      });
+      await on.services.untilReady("console");
+      const { status } = await on.services.replicaOf("console");
+      expect(await on.services.post("console", "/arguments", "")).toEqual([
+        ...[String(status.port), on.network.hostAddress],
+      ]);
+      const { stateDir } = on.farm.agents[1] ?? {};
+      using attached = runInTerminal(["attach", "console", "--state-dir", String(stateDir)]);
+      await attached.shows("attached to");
+      attached.pty.write("echoed");
+      await attached.shows("echoed");
+      attached.pty.write("\u001d");
+      await attached.shows("its program keeps running");
+      await removed("console");
     },
     MINUTE,
   );

@@ -27,7 +27,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
       "this host runs no programs of services: generic.roots in the agent's configuration is empty",
     ),
     open: async (place, launch) => {
-      const { command, env: own, ...program } = prepare(launch);
+      const { command, env: own, tty, ...program } = prepare(launch);
       for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
         if (path !== undefined) await runs.check(path);
       const { port, record } = launch;
@@ -37,6 +37,7 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
         argv: command,
         env: { ...env, ...variables },
         record,
+        ...(tty === true ? { tty } : {}),
         kept: { program },
         target: { host, port, own: program },
       });

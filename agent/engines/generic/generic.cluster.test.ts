@@ -6,6 +6,7 @@ import { expect, test, vi } from "vitest";
 import type { Program } from "../../../src/api/fields/program.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
+import { runInTerminal } from "../../../test/cli/in-terminal.ts";
 import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
@@ -132,6 +133,36 @@ test(
       expect(status?.message).toContain("generic.roots in the agent's configuration is empty");
     }, PATIENT);
   }),
+);
+
+test(
+  "a program in a terminal serves and is typed to, and who is attached notices no restart of the agent",
+  withBench(async (bench) => {
+    const { root, startAgent } = allowing(bench);
+    const first = await startAgent();
+    const body = `printf 'console> '\n'${process.execPath}' '${TINY}' "$@" &\nwhile read -r line; do echo "<$line>"; done`;
+    await create(bench, "one", { command: [script(root, "console", body), ...args()], tty: true });
+    const { status, metadata } = await bench.untilPhase("one", "Ready");
+    expect(status?.memory?.claimBasis).toContain("and 64 MiB for its terminal");
+    const attach = ["attach", "one", "-n", metadata.namespace ?? "", "--state-dir", bench.stateDir];
+    using attached = runInTerminal(attach, { cols: 90, rows: 30 });
+    await attached.shows("console> ");
+    attached.pty.write("hello\r");
+    await attached.shows("<hello>");
+
+    await first.end();
+    const { runner } = await startAgent();
+    expect(runner.snapshot()).toMatchObject([{ pid: status?.pid }]);
+    attached.pty.write("again\r");
+    await attached.shows("<again>");
+    const log = readFileSync(join(bench.stateDir, "engines", metadata.uid ?? "", "log"), "utf8");
+    expect(log).toContain("console> hello\n<hello>\nagain\n<again>\n");
+    await bench.deleteReplica("one");
+    await attached.shows(/the program of \S+\/one was ended by SIGTERM/);
+    await vi.waitFor(async () => expect(await bench.replica("one")).toBeUndefined(), PATIENT);
+    expect(isAlive(status?.pid)).toBe(false);
+  }),
+  60_000,
 );
 
 test(

@@ -22,6 +22,8 @@ export interface EngineCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly record: object;
+  /** It runs in a terminal of its own, which one can attach to; the main process is then the terminal's. */
+  readonly tty?: boolean;
   /** Opens Node's channel between this process and a Node program that is started; called with this end of it. */
   readonly onChannel?: (child: ChildProcess) => void;
 }
@@ -39,6 +41,8 @@ export interface EngineProcess {
   /** Restores the run directory's files if they were removed; returns whether any was missing. */
   readonly restoreFiles: () => boolean;
   readonly activity: () => Promise<Activity>;
+  /** The program in the terminal that the main process keeps; undefined where there is none. */
+  readonly innerPid: () => number | undefined;
   readonly logTail: (bytes: number) => Promise<string>;
   /** Stops watching; the engine runs on. */
   readonly close: () => void;

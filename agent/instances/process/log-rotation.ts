@@ -24,6 +24,9 @@ export interface RotationLimits {
   readonly keep: number;
 }
 
+/** Of an engine's log, where nothing else is said. */
+export const LOG_LIMITS: RotationLimits = { maxBytes: 16 * 1024 * 1024, keep: 3 };
+
 /**
  * Returns whether it rotated. The engine appends, so it continues at 0 after the truncation. If the log
  * exceeds twice the limit, only its end is copied; if the copy cannot be written (disk full), the log is

@@ -65,7 +65,8 @@ test("what an engine leaves behind ends with it, and its exit status is kept", a
   const instance = await open(folder.dir(), shell('(trap "" TERM; sleep 1000) & echo "child $!"; wait'));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("child")));
   const child = Number(/child (\d+)/.exec(await instance.logTail(1_000))?.[1]);
-  expect(await instance.footprintBytes()).toBeGreaterThan(1);
+  // Its pid is read from a file, which can take longer than its first line.
+  await until(async () => expect(await instance.footprintBytes()).toBeGreaterThan(1));
   instance.endNow();
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
   expect(isLiving(child)).toBe(false);

@@ -33,7 +33,7 @@ interface FootprintPorts {
 export function createProcessInstances(processes: EngineProcesses, ports: FootprintPorts): ProcessInstances {
   return {
     open: async (place, { target, kept, ...command }) => {
-      const handle = { argv: command.argv, ...kept };
+      const handle = { argv: command.argv, ...(command.tty === true ? { tty: true } : {}), ...kept };
       const record = { ...command.record, ...handle };
       let instance: ProcessInstance | undefined;
       const process = await processes.startEngine(place.dir, { ...command, record }, () => {
@@ -117,9 +117,15 @@ class ProcessInstance implements Instance {
     if (nextInMs !== undefined) this.#cancel = this.#clock.after(nextInMs, () => this.proceed());
   }
 
-  footprintBytes(): Promise<number | undefined> {
+  async footprintBytes(): Promise<number | undefined> {
     const state = this.#process.state();
-    return state.at === "running" ? this.#readFootprint(state.pid) : Promise.resolve(undefined);
+    if (state.at !== "running") return undefined;
+    const inner = this.#process.innerPid();
+    const [main, program] = await Promise.all([
+      this.#readFootprint(state.pid),
+      inner === undefined ? 0 : this.#readFootprint(inner),
+    ]);
+    return main === undefined || program === undefined ? undefined : main + program;
   }
 
   activity(): Promise<Activity> {

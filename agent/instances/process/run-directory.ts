@@ -16,9 +16,28 @@ export interface RunFiles {
   readonly session?: ProcessMark;
   readonly main?: ProcessMark;
   readonly exit?: ExitRecord;
+  /** The program in a terminal, which the main process holds. */
+  readonly inner?: ProcessMark;
 }
 
-const RUN_FILES = ["main", "alive", "pid", "pid.tmp", "session", "session.tmp", "exit", "exit.tmp"];
+/** In the engine's folder, mode 0600: where `metalbridge attach` reaches the program's terminal. */
+export const TERMINAL_SOCKET = "terminal.sock";
+/** What the terminal's process is to run, until it has read it. */
+export const TERMINAL_LAUNCH = "terminal.json";
+const RUN_FILES = [
+  "main",
+  "alive",
+  "pid",
+  "pid.tmp",
+  "session",
+  "session.tmp",
+  "exit",
+  "exit.tmp",
+  "program",
+  "program.tmp",
+  TERMINAL_SOCKET,
+  TERMINAL_LAUNCH,
+];
 
 /**
  * Set in the environment of everything an engine starts; distinguishes leftovers from unrelated processes.
@@ -44,6 +63,12 @@ export function readRunFiles(dir: string): RunFiles {
     ...(main === undefined ? {} : { main }),
     ...(exit === undefined ? {} : { exit }),
   };
+}
+
+/** Only a terminal writes it. */
+export function readInner(dir: string): Pick<RunFiles, "inner"> {
+  const inner = parseMark(readText(join(dir, "program")));
+  return inner === undefined ? {} : { inner };
 }
 
 /** Writes the marks as the shim does; answers false where they are there. */

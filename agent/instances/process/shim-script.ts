@@ -1,17 +1,7 @@
 /** The shim: a few lines of POSIX sh that outlive the agent, start one engine and write down how it ended. */
 
-/**
- * Called as `sh shim DIR ENGINE ARGS…` in a session of its own, with fd 8 = write end of FIFO `main`, fd 9 = write
- * end of FIFO `alive`, stdin = /dev/null and output = the log.
- * - `session` is written before the engine starts: without it there never was an engine.
- * - Signals are ignored only after the start, or the engine would inherit that.
- * - The byte on fd 8 notifies a listening agent that `pid` exists; a missing listener is no error.
- * - An engine whose pid cannot be written (disk full) could never be stopped safely, so it is stopped at once.
- */
-export const SHIM_SCRIPT = `# Metalbridge: keeps one engine. Its pid is in ./pid, its exit status, after it exits, in ./exit.
-dir=$1
-shift
-read_start() {
+/** read_start PID: sets `start`. publish FILE TEXT: writes it into `dir`, by rename. */
+export const SHIM_FUNCTIONS = `read_start() {
   if [ -r "/proc/$1/stat" ]; then
     IFS= read -r stat <"/proc/$1/stat"
     read -r boot </proc/sys/kernel/random/boot_id
@@ -24,7 +14,20 @@ read_start() {
 }
 publish() {
   printf '%s\\n' "$2" >"$dir/$1.tmp" && command -p mv -f "$dir/$1.tmp" "$dir/$1" 8>&- 9>&-
-}
+}`;
+
+/**
+ * Called as `sh shim DIR ENGINE ARGS…` in a session of its own, with fd 8 = write end of FIFO `main`, fd 9 = write
+ * end of FIFO `alive`, stdin = /dev/null and output = the log.
+ * - `session` is written before the engine starts: without it there never was an engine.
+ * - Signals are ignored only after the start, or the engine would inherit that.
+ * - The byte on fd 8 notifies a listening agent that `pid` exists; a missing listener is no error.
+ * - An engine whose pid cannot be written (disk full) could never be stopped safely, so it is stopped at once.
+ */
+export const SHIM_SCRIPT = `# Metalbridge: keeps one engine. Its pid is in ./pid, its exit status, after it exits, in ./exit.
+dir=$1
+shift
+${SHIM_FUNCTIONS}
 read_start $$
 printf '%s %s\\n' "$$" "$start" >"$dir/session" || exit 1
 "$@" 8>&- &

@@ -8,8 +8,10 @@ import { START_LINE } from "../../../src/engines/last-run.ts";
 import { truncate } from "../../../src/text.ts";
 import type { EngineCommand, EngineProcess, OnChange } from "./engine-process.ts";
 import { makeFifos, openBothEnds } from "./fifo.ts";
+import { LOG_LIMITS } from "./log-rotation.ts";
 import { clearRunFiles, MARK_VARIABLE, markOf, writeEngineRecord } from "./run-directory.ts";
 import { SHIM_SCRIPT } from "./shim-script.ts";
+import { prepareTerminal } from "./terminal/launch.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
 
 /** The message of a refused argument quotes it. */
@@ -32,11 +34,13 @@ export async function startEngine(
   onStep("directory");
   clearRunFiles(dir);
   writeEngineRecord(dir, command.record);
+  const limits = ports.logLimits ?? LOG_LIMITS;
+  const shown = command.tty === true ? { ...command, ...prepareTerminal(dir, command, limits) } : command;
   writeShim(dir);
   onStep("record");
   await makeBothFifos(dir);
   onStep("fifos");
-  await spawnShim(dir, command, ports.clock.nowMs(), onStep);
+  await spawnShim(dir, shown, ports.clock.nowMs(), onStep);
   const engine = await watchEngine(dir, ports, onChange);
   if (engine !== undefined) return engine;
   throw new MetalbridgeError(

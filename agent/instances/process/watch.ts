@@ -6,14 +6,13 @@ import type { EngineProcess, OnChange, ProcessPorts, ProcessState } from "./engi
 import { type HeldFifo, holdFifo } from "./fifo.ts";
 import { type HeldLog, holdLog } from "./held-log.ts";
 import { findSession, killIfSame, killLeftovers } from "./leftovers.ts";
-import { type RotationLimits, rotateLog } from "./log-rotation.ts";
+import { LOG_LIMITS, type RotationLimits, rotateLog } from "./log-rotation.ts";
 import { readLogTail } from "./log-tail.ts";
-import { type RunFiles, readRunFiles, restoreMarks } from "./run-directory.ts";
+import { type RunFiles, readInner, readRunFiles, restoreMarks } from "./run-directory.ts";
 import type { Sweep } from "./sweep.ts";
 
 const FIRST_RECHECK_MS = 10;
 const LONGEST_RECHECK_MS = 10_000;
-const LOG_LIMITS = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 export interface WatchPorts extends ProcessPorts {
   readonly sweep: Sweep;
@@ -108,7 +107,14 @@ class WatchedEngine implements EngineProcess {
   }
 
   async activity(): Promise<Activity> {
-    return this.#state.at === "running" ? this.#ports.identity.activity(this.#state.pid) : "unknown";
+    if (this.#state.at !== "running") return "unknown";
+    return this.#ports.identity.activity(this.innerPid() ?? this.#state.pid);
+  }
+
+  innerPid(): number | undefined {
+    // Written some time after `pid`, and nothing notifies of it.
+    if (this.#files.inner === undefined) this.#files = { ...this.#files, ...readInner(this.dir) };
+    return this.#files.inner?.pid;
   }
 
   logTail(bytes: number): Promise<string> {
@@ -222,7 +228,7 @@ class WatchedEngine implements EngineProcess {
 
   /**
    * On each sweep: opens the FIFOs again, in case an end was not delivered, compares the main process,
-   * rotates the log.
+   * rotates the log. A terminal rotates its own.
    */
   #check(living: Living): void {
     this.#main.askAgain();
@@ -231,7 +237,7 @@ class WatchedEngine implements EngineProcess {
     const isRunning = main !== undefined && living.get(main.pid)?.startTime === main.startTime;
     if (!isRunning && (this.#state.at === "running" || this.#state.at === "starting")) this.#settle();
     this.#carryLog();
-    rotateLog(this.dir, this.#logLimits);
+    if (this.innerPid() === undefined) rotateLog(this.dir, this.#logLimits);
   }
 }
 

@@ -160,4 +160,24 @@ export const cliErrors = {
     do: "run the command as the agent's user, or as root",
     command: "sudo metalbridge logs <replica>",
   },
+  TerminalOnAnotherHost: {
+    what: "The replica's terminal can be reached on its host only, and that is another machine.",
+    do: "run the command in the message on that host, with the agent's --config or --state-dir if it has one; if this is that host, pass them here",
+    command: "metalbridge attach <replica>",
+  },
+  TerminalNotFound: {
+    what: "The replica has no terminal on this machine: spec.tty of its service is not true, its program is not running, or the agent uses another state folder.",
+    do: "set spec.tty (runtime generic only), or check what the replica waits for; pass --state-dir or --config if the agent has one",
+    command: "metalbridge describe <replica>",
+  },
+  TerminalRefused: {
+    what: "This user cannot connect to the replica's terminal: only the agent's user can.",
+    do: "run the command as the agent's user, or as root",
+    command: "sudo metalbridge attach <replica>",
+  },
+  NotATerminal: {
+    what: "Standard input or output of the command is no terminal, which it needs.",
+    do: "run it in a terminal window; over ssh pass -t",
+    command: "ssh -t <host> metalbridge attach <replica>",
+  },
 } as const satisfies Record<string, ErrorEntry>;

@@ -50,6 +50,7 @@ export const programSchema = z.object({
     .max(256)
     .describe("Environment beside what every engine gets.")
     .default([]),
+  tty: z.boolean().describe("Run it in a terminal, to which `metalbridge attach` connects.").optional(),
   liveness: checkSchema.describe("Health probe. Neither httpPath nor exec: a TCP connection.").default({}),
   readiness: checkSchema
     .describe("What must succeed once before clients are sent to it. Absent: the health probe.")

@@ -90,6 +90,12 @@ export const inferenceServiceSpecSchema = z
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),
+    tty: z
+      .boolean()
+      .describe(
+        "Run the program of runtime generic in a terminal on its host: `metalbridge attach` connects to it. For programs that ask for one, or that buffer their output without one.",
+      )
+      .optional(),
     inFlightProbe: inFlightProbeSchema
       .describe(
         "Where a program of runtime generic reports its requests in flight, so that a drain ends once there are none. Absent: unknown, and a drain takes all of drainSeconds.",

@@ -8,6 +8,8 @@ const HANDLERS = ["httpGet", "tcpSocket", "exec"];
 /** What a program takes beside its weights cannot be known: a fifth of them, and its runtime. */
 const MARGIN_SHARE = 0.2;
 const MARGIN_BYTES = 256 * 1024 ** 2;
+/** A terminal is a Node process that holds the screen: 45 to 75 MB measured. */
+const TERMINAL_BYTES = 64 * 1024 ** 2;
 
 /** Fields of the service that only this runtime reads on a host. A change of them is a new revision. */
 export const programFields = [
@@ -16,6 +18,7 @@ export const programFields = [
   "env",
   "resources",
   "inFlightProbe",
+  "tty",
   "probeOverrides",
 ] as const;
 
@@ -49,14 +52,19 @@ function partOf(probe: string, key: string): string {
 }
 
 export function programClaimBytes(weightsBytes: number, { program }: EngineSettings): number {
-  return program?.memoryBytes ?? weightsBytes + Math.ceil(weightsBytes * MARGIN_SHARE) + MARGIN_BYTES;
+  const terminalBytes = program?.tty === true ? TERMINAL_BYTES : 0;
+  const programBytes =
+    program?.memoryBytes ?? weightsBytes + Math.ceil(weightsBytes * MARGIN_SHARE) + MARGIN_BYTES;
+  return programBytes + terminalBytes;
 }
 
 /** For the replica's status. */
 export function programClaimBasis({ program }: EngineSettings): string {
-  return program?.memoryBytes === undefined
-    ? `size of the weights on disk plus ${MARGIN_SHARE * 100} % and ${MARGIN_BYTES / 1024 ** 2} MiB`
-    : "spec.resources.memory of the service";
+  const basis =
+    program?.memoryBytes === undefined
+      ? `size of the weights on disk plus ${MARGIN_SHARE * 100} % and ${MARGIN_BYTES / 1024 ** 2} MiB`
+      : "spec.resources.memory of the service";
+  return program?.tty === true ? `${basis}, and ${TERMINAL_BYTES / 1024 ** 2} MiB for its terminal` : basis;
 }
 
 export const genericClaims: ClaimEstimator = {

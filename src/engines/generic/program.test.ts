@@ -24,6 +24,7 @@ test("a service's command, environment and probes become a program, and are rend
       },
       resources: { memory: "1Gi" },
       inFlightProbe: { gauges: ["running"] },
+      tty: true,
     }),
   );
   expect(renderProgram(program, values)).toEqual({
@@ -39,6 +40,7 @@ test("a service's command, environment and probes become a program, and are rend
     readiness: { exec: ["/opt/x/check", "21000"] },
     memoryBytes: 1024 * MIB,
     inFlightProbe: { path: "/metrics", gauges: ["running"] },
+    tty: true,
   });
 });
 
@@ -114,6 +116,11 @@ test("the claim is the field's, else the size of the weights plus a fifth and 25
   const given = { ...program, memoryBytes: 600 * MIB };
   expect(claim(given)).toMatchObject({ claimBytes: 600 * MIB, weightsBytes: 600 * MIB, overheadBytes: 0 });
   expect(programClaimBasis({ mode: "chat", program: given })).toBe("spec.resources.memory of the service");
+  const shown = { ...given, tty: true };
+  expect(claim(shown)).toMatchObject({ claimBytes: 664 * MIB });
+  expect(programClaimBasis({ mode: "chat", program: shown })).toBe(
+    "spec.resources.memory of the service, and 64 MiB for its terminal",
+  );
 });
 
 test.each<[string, readonly string[], number | undefined]>([

@@ -15,12 +15,13 @@ const CODE_VARIABLES =
 
 /** Throws `CommandInvalid` with every problem in one message. */
 export function toProgram(spec: InferenceServiceSpec): Program {
-  const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources } = spec;
+  const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources, tty } = spec;
   const liveness = checkOf(probes?.liveness);
   const readiness = checkOf(probes?.readiness);
   const given = {
     command: [...command, ...args],
     env: env.map(({ name, value = "" }) => ({ name, value })),
+    ...(tty === true ? { tty } : {}),
     ...(liveness === undefined ? {} : { liveness }),
     ...(readiness === undefined ? {} : { readiness }),
     ...(inFlightProbe === undefined ? {} : { inFlightProbe }),

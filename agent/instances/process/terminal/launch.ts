@@ -1,0 +1,72 @@
+/** Starting a program in a terminal: a small process under the shim holds the terminal and outlives the agent. */
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import type { EngineCommand } from "../engine-process.ts";
+import type { RotationLimits } from "../log-rotation.ts";
+import { MARK_VARIABLE, markOf, TERMINAL_LAUNCH } from "../run-directory.ts";
+import { SHIM_FUNCTIONS } from "../shim-script.ts";
+
+/** Memory beside the models is dear. */
+const NODE_FLAGS = [
+  "--single-threaded-gc",
+  "--optimize-for-size",
+  "--v8-pool-size=1",
+  "--max-semi-space-size=2",
+];
+
+const launchSchema = z.object({
+  argv: z.array(z.string()),
+  env: z.record(z.string(), z.string()),
+  logLimits: z.object({ maxBytes: z.number(), keep: z.number() }),
+});
+type TerminalLaunch = z.output<typeof launchSchema>;
+
+/**
+ * Writes down what the terminal's process is to run. The program's environment goes through a file: variables of a
+ * service must not reach Node, and arguments can be read by every user.
+ */
+export function prepareTerminal(
+  dir: string,
+  { argv, env }: EngineCommand,
+  logLimits: RotationLimits,
+): Pick<EngineCommand, "argv" | "env"> {
+  const launch: TerminalLaunch = {
+    argv: [...argv],
+    env: { ...env, [MARK_VARIABLE]: markOf(dir) },
+    logLimits,
+  };
+  const path = join(dir, TERMINAL_LAUNCH);
+  rmSync(path, { force: true });
+  writeFileSync(path, JSON.stringify(launch), { mode: 0o600 });
+  return { argv: [process.execPath, ...NODE_FLAGS, entryPath(), dir], env: { MALLOC_ARENA_MAX: "1" } };
+}
+
+/** Takes the file away: it may hold secrets. */
+export function takeLaunch(dir: string): TerminalLaunch {
+  const path = join(dir, TERMINAL_LAUNCH);
+  const launch = launchSchema.parse(JSON.parse(readFileSync(path, "utf8")));
+  rmSync(path);
+  return launch;
+}
+
+/**
+ * Called as `sh -c … PROGRAM_SCRIPT DIR PROGRAM ARGS…` in the new terminal. Node closes the FIFO that says that the engine
+ * lives, so it is opened again: by reading and writing, which does not wait for a reader.
+ */
+export const PROGRAM_SCRIPT = `dir=$1
+shift
+${SHIM_FUNCTIONS}
+exec 9<>"$dir/alive"
+read_start $$
+publish program "$$ $start" || exit 1
+exec "$@"
+`;
+
+/** From sources beside this file, in a release beside the bundle. */
+function entryPath(): string {
+  const here = import.meta.url;
+  const inBundle = here.includes("/chunks/") ? "../terminal.mjs" : "./terminal.mjs";
+  return fileURLToPath(new URL(here.endsWith(".ts") ? "./main.ts" : inBundle, here));
+}

@@ -1,0 +1,126 @@
+/** The terminal's process: `node main.ts DIR`, under the shim of an engine; it exits as the program in its terminal did. */
+import { writeSync } from "node:fs";
+import { constants } from "node:os";
+import type { IPty } from "node-pty";
+import { rotateLog } from "../log-rotation.ts";
+import { TERMINAL_SOCKET } from "../run-directory.ts";
+import { Attachers } from "./attachers.ts";
+import type { ProgramExit, Size } from "./frames.ts";
+import { Input } from "./input.ts";
+import { PROGRAM_SCRIPT, takeLaunch } from "./launch.ts";
+import { createScreen } from "./screen.ts";
+import { ScreenLog } from "./screen-log.ts";
+
+const LOG_FD = 1;
+const FIRST_SIZE: Size = { columns: 80, rows: 24 };
+/** The program is not read beyond this: it waits. Small, since node-pty reads for 200 ms only after the program has exited. */
+const MOST_UNSHOWN = 128 * 1024;
+const FEWEST_UNSHOWN = 32 * 1024;
+/** After this long without output an unfinished line is logged. */
+const QUIET_MS = 1_000;
+const ROTATION_CHECK_BYTES = 1 << 20;
+/** For those attached to read how it ended. */
+const FAREWELL_MS = 1_000;
+const PASSED_ON = ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"] as const;
+
+const [dir = ""] = process.argv.slice(2);
+// The path of a socket is short: most may not be longer than 103 bytes.
+process.chdir(dir);
+const { argv, env, logLimits } = takeLaunch(dir);
+const { log, lost } = openLog();
+const program = await spawnProgram();
+// The master's number is what node-pty has beside its interface.
+const input = new Input((program as IPty & { readonly fd: number }).fd);
+const screen = createScreen(FIRST_SIZE, (answer) => {
+  if (!attachers.canAnswer) input.write(answer);
+});
+const attachers: Attachers = new Attachers({
+  screen,
+  type: (bytes) => input.write(bytes),
+  resize: ({ columns, rows }) => {
+    if (program.cols === columns && program.rows === rows) return;
+    screen.resize({ columns, rows });
+    try {
+      program.resize(columns, rows);
+    } catch {
+      // It has just exited.
+    }
+  },
+});
+
+let unshown = 0;
+let quiet: NodeJS.Timeout | undefined;
+program.onData((output) => {
+  log.add(output);
+  clearTimeout(quiet);
+  if (log.hasUnlogged) quiet = setTimeout(() => log.flush(), QUIET_MS).unref();
+  unshown += output.length;
+  if (unshown > MOST_UNSHOWN) program.pause();
+  screen.add(output, () => {
+    unshown -= output.length;
+    if (unshown < FEWEST_UNSHOWN) program.resume();
+    attachers.print(output);
+  });
+});
+for (const signal of PASSED_ON) process.on(signal, () => pass(signal));
+program.onExit(({ exitCode, signal = 0 }) => {
+  input.close();
+  const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0];
+  const exit: ProgramExit = name === undefined ? { code: exitCode } : { signal: name };
+  log.flush();
+  // A shell says a signal the same way, and the shim is one: the exit code beside a signal is 0.
+  const leave = () => process.exit(signal === 0 ? exitCode : 128 + signal);
+  setTimeout(leave, FAREWELL_MS);
+  screen.add("", () => void attachers.end(exit).then(leave));
+});
+await attachers.listen(TERMINAL_SOCKET).catch((error: Error) => {
+  lost(`no one can attach to this terminal: ${error.message}`);
+});
+
+/** Imported late: on a system that node-pty was not built for, the log says so. */
+async function spawnProgram(): Promise<IPty> {
+  try {
+    const { spawn } = await import("node-pty");
+    const options = {
+      name: env.TERM ?? "xterm-256color",
+      cols: FIRST_SIZE.columns,
+      rows: FIRST_SIZE.rows,
+      env,
+    };
+    return spawn("/bin/sh", ["-c", PROGRAM_SCRIPT, "sh", dir, ...argv], options);
+  } catch (error) {
+    lost(`cannot open a terminal: ${error instanceof Error ? error.message : String(error)}`);
+    process.exit(1);
+  }
+}
+
+/** To the whole group of the program: it leads one, because it leads the terminal's session. */
+function pass(signal: NodeJS.Signals): void {
+  try {
+    process.kill(-program.pid, signal);
+  } catch {
+    // It has just exited.
+  }
+}
+
+/** The log is rotated here, since no agent may be there to do it while a program prints without end. */
+function openLog(): { readonly log: ScreenLog; readonly lost: (what: string) => void } {
+  let sinceCheck = ROTATION_CHECK_BYTES;
+  let isFull = false;
+  const write = (text: string): void => {
+    try {
+      if (sinceCheck >= ROTATION_CHECK_BYTES) {
+        sinceCheck = 0;
+        rotateLog(dir, logLimits);
+      }
+      sinceCheck += writeSync(
+        LOG_FD,
+        isFull ? `--- metalbridge: output before this could not be logged\n${text}` : text,
+      );
+      isFull = false;
+    } catch {
+      isFull = true;
+    }
+  };
+  return { log: new ScreenLog(write), lost: (what) => write(`--- metalbridge: ${what}\n`) };
+}

@@ -1,0 +1,246 @@
+/** Programs in a terminal that outlives the agent: typed to, watched, ended, and badly behaved. */
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { until } from "../../../fixtures/until.ts";
+import type { Instance } from "../../instance.ts";
+import { attachTo } from "../fixtures/attached.ts";
+import { isLiving, makeFolder, pidIn, processPorts, runFolder, shell } from "../fixtures/run.ts";
+import { createProcessInstances } from "../process-instance.ts";
+import { createEngineProcesses } from "../processes.ts";
+import { engineMark } from "../run-directory.ts";
+
+const ports = processPorts();
+const target = { host: "127.0.0.1", port: 1 };
+const MINUTE = 60_000;
+
+/** As one agent has them. */
+function agent(changes: Parameters<typeof processPorts>[0] = {}) {
+  const processes = createEngineProcesses({ ...ports, ...changes });
+  const instances = createProcessInstances(processes, { ...ports, footprintBytes: async (pid) => pid });
+  return {
+    open: (dir: string, script: string, env = {}) => {
+      const command = shell(script, { tty: true, env: { PATH: "/usr/bin:/bin", ...env } });
+      return instances.open({ dir, log: ports.log, onChange: () => {} }, { ...command, target });
+    },
+    adopt: (dir: string) => instances.adopt({ dir, log: ports.log, onChange: () => {} }, target),
+  };
+}
+
+const logOf = (dir: string) => readFileSync(join(dir, "log"), "utf8");
+const endOf = (path: string) => execFileSync("tail", ["-c", "100", path], { encoding: "utf8" });
+const untilGone = (instance: Instance) =>
+  until(() => {
+    const state = instance.state();
+    expect(state.at).toBe("gone");
+    return state.at === "gone" ? state.exit : undefined;
+  });
+
+test("what is typed is echoed and answered, the window's size is the program's, and the next agent adopts it", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const first = await agent().open(
+    dir,
+    `tty >tty.name; ls -l /proc/$$/fd >descriptors; printf 'name? '; read -r name; echo "hello $name"; while read -r line; do stty size; done`,
+    { TERM: "xterm" },
+  );
+  const attached = await attachTo(dir, { columns: 100, rows: 30 });
+  await until(() => expect(attached.output).toContain("name? "));
+  attached.type("Ada\r");
+  await until(() => expect(attached.output).toContain("name? Ada\r\nhello Ada\r\n"));
+  expect(readFileSync(join(dir, "tty.name"), "utf8")).toContain("/dev/");
+  // Nothing of the terminal's own, such as its master.
+  const descriptors = readFileSync(join(dir, "descriptors"), "utf8");
+  expect(descriptors).not.toMatch(/ptmx|socket|eventpoll/);
+  if (process.platform === "linux") expect(descriptors).toContain(join(dir, "alive"));
+  attached.type("size\r");
+  await until(() => expect(attached.output).toContain("30 100"));
+
+  first.close();
+  const second = await agent().adopt(dir);
+  expect(second?.state()).toMatchObject({ at: "running", pid: pidIn(dir) });
+  const program = Number.parseInt(readFileSync(join(dir, "program"), "utf8"), 10);
+  expect(await second?.footprintBytes()).toBe(pidIn(dir) + program);
+  process.kill(program, "SIGSTOP");
+  await until(async () => expect(await second?.activity()).toBe("stopped"));
+  process.kill(program, "SIGCONT");
+  attached.resize({ columns: 90, rows: 20 });
+  attached.type("again\r");
+  await until(() => expect(attached.output).toContain("20 90"));
+  expect(logOf(dir)).toContain("name? Ada\nhello Ada\n");
+  second?.endNow();
+  expect(second && (await untilGone(second))).toEqual({ signal: "SIGKILL" });
+  expect(isLiving(program)).toBe(false);
+});
+
+test("who attaches later sees the screen as it is; who only reads cannot type and sets no size", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(
+    dir,
+    String.raw`printf '\033]0;title\007first\033[5;3H\033[1mbold\033[0m\033[?2004h'; while read -r line; do echo "<$line>"; done`,
+  );
+  const one = await attachTo(dir);
+  await until(() => expect(one.output).toContain("bold"));
+  one.detach();
+
+  const reader = await attachTo(dir, { columns: 20, rows: 5, readOnly: true });
+  // The serializer moves to the same cell by other means, and switches on what the program switched on.
+  await until(() => expect(reader.output).toMatch(/first.*\[1mbold.*\[\?2004h/s));
+  reader.type("no\r");
+  const writer = await attachTo(dir, { columns: 60, rows: 40 });
+  const small = await attachTo(dir, { columns: 70, rows: 10 });
+  writer.type("yes\r");
+  for (const each of [reader, writer, small]) await until(() => expect(each.output).toContain("<yes>"));
+  expect(reader.output).not.toContain("<no>");
+  // Rows of one, columns of the other.
+  writer.type("`stty size`\r");
+  await until(() => expect(small.output).toContain("<`stty size`>"));
+  instance.endNow();
+  await untilGone(instance);
+});
+
+test.each<[string, string, object, string]>([
+  ["code", "echo out; exit 7", { code: 7 }, "out\n"],
+  ["signal", "kill -SEGV $$", { signal: "SIGSEGV" }, ""],
+  ["code of a program that does not exist", "exec /nowhere/program", { code: 127 }, "/nowhere/program"],
+])("a program that exits at once is recorded with its %s", async (_, script, exit, says) => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(dir, `${script}`);
+  expect(await untilGone(instance)).toEqual(exit);
+  expect(logOf(dir)).toContain(says);
+  expect(logOf(dir)).not.toContain("\r");
+});
+
+test("clients learn how the program exited, after all that it printed", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(
+    dir,
+    "read -r line; head -c 3000000 /dev/zero | tr '\\0' x; echo END; kill -9 $$",
+  );
+  const attached = await attachTo(dir);
+  attached.type("go\r");
+  await until(() => expect(attached.exit).toEqual({ signal: "SIGKILL" }));
+  expect(attached.output.slice(-70_000)).toMatch(/^x*END\r\n$/);
+  await untilGone(instance);
+});
+
+test("TERM reaches the whole group; a program that ignores it, and HUP, is killed with what has left its session", async () => {
+  await using folder = runFolder();
+  const obeying = folder.dir("obeying");
+  const stubborn = folder.dir("stubborn");
+  const first = await agent().open(obeying, "trap 'exit 3' TERM; sleep 100 & echo $! >child; wait");
+  const second = await agent().open(
+    stubborn,
+    "trap '' TERM HUP; setsid sh -c 'trap \"\" HUP; echo $$ >child; while :; do sleep 1; done' & while :; do sleep 1; done",
+  );
+  for (const dir of [obeying, stubborn])
+    await until(() => expect(readFileSync(join(dir, "child"), "utf8")).toMatch(/^\d+\n$/));
+  const children = [obeying, stubborn].map((dir) => Number(readFileSync(join(dir, "child"), "utf8")));
+  first.stopBy(ports.clock.monotonicMs() + 30_000);
+  second.stopBy(ports.clock.monotonicMs() + 500);
+  expect(await untilGone(first)).toEqual({ code: 3 });
+  expect(await untilGone(second)).toEqual({ signal: "SIGKILL" });
+  expect(children.map(isLiving)).toEqual([false, false]);
+});
+
+test("a program that forks away has exited, and what it left running is found and killed", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(
+    dir,
+    "setsid sh -c 'echo $$ >child; exec sleep 100' & while [ ! -s child ]; do :; done",
+  );
+  await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { code: 0 } }));
+  const child = Number(readFileSync(join(dir, "child"), "utf8"));
+  expect(isLiving(child)).toBe(true);
+  instance.endNow();
+  await untilGone(instance);
+  expect(isLiving(child)).toBe(false);
+});
+
+test("when only the terminal's process is killed, a program that ignores HUP counts as left over", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(dir, "trap '' HUP; echo ready; while :; do sleep 1; done");
+  await until(() => expect(logOf(dir)).toContain("ready"));
+  process.kill(pidIn(dir), "SIGKILL");
+  await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } }));
+  instance.endNow();
+  await untilGone(instance);
+  expect(await ports.identity.marked(engineMark(dir))).toEqual([]);
+});
+
+test(
+  "a flood to the terminal fills neither disk nor memory, although no agent is there and a client reads nothing",
+  async () => {
+    await using folder = runFolder();
+    const dir = folder.dir();
+    const instance = await agent().open(
+      dir,
+      "read -r line; yes 'a line of the flood that is long enough to be a line' | head -c 256M; echo DONE; read -r line",
+    );
+    const lazy = await attachTo(dir);
+    instance.close();
+    lazy.pause();
+    lazy.type("go\r");
+    await vi.waitFor(() => expect(endOf(join(dir, "log"))).toContain("DONE\n"), {
+      timeout: 2 * MINUTE,
+      interval: 200,
+    });
+    const logs = readdirSync(dir).filter((name) => name.startsWith("log"));
+    expect(logs.sort()).toEqual(["log", "log.1", "log.2", "log.3"]);
+    const bytes = logs.reduce((sum, name) => sum + statSync(join(dir, name)).size, 0);
+    expect(bytes).toBeLessThan(80 * 1024 ** 2);
+    const rss = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pidIn(dir)}/status`, "utf8"));
+    expect(Number(rss?.[1])).toBeLessThan(160 * 1024);
+    // It missed most of it, and gets the screen as it is now.
+    lazy.resume();
+    await until(() => expect(lazy.output).toContain("DONE"));
+    expect(lazy.output.length).toBeLessThan(16 * 1024 ** 2);
+    const left = await agent().adopt(dir);
+    left?.endNow();
+    expect(left && (await untilGone(left))).toEqual({ signal: "SIGKILL" });
+  },
+  3 * MINUTE,
+);
+
+test("a program that reads nothing takes no more than a bounded amount of what is typed, and idles", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(dir, "stty raw -echo; echo ready; exec sleep 100");
+  const attached = await attachTo(dir);
+  await until(() => expect(attached.output).toContain("ready"));
+  for (let sent = 0; sent < 4; sent += 1) attached.type("x".repeat(1 << 19));
+  await until(() => expect(attached.output).toContain("\u0007"));
+  instance.endNow();
+  await untilGone(instance);
+});
+
+test("it asks where the cursor is, and gets an answer although no one is attached", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(
+    dir,
+    String.raw`stty raw -echo; printf '\033[6n'; answer=$(dd bs=1 count=6 2>/dev/null | od -An -c); stty sane; echo "got$answer"`,
+  );
+  expect(await untilGone(instance)).toEqual({ code: 0 });
+  expect(logOf(dir)).toMatch(/got\s+033\s+\[\s+1\s+;\s+1\s+R/);
+});
+
+test("its folder's path may be longer than a socket's; the environment is the service's and leaves no file", async () => {
+  await using folder = runFolder();
+  const dir = makeFolder(join(folder.dir(), "a".repeat(120)));
+  const instance = await agent().open(dir, 'echo "$SECRET $NODE_OPTIONS"; read -r line', {
+    SECRET: "s3cret",
+    NODE_OPTIONS: "--bogus",
+  });
+  await until(() => expect(logOf(dir)).toContain("s3cret --bogus\n"));
+  await until(() => expect(statSync(join(dir, "terminal.sock")).mode & 0o777).toBe(0o600));
+  expect(existsSync(join(dir, "terminal.json"))).toBe(false);
+  instance.endNow();
+  await untilGone(instance);
+});

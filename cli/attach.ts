@@ -1,0 +1,155 @@
+/** `metalbridge attach`: this terminal becomes that of a replica's program, on the program's own host. */
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import path from "node:path";
+import type { Command } from "commander";
+import { TERMINAL_SOCKET } from "../agent/instances/process/run-directory.ts";
+import {
+  exitSchema,
+  FrameReader,
+  frame,
+  type ProgramExit,
+  type Size,
+} from "../agent/instances/process/terminal/frames.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { checkDetachKeys, KeySequence, parseDetachKeys } from "./attach/detach-keys.ts";
+import { addNamespacedFlags } from "./cluster/flags.ts";
+import type { LocalReplica } from "./logs/local.ts";
+import { addLocalFlags, type LocalFlags, replicaArgument, type SoughtHere, useLocal } from "./logs/locate.ts";
+import { orNothing } from "./logs/reader.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+
+interface AttachFlags extends LocalFlags {
+  readonly readOnly?: boolean;
+  readonly detachKeys: string;
+}
+
+/** How an attachment ended. */
+type Ending = "detached" | "stopped" | "lost" | ProgramExit;
+
+const SOUGHT: SoughtHere = {
+  verb: "attach",
+  what: "terminal",
+  file: TERMINAL_SOCKET,
+  codes: { elsewhere: "TerminalOnAnotherHost", missing: "TerminalNotFound", refused: "TerminalRefused" },
+};
+/** What the program may have switched on here is switched off: alternate screen, modes, mouse, pasting; then the last line. */
+const RESTORE =
+  "\u001b[?1047l\u001b[!p\u001b[?1000;1002;1003;1004;1005;1006;1015;2004l\u001b[?25h\u001b[0m\u001b[999;1H\r\n";
+
+/** Options and action of the verb. */
+export function configureAttach(command: Command): void {
+  const options = addNamespacedFlags(command)
+    .addArgument(replicaArgument())
+    .option("--read-only", "watch only: nothing that is typed is passed on, and the size is left alone")
+    .option(
+      "--detach-keys <keys>",
+      "keys that detach and leave the program running, such as ctrl-p,ctrl-q",
+      checkDetachKeys,
+      "ctrl-]",
+    );
+  addLocalFlags(options).action(attach);
+}
+
+async function attach(name: string, flags: AttachFlags): Promise<void> {
+  const { stdin, stdout } = process;
+  if (!stdin.isTTY || !stdout.isTTY) {
+    const which = stdin.isTTY ? "output" : "input";
+    throw new MetalbridgeError("NotATerminal", `standard ${which} is no terminal`, {
+      summary: "run it in a terminal window; to read what the program has printed, use its log",
+      command: `metalbridge logs ${name}`,
+    });
+  }
+  await useLocal(name, flags, SOUGHT, async (replica) => {
+    const socket = await open(replica);
+    const ending = await join(socket, flags, `attached to ${replica.namespace}/${replica.name}`);
+    process.stderr.write(`${describe(ending, replica)}\n`);
+  });
+}
+
+/** In the folder itself: the path of a socket may be short only. */
+async function open(replica: LocalReplica): Promise<Socket> {
+  try {
+    process.chdir(replica.dir);
+    const socket = connect(TERMINAL_SOCKET);
+    await once(socket, "connect");
+    return socket;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ECONNREFUSED") throw notRunning(replica);
+    throw error;
+  }
+}
+
+function notRunning({ name, namespace, dir }: LocalReplica): MetalbridgeError {
+  const record = orNothing(() => readFileSync(path.join(dir, "engine.json"), "utf8"));
+  const isWithout = record !== undefined && !/"tty": true/.test(record);
+  const why = isWithout ? "its service does not set spec.tty: true" : "its program is not running";
+  return new MetalbridgeError("TerminalNotFound", `${namespace}/${name} has no terminal: ${why}`, {
+    summary: isWithout ? "set it (runtime generic only), or read the log" : "see what it waits for",
+    command: `metalbridge ${isWithout ? "logs" : "describe"} ${name} -n ${namespace}`,
+  });
+}
+
+/** Until the keys are pressed, the program ends, or this command is stopped. */
+async function join(socket: Socket, flags: AttachFlags, greeting: string): Promise<Ending> {
+  const { stdin, stdout } = process;
+  const { readOnly = false, detachKeys } = flags;
+  const stop = listenForStop();
+  const isTyped = new KeySequence(parseDetachKeys(detachKeys));
+  const size = (): Size => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 });
+  const onResize = () => socket.write(frame("resize", size()));
+  becomeRaw();
+  stdout.write(`${greeting}${readOnly ? " (read-only)" : ""}; ${detachKeys} detaches\r\n`);
+  stdout.on("resize", onResize);
+  socket.write(frame("hello", { ...size(), readOnly }));
+  try {
+    return await new Promise<Ending>((resolve) => {
+      const frames = new FrameReader();
+      socket.on("data", (bytes) => {
+        for (const { kind, payload } of frames.read(bytes)) {
+          if (kind === "exit") resolve(exitSchema.parse(JSON.parse(payload.toString())));
+          // A slow terminal slows its own connection down, not the program.
+          if (kind === "output" && !stdout.write(payload)) waitForDrain(socket);
+        }
+      });
+      socket.on("error", () => resolve("lost")).on("close", () => resolve("lost"));
+      stdin.on("data", (typed: Buffer) => {
+        const { passed, isComplete } = isTyped.take(typed);
+        if (passed.length > 0 && !readOnly) socket.write(frame("input", passed));
+        if (isComplete) resolve("detached");
+      });
+      stop.signal.addEventListener("abort", () => resolve("stopped"));
+      stdin.on("end", () => resolve("stopped"));
+    });
+  } finally {
+    stdout.off("resize", onResize);
+    socket.destroy();
+    stdin.setRawMode(false);
+    stdin.pause();
+    stdout.write(RESTORE);
+  }
+}
+
+/** Node's raw mode still turns a line feed into two characters, which breaks what programs draw. Leaving it restores both. */
+function becomeRaw(): void {
+  process.stdin.setRawMode(true);
+  spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
+}
+
+function waitForDrain(socket: Socket): void {
+  socket.pause();
+  process.stdout.once("drain", () => socket.resume());
+}
+
+function describe(ending: Ending, { namespace, name }: LocalReplica): string {
+  const replica = `${namespace}/${name}`;
+  if (ending === "detached" || ending === "stopped")
+    return `detached from ${replica}; its program keeps running`;
+  if (ending === "lost") return `the terminal of ${replica} has closed`;
+  const how =
+    ending.signal === undefined ? `exited with code ${ending.code}` : `was ended by ${ending.signal}`;
+  return `the program of ${replica} ${how}`;
+}

@@ -1,0 +1,97 @@
+/** Finds a replica on this machine for the verbs that need its files; says where it is if it is not here. */
+import { Argument, type Command } from "commander";
+import { loadAgentConfig } from "../../agent/config/load.ts";
+import { shellWord } from "../../local/shell-word.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { withCluster } from "../cluster/cluster.ts";
+import { type ClusterFlags, parseName } from "../cluster/flags.ts";
+import { explainElsewhere, type Sought } from "./elsewhere.ts";
+import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
+
+export interface LocalFlags extends ClusterFlags {
+  readonly stateDir?: string;
+  readonly config?: string;
+}
+
+export interface SoughtHere extends Sought {
+  /** `refused`: this user may not read it. */
+  readonly codes: Sought["codes"] & { readonly refused: ErrorCode };
+}
+
+export function replicaArgument(): Argument {
+  return new Argument(
+    "<replica>",
+    "name of the InferenceReplica, or of a service that has one replica",
+  ).argParser((text: string) =>
+    parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
+  );
+}
+
+/** `--state-dir` and `--config`. */
+export function addLocalFlags(command: Command): Command {
+  return command
+    .option(
+      "--state-dir <folder>",
+      "the agent's state folder on this machine (default: the agent's own default)",
+    )
+    .option("--config <file>", "the agent's configuration, which names its state folder");
+}
+
+/** Uses the replica, or a service's only one. The cluster is asked only where this machine does not have it. */
+export async function useLocal(
+  name: string,
+  flags: LocalFlags,
+  sought: SoughtHere,
+  use: (replica: LocalReplica) => Promise<void>,
+): Promise<void> {
+  const { stateDir, hostName } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  try {
+    const found = chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
+    if (found !== undefined) return await use(found);
+  } catch (error) {
+    throw isRefused(error) ? unreadable(error, name, stateDir, sought) : error;
+  }
+  await withCluster(sought.verb, flags, (cluster) =>
+    explainElsewhere(cluster, name, { stateDir, hostName }, sought),
+  ).catch((error: unknown) => {
+    throw isAboutTheCluster(error) ? notHere(error, name, stateDir, sought) : error;
+  });
+}
+
+/** The folder is named, because root's default is another one. */
+function unreadable(
+  error: Error,
+  name: string,
+  stateDir: string,
+  { verb, codes }: SoughtHere,
+): MetalbridgeError {
+  return new MetalbridgeError(codes.refused, error.message, {
+    summary: "run it as the agent's user, or as root",
+    command: `sudo metalbridge ${verb} ${name} --state-dir ${shellWord(stateDir)}`,
+  });
+}
+
+/** The cluster could not be asked: what is known then is what this machine's folder says. */
+function notHere(
+  { code, message }: MetalbridgeError,
+  name: string,
+  stateDir: string,
+  { verb, what, codes }: Sought,
+): MetalbridgeError {
+  const both = `${stateDir} holds no ${what} of ${name}, and where it is cannot be asked: ${code}: ${message}`;
+  return new MetalbridgeError(codes.missing, both, {
+    summary: "if the agent here uses another state folder, name it, or its configuration with --config",
+    command: `metalbridge ${verb} ${shellWord(name)} --state-dir <folder>`,
+  });
+}
+
+function isAboutTheCluster(error: unknown): error is MetalbridgeError {
+  return (
+    error instanceof MetalbridgeError && /^(Api(Unreachable|Unavailable|Un)|Kubeconfig)/.test(error.code)
+  );
+}
+
+function isRefused(error: unknown): error is Error {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  return code === "EACCES" || code === "EPERM";
+}
