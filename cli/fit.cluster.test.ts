@@ -19,11 +19,16 @@ const TRUE = {
   lastTransitionTime: "2026-03-01T12:00:00Z",
 };
 
-async function host(desk: Desk, gib: number, spec: Record<string, unknown> = {}): Promise<string> {
+async function host(
+  desk: Desk,
+  gib: number,
+  spec: Record<string, unknown> = {},
+  runtimes: readonly string[] = ["llamacpp"],
+): Promise<string> {
   const name = await desk.host(spec);
   await desk.status(HOSTS, name, {
     conditions: ["Ready", "Reachable"].map((type) => ({ type, ...TRUE })),
-    runtimes: [{ name: "llamacpp" }],
+    runtimes: runtimes.map((runtime) => ({ name: runtime })),
     memory: { totalBytes: (gib + 16) * GIB, gpuBudgetBytes: gib * GIB },
   });
   return name;
@@ -124,10 +129,25 @@ test("each host says whether it fits, what would make it fit, and what would be 
 
   const table = await runProgram(args, desk);
   expect(table.stdout).toMatch(
-    /^llama, 131072 tokens in 4 slots, priority normal\nclaim: 2.* GiB = weights 8 GiB \+ KV cache 16 GiB/,
+    /^llama on llamacpp, 131072 tokens in 4 slots, priority normal\nclaim: 2.* GiB = weights 8 GiB \+ KV cache 16 GiB/,
   );
   expect(table.stdout).toContain("fits on none of 3 hosts now");
   expect(table.stdout).toMatch(new RegExp(`preempts ${desk.namespace}/low \\(50 GiB\\)`));
+});
+
+test("the runtime that would be chosen is told, and where no host has it, how to install it", async () => {
+  await using desk = await openDesk(cluster());
+  await model(desk, "llama");
+  const askFit = (...more: string[]) => runProgram(["fit", "llama", "-n", desk.namespace, ...more], desk);
+  await host(desk, 64, {}, ["other"]);
+  const none = await askFit();
+  expect(none).toMatchObject({ code: 1, stdout: expect.stringMatching(/^llama on llamacpp, /) });
+  expect(none.stdout).toContain(
+    "fits on none of 1 hosts now\nno host has llamacpp (install: brew install llama.cpp)\n",
+  );
+  const other = await host(desk, 64, {}, ["ollama"]);
+  const chosen = await askFit("--output", "json");
+  expect(JSON.parse(chosen.stdout)).toMatchObject({ runtime: "ollama", choice: { host: other } });
 });
 
 test("a file, a manifest, and a manifest that changes by flags", async () => {
@@ -139,7 +159,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
   const ofFile = await runProgram(["fit", file], desk);
   expect(ofFile).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/^tiny-model \(F32\), 4096 tokens in 1 slot/),
+    stdout: expect.stringMatching(/^tiny-model \(F32\) on llamacpp, 4096 tokens in 1 slot/),
   });
   expect(ofFile.stdout).toContain(`it would go to ${name}: spread 1.00`);
 

@@ -14,6 +14,14 @@ export interface DetectedRuntime {
   readonly name: string;
   readonly version: string;
   readonly path: string;
+  /** Programs of it that hosts report by their own names. */
+  readonly programs?: readonly InstalledProgram[];
+}
+
+export interface InstalledProgram {
+  readonly name: string;
+  readonly path: string;
+  readonly version?: string;
 }
 
 /** The device memory an engine sees, where it reports it. */

@@ -30,23 +30,32 @@ export async function locateProgram(
   for (const path of [...paths, ...inPath.map((folder) => join(folder, name))]) {
     const file = await stat(path).catch(() => undefined);
     if (file?.isFile() !== true) continue;
-    if (await isExecutable(path)) return { path, key: `${path} ${file.size} ${file.mtimeMs}` };
+    if (await isExecutable(path))
+      return { path, key: `${path} ${file.dev} ${file.ino} ${file.size} ${file.ctimeMs}` };
     if (paths.includes(path)) throw new MetalbridgeError("RuntimeNotExecutable", `${path} is not executable`);
   }
   return undefined;
 }
 
-/** What a program says of itself, asked again once its path, size or time of change differ. */
+/**
+ * What a program says of itself, asked again only where its path leads to another file, or one that was written since.
+ * Asked often, it costs a few calls of stat.
+ */
 export function rememberByFile<T>(
   locate: () => Promise<{ readonly path: string; readonly key: string } | undefined>,
   read: (path: string) => Promise<T>,
 ): () => Promise<T | undefined> {
-  let known: { readonly key: string; readonly found: T } | undefined;
+  let known: { readonly key: string; readonly answer: Promise<T> } | undefined;
   return async () => {
     const file = await locate();
     if (file === undefined) return undefined;
-    if (known?.key !== file.key) known = { key: file.key, found: await read(file.path) };
-    return known.found;
+    if (known?.key === file.key) return known.answer;
+    const mine = { key: file.key, answer: read(file.path) };
+    known = mine;
+    mine.answer.catch(() => {
+      if (known === mine) known = undefined;
+    });
+    return mine.answer;
   };
 }
 

@@ -201,7 +201,7 @@ function diskPressure({ disk, diskReserveBytes }: ObservedHost): ConditionUpdate
 function runtimesUsable({ runtimes: { found, troubles } }: ObservedHost): ConditionUpdate {
   const type = RUNTIMES_USABLE;
   if (found.length > 0 && troubles.length === 0) {
-    const names = found.map(({ name, version }) => `${name} ${version}`).join(", ");
+    const names = found.map(({ name, version = "" }) => `${name} ${version}`.trim()).join(", ");
     return { type, status: "True", reason: "RuntimesFound", message: names };
   }
   const { code: reason, message } = runtimeTrouble(troubles);

@@ -1,8 +1,16 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import type { EngineDriver } from "../engines/engine.ts";
+import { createEngineDrivers } from "../engines/registry.ts";
 import { keepLines, type LogLine } from "../fixtures/agent.ts";
+import type { GateRoutes } from "../gate/gate-routes.ts";
+import { createInstances } from "../instances/instances.ts";
+import { processPorts } from "../instances/process/fixtures/run.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading } from "../store/types.ts";
 import { createHostObserver, type HostObserverOptions } from "./observe-host.ts";
@@ -136,4 +144,81 @@ test("a host with several GPUs has the memory of all, and a GPU that two backend
   expect(await budgetOf(device("CUDA0", 24), device("CUDA1", 24), device("Vulkan0", 24))).toBe(48 * GIB);
   expect(await budgetOf(device("MTL0", 48))).toBe(48 * GIB);
   expect(await budgetOf()).toBe(6);
+});
+
+/** What a host reports while `programs` come and go on its PATH and in its generic.roots. */
+function farmHost(folder: string, roots: readonly string[] = []) {
+  const clock = createSteppedClock();
+  const instances = createInstances({
+    ...processPorts(),
+    stateDir: join(folder, "state"),
+    footprintBytes: async () => undefined,
+  });
+  const drivers = createEngineDrivers({
+    env: { PATH: `${join(folder, "bin")}:/usr/bin:/bin` },
+    config: { llamaServer: [], generic: { roots: [...roots] } },
+    instances,
+    gate: { routes: {} as GateRoutes, clock },
+  });
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, drivers: [...drivers.values()] });
+  return {
+    /** As of a minute later; what is installed meanwhile has to be seen by then. */
+    runtimesLater: async () => {
+      clock.advance(60_000);
+      const { found, troubles } = (await observer.observe()).runtimes;
+      expect(troubles).toEqual([]);
+      return found.map(({ name, version }) => `${name} ${version}`);
+    },
+  };
+}
+
+/** As a package manager does it: the new file takes the place of the old one, with its own time of change. */
+function install(path: string, script: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(`${path}.new`, `#!/bin/sh\necho run >>'${path}.runs'\n${script}\n`, { mode: 0o755 });
+  utimesSync(`${path}.new`, 1_700_000_000, 1_700_000_000);
+  renameSync(`${path}.new`, path);
+}
+
+const help = fileURLToPath(new URL("../../src/engines/llamacpp/fixtures/help-b11669.txt", import.meta.url));
+
+test.each<[string, string, (version: number) => string]>([
+  [
+    "llamacpp",
+    "llama-server",
+    (version) =>
+      `[ "$1" = --version ] && echo 'version: 0.0.1 (build ${version}, commit x)' || cat '${help}'`,
+  ],
+  ["ollama", "ollama", (version) => `echo 'Warning: client version is ${version}'`],
+])(
+  "an installed and an upgraded %s is seen without a restart, and one that is the same is not run again",
+  async (name, file, script) => {
+    await using folder = await temporaryFolder();
+    const { runtimesLater } = farmHost(folder.path);
+    const path = join(folder.path, "bin", file);
+    expect(await runtimesLater()).toEqual([]);
+    install(path, script(9000));
+    expect(await runtimesLater()).toEqual([expect.stringMatching(`^${name} .*9000$`)]);
+    const runs = readFileSync(`${path}.runs`, "utf8");
+    await runtimesLater();
+    expect(readFileSync(`${path}.runs`, "utf8")).toBe(runs);
+    // Of the same size, and with the same time of change.
+    install(path, script(9001));
+    expect(await runtimesLater()).toEqual([expect.stringMatching(`^${name} .*9001$`)]);
+    rmSync(path);
+    expect(await runtimesLater()).toEqual([]);
+  },
+);
+
+test("a program that generic starts by its name is reported with its version once it is in the roots", async () => {
+  await using folder = await temporaryFolder();
+  const { runtimesLater } = farmHost(folder.path, [join(folder.path, "venv/bin")]);
+  expect(await runtimesLater()).toEqual(["generic 1"]);
+  const about = (version: string) =>
+    join(folder.path, `venv/lib/python3.13/site-packages/mlx_lm-${version}.dist-info`);
+  mkdirSync(about("0.28.0"), { recursive: true });
+  install(join(folder.path, "venv/bin/mlx_lm.server"), "exit 2");
+  expect(await runtimesLater()).toEqual(["generic 1", "mlx_lm.server 0.28.0"]);
+  renameSync(about("0.28.0"), about("0.28.1"));
+  expect(await runtimesLater()).toEqual(["generic 1", "mlx_lm.server 0.28.1"]);
 });

@@ -48,11 +48,11 @@ const STORE_MS = 30_000;
 /** While collection is not allowed yet, check often, so that it starts soon after it is. */
 const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
-const ENGINES_MS = 600_000;
+const BUDGET_MS = 600_000;
 /** A tool that failed once may succeed later; some machines never provide a part of the answer. */
 const INFO_RETRY_MS = 600_000;
-/** A user is probably about to install or upgrade the engine. */
-const MISSING_ENGINES_MS = 15_000;
+/** What was installed or upgraded since is reported within this time. Files that did not change are not run again. */
+const RUNTIMES_MS = 15_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;
@@ -65,14 +65,10 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
       return info;
     },
   );
-  const runtimes = remembered(
-    clock,
-    ({ found, troubles }) => (found.length > 0 && troubles.length === 0 ? ENGINES_MS : MISSING_ENGINES_MS),
-    createDetector(drivers, log),
-  );
+  const runtimes = remembered(clock, () => RUNTIMES_MS, createDetector(drivers, log));
   const budget = remembered(
     clock,
-    () => ENGINES_MS,
+    () => BUDGET_MS,
     async () => options.budgetBytes ?? (await deviceBudget(drivers)) ?? reader.gpuBudgetBytes(),
   );
   const disk = remembered(
@@ -166,8 +162,9 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
     for (const { runtime, detect } of drivers) {
       try {
         const detected = await detect();
-        if (detected !== undefined)
-          found.push({ name: runtime, version: detected.version, path: detected.path });
+        if (detected === undefined) continue;
+        const { version, path, programs = [] } = detected;
+        found.push({ name: runtime, version, path }, ...programs);
       } catch (error) {
         if (!(error instanceof MetalbridgeError)) throw error;
         troubles.push({ runtime, code: error.code, message: describeError(error) });

@@ -21,6 +21,8 @@ export interface FitAnswer extends FitReport {
   /** `namespace/name`; made up where only a model was named. */
   readonly service: string;
   readonly model: { readonly name: string; readonly source: string; readonly quantization?: string };
+  /** What a host must have: spec.runtime, or what was chosen. */
+  readonly runtime: string;
   readonly priority: string;
   readonly contextSize: number;
   readonly parallelSlots: number;
@@ -37,13 +39,18 @@ export async function answerFit(
   flags: FitFlags,
 ): Promise<FitAnswer> {
   const target = await readTarget(cluster, name, flags);
-  const { service } = target;
   const [hosts, replicas, services] = await Promise.all([
     listAll(cluster, HOSTS),
     listAll(cluster, INFERENCE_REPLICAS),
     listAll(cluster, INFERENCE_SERVICES),
   ]);
   const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
+  const uid = byKey.get(keyOf(target.service.metadata))?.metadata.uid;
+  // With the uid of one that runs, its replicas keep the runtime that was chosen for them.
+  const service = {
+    ...target.service,
+    metadata: { ...target.service.metadata, ...(uid === undefined ? {} : { uid }) },
+  };
   const nowMs = Date.now();
   const moment = { wallMs: nowMs, monotonicMs: nowMs };
   const claims = replicas.map((replica) => {
@@ -52,7 +59,7 @@ export async function answerFit(
   });
   // Their agents have read the headers of files that only hosts have.
   const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
-  const resolution = resolveService({ ...target, replicas: ofNamespace });
+  const resolution = resolveService({ ...target, service, replicas: ofNamespace, hosts });
   if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
   const { template, claim, model } = resolution;
   const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
@@ -70,6 +77,7 @@ export async function answerFit(
   return {
     service: keyOf(service.metadata),
     model: aboutModel(target),
+    runtime: demand.runtime,
     priority: service.spec.priority,
     contextSize: template.engine.contextSize ?? 0,
     parallelSlots: template.engine.parallelSlots ?? 1,

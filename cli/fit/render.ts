@@ -17,15 +17,27 @@ const PARTS = [
 ] as const;
 
 export function renderFit(answer: FitAnswer): string {
-  const { model, priority, contextSize, parallelSlots, choice, hosts, waitingBefore, notes } = answer;
+  const {
+    model,
+    runtime,
+    priority,
+    contextSize,
+    parallelSlots,
+    choice,
+    missing,
+    hosts,
+    waitingBefore,
+    notes,
+  } = answer;
   const fitting = hosts.filter(({ fits }) => fits === true).length;
   const quantization = model.quantization === undefined ? "" : ` (${model.quantization})`;
   const lines = [
-    `${model.name}${quantization}, ${contextSize} tokens in ${parallelSlots} ${parallelSlots === 1 ? "slot" : "slots"}, priority ${priority}`,
+    `${model.name}${quantization} on ${runtime}, ${contextSize} tokens in ${parallelSlots} ${parallelSlots === 1 ? "slot" : "slots"}, priority ${priority}`,
     claimLine(answer),
     ...notes.map((note) => `note: ${note}`),
     "",
     fitsLine(answer, fitting),
+    ...(missing === undefined ? [] : [missing]),
     ...(choice === undefined ? [] : [`it would go to ${choice.host}: ${choice.why}`]),
     ...(waitingBefore.length === 0
       ? []

@@ -68,8 +68,9 @@ export function planUndo(
   model: Model | undefined,
 ): UndoPlan {
   const data = restorable(target);
-  const current = revisionSpec(service.spec);
-  const wanted = revisionSpec(data.spec);
+  const { spec, status } = service;
+  const current = revisionSpec(spec, spec.runtime ?? status?.runtime);
+  const wanted = revisionSpec(data.spec, data.template.runtime);
   const changes = changesBetween(current, wanted);
   const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
   return { target, changes, operations, notes: notesOf(data, model) };

@@ -47,6 +47,7 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       state.working?.scheduler.noteHost(name, host);
       state.working?.queues.placement.enqueue("all");
       if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
+      if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(state);
       for (const source of changedSources(before, host)) enqueueModelsOf(state, source);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
@@ -99,6 +100,16 @@ function enqueueServicesOn({ working }: LeaderState, host: string): void {
       keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     );
   }
+}
+
+/** A queued service that names no runtime may get another one. */
+function enqueuePending({ working }: LeaderState): void {
+  for (const key of working?.scheduler.pending() ?? [])
+    if (working?.caches.services.get(key)?.spec.runtime === undefined) working?.queues.services.enqueue(key);
+}
+
+function runtimesOf(host: Host | undefined): string {
+  return JSON.stringify((host?.status?.runtimes ?? []).map(({ name }) => name).sort());
 }
 
 /** The status of a Model lists the hosts that have it. */

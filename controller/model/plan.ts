@@ -5,7 +5,7 @@ import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
-import { runtimeFor } from "../../src/capacity/resolve.ts";
+import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import { sha256Hex } from "../../src/hash.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
@@ -107,7 +107,7 @@ function withoutRuntime({ spec }: Model, verdict: Verdict): Verdict {
   const format = spec.format ?? verdict.facts.format;
   if (!verdict.available || format === undefined || isServedOnHosts(format)) return verdict;
   try {
-    runtimeFor(undefined, format);
+    candidateRuntimes(undefined, format, "chat");
     return verdict;
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;

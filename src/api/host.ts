@@ -118,7 +118,12 @@ const hostInfoSchema = z.object({
 });
 
 const hostRuntimeSchema = z.object({
-  name: z.string().max(63).describe("Runtime, as InferenceService.spec.runtime names it."),
+  name: z
+    .string()
+    .max(63)
+    .describe(
+      "Runtime, as InferenceService.spec.runtime names it, or a program that runtime generic starts for services without a command.",
+    ),
   version: z.string().max(253).describe("Its version or build.").optional(),
   path: z.string().max(4096).describe("Path of its executable.").optional(),
 });

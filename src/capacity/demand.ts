@@ -4,6 +4,7 @@ import type { InferenceReplica } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { keyOf } from "../api/names.ts";
+import { neededOnHost } from "../engines/registry.ts";
 import { publicSource } from "../models/source/source.ts";
 import type { Claim } from "./claim.ts";
 import { PRIORITIES } from "./placement/priority.ts";
@@ -34,7 +35,7 @@ export function demandOf(input: DemandInput): Demand {
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
     mayPreempt,
     ...limitOf(model?.spec.hardware),
-    runtime: template.runtime,
+    runtime: neededOnHost(template),
     memory: needOf(claim),
     // Hosts report sources in this form.
     weights: { source: publicSource(source), ...(sha256 === undefined ? {} : { sha256 }) },

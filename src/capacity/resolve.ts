@@ -4,13 +4,15 @@ import type { Runtime } from "../api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
+import type { Host } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { chooseRuntime, hostRuntimes, isRuntimeFor, runtimeEntry } from "../engines/registry.ts";
+import { runtimeEntry } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/source.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
+import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 import { toReplicaModel, toReplicaTemplate } from "./template.ts";
 
@@ -40,12 +42,14 @@ export interface ResolveInput {
   readonly draftModel?: Model | undefined;
   /** In the order of `spec.loraAdapters`; undefined where there is none of that name. */
   readonly loraModels?: readonly (Model | undefined)[] | undefined;
-  /** Replicas whose agents may have read the model's files. */
+  /** Replicas whose agents may have read the model's files; those of the service keep its runtime. */
   readonly replicas: readonly InferenceReplica[];
+  /** All hosts: what they have decides the runtime where spec.runtime is absent. */
+  readonly hosts?: Iterable<Host>;
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { service, model, draftModel, loraModels = [], replicas } = input;
+  const { service, model, draftModel, loraModels = [], replicas, hosts = [] } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const usable = usableModel(model, modelRef);
   if ("at" in usable) return usable;
@@ -62,22 +66,62 @@ export function resolveService(input: ResolveInput): Resolution {
     adapters.push(adapter);
   }
   try {
-    return resolve(service, usable, draft, adapters, replicas);
+    return chosen({ service, model: usable, draftModel: draft, adapters, replicas }, hosts);
   } catch (error) {
-    if (!(error instanceof MetalbridgeError)) throw error;
-    return { at: "blocked", code: error.code, message: error.message, isFinal: true };
+    return blockedBy(error);
   }
 }
 
-function resolve(
-  service: InferenceService,
-  model: Model,
-  draftModel: Model | undefined,
-  adapters: readonly Model[],
-  replicas: readonly InferenceReplica[],
-): Resolution {
+interface Usable {
+  readonly service: InferenceService;
+  readonly model: Model;
+  readonly draftModel: Model | undefined;
+  readonly adapters: readonly Model[];
+  readonly replicas: readonly InferenceReplica[];
+}
+
+/** A revision keeps its runtime while it has a replica; else what hosts have decides. Throws MetalbridgeError. */
+function chosen(usable: Usable, hosts: Iterable<Host>): Resolution {
+  const { service, model, replicas } = usable;
+  const { runtime, mode = "chat" } = service.spec;
+  const resolutions: Resolution[] = [];
+  for (const candidate of candidateRuntimes(runtime, formatOf(model), mode)) {
+    const resolution = tryResolve(usable, candidate);
+    if (resolution.at === "resolved" && hasReplica(resolution, replicas)) return resolution;
+    resolutions.push(resolution);
+  }
+  // One that only the user can unblock is no reason to wait where another is possible.
+  const first = resolutions.find((one) => one.at === "resolved" || !one.isFinal) ?? resolutions[0];
+  const resolved = resolutions.filter((one) => one.at === "resolved");
+  if (first === undefined) throw new Error("a service without a candidate runtime");
+  return resolutions.length === 1 ? first : (preferredOnHosts(service, resolved, hosts) ?? first);
+}
+
+function hasReplica({ template }: Resolved, replicas: readonly InferenceReplica[]): boolean {
+  return replicas.some(
+    ({ spec }) =>
+      spec.template.serviceUid === template.serviceUid && spec.template.revision === template.revision,
+  );
+}
+
+function tryResolve(usable: Usable, runtime: Runtime): Resolution {
+  try {
+    return resolve(usable, runtime);
+  } catch (error) {
+    return blockedBy(error);
+  }
+}
+
+function blockedBy(error: unknown): Blocked {
+  if (!(error instanceof MetalbridgeError)) throw error;
+  return { at: "blocked", code: error.code, message: error.message, isFinal: true };
+}
+
+function resolve(usable: Usable, runtime: Runtime): Resolution {
+  const { model, draftModel, adapters, replicas } = usable;
   const format = formatOf(model);
-  const runtime = runtimeFor(service.spec.runtime, format);
+  const spec = runtimeEntry(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
+  const service = { ...usable.service, spec };
   const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
   const template = toReplicaTemplate({
@@ -98,7 +142,7 @@ function resolve(
     template,
     model,
     claim,
-    unhonored: unhonoredFields(service.spec, "metal", runtime),
+    unhonored: unhonoredFields(spec, "metal", runtime),
     ...warningOf(model, ofModel, template),
   };
 }
@@ -117,32 +161,6 @@ function warningOf(
 /** spec.format of the Model, else the format that was found at its source, else the one its source's name implies, else gguf. */
 function formatOf({ spec, status }: Model): ModelFormat {
   return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";
-}
-
-/**
- * spec.runtime where it can serve the format, else the first runtime that can; one that hosts have a driver for.
- * Throws HostRuntimeMissing or RuntimeMismatch.
- */
-export function runtimeFor(asked: Runtime | undefined, format: ModelFormat): Runtime {
-  const wanted = asked ?? chooseRuntime(format, "metal");
-  const supported = hostRuntimes();
-  if (wanted !== undefined && !supported.includes(wanted)) {
-    throw new MetalbridgeError(
-      "HostRuntimeMissing",
-      `${wanted} has no driver on hosts in this version; supported: ${supported.join(", ")}`,
-    );
-  }
-  if (asked !== undefined && !isRuntimeFor(asked, format, "metal")) {
-    throw new MetalbridgeError(
-      "RuntimeMismatch",
-      `runtime ${asked} does not serve format ${format} on a Metal host`,
-    );
-  }
-  const runtime = asked ?? chooseRuntime(format, "metal");
-  if (runtime === undefined) {
-    throw new MetalbridgeError("RuntimeMismatch", `no runtime serves format ${format} on a Metal host`);
-  }
-  return runtime;
 }
 
 function usableModel(model: Model | undefined, name: string, field = "spec.modelRef"): Model | Blocked {

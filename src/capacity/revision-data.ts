@@ -18,18 +18,24 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
 ];
 
-/** The same with those of the runtime that the spec names. */
-function revisionSpecFields(spec: { readonly runtime?: unknown }): typeof REVISION_SPEC_FIELDS {
-  const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === spec.runtime);
+/** The same with those of the runtime. */
+function revisionSpecFields(of: unknown): typeof REVISION_SPEC_FIELDS {
+  const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === of);
   return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
 }
 
 /** Parts of `endpoint`, of which the rest restarts nothing. */
 const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
 
-/** What of a spec, or of kept revision data, decides on the revision: `endpoint` holds those parts alone. */
-export function revisionSpec(spec: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const set = revisionSpecFields(spec).filter((field) => spec[field] !== undefined);
+/**
+ * What of a spec, or of kept revision data, decides on the revision: `endpoint` holds those parts alone. `runtime` is the
+ * chosen one where the spec names none.
+ */
+export function revisionSpec(
+  spec: Readonly<Record<string, unknown>>,
+  runtime: unknown = spec.runtime,
+): Record<string, unknown> {
+  const set = revisionSpecFields(runtime).filter((field) => spec[field] !== undefined);
   const endpoint = (spec.endpoint ?? {}) as Readonly<Record<string, unknown>>;
   const parts = REVISION_ENDPOINT_FIELDS.filter((field) => endpoint[field] !== undefined);
   return {
@@ -68,7 +74,7 @@ export function toRevisionData(
 ): RevisionData {
   return {
     template,
-    spec: revisionSpec(spec),
+    spec: revisionSpec(spec, template.runtime),
     model: { name: model.metadata.name, source: model.spec.source },
   };
 }

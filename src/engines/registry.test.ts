@@ -2,26 +2,37 @@ import { describe, expect, it } from "vitest";
 import { RUNTIMES } from "../api/engine-settings.ts";
 import {
   checkGate,
-  chooseRuntime,
   hostRuntimes,
+  installOf,
   isGated,
   isRuntimeFor,
   isServedOnHosts,
+  neededOnHost,
   RUNTIMES_IN_ORDER,
+  runtimesFor,
 } from "./registry.ts";
 
-describe("the runtime", () => {
+describe("what may serve a model without spec.runtime", () => {
   it.each([
-    ["gguf", "metal", "llamacpp"],
-    ["gguf", "cpu", "llamacpp"],
-    ["mlx", "metal", "omlx"],
-    ["mlx", "cuda", undefined],
-    ["ollama", "metal", "ollama"],
-    ["safetensors", "cuda", "vllm"],
-    ["safetensors", "metal", undefined],
-    ["custom", "metal", undefined],
-  ] as const)("of %s on %s is %s", (format, accelerator, runtime) => {
-    expect(chooseRuntime(format, accelerator)).toBe(runtime);
+    ["gguf", "metal", "chat", ["llamacpp", "ollama"]],
+    ["gguf", "metal", "rerank", ["llamacpp"]],
+    ["gguf", "vulkan", "chat", ["llamacpp"]],
+    ["mlx", "metal", "chat", ["omlx", "generic"]],
+    ["ollama", "metal", "embedding", ["ollama"]],
+    ["safetensors", "cuda", "chat", ["vllm", "sglang", "tgi"]],
+    ["safetensors", "metal", "chat", []],
+    ["custom", "metal", "chat", []],
+  ] as const)("of %s on %s for %s is, in order, %j", (format, accelerator, mode, runtimes) => {
+    expect(runtimesFor(format, accelerator, mode).slice(0, 3)).toEqual(runtimes);
+  });
+
+  it("says how a host gets it, and a program under the name by which hosts report it", () => {
+    const program = { command: ["mlx_lm.server", "{{port}}"], env: [], liveness: {} };
+    const needed = neededOnHost({ runtime: "generic", engine: { mode: "chat", program } });
+    expect(needed).toBe("mlx_lm.server");
+    expect(installOf(needed)).toMatch(/^pip install mlx-lm/);
+    expect(neededOnHost({ runtime: "generic", engine: { mode: "chat" } })).toBe("generic");
+    for (const runtime of hostRuntimes()) expect(installOf(runtime)).toMatch(/./);
   });
 
   it("has an entry for every value of the enum; generic serves anything that it is asked for by name", () => {

@@ -1,5 +1,5 @@
 /** One entry per runtime: which formats it loads, on what, and where it runs. */
-import { engineFields, type Runtime } from "../api/engine-settings.ts";
+import { type EngineSettings, engineFields, type Mode, type Runtime } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Program } from "../api/fields/program.ts";
@@ -8,6 +8,7 @@ import type { ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";
 import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./generic/hosting.ts";
+import { KNOWN_PROGRAMS, knownName, withKnownProgram } from "./generic/known-programs.ts";
 import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
 import { ollamaClaims } from "./ollama/claims.ts";
@@ -18,8 +19,12 @@ import { OMLX_SETTINGS } from "./omlx/settings.ts";
 export interface RuntimeEntry {
   readonly runtime: Runtime;
   readonly formats: readonly ModelFormat[];
-  /** Never chosen by format: it loads what its command loads. */
-  readonly isOnlyByName?: true;
+  /** Formats for which it is chosen where spec.runtime is absent. Absent: all of them. */
+  readonly chosenFor?: readonly ModelFormat[];
+  /** Absent: all modes. */
+  readonly modes?: readonly Mode[];
+  /** How a host gets it, for messages: a command. Absent: hosts never have it. */
+  readonly install?: string;
   readonly accelerators: readonly Accelerator[];
   /** The API that clients find behind the Service. */
   readonly api: "openai" | "custom";
@@ -39,6 +44,11 @@ export interface RuntimeEntry {
   readonly revisionFields?: readonly (keyof InferenceServiceSpec)[];
   /** The program that the service itself describes. Throws MetalbridgeError. */
   readonly program?: (spec: InferenceServiceSpec) => Program;
+  /** The spec with what this runtime fills in for the format where the service leaves it out. */
+  readonly complete?: (spec: InferenceServiceSpec, format: ModelFormat) => InferenceServiceSpec;
+  /** Programs that hosts report by their own names, and what a replica needs of them. */
+  readonly programs?: readonly { readonly name: string; readonly install: string }[];
+  readonly neededProgram?: (settings: EngineSettings) => string | undefined;
   /** Absent: this version has no driver for it on hosts. */
   readonly claims?: ClaimEstimator;
 }
@@ -58,6 +68,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     runsAs: ["host", "pod"],
     isSharedDaemon: false,
     checksApiKey: true,
+    install: "brew install llama.cpp",
     hostSettings: [
       ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
       "speculativeDecoding",
@@ -72,6 +83,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
+    install: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
     hostSettings: OMLX_SETTINGS,
     claims: omlxClaims,
   },
@@ -82,6 +94,8 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
+    modes: ["chat", "embedding"],
+    install: "brew install ollama",
     hostSettings: OLLAMA_SETTINGS,
     claims: ollamaClaims,
   },
@@ -120,25 +134,32 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
   {
     runtime: "generic",
     formats: ["gguf", "mlx", "safetensors", "pytorch", "custom"],
-    isOnlyByName: true,
+    chosenFor: KNOWN_PROGRAMS.flatMap(({ formats }) => formats),
     accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
     api: "custom",
     runsAs: ["host", "pod"],
     isSharedDaemon: false,
+    install: "allow the program in generic.roots of the agent's configuration",
     hostSettings: ["contextSize", "parallelSlots", ...programFields],
     hostProbes: honoredProbes,
     unhonoredParts,
     revisionFields: programFields,
     program: toProgram,
+    complete: withKnownProgram,
+    programs: KNOWN_PROGRAMS,
+    neededProgram: ({ program }) => knownName(program),
     claims: genericClaims,
   },
 ];
 
-/** The runtime for a model that names none; undefined where none loads this format on this accelerator. */
-export function chooseRuntime(format: ModelFormat, accelerator: Accelerator): Runtime | undefined {
-  return RUNTIMES_IN_ORDER.find(
-    (entry) => entry.isOnlyByName !== true && canServe(entry, format, accelerator),
-  )?.runtime;
+/** What may serve a model where spec.runtime is absent, in order of preference; with and without a driver on hosts. */
+export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
+  return RUNTIMES_IN_ORDER.filter(
+    (entry) =>
+      canServe(entry, format, accelerator) &&
+      (entry.chosenFor ?? entry.formats).includes(format) &&
+      (entry.modes ?? [mode]).includes(mode),
+  ).map(({ runtime }) => runtime);
 }
 
 /** Whether a runtime that was named can serve the model. */
@@ -155,6 +176,26 @@ export const HOST_ONLY_SETTINGS: readonly string[] = FOREIGN_SETTINGS;
 
 export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);
+}
+
+/** The name under which `status.runtimes` of a Host has what a replica needs: its runtime, or one program of it. */
+export function neededOnHost({
+  runtime,
+  engine,
+}: {
+  readonly runtime: Runtime;
+  readonly engine: EngineSettings;
+}): string {
+  return runtimeEntry(runtime)?.neededProgram?.(engine) ?? runtime;
+}
+
+/** How a host gets what `status.runtimes` has under this name. */
+export function installOf(name: string): string | undefined {
+  const known = RUNTIMES_IN_ORDER.flatMap(({ runtime, install, programs = [] }) => [
+    { name: runtime, install },
+    ...programs,
+  ]);
+  return known.find((one) => one.name === name)?.install;
 }
 
 /** Whether any runtime that hosts have a driver for can serve the format. */

@@ -51,6 +51,7 @@ export interface ModelOptions {
   readonly gib?: number;
   readonly source?: string;
   readonly accelerator?: string;
+  readonly format?: string;
 }
 
 export interface BenchOptions {
@@ -159,7 +160,12 @@ async function makeModel(
   apply: Bench["apply"],
   namespace: string,
   name: string,
-  { gib = 4, source = "https://models.example/tiny.gguf", accelerator = "metal" }: ModelOptions = {},
+  {
+    gib = 4,
+    source = "https://models.example/tiny.gguf",
+    accelerator = "metal",
+    format = "gguf",
+  }: ModelOptions = {},
 ): Promise<void> {
   const spec = { source, hardware: { accelerator } };
   await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name, namespace }, spec });
@@ -169,7 +175,7 @@ async function makeModel(
     reason: "SourceResolved",
     sizeBytes: size,
     weightsBytes: size,
-    format: "gguf",
+    format,
     gguf: GGUF,
   };
   const body = { metadata: { name, namespace }, status } as unknown as Model;

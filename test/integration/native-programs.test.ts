@@ -5,7 +5,8 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { parse } from "yaml";
 import { findMlxLm } from "../../scripts/setup/mlx-lm.mjs";
-import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
@@ -166,6 +167,35 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
       const answer = await on.services.chat("qwen3-mlx", { max_tokens: 2 });
       expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
       await removed("qwen3-mlx");
+    },
+    2 * MINUTE,
+  );
+
+  withMlx(
+    "an MLX model without spec.runtime is served by the mlx_lm.server that a host has in its roots",
+    async () => {
+      const folder = path.join(on.farm.modelsDir, "chosen");
+      writeTinyMlx(folder);
+      const object = (kind: string, spec: object) => ({
+        ...{ apiVersion: "metalbridge.dev/v1alpha1", kind, spec },
+        metadata: { name: "chosen", namespace: NAMESPACE },
+      });
+      await on.apply(
+        object("Model", { source: folder, format: "mlx" }),
+        object("InferenceService", { modelRef: "chosen", rollout: { drainSeconds: 2 } }),
+      );
+      await on.services.untilReady("chosen");
+      expect(await on.services.serviceStatus("chosen")).toMatchObject({ runtime: "generic" });
+      const answer = await on.services.chat("chosen", { max_tokens: 2 });
+      expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
+      const hosts: Host[] = await on.farm.reader.list(HOSTS);
+      const host = hosts.find(({ metadata }) => metadata.name === "mac-with");
+      expect(host?.status?.runtimes).toContainEqual({
+        name: "mlx_lm.server",
+        path: expect.stringMatching(/mlx_lm\.server$/),
+        version: expect.stringMatching(/^\d+\.\d+/),
+      });
+      await removed("chosen");
     },
     2 * MINUTE,
   );

@@ -3,11 +3,13 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Program } from "../../../src/api/fields/program.ts";
 import { classifyExit, ownLines } from "../../../src/engines/generic/exit.ts";
 import { programClaimBasis, programClaimBytes } from "../../../src/engines/generic/hosting.ts";
+import { knownName } from "../../../src/engines/generic/known-programs.ts";
 import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
+import { installOf } from "../../../src/engines/registry.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import type { EngineOptions } from "../registry.ts";
 import { check, type Questions, questionsOf, questionsSchema, readInFlight } from "./probe.ts";
-import { checkProgram } from "./programs.ts";
+import { checkProgram, findKnownPrograms, locateInRoots } from "./programs.ts";
 
 const LOOPBACK = "127.0.0.1";
 
@@ -20,14 +22,17 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
   };
   return {
     runtime: "generic",
-    detect: async () =>
-      roots[0] === undefined ? undefined : { name: "generic", version: "1", path: roots[0] },
+    detect: async () => {
+      const [path] = roots;
+      if (path === undefined) return undefined;
+      return { name: "generic", version: "1", path, programs: await findKnownPrograms(roots) };
+    },
     missing: new MetalbridgeError(
       "ProgramNotAllowed",
       "this host runs no programs of services: generic.roots in the agent's configuration is empty",
     ),
     open: async (place, launch) => {
-      const { command, env: own, tty, ...program } = prepare(launch);
+      const { command, env: own, tty, ...program } = await prepare(launch, roots);
       for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
         if (path !== undefined) await runs.check(path);
       const { port, record } = launch;
@@ -73,11 +78,14 @@ export function genericDriver({ env, config, instances: { processes } }: EngineO
 }
 
 /** What to run with all placeholders filled in, and the host at which it will answer. */
-function prepare({ template, modelPath, address, port }: EngineLaunch): Program & Questions {
+async function prepare(
+  { template, modelPath, address, port }: EngineLaunch,
+  roots: readonly string[],
+): Promise<Program & Questions> {
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
-  const rendered = renderProgram(program, {
+  const rendered = renderProgram(await located(program, roots), {
     model: modelPath,
     port: String(port),
     address,
@@ -86,4 +94,15 @@ function prepare({ template, modelPath, address, port }: EngineLaunch): Program 
   });
   // Most programs listen at one address; one that is not given the host's listens at all, or at none that clients reach.
   return { ...rendered, host: usesPlaceholder(program, "address") ? address : LOOPBACK };
+}
+
+/** With the path of a program that is known by name. */
+async function located(program: Program, roots: readonly string[]): Promise<Program> {
+  const name = knownName(program);
+  if (name === undefined) return program;
+  const path = await locateInRoots(name, roots);
+  if (path !== undefined) return { ...program, command: [path, ...program.command.slice(1)] };
+  throw new MetalbridgeError("RuntimeNotInstalled", `${name} is in none of generic.roots on this host`, {
+    summary: installOf(name) ?? "install it there",
+  });
 }

@@ -1,8 +1,45 @@
 /** Which programs of this host services may run. */
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
+import { access, glob, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { KNOWN_PROGRAMS } from "../../../src/engines/generic/known-programs.ts";
 import { resolveInside } from "../../roots.ts";
+import type { InstalledProgram } from "../engine.ts";
+
+/** The known programs in the roots; the first root that has one wins. */
+export async function findKnownPrograms(roots: readonly string[]): Promise<readonly InstalledProgram[]> {
+  const found: InstalledProgram[] = [];
+  for (const { name, distribution } of KNOWN_PROGRAMS) {
+    const path = await locateInRoots(name, roots);
+    if (path === undefined) continue;
+    const version = distribution === undefined ? undefined : await distributionVersion(path, distribution);
+    found.push({ name, path, ...(version === undefined ? {} : { version }) });
+  }
+  return found;
+}
+
+/** A program by its file name; a root is a folder of programs, or one of them. */
+export async function locateInRoots(name: string, roots: readonly string[]): Promise<string | undefined> {
+  for (const root of roots) {
+    const path = basename(root) === name ? root : join(root, name);
+    const isUsable = await checkProgram(path, roots).then(
+      () => true,
+      () => false,
+    );
+    if (isUsable) return path;
+  }
+  return undefined;
+}
+
+/** Of a script in the `bin` of a Python environment: from the folder that pip keeps about the distribution. */
+async function distributionVersion(path: string, distribution: string): Promise<string | undefined> {
+  const cwd = dirname(dirname(await realpath(path)));
+  const pattern = `lib/python*/site-packages/${distribution}-*.dist-info`;
+  for await (const folder of glob(pattern, { cwd }))
+    return basename(folder, ".dist-info").slice(distribution.length + 1);
+  return undefined;
+}
 
 /** Throws MetalbridgeError unless `path` is an executable file in one of the roots, links resolved. */
 export async function checkProgram(path: string, roots: readonly string[]): Promise<void> {

@@ -64,8 +64,8 @@ export const placementErrors = {
     command: "kubectl edit host NAME",
   },
   HostRuntimeMissing: {
-    what: "The runtime that the model needs was not found on the host, or has no driver in this version.",
-    do: "install it on the host (llamacpp: brew install llama.cpp; omlx: brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx; ollama: brew install ollama; generic: a host whose agent has generic.roots, docs/engines.md), or set spec.runtime to one that hosts have",
+    what: "The runtime that the service needs is installed on no host that it may use, or not on this one; or it has no driver in this version.",
+    do: "run the command of the message on a host: replicas are placed there within a minute, without a restart; or set spec.runtime to one that hosts have (docs/engines.md)",
     command: "kubectl get host NAME -o jsonpath='{.status.runtimes}'",
   },
   HostUnderPressure: {

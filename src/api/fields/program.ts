@@ -39,7 +39,13 @@ const checkSchema = z.object({
 });
 
 export const programSchema = z.object({
-  command: z.array(argument).min(1).max(512).describe("Absolute path of the program, and its arguments."),
+  command: z
+    .array(argument)
+    .min(1)
+    .max(512)
+    .describe(
+      "Absolute path of the program, or the name of one that its host finds in generic.roots; then its arguments.",
+    ),
   env: z
     .array(
       z.object({

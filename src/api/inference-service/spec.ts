@@ -17,7 +17,7 @@ export const inferenceServiceSpecSchema = z
     modelRef: objectName("The Model to serve, in the same namespace."),
     runtime: runtimeSchema
       .describe(
-        "Engine that runs the model. Absent: chosen by the model's format and accelerator (gguf: llamacpp, mlx: omlx, ollama: ollama).",
+        "Engine that runs the model. Absent: chosen by the model's format and by what hosts have (gguf: llamacpp, else ollama; mlx: omlx, else generic with mlx_lm.server; ollama: ollama), once for each revision.",
       )
       .optional(),
     mode: modeSchema

@@ -3,7 +3,7 @@
 import type { ErrorCode } from "../../api/errors.ts";
 import type { SchedulerCache } from "../placement/scheduler/cache.ts";
 import { newCache, setClaim, setHost } from "../placement/scheduler/cache.ts";
-import { missOf } from "../placement/scheduler/explain.ts";
+import { missOf, reportedByNone } from "../placement/scheduler/explain.ts";
 import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
 import { findCandidate } from "../placement/scheduler/preempt.ts";
 import { newSlot, type PendingSlot } from "../placement/scheduler/queue.ts";
@@ -48,6 +48,8 @@ export interface HostFit {
 export interface FitReport {
   /** Where it would go now. */
   readonly choice?: { readonly host: string; readonly score: number; readonly why: string };
+  /** That no host has the runtime, and how to install it. */
+  readonly missing?: string;
   /** By how near they are: hosts that fit, then by the bytes that are missing. */
   readonly hosts: readonly HostFit[];
 }
@@ -61,7 +63,8 @@ export function explainFit(input: FitInput, now: number): FitReport {
   const hosts = [...cache.hosts.values()].map((info) => fitOn(cache, info, slot, input, now));
   const choice = findHost(cache, slot, now);
   const sorted = hosts.sort(byNearness);
-  if (choice === undefined) return { hosts: sorted };
+  const missing = reportedByNone(cache, input.demand);
+  if (choice === undefined) return { ...(missing === undefined ? {} : { missing }), hosts: sorted };
   return { choice: { host: choice.host, score: choice.score, why: choice.why }, hosts: sorted };
 }
 

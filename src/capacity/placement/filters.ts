@@ -3,7 +3,7 @@
 import type { ErrorCode } from "../../api/errors.ts";
 import { selectorMatches } from "../../api/fields/kubernetes.ts";
 import { formatBytes } from "../../bytes.ts";
-import { type Demand, type HostFacts, needBytes } from "./types.ts";
+import { type Demand, type HostChoice, type HostFacts, needBytes } from "./types.ts";
 
 /** How long a host that refused a replica gets no other of its service. */
 export const REFUSAL_MS = 10 * 60_000;
@@ -37,18 +37,13 @@ export const filters: readonly Filter[] = [
   {
     code: "HostNotNamed",
     scope: "slot",
-    refuse: ({ choice }, host) =>
-      choice.hosts.length > 0 && !choice.hosts.includes(host.name)
-        ? "not in spec.placement.hosts"
-        : undefined,
+    refuse: ({ choice }, host) => (isNamed(choice, host) ? undefined : "not in spec.placement.hosts"),
   },
   {
     code: "HostNotSelected",
     scope: "slot",
     refuse: ({ choice }, host) =>
-      selectorMatches(choice.hostSelector, host.labels)
-        ? undefined
-        : "labels do not match spec.placement.hostSelector",
+      isSelected(choice, host) ? undefined : "labels do not match spec.placement.hostSelector",
   },
   {
     code: "HostLost",
@@ -105,6 +100,11 @@ export const filters: readonly Filter[] = [
   },
 ];
 
+/** Whether spec.placement lets the service run there, whatever the host's state. */
+export function isAllowedBy(choice: HostChoice, host: HostFacts): boolean {
+  return isNamed(choice, host) && isSelected(choice, host);
+}
+
 /** The first filter of a scope that a host fails. Memory comes last and is judged by figures: {@link shortOfMemory}. */
 export function firstRefusal(
   scope: Filter["scope"],
@@ -129,6 +129,14 @@ export function missingBytes(demand: Demand, host: HostFacts, freeBytes: number)
 export function shortOfMemory(demand: Demand, host: HostFacts, freeBytes: number): string {
   const all = host.budget.known ? ` of ${formatBytes(host.budget.bytes)}` : "";
   return `needs ${formatBytes(needBytes(demand, host))}, ${formatBytes(Math.max(0, freeBytes))}${all} left`;
+}
+
+function isNamed({ hosts }: HostChoice, { name }: HostFacts): boolean {
+  return hosts.length === 0 || hosts.includes(name);
+}
+
+function isSelected({ hostSelector }: HostChoice, { labels }: HostFacts): boolean {
+  return selectorMatches(hostSelector, labels);
 }
 
 function lacksRuntime({ runtime }: Demand, host: HostFacts): string | undefined {

@@ -113,6 +113,7 @@ export interface Demand {
   readonly limit?:
     | { readonly of: "bytes"; readonly bytes: number }
     | { readonly of: "fraction"; readonly fraction: number };
+  /** What a host must have, as its `status.runtimes` names it. */
   readonly runtime: string;
   readonly memory: MemoryNeed;
   readonly weights: StoredWeights;

@@ -3,6 +3,7 @@ import { MetalbridgeError } from "../../api/errors.ts";
 import { type Program, type ProgramCheck, programSchema } from "../../api/fields/program.ts";
 import { parseQuantity } from "../../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { knownName } from "./known-programs.ts";
 
 export const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
@@ -53,7 +54,8 @@ function checkOf(probe: Readonly<Record<string, unknown>> | undefined): unknown 
 function problemsOf(program: Program): string[] {
   const { command, env, liveness, readiness } = program;
   const texts = [...command, ...env.map(({ value }) => value)];
-  const programs = [command[0], liveness.exec?.[0], readiness?.exec?.[0]];
+  const own = knownName(program) === undefined ? command[0] : undefined;
+  const programs = [own, liveness.exec?.[0], readiness?.exec?.[0]];
   return [
     ...programs.flatMap((path) =>
       path === undefined || path.startsWith("/") ? [] : [`${path} is not an absolute path`],

@@ -58,7 +58,7 @@ export function wantedReplicas({ spec }: InferenceService): number {
 /** First half: what the service is, and which of its slots want a host. */
 export function draftService(observed: ServiceObserved, findings: Findings = NO_FINDINGS): ServiceDraft {
   const { service, hosts } = observed;
-  const resolution = resolveService(observed);
+  const resolution = resolveService({ ...observed, hosts: hosts.values() });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const want = wantedReplicas(service);

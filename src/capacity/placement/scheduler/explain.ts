@@ -2,7 +2,8 @@
 
 import type { ErrorCode } from "../../../api/errors.ts";
 import { formatBytes } from "../../../bytes.ts";
-import { filters, firstRefusal, missingBytes, type Refused, shortOfMemory } from "../filters.ts";
+import { installOf } from "../../../engines/registry.ts";
+import { filters, firstRefusal, isAllowedBy, missingBytes, type Refused, shortOfMemory } from "../filters.ts";
 import type { Demand, Miss, Unplaced } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, isLeaving, siblingsOn } from "./host-info.ts";
@@ -92,9 +93,12 @@ function wordOf(
     };
   }
   const { code, waitingFor } = wants(demand, nearest);
-  if (demand.preempted === undefined) return { code, message: listed, waitingFor };
+  const nowhere = reportedByNone(cache, demand);
+  const why = nowhere === undefined ? listed : `${nowhere}; ${listed}`;
+  if (demand.preempted === undefined)
+    return { code: nowhere === undefined ? code : "HostRuntimeMissing", message: why, waitingFor };
   const { by, host } = demand.preempted;
-  const message = `preempted on ${host} by ${by}, which has a higher priority; ${listed}`;
+  const message = `preempted on ${host} by ${by}, which has a higher priority; ${why}`;
   return { code: "Preempted", message, waitingFor };
 }
 
@@ -105,6 +109,19 @@ function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waiti
     message: `${host} has room for the claim; its agent admits the replica once that much memory is free`,
     waitingFor: `memory on ${host}`,
   };
+}
+
+/** That no host which spec.placement allows has the runtime, and how to install it; undefined where one has it. */
+export function reportedByNone(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
+  let isAnyAllowed = false;
+  for (const { facts } of cache.hosts.values()) {
+    if (!isAllowedBy(choice, facts)) continue;
+    if (facts.runtimes.includes(runtime)) return undefined;
+    isAnyAllowed = true;
+  }
+  if (!isAnyAllowed) return undefined;
+  const install = installOf(runtime);
+  return `no host has ${runtime}${install === undefined ? "" : ` (install: ${install})`}`;
 }
 
 function leavingOn(cache: SchedulerCache, host: string): string[] {
