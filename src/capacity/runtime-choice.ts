@@ -36,10 +36,7 @@ export function candidateRuntimes(
     );
   }
   if (isRuntimeFor(asked, format, DEFAULT_ACCELERATOR)) return [asked];
-  throw new MetalbridgeError(
-    "RuntimeMismatch",
-    `runtime ${asked} does not serve format ${format} on hosts`,
-  );
+  throw new MetalbridgeError("RuntimeMismatch", `runtime ${asked} does not serve format ${format} on hosts`);
 }
 
 /**
