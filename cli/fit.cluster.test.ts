@@ -135,7 +135,7 @@ test("each host says whether it fits, what would make it fit, and what would be 
   expect(table.stdout).toMatch(new RegExp(`preempts ${desk.namespace}/low \\(50 GiB\\)`));
 });
 
-test("the runtime that would be chosen is told, and where no host has it, how to install it", async () => {
+test("names the runtime that would be chosen, and where no host has it, how to install it", async () => {
   await using desk = await openDesk(cluster());
   await model(desk, "llama");
   const askFit = (...more: string[]) => runProgram(["fit", "llama", "-n", desk.namespace, ...more], desk);

@@ -146,7 +146,7 @@ test("a host with several GPUs has the memory of all, and a GPU that two backend
   expect(await budgetOf()).toBe(6);
 });
 
-/** What a host reports while `programs` come and go on its PATH and in its generic.roots. */
+/** What a host reports while programs are installed and removed on its PATH and in its generic.roots. */
 function farmHost(folder: string, roots: readonly string[] = []) {
   const clock = createSteppedClock();
   const instances = createInstances({
@@ -172,7 +172,7 @@ function farmHost(folder: string, roots: readonly string[] = []) {
   };
 }
 
-/** As a package manager does it: the new file takes the place of the old one, with its own time of change. */
+/** As a package manager does it: the new file replaces the old one, with its own modification time. */
 function install(path: string, script: string): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(`${path}.new`, `#!/bin/sh\necho run >>'${path}.runs'\n${script}\n`, { mode: 0o755 });
@@ -202,7 +202,7 @@ test.each<[string, string, (version: number) => string]>([
     const runs = readFileSync(`${path}.runs`, "utf8");
     await runtimesLater();
     expect(readFileSync(`${path}.runs`, "utf8")).toBe(runs);
-    // Of the same size, and with the same time of change.
+    // Of the same size, and with the same modification time.
     install(path, script(9001));
     expect(await runtimesLater()).toEqual([expect.stringMatching(`^${name} .*9001$`)]);
     rmSync(path);
