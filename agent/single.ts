@@ -41,6 +41,11 @@ export async function lockStateDir(stateDir: string, tempDir: string): Promise<S
   return { socketPath, release: () => closeServer(server) };
 }
 
+/** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */
+export async function findRunningAgent(stateDir: string, tempDir: string): Promise<string | undefined> {
+  return askPid(socketPlace(join(stateDir, "agent.sock"), tempDir).path);
+}
+
 async function makePrivate(folder: string): Promise<void> {
   try {
     await makeFolder(folder);
@@ -81,16 +86,23 @@ function whyOf(error: unknown): string {
 
 /** `beside` where that is short enough, else a path under the temporary folder by its hash. */
 export async function socketPathFor(beside: string, tempDir: string): Promise<string> {
-  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return beside;
-  const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
-  const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
-  const short = join(folder, `${digest}.sock`);
-  if (Buffer.byteLength(short) > MOST_PATH_BYTES) {
-    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
-  }
+  const { path, folder } = socketPlace(beside, tempDir);
+  if (folder === undefined) return path;
   await makePrivate(folder);
   await requireOwn(folder);
-  return short;
+  return path;
+}
+
+/** `folder`: the one of ours that a short path needs. */
+function socketPlace(beside: string, tempDir: string): { readonly path: string; readonly folder?: string } {
+  if (Buffer.byteLength(beside) <= MOST_PATH_BYTES) return { path: beside };
+  const digest = createHash("sha256").update(beside).digest("hex").slice(0, 24);
+  const folder = join(tempDir, `metalbridge-${process.getuid?.() ?? 0}`);
+  const path = join(folder, `${digest}.sock`);
+  if (Buffer.byteLength(path) > MOST_PATH_BYTES) {
+    throw unusable(`${beside} is longer than a socket's path may be (${MOST_PATH_BYTES} bytes)`);
+  }
+  return { path, folder };
 }
 
 /** Undefined when the path is taken. */

@@ -37,6 +37,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./agent.ts")).configureAgent,
   },
   {
+    name: "doctor",
+    summary: "check this machine as a host, and say what to change",
+    load: async () => (await import("./doctor.ts")).configureDoctor,
+  },
+  {
     name: "demo",
     summary: "run everything on this machine and ask a model a question",
     load: async () => (await import("./demo.ts")).configureDemo,

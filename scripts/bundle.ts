@@ -53,7 +53,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
     // One process per host for good: Node's loader of ECMAScript modules takes 14 MB of it.
     build({
       ...common,
-      entryPoints: { gate: "agent/gate/main.ts" },
+      entryPoints: { gate: "agent/gate/main.ts", inventory: "cli/doctor/inventory.mjs" },
       outExtension: { ".js": ".cjs" },
       format: "cjs",
     }),

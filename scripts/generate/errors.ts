@@ -3,6 +3,7 @@
 import { agentErrors } from "../../src/api/errors/agent.ts";
 import { apiErrors } from "../../src/api/errors/api.ts";
 import { cliErrors } from "../../src/api/errors/cli.ts";
+import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
@@ -24,6 +25,7 @@ const sections: readonly Section[] = [
   ["Agent and host", agentErrors],
   ["API server", apiErrors],
   ["Command line", cliErrors],
+  ["Doctor", doctorErrors],
 ];
 
 /** The page. A code in no section named above still appears, under "Others". */

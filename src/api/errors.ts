@@ -2,6 +2,7 @@
 import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
 import { cliErrors } from "./errors/cli.ts";
+import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
 import { placementErrors } from "./errors/placement.ts";
@@ -18,6 +19,7 @@ export const errorCatalogue = {
   ...rolloutErrors,
   ...replicaErrors,
   ...cliErrors,
+  ...doctorErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalogue;

@@ -29,3 +29,32 @@ export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunComma
       });
     });
 }
+
+/** How a tool ended; `failed` where it could not be run or did not end in time. */
+export type ToolAnswer =
+  | { readonly code: number; readonly stdout: string; readonly stderr: string }
+  | { readonly failed: string };
+
+/** For tools whose exit code is an answer, such as launchctl's 113 for "no such service". */
+export type RunTool = (program: string, args: readonly string[]) => Promise<ToolAnswer>;
+
+export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
+  return (program, args) =>
+    new Promise((resolve) => {
+      const options = {
+        timeout: timeoutMs,
+        killSignal: "SIGKILL",
+        maxBuffer: MOST_BYTES,
+        env: { LC_ALL: "C", PATH: path },
+      } as const;
+      execFile(program, [...args], options, (error, stdout, stderr) => {
+        if (error === null) return resolve({ code: 0, stdout, stderr });
+        if (typeof error.code === "number") return resolve({ code: error.code, stdout, stderr });
+        const why =
+          error.killed === true
+            ? `did not end within ${timeoutMs / 1_000} s`
+            : `cannot be run (${error.code})`;
+        resolve({ failed: `${program} ${why}` });
+      });
+    });
+}

@@ -3,6 +3,7 @@ import { errorCatalogue } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
 import { cliErrors } from "./cli.ts";
+import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
 import { placementErrors } from "./placement.ts";
 import { replicaErrors } from "./replica.ts";
@@ -18,6 +19,7 @@ const sections = [
   replicaErrors,
   rolloutErrors,
   cliErrors,
+  doctorErrors,
 ].map((section) => Object.keys(section));
 
 test("no code is defined in two sections, or one text would silently replace the other", () => {

@@ -1,0 +1,91 @@
+/** `metalbridge doctor`: checks this machine as a host, says what to change, and changes what is safe to change. */
+import { tmpdir } from "node:os";
+import type { Command } from "commander";
+import { readEnvironment } from "../agent/config/environment.ts";
+import { loadAgentConfig } from "../agent/config/load.ts";
+import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
+import { examine, type Result } from "../src/doctor/check.ts";
+import { readValue } from "../src/doctor/readings.ts";
+import { allChecks } from "../src/doctor/table.ts";
+import { createRunTool } from "../src/macos/command.ts";
+import { withFoundEngine } from "./agent.ts";
+import { outputFlag } from "./cluster/flags.ts";
+import { type Fixed, fixAll } from "./doctor/fix.ts";
+import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
+import { exitCodeOf, renderReport, reportFields } from "./doctor/render.ts";
+
+interface Flags {
+  readonly config?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly hostName?: string;
+  readonly address?: string[];
+  readonly stateDir?: string;
+  readonly platform?: "darwin" | "linux";
+  readonly output: "text" | "json";
+  readonly fix?: boolean;
+  readonly all?: boolean;
+}
+
+/** Options and action of the verb. Those of the agent mean the same here: give doctor what the agent gets. */
+export function configureDoctor(command: Command): void {
+  command
+    .option("--config <file>", "the agent's configuration, YAML or JSON")
+    .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
+    .option("--address <ip...>", "address that engines listen on (default: as the agent)")
+    .option("--state-dir <folder>", "the agent's state folder")
+    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
+    .option("--fix", "fix what is safe: needs no root, loses nothing; prints what it does")
+    .option("--all", "list passed checks too")
+    .addOption(outputFlag())
+    .action(doctor);
+}
+
+async function doctor(flags: Flags): Promise<void> {
+  const config = withFoundEngine(loadAgentConfig({ file: flags.config, flags: settingsOf(flags) }));
+  const { all: env, toolPath } = readEnvironment();
+  const asked: Asked = { config, configFile: flags.config, env, toolPath, tempDir: tmpdir() };
+  const startMs = performance.now();
+  let found = await look(asked);
+  const fixed: Fixed[] = [];
+  if (flags.fix === true) {
+    const run = createRunTool(toolPath);
+    fixed.push(...(await fixAll(found.results, { run, stateDir: config.stateDir, tempDir: asked.tempDir })));
+    if (fixed.length > 0) found = await look(asked);
+  }
+  const report = {
+    host: config.hostName,
+    platform: config.platform,
+    machine: machineLine(config, found),
+    tookMs: Math.round(performance.now() - startMs),
+    results: found.results,
+    fixed,
+    inventory: found.inventory,
+  };
+  const text =
+    flags.output === "json"
+      ? JSON.stringify(reportFields(report), undefined, 2)
+      : renderReport(report, { isAll: flags.all === true });
+  process.stdout.write(`${text}\n`);
+  process.exitCode = exitCodeOf(found.results);
+}
+
+async function look(asked: Asked): Promise<Gathered & { readonly results: readonly Result[] }> {
+  const gathered = await gather(asked);
+  return { ...gathered, results: examine(allChecks, asked.config.platform, gathered.taken) };
+}
+
+function machineLine({ platform }: AgentConfig, { taken, inventory }: Gathered): string {
+  const machine = readValue(taken.machine);
+  const { system } = readValue(inventory) ?? {};
+  const model = machine?.hardwareModel ?? system?.model;
+  const version =
+    machine === undefined ? platform : `${platform === "darwin" ? "macOS " : ""}${machine.osVersion}`;
+  return [machine?.chip, model, version].filter((part) => part !== undefined && part !== "").join(", ");
+}
+
+function settingsOf({ kubeconfig, context, hostName, stateDir, platform, address }: Flags): AgentSettings {
+  return { kubeconfig, context, hostName, stateDir, platform, addresses: address };
+}

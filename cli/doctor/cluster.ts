@@ -1,0 +1,82 @@
+/** What doctor asks the API server: whether it answers, its clock, and the agent's own preflight. */
+import type { AgentConfig } from "../../agent/config/schema.ts";
+import { chooseAddress } from "../../agent/host/addresses.ts";
+import { routedAddress } from "../../agent/host/routed-address.ts";
+import { preflight } from "../../agent/preflight.ts";
+import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import type { ApiAnswer, Reading, Readings } from "../../src/doctor/readings.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+
+export interface ClusterReadings {
+  readonly api: Reading<ApiAnswer>;
+  readonly preflight: Reading<Readings["preflight"]>;
+  /** The local address of the route to it. */
+  readonly routed: string | undefined;
+}
+
+const TIMEOUT_MS = 3_000;
+
+/** Where the kubeconfig leads; the error of one that cannot work. */
+export async function openCluster(config: AgentConfig): Promise<KubeConnection | MetalbridgeError> {
+  try {
+    const { kubeconfig: kubeconfigPath, context } = config;
+    return await connect({ kubeconfigPath, context, userAgent: "metalbridge-doctor" });
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return error;
+    throw error;
+  }
+}
+
+export async function readCluster(
+  connection: KubeConnection | MetalbridgeError,
+  {
+    config,
+    up,
+    runtimes,
+  }: {
+    readonly config: AgentConfig;
+    readonly up: ReadonlySet<string>;
+    readonly runtimes: Promise<FoundRuntimes>;
+  },
+): Promise<ClusterReadings> {
+  if (connection instanceof MetalbridgeError) {
+    const { code, message } = connection;
+    const api = { server: "the cluster", sentMs: 0, receivedMs: 0, failure: { code, message } };
+    return { api: { value: api }, preflight: { unknown: message }, routed: undefined };
+  }
+  const [api, routed] = await Promise.all([askApi(connection), routedAddress(connection.server)]);
+  if (api.failure !== undefined)
+    return { api: { value: api }, preflight: { unknown: "the API server gave no answer" }, routed };
+  const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
+  const { hostName, register, addresses } = config;
+  // The agent may list Hosts, not get one.
+  const hosts = await client.list<Host>(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
+  const host = hosts.ok ? hosts.value.items[0] : undefined;
+  const address = chooseAddress(
+    { configured: addresses, allowed: host?.spec.addresses, routed, inUse: [] },
+    up,
+  );
+  const checks = await preflight(client, { hostName, register }, { host, address, runtimes: await runtimes });
+  return { api: { value: api }, preflight: { value: checks }, routed };
+}
+
+/** /version needs no right. */
+async function askApi(connection: KubeConnection): Promise<ApiAnswer> {
+  const { server } = connection;
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const sentMs = Date.now();
+  const answer = await connection.stream({ method: "GET", path: "/version", timeoutMs: TIMEOUT_MS, signal });
+  const receivedMs = Date.now();
+  if (!answer.ok) {
+    const { code, message } = explainFailure(answer.error);
+    return { server, sentMs, receivedMs, failure: { code, message } };
+  }
+  answer.value.resume();
+  const dateMs = Date.parse(answer.value.headers.date ?? "");
+  return { server, sentMs, receivedMs, ...(Number.isNaN(dateMs) ? {} : { dateMs }) };
+}

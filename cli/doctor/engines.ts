@@ -1,0 +1,92 @@
+/** The engines on this machine, found as the agent finds them. */
+import { realpath } from "node:fs/promises";
+import type { AgentConfig } from "../../agent/config/schema.ts";
+import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
+import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
+import { locateProgram, runProgram } from "../../agent/engines/program.ts";
+import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import type { FoundEngine } from "../../src/doctor/readings.ts";
+
+const BREW = ["/opt/homebrew/bin", "/usr/local/bin", "/opt/homebrew/opt/omlx/bin", "/usr/local/opt/omlx/bin"];
+const FIRST_ANSWER_MS = 3_000;
+
+/** Never rejects: an engine that cannot be used is a finding. */
+export async function findEngines(
+  config: AgentConfig,
+  env: Readonly<Record<string, string>>,
+): Promise<readonly FoundEngine[]> {
+  const llamacpp = createProgramFinder({
+    ...{ paths: config.llamaServer, env },
+    firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
+  });
+  const { address, programs } = config.ollama;
+  const [host, port] = splitAddress(address ?? "");
+  const ollama =
+    address === undefined ? createOllamaFinder({ paths: programs, env }) : () => askFound({ host, port });
+  const found = await Promise.all([
+    one("llamacpp", async () => {
+      const program = await llamacpp();
+      return program && { path: program.path, version: program.capabilities.version };
+    }),
+    one("ollama", ollama),
+    one("omlx", () => findOmlx(env)),
+  ]);
+  return found.flat();
+}
+
+/** As the agent reports them; oMLX has no driver yet. */
+export function runtimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
+  const driven = engines.filter(({ runtime }) => runtime !== "omlx");
+  return {
+    found: driven
+      .filter(({ trouble }) => trouble === undefined)
+      .map(({ runtime, path, version }) => ({ name: runtime, path, ...(version && { version }) })),
+    troubles: driven.flatMap(({ runtime, trouble }) =>
+      trouble === undefined ? [] : [{ runtime, ...trouble }],
+    ),
+  };
+}
+
+/** With their real paths, which are what a firewall knows; those behind an address have none. */
+export async function programsOf(engines: readonly FoundEngine[]) {
+  const files = engines.filter(({ path }) => path.startsWith("/"));
+  return Promise.all(
+    files.map(async ({ runtime, path }) => ({
+      engine: runtime,
+      path: await realpath(path).catch(() => path),
+    })),
+  );
+}
+
+async function one(
+  runtime: string,
+  find: () => Promise<{ readonly path: string; readonly version: string } | undefined>,
+): Promise<readonly FoundEngine[]> {
+  try {
+    const found = await find();
+    return found === undefined ? [] : [{ runtime, path: found.path, version: found.version }];
+  } catch (error) {
+    const trouble =
+      error instanceof MetalbridgeError
+        ? { code: error.code, message: describeError(error) }
+        : { code: "RuntimeBroken" as const, message: String(error) };
+    return [{ runtime, path: "", trouble }];
+  }
+}
+
+async function findOmlx(env: Readonly<Record<string, string>>) {
+  const file = await locateProgram("omlx", {
+    paths: [],
+    env: { ...env, PATH: [env.PATH ?? "", ...BREW].join(":") },
+  });
+  if (file === undefined) return undefined;
+  const answer = await runProgram(file.path, ["--version"], env, FIRST_ANSWER_MS);
+  const version = "text" in answer ? /\d+\.\d+[\d.]*/.exec(answer.text)?.[0] : undefined;
+  return { path: file.path, version: version ?? "unknown" };
+}
+
+function splitAddress(address: string): readonly [host: string, port: number] {
+  const at = address.lastIndexOf(":");
+  return [address.slice(0, at), Number(address.slice(at + 1))];
+}

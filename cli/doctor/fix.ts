@@ -1,0 +1,63 @@
+/** What `--fix` does: only what needs no root and loses nothing. Each step is printed as the command that it stands for. */
+import { chmod, rm } from "node:fs/promises";
+import { dirname, sep } from "node:path";
+import { lockStateDir } from "../../agent/single.ts";
+import type { Repair, Result } from "../../src/doctor/check.ts";
+import type { RunTool } from "../../src/macos/command.ts";
+
+export interface Fixed {
+  readonly code: string;
+  readonly command: string;
+  /** Absent: done. */
+  readonly failed?: string;
+}
+
+export interface FixPorts {
+  readonly run: RunTool;
+  readonly stateDir: string;
+  readonly tempDir: string;
+}
+
+/** In the order of the results; one that fails does not stop the others. */
+export async function fixAll(results: readonly Result[], ports: FixPorts): Promise<readonly Fixed[]> {
+  const fixed: Fixed[] = [];
+  for (const { code, repair, fix } of results) {
+    if (repair === undefined) continue;
+    const done = { code, command: fix?.command ?? "" };
+    const failed = await apply(repair, ports).catch((error: unknown) =>
+      error instanceof Error ? error.message : String(error),
+    );
+    fixed.push(failed === undefined ? done : { ...done, failed });
+  }
+  return fixed;
+}
+
+/** Resolves with why it was not done; rejects with what the system says. */
+async function apply(repair: Repair, ports: FixPorts): Promise<string | undefined> {
+  switch (repair.do) {
+    case "chmod":
+      await chmod(repair.path, repair.mode);
+      return undefined;
+    case "excludeFromBackup": {
+      const answer = await ports.run("tmutil", ["addexclusion", repair.path]);
+      if ("failed" in answer) return answer.failed;
+      return answer.code === 0 ? undefined : `tmutil exited with ${answer.code}: ${answer.stderr.trim()}`;
+    }
+    case "removeEngine":
+      return removeEngine(repair.path, ports);
+    default:
+      return repair satisfies never;
+  }
+}
+
+/** Under the agent's own lock: no agent can start meanwhile and take the folder for one that it must adopt. */
+async function removeEngine(path: string, { stateDir, tempDir }: FixPorts): Promise<string | undefined> {
+  if (!dirname(path).startsWith(stateDir + sep)) return `${path} is not in the state folder`;
+  const lock = await lockStateDir(stateDir, tempDir);
+  try {
+    await rm(path, { recursive: true, force: true });
+    return undefined;
+  } finally {
+    await lock.release();
+  }
+}

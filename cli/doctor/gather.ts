@@ -1,0 +1,256 @@
+/** Every reading that doctor judges, taken at the same time. */
+import { lookup } from "node:dns/promises";
+import { connect as connectSocket, isIP } from "node:net";
+import { homedir, networkInterfaces } from "node:os";
+import { join } from "node:path";
+import type { AgentConfig } from "../../agent/config/schema.ts";
+import { engineEnvironment } from "../../agent/engines/registry.ts";
+import { createHostReader } from "../../agent/host/reader.ts";
+import { findRunningAgent } from "../../agent/single.ts";
+import { readDiskSpace } from "../../agent/store/disk.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import {
+  type FoundEngine,
+  type Reach,
+  type Reading,
+  type Readings,
+  readValue,
+  type SeenFile,
+  type Taken,
+} from "../../src/doctor/readings.ts";
+import { createRunCommand, createRunTool } from "../../src/macos/command.ts";
+import { FIREWALL_FOLDER } from "../../src/macos/doctor/firewall.ts";
+import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+import { openCluster, readCluster } from "./cluster.ts";
+import { readCredential } from "./credential.ts";
+import { takeDarwin } from "./darwin.ts";
+import { findEngines, runtimesOf } from "./engines.ts";
+import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
+import { type Inventory, readInventory } from "./inventory.ts";
+import { takeLinux } from "./linux-host.ts";
+import type { Tools } from "./system.ts";
+import { known, LIMIT_MS, mapReading, takeAll } from "./take.ts";
+
+/** One tool of the system. */
+const TOOL_MS = 2_500;
+const REACH_MS = 800;
+/** Ports on which routers and computers usually accept or refuse. */
+const PORTS = [53, 22, 443, 80];
+
+export interface Asked {
+  readonly config: AgentConfig;
+  /** The configuration file, where there is one. */
+  readonly configFile?: string | undefined;
+  readonly toolPath: string;
+  readonly tempDir: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Gathered {
+  readonly taken: Taken;
+  readonly inventory: Reading<Inventory>;
+}
+
+export async function gather(asked: Asked): Promise<Gathered> {
+  const { config, toolPath } = asked;
+  const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
+  const run = createRunTool(path, TOOL_MS);
+  const env = engineEnvironment(asked.env);
+  const engines = findEngines(config, env);
+  const connection = await openCluster(config);
+  const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
+  const runtimes = engines.then(runtimesOf);
+  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes });
+  const tools: Tools = {
+    ...{ run, config, engines, server, tryReach },
+    routed: cluster.then(({ routed }) => routed),
+  };
+  const own = ownEngines(config.stateDir);
+  const [common, system, inventory] = await Promise.all([
+    takeCommon(asked, { engines, cluster, own, server }),
+    config.platform === "darwin" ? takeDarwin(tools) : takeLinux(tools),
+    readInventoryOf(config.platform),
+  ]);
+  if (!(connection instanceof MetalbridgeError)) connection.close();
+  const { programs, listeners, ephemeral, ...rest } = system;
+  const agentPid = Number(readValue(common.agent)?.pid);
+  return {
+    inventory,
+    taken: {
+      ...common,
+      ...rest,
+      nowMs: { value: Date.now() },
+      disks: mapReading(inventory, ({ diskLayout }) => diskLayout),
+      ...(programs && {
+        processes: both(programs, own, (found, { pids }) => seenProcesses(found, pids, agentPid)),
+      }),
+      ...(listeners && {
+        ports: both(listeners, own, (found, mine) =>
+          seenPorts(config.portRange, found, mine, readValue(ephemeral)),
+        ),
+      }),
+      engineFolders: mapReading(own, ({ folders }) => folders),
+    },
+  };
+}
+
+/** systeminformation reads only the machine that it runs on. */
+async function readInventoryOf(platform: AgentConfig["platform"]): Promise<Reading<Inventory>> {
+  if (platform === process.platform) return readInventory(LIMIT_MS);
+  return { unknown: `systeminformation runs on ${process.platform} here` };
+}
+
+interface Begun {
+  readonly engines: Promise<readonly FoundEngine[]>;
+  readonly cluster: ReturnType<typeof readCluster>;
+  readonly own: Reading<OwnEngines>;
+  readonly server: string | undefined;
+}
+
+/** What is read the same way everywhere. */
+function takeCommon({ config, configFile, toolPath, tempDir, env }: Asked, begun: Begun): Promise<Taken> {
+  const { stateDir, kubeconfig, context } = config;
+  const host = createHostReader(config.platform, createRunCommand(toolPath, TOOL_MS));
+  const { engines, cluster, server } = begun;
+  return takeAll({
+    machine: host.info().then(machineOf),
+    memory: host.memory().then(memoryOf),
+    store: known(readSpace(config)),
+    writeSpeed: readWriteSpeed(stateDir),
+    names: known(readNames(server, config.huggingFace.endpoint)),
+    api: cluster.then(({ api }) => api),
+    preflight: cluster.then((read) => read.preflight),
+    credential: readCredential({ kubeconfigPath: kubeconfig, context }),
+    engines: known(engines),
+    agent: known(findRunningAgent(stateDir, tempDir).then(agentOf)),
+    stateDir: known(readStateDir(stateDir)),
+    files: known(readFiles(ownFiles(config, configFile, env))),
+  });
+}
+
+function ownFiles(
+  { stateDir, kubeconfig, metricsTokenFile, huggingFace }: AgentConfig,
+  configFile: string | undefined,
+  env: Asked["env"],
+): readonly { readonly path: string; readonly role: SeenFile["role"] }[] {
+  return [
+    { path: stateDir, role: "stateDir" },
+    { path: kubeconfig ?? join(env.HOME ?? homedir(), ".kube", "config"), role: "kubeconfig" },
+    ...(configFile === undefined ? [] : [{ path: configFile, role: "config" as const }]),
+    ...[metricsTokenFile, huggingFace.tokenFile].flatMap((path) =>
+      path === undefined ? [] : [{ path, role: "credential" as const }],
+    ),
+  ];
+}
+
+async function readSpace({ stateDir, disk }: AgentConfig): Promise<Readings["store"]> {
+  const folder = join(stateDir, "models");
+  return { folder, ...(await readDiskSpace(folder)), reserveBytes: disk.reserve };
+}
+
+async function readNames(server: string | undefined, hub: string): Promise<Readings["names"]> {
+  const wanted = [
+    ...(server === undefined ? [] : [{ name: server.replace(/^\[|\]$/g, ""), use: "API server" }]),
+    { name: new URL(hub).hostname, use: "model source" },
+  ];
+  const asked = wanted.filter(({ name }) => isIP(name) === 0);
+  return Promise.all(
+    asked.map(async (one) => {
+      const error = await lookup(one.name).then(
+        () => undefined,
+        (reason: NodeJS.ErrnoException) => reason.code ?? String(reason),
+      );
+      return error === undefined ? one : { ...one, error };
+    }),
+  );
+}
+
+type HostReader = ReturnType<typeof createHostReader>;
+
+function machineOf(info: Awaited<ReturnType<HostReader["info"]>>): Reading<Readings["machine"]> {
+  const { osVersion, chip, hardwareModel } = info;
+  return osVersion === undefined
+    ? { unknown: "the system's version cannot be read" }
+    : { value: { osVersion, chip, hardwareModel } };
+}
+
+function memoryOf(memory: Awaited<ReturnType<HostReader["memory"]>>): Reading<Readings["memory"]> {
+  return memory.pressure === "Unknown"
+    ? { unknown: "the system does not report memory pressure" }
+    : { value: memory };
+}
+
+function agentOf(pid: string | undefined): Readings["agent"] {
+  return pid === undefined ? { isRunning: false } : { isRunning: true, pid };
+}
+
+function ownEngines(stateDir: string): Reading<OwnEngines> {
+  try {
+    return { value: readOwnEngines(stateDir) };
+  } catch (error) {
+    return { unknown: `${stateDir} cannot be read: ${messageOf(error)}` };
+  }
+}
+
+/** Ours are the engines, the agent, this doctor, and everything that they started. */
+function seenProcesses(
+  programs: readonly Program[],
+  pids: ReadonlySet<number>,
+  agentPid: number,
+): Readings["processes"] {
+  const parents = new Map(programs.map(({ pid, parent }) => [pid, parent]));
+  const roots = new Set([...pids, agentPid, process.pid]);
+  const isOurs = (pid: number | undefined, depth = 0): boolean =>
+    pid !== undefined && depth < 64 && (roots.has(pid) || isOurs(parents.get(pid), depth + 1));
+  return programs.map(({ pid, command }) => ({ pid, command, isOurs: isOurs(pid) }));
+}
+
+function seenPorts(
+  [first, last]: AgentConfig["portRange"],
+  listeners: readonly Listener[],
+  own: OwnEngines,
+  ephemeral: readonly [number, number] | undefined,
+): Readings["ports"] {
+  const seen = listeners.map((one) => ({
+    ...one,
+    isOurs: own.ports.has(one.port) || (one.pid !== undefined && own.pids.has(one.pid)),
+  }));
+  return { first, last, listeners: seen, ...(ephemeral === undefined ? {} : { ephemeral }) };
+}
+
+function addressesUp(): ReadonlySet<string> {
+  return new Set(
+    Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map(({ address }) => address)),
+  );
+}
+
+/** A refusal is an answer. */
+async function tryReach(address: string): Promise<Reach> {
+  const answers = await Promise.all(PORTS.map((port) => tryPort(address, port)));
+  if (answers.includes("answers")) return "answers";
+  return answers.every((answer) => answer === "noRoute") ? "noRoute" : "silent";
+}
+
+function tryPort(host: string, port: number): Promise<Reach> {
+  return new Promise((resolve) => {
+    const socket = connectSocket({ host, port });
+    const finish = (reach: Reach): void => {
+      socket.destroy();
+      resolve(reach);
+    };
+    socket.setTimeout(REACH_MS, () => finish("silent"));
+    socket.once("connect", () => finish("answers"));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ECONNREFUSED" || error.code === "ECONNRESET") finish("answers");
+      else finish(error.code === "EHOSTUNREACH" ? "noRoute" : "silent");
+    });
+  });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function both<A, B, C>(a: Reading<A>, b: Reading<B>, join: (a: A, b: B) => C): Reading<C> {
+  return "unknown" in a ? a : mapReading(b, (value) => join(a.value, value));
+}

@@ -1,0 +1,242 @@
+/** Linux hosts, from /proc, /sys and systemctl: the counterparts of what src/macos/doctor reads of a Mac. */
+import { constants } from "node:fs";
+import { access, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Link, Reading, Readings, ServiceState } from "../../src/doctor/readings.ts";
+import type { RunTool } from "../../src/macos/command.ts";
+import type { Listener, Program } from "../../src/macos/doctor/programs.ts";
+
+const UNIT = "metalbridge-agent.service";
+const ENGINE_UNITS = ["ollama*", "llama*", "vllm*"];
+const LISTEN = "0A";
+
+/** Folders of the system, so that tests can lay out another one. */
+export interface LinuxRoots {
+  readonly proc: string;
+  readonly sys: string;
+  readonly dev: string;
+}
+
+export const linuxRoots: LinuxRoots = { proc: "/proc", sys: "/sys", dev: "/dev" };
+
+/** Keeps only what a shell of this kernel says it has; kernel threads have no command line. */
+export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<readonly Program[]>> {
+  const pids = (await namesIn(proc)).filter((name) => /^\d+$/.test(name));
+  if (pids.length === 0) return { unknown: `${proc} lists no process` };
+  const found = await Promise.all(
+    pids.map(async (pid): Promise<Program | undefined> => {
+      const [line, stat] = await Promise.all([
+        textOf(join(proc, pid, "cmdline")),
+        textOf(join(proc, pid, "stat")),
+      ]);
+      // The name in parentheses may hold anything.
+      const parent = /^\d+ \(.*\) \S (\d+)/s.exec(stat ?? "")?.[1];
+      if (line === undefined || line === "" || parent === undefined) return undefined;
+      return {
+        pid: Number(pid),
+        parent: Number(parent),
+        command: line.replaceAll("\0", " ").trim(),
+      };
+    }),
+  );
+  return { value: found.filter((one) => one !== undefined) };
+}
+
+/** Programs are not named: that would need root for those of others. */
+export async function readLinuxListeners({ proc }: LinuxRoots): Promise<Reading<readonly Listener[]>> {
+  const tables = await Promise.all(["tcp", "tcp6"].map((name) => textOf(join(proc, "net", name))));
+  if (tables.every((table) => table === undefined)) return { unknown: `${proc}/net/tcp cannot be read` };
+  const ports = tables.flatMap((table) =>
+    [...(table ?? "").matchAll(/^\s*\d+: \S+:([0-9A-F]{4}) \S+ ([0-9A-F]{2})/gm)].flatMap(
+      ([, port, state]) => (state === LISTEN ? [Number.parseInt(port ?? "", 16)] : []),
+    ),
+  );
+  return { value: [...new Set(ports)].map((port) => ({ port })) };
+}
+
+export async function readLinuxEphemeralPorts({
+  proc,
+}: LinuxRoots): Promise<readonly [number, number] | undefined> {
+  const [first, last] = ((await textOf(join(proc, "sys/net/ipv4/ip_local_port_range"))) ?? "")
+    .trim()
+    .split(/\s+/)
+    .map(Number);
+  return first === undefined || last === undefined || Number.isNaN(first + last) ? undefined : [first, last];
+}
+
+/** A machine without any supply listed has no battery. */
+export async function readLinuxPowerSource({ sys }: LinuxRoots): Promise<Reading<Readings["powerSource"]>> {
+  const folder = join(sys, "class/power_supply");
+  const supplies = await Promise.all(
+    (await namesIn(folder)).map(async (name) => ({
+      type: (await textOf(join(folder, name, "type")))?.trim(),
+      status: (await textOf(join(folder, name, "status")))?.trim(),
+      // A mouse has a battery too.
+      scope: (await textOf(join(folder, name, "scope")))?.trim(),
+    })),
+  );
+  const batteries = supplies.filter(({ type, scope }) => type === "Battery" && scope !== "Device");
+  const isDischarging = batteries.some(({ status }) => status === "Discharging");
+  return { value: { source: isDischarging ? "battery" : "mains", hasBattery: batteries.length > 0 } };
+}
+
+export async function readOomKills({ proc }: LinuxRoots): Promise<Reading<number>> {
+  const count = /^oom_kill (\d+)$/m.exec((await textOf(join(proc, "vmstat"))) ?? "")?.[1];
+  return count === undefined ? { unknown: `${proc}/vmstat counts no OOM kills` } : { value: Number(count) };
+}
+
+export async function readPsi({ proc }: LinuxRoots): Promise<Reading<boolean>> {
+  // The file may exist and refuse to be read: PSI is compiled in, and off.
+  return { value: (await textOf(join(proc, "pressure/memory"))) !== undefined };
+}
+
+/** Loopback, bridges and virtual links have no device of their own. */
+export async function readLinuxLinks(
+  { sys }: LinuxRoots,
+  routed: string | undefined,
+  addresses: ReadonlyMap<string, readonly string[]>,
+): Promise<Reading<readonly Link[]>> {
+  const folder = join(sys, "class/net");
+  const links = await Promise.all(
+    (await namesIn(folder)).map(async (name): Promise<Link | undefined> => {
+      const own = addresses.get(name) ?? [];
+      const isRoute = routed !== undefined && own.includes(routed);
+      if (!isRoute && !(await exists(join(folder, name, "device")))) return undefined;
+      const [state, speed] = await Promise.all(
+        ["operstate", "speed"].map((file) => textOf(join(folder, name, file))),
+      );
+      const megabits = Number(speed?.trim() || Number.NaN);
+      const isWifi = await exists(join(folder, name, "wireless"));
+      const [address] = own;
+      return {
+        ...{ name, isRoute, isUp: state?.trim() === "up" },
+        kind: isWifi ? "wifi" : name.startsWith("thunderbolt") ? "thunderbolt" : "ethernet",
+        ...(address === undefined ? {} : { address }),
+        ...(megabits > 0 ? { megabits } : {}),
+      };
+    }),
+  );
+  return { value: links.filter((link) => link !== undefined) };
+}
+
+/** The unit's settings as systemd has them now, not as a file says. */
+export async function readUnit(run: RunTool): Promise<Reading<ServiceState>> {
+  const names = [
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "KillMode",
+    "OOMPolicy",
+    "MainPID",
+    "NRestarts",
+    "ExecMainStatus",
+  ];
+  const text = await systemctl(run, ["show", UNIT, `--property=${names.join(",")}`]);
+  if ("unknown" in text) return text;
+  if (text.value === "") return { value: {} };
+  const values = new Map(
+    [...text.value.matchAll(/^(\w+)=(.*)$/gm)].map(([, key = "", value = ""]) => [key, value]),
+  );
+  if (values.get("LoadState") === undefined)
+    return { unknown: "the output of systemctl show is not understood" };
+  if (values.get("LoadState") !== "loaded") return { value: {} };
+  const pid = Number(values.get("MainPID"));
+  const wrong = [
+    ...(values.get("KillMode") === "process" ? [] : [`KillMode=${values.get("KillMode")}`]),
+    ...(["continue", "", undefined].includes(values.get("OOMPolicy"))
+      ? []
+      : [`OOMPolicy=${values.get("OOMPolicy")}`]),
+  ];
+  return {
+    value: {
+      found: {
+        ...{ name: UNIT, kind: "systemd", runs: Number(values.get("NRestarts")) || 0 },
+        state: `${values.get("ActiveState")} (${values.get("SubState")})`,
+        lastExit: values.get("ExecMainStatus") ?? "0",
+        ...(pid > 0 ? { pid } : {}),
+        ...(wrong.length === 0 ? {} : { endsEngines: wrong.join(", ") }),
+      },
+    },
+  };
+}
+
+export async function readLinuxSupervised(run: RunTool): Promise<Reading<Readings["supervised"]>> {
+  const args = ["list-units", "--type=service", "--state=active", "--plain", "--no-legend", ...ENGINE_UNITS];
+  const text = await systemctl(run, args);
+  if ("unknown" in text) return text;
+  const names = text.value.split("\n").flatMap((line) => /^(\S+\.service)\s/.exec(line)?.[1] ?? []);
+  return { value: names.map((name) => ({ name, stop: `sudo systemctl disable --now ${name}` })) };
+}
+
+/** Empty on a machine that runs without systemd: it has no units. */
+async function systemctl(run: RunTool, args: readonly string[]): Promise<Reading<string>> {
+  const answer = await run("systemctl", args);
+  if ("failed" in answer) return { unknown: answer.failed };
+  if (answer.code === 0) return { value: answer.stdout };
+  if (/not been booted with systemd/.test(answer.stderr)) return { value: "" };
+  const said = answer.stderr.trim().split("\n")[0];
+  return { unknown: `systemctl ${args[0]} exited with ${answer.code}: ${said}` };
+}
+
+/** ufw says so in a file that everyone may read. */
+export async function readHostFirewall(
+  run: RunTool,
+  etc = "/etc",
+): Promise<Reading<Readings["hostFirewall"]>> {
+  if (/^ENABLED=yes/m.test((await textOf(join(etc, "ufw/ufw.conf"))) ?? ""))
+    return { value: { active: "ufw" } };
+  const answer = await run("systemctl", ["is-active", "firewalld"]);
+  if ("failed" in answer) return { value: {} };
+  return { value: answer.stdout.trim() === "active" ? { active: "firewalld" } : {} };
+}
+
+interface GpuVendor {
+  readonly id: string;
+  readonly name: string;
+  /** Exists once the driver is loaded. */
+  readonly device: string;
+}
+
+const VENDORS: readonly GpuVendor[] = [
+  { id: "0x10de", name: "NVIDIA GPU", device: "nvidiactl" },
+  { id: "0x1002", name: "AMD GPU", device: "kfd" },
+];
+
+/** Display controllers of the PCI bus, one entry for each vendor. */
+export async function readGpus({ sys, dev }: LinuxRoots): Promise<Reading<Readings["gpus"]>> {
+  const folder = join(sys, "bus/pci/devices");
+  const seen = new Set<string>();
+  for (const name of await namesIn(folder)) {
+    const [kind, vendor] = await Promise.all(
+      ["class", "vendor"].map((file) => textOf(join(folder, name, file))),
+    );
+    if (kind?.startsWith("0x03") === true) seen.add(vendor?.trim() ?? "");
+  }
+  const found = VENDORS.filter(({ id }) => seen.has(id)).map(async ({ name, device }) => {
+    const path = join(dev, device);
+    return { name, isDriverLoaded: await exists(path), mayUse: await mayOpen(path) };
+  });
+  return { value: await Promise.all(found) };
+}
+
+function mayOpen(path: string): Promise<boolean> {
+  return access(path, constants.R_OK | constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function namesIn(folder: string): Promise<readonly string[]> {
+  return readdir(folder).catch(() => []);
+}
+
+function textOf(path: string): Promise<string | undefined> {
+  return readFile(path, "utf8").catch(() => undefined);
+}

@@ -1,0 +1,91 @@
+/** doctor's report as text and as JSON. Pure. */
+import type { Result, Status } from "../../src/doctor/check.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { alignColumns } from "../program/table.ts";
+import type { Fixed } from "./fix.ts";
+
+export interface Report {
+  readonly host: string;
+  readonly platform: string;
+  readonly machine: string;
+  readonly tookMs: number;
+  readonly results: readonly Result[];
+  readonly fixed: readonly Fixed[];
+  /** What systeminformation found, or why it found nothing. */
+  readonly inventory: object;
+}
+
+const STATUSES = [
+  "error",
+  "warning",
+  "unknown",
+  "note",
+  "ok",
+  "notApplicable",
+] as const satisfies readonly Status[];
+
+/** Errors first; passed checks by name only with `isAll`. */
+export function renderReport(report: Report, { isAll }: { readonly isAll: boolean }): string {
+  const { results, fixed, host, machine, tookMs } = report;
+  const counts = countOf(results);
+  const shown = (["error", "warning", "note"] as const).flatMap((status) =>
+    results.filter((result) => result.status === status),
+  );
+  const passed = results.filter(({ status }) => status === "ok");
+  const lines = [
+    `${host}: ${machine}`,
+    ...fixed.map(({ command, failed }) =>
+      failed === undefined ? `fixed: ${command}` : `not fixed: ${command}: ${failed}`,
+    ),
+    ...shown.flatMap((result) => ["", ...sectionOf(result)]),
+    ...unknownLines(results),
+    ...(isAll ? ["", ...alignColumns(passed.map(({ code, check }) => ["ok", code, check]))] : []),
+    "",
+    `${counted(counts.error, "error")}, ${counted(counts.warning, "warning")}, ${counts.unknown} unknown, ${counted(counts.note, "note")}, ${counts.ok} passed, ${counts.notApplicable} not applicable (${(tookMs / 1_000).toFixed(1)} s)`,
+  ];
+  return lines.join("\n");
+}
+
+/** Stable fields, for scripts. */
+export function reportFields(report: Report): object {
+  const { host, platform, inventory, fixed, results, tookMs } = report;
+  const plain = results.map(({ repair, ...result }) => ({ ...result, isFixable: repair !== undefined }));
+  return { ...{ host, platform, tookMs }, summary: countOf(results), results: plain, fixed, inventory };
+}
+
+/** 1 for errors, 3 for warnings or checks that could not be read, else 0. */
+export function exitCodeOf(results: readonly Result[]): number {
+  const { error, warning, unknown } = countOf(results);
+  if (error > 0) return exitCodes.failed;
+  return warning + unknown > 0 ? exitCodes.warnings : exitCodes.ok;
+}
+
+function countOf(results: readonly Result[]): Readonly<Record<Status, number>> {
+  const of = (status: Status) => results.filter((result) => result.status === status).length;
+  return Object.fromEntries(STATUSES.map((status) => [status, of(status)])) as Record<Status, number>;
+}
+
+function sectionOf({ status, code, finding, reason, fix, repair }: Result): readonly string[] {
+  const head = `${status.padEnd(7)}  ${code}: ${finding}`;
+  const safe = repair === undefined ? "" : " (or --fix)";
+  return [
+    head,
+    `         why: ${reason}`,
+    ...(fix === undefined ? [] : [`         fix: ${fix.summary}${safe}`]),
+    ...(fix?.command === undefined ? [] : [`           ${fix.command}`]),
+  ];
+}
+
+/** One tool that fails makes many checks unknown: its reason is shown once. */
+function unknownLines(results: readonly Result[]): readonly string[] {
+  const unknown = results.filter(({ status }) => status === "unknown");
+  const reasons = [...new Set(unknown.map(({ finding }) => finding))];
+  return reasons.flatMap((reason) => {
+    const codes = unknown.filter(({ finding }) => finding === reason).map(({ code }) => code);
+    return ["", `unknown  ${reason}`, `         not checked: ${codes.join(", ")}`];
+  });
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

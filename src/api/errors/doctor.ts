@@ -1,0 +1,293 @@
+/** What `metalbridge doctor` finds on a host; the reason for each check is with the check, in src/doctor. */
+import type { ErrorEntry } from "./entry.ts";
+
+const PLIST = "/Library/LaunchDaemons/dev.metalbridge.agent.plist";
+const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
+
+export const doctorErrors = {
+  MacosTooOld: {
+    what: "This version of macOS no longer gets security updates, and current engines may not run on it.",
+    do: "update macOS",
+    command: "softwareupdate --list",
+  },
+  ChipNotSupported: {
+    what: "This Mac has no Apple silicon: its engines cannot use the GPU.",
+    do: "use a Mac with an M-series chip",
+  },
+  NodeTranslated: {
+    what: "Node runs under Rosetta, translated from x86-64.",
+    do: "install Node for arm64 and start the agent with it",
+    command: "arch -arm64 brew install node",
+  },
+  UpdatesRestartHost: {
+    what: "macOS installs its updates automatically and restarts when it has.",
+    do: "install updates yourself, after `metalbridge drain`",
+    command:
+      "sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false",
+  },
+  KernelPanicked: {
+    what: "The kernel panicked within the last week.",
+    do: "lower the host's memory budget or update the engine, then read the report",
+    command: "ls -t /Library/Logs/DiagnosticReports/*.panic",
+  },
+  JetsamKilled: {
+    what: "macOS killed processes to free memory within the last week.",
+    do: "raise spec.memory.systemReserve of the Host, or stop other programs that need memory",
+    command: "ls -t /Library/Logs/DiagnosticReports/JetsamEvent-*",
+  },
+  OomKilled: {
+    what: "The kernel's OOM killer has ended processes since the last boot.",
+    do: "raise spec.memory.systemReserve of the Host, or stop other programs that need memory",
+    command: "journalctl -k --grep 'Out of memory'",
+  },
+  ThermalThrottled: {
+    what: "The system has lowered the processor's speed because of heat.",
+    do: "improve the airflow around the machine, or move load to other hosts",
+    command: "pmset -g therm",
+  },
+  SleepEnabled: {
+    what: "The machine goes to sleep when it is idle.",
+    do: "turn off sleep",
+    command: "sudo pmset -a sleep 0 disablesleep 1",
+  },
+  LidSleeps: {
+    what: "Closing the lid puts this Mac to sleep, whatever the agent asks for.",
+    do: "turn off sleep for a closed lid, or leave it open",
+    command: "sudo pmset -a disablesleep 1",
+  },
+  PowerNapOn: {
+    what: "Power Nap is on: macOS wakes for background work of its own.",
+    do: "turn it off",
+    command: "sudo pmset -a powernap 0",
+  },
+  NoRestartAfterPowerLoss: {
+    what: "The machine stays off after a power failure.",
+    do: "let it start again",
+    command: "sudo pmset -a autorestart 1",
+  },
+  FileVaultOn: {
+    what: "FileVault is on: nothing starts after a boot until someone unlocks the disk.",
+    do: "turn it off on hosts that must recover unattended",
+    command: "sudo fdesetup disable",
+  },
+  OnBattery: {
+    what: "The machine runs on its battery.",
+    do: "connect it to power, or cordon the host",
+    command: "metalbridge cordon <host>",
+  },
+  LowPowerMode: {
+    what: "Low Power Mode is on and slows the GPU.",
+    do: "turn it off",
+    command: "sudo pmset -a lowpowermode 0",
+  },
+  WiredLimitTooHigh: {
+    what: "iogpu.wired_limit_mb leaves too little memory for macOS.",
+    do: "lower it, or return to the system's own limit",
+    command: "sudo sysctl iogpu.wired_limit_mb=0",
+  },
+  WiredLimitLow: {
+    what: "iogpu.wired_limit_mb is below what macOS allows the GPU without it.",
+    do: "return to the system's own limit",
+    command: "sudo sysctl iogpu.wired_limit_mb=0",
+  },
+  MemoryShort: {
+    what: "The system reports memory pressure.",
+    do: "stop programs that need memory, or raise spec.memory.systemReserve of the Host",
+    command: "top -o mem",
+  },
+  SwapHeavy: {
+    what: "More than half as much memory as the machine has is swapped out.",
+    do: "stop programs that need memory, then restart the machine after `metalbridge drain`",
+  },
+  PressureUnreadable: {
+    what: "The kernel does not report memory pressure (PSI): the agent can only estimate it.",
+    do: "boot with psi=1, or use a kernel with CONFIG_PSI",
+    command: "cat /proc/pressure/memory",
+  },
+  DiskSlow: {
+    what: "Writing to the model store is slow.",
+    do: "put the state folder on an internal or NVMe disk, with --state-dir",
+  },
+  DiskRotational: {
+    what: "This machine has a rotating disk; models load from it at a tenth of an SSD's speed.",
+    do: "check that the state folder is on an SSD",
+  },
+  ModelsBackedUp: {
+    what: "Time Machine backs up the model store.",
+    do: "exclude it",
+    command: "tmutil addexclusion <state folder>/models",
+  },
+  StateDirTemporary: {
+    what: "The state folder is in a folder that the system empties at boot.",
+    do: "choose another one with --state-dir",
+  },
+  LocalNetworkBlocked: {
+    what: "Other machines of this network cannot be reached although the gateway can: Local Network privacy.",
+    do: "run the agent as a LaunchDaemon, which is exempt, or allow it under Privacy & Security, Local Network",
+    command: `sudo launchctl bootstrap system ${PLIST}`,
+  },
+  FirewallBlocksEngine: {
+    what: "The application firewall does not let this engine accept connections.",
+    do: "allow the engine's program; again after each upgrade, because its path changes",
+    command: `sudo ${FIREWALL} --add <program> && sudo ${FIREWALL} --unblockapp <program>`,
+  },
+  FirewallBlocksAll: {
+    what: "The application firewall blocks all incoming connections.",
+    do: "turn off `block all`",
+    command: `sudo ${FIREWALL} --setblockall off`,
+  },
+  HostFirewallOn: {
+    what: "A firewall of this Linux host is active; doctor cannot read its rules without root.",
+    do: "allow the engine ports for the cluster's nodes",
+    command: "sudo ufw allow 21000:21999/tcp",
+  },
+  FastLinkUnused: {
+    what: "A faster link is up than the one that leads to the cluster.",
+    do: "register its address in spec.addresses of the Host and start the agent with it",
+    command: "metalbridge agent --address <address>",
+  },
+  WifiInUse: {
+    what: "The cluster is reached over Wi-Fi.",
+    do: "connect the machine by cable",
+  },
+  LinkSlow: {
+    what: "The cable to the cluster runs at less than 1 Gbit/s.",
+    do: "replace the cable or the switch port",
+  },
+  NameNotResolved: {
+    what: "A name that this host needs cannot be resolved.",
+    do: "check the machine's DNS servers",
+    command: "nslookup <name>",
+  },
+  ClockSkewed: {
+    what: "This machine's clock differs from the API server's.",
+    do: "synchronize it",
+    command: "sudo sntp -sS time.apple.com",
+  },
+  CredentialExpired: {
+    what: "The credential in the kubeconfig has expired.",
+    do: "put a new one into the same file; the agent reloads it without a restart",
+    command: "kubectl create token <service account> -n metalbridge-hosts",
+  },
+  CredentialExpiresSoon: {
+    what: "More than two thirds of the credential's life have passed.",
+    do: "put a new one into the same file; the agent reloads it without a restart",
+    command: "kubectl create token <service account> -n metalbridge-hosts",
+  },
+  CredentialLongLived: {
+    what: "The credential is valid for more than a year, or without end.",
+    do: "use a token of limited life; a client certificate cannot be revoked",
+    command: "kubectl create token <service account> -n metalbridge-hosts",
+  },
+  PortNotReachable: {
+    what: "A pod in the cluster cannot reach this host's port.",
+    do: "check the host's firewall, the route between nodes and host, and NetworkPolicies",
+  },
+  EngineKnownBad: {
+    what: "This version of an engine is known to fail with Metalbridge.",
+    do: "upgrade it",
+  },
+  EnginePortTaken: {
+    what: "Another program listens on a port of the range for engines.",
+    do: "stop it, or choose another range with --port-range",
+  },
+  PortRangeEphemeral: {
+    what: "The range for engines overlaps the ports that the system gives to outgoing connections.",
+    do: "choose another range with --port-range",
+    command: "metalbridge agent --port-range 21000-21999",
+  },
+  OllamaAppRuns: {
+    what: "The Ollama app runs: when its own server cannot start, it terminates every other `ollama serve`.",
+    do: "quit it, or configure its server as ollama.address",
+    command: "osascript -e 'quit app \"Ollama\"'",
+  },
+  EngineServiceRuns: {
+    what: "Another supervisor (brew services, systemd) runs an engine on this machine.",
+    do: "stop it",
+    command: "brew services list",
+  },
+  LmStudioRuns: {
+    what: "LM Studio runs; the memory of its models is not in the agent's budget.",
+    do: "quit it, or raise spec.memory.systemReserve of the Host",
+    command: "osascript -e 'quit app \"LM Studio\"'",
+  },
+  ForeignEngineRuns: {
+    what: "An engine that the agent did not start runs on this machine.",
+    do: "stop it, or raise spec.memory.systemReserve of the Host by what it needs",
+  },
+  ServiceNotInstalled: {
+    what: "The agent is not installed as a service: it will not start after a boot.",
+    do: "install it as described in docs/install-a-mac.md or, for Linux, docs/add-a-host.md",
+    command: `sudo launchctl bootstrap system ${PLIST}`,
+  },
+  ServiceIsLoginAgent: {
+    what: "The agent runs as a LaunchAgent: it starts at login and ends at logout.",
+    do: "install it as a LaunchDaemon",
+    command: `sudo launchctl bootstrap system ${PLIST}`,
+  },
+  ServiceFailing: {
+    what: "The service of the agent does not stay up.",
+    do: "read the agent's log, and check the configuration",
+    command: "metalbridge agent --dry-run",
+  },
+  ServiceThrottled: {
+    what: "launchd throttles the agent and the engines that it starts: ProcessType is not Interactive.",
+    do: "set it in the plist, then bootout and bootstrap",
+    command: `sudo plutil -replace ProcessType -string Interactive ${PLIST}`,
+  },
+  ServiceKillsEngines: {
+    what: "A restart of the agent's service would end its engines.",
+    do: "set KillMode=process and OOMPolicy=continue in the unit",
+    command: "sudo systemctl edit metalbridge-agent",
+  },
+  FileLimitLow: {
+    what: "The limit on open files is low.",
+    do: "raise it for the service",
+    command: `sudo plutil -replace SoftResourceLimits -json '{"NumberOfFiles":65536}' ${PLIST}`,
+  },
+  AgentNotRunning: {
+    what: "No agent runs on this state folder.",
+    do: "start it",
+    command: "metalbridge agent",
+  },
+  StateDirOpen: {
+    what: "Other users may write into the state folder.",
+    do: "close it",
+    command: "chmod go-w <state folder>",
+  },
+  CredentialReadable: {
+    what: "Other users may read the host's credential.",
+    do: "close it",
+    command: "chmod 600 <file>",
+  },
+  ConfigWritable: {
+    what: "Other users may write the agent's configuration or kubeconfig.",
+    do: "close it",
+    command: "chmod go-w <file>",
+  },
+  FilesOfAnotherUser: {
+    what: "The state folder belongs to another user than the one who runs this.",
+    do: "run doctor as the agent's user",
+    command: "sudo -u metalbridge metalbridge doctor",
+  },
+  EngineLeftovers: {
+    what: "The state folder holds engines that are neither wanted nor running.",
+    do: "remove their folders",
+    command: "metalbridge doctor --fix",
+  },
+  EnginesUnsupervised: {
+    what: "Engines run without an agent.",
+    do: "start the agent, which adopts them; 40 s after it stopped they left their Services",
+    command: "metalbridge agent",
+  },
+  GpuDriverMissing: {
+    what: "This machine has a GPU whose driver is not loaded.",
+    do: "install the vendor's driver",
+    command: "lspci -k -d ::0300",
+  },
+  GpuNotPermitted: {
+    what: "This user may not use the GPU.",
+    do: "add the agent's user to the groups of the device",
+    command: "sudo usermod -aG video,render metalbridge",
+  },
+} as const satisfies Record<string, ErrorEntry>;

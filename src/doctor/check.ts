@@ -1,0 +1,112 @@
+/** One check: a pure function of readings. Unreadable is a result of its own, and never a pass. */
+import { defaultRemedy, type ErrorCode } from "../api/errors.ts";
+import type { Readings, Taken } from "./readings.ts";
+
+export type Platform = "darwin" | "linux";
+/** error: services fail, or will. warning: they may. note: something could be better. */
+export type Severity = "error" | "warning" | "note";
+
+/** What `--fix` may do: it needs no root, and loses nothing. */
+export type Repair =
+  | { readonly do: "chmod"; readonly path: string; readonly mode: number }
+  | { readonly do: "excludeFromBackup"; readonly path: string }
+  | { readonly do: "removeEngine"; readonly path: string };
+
+export interface Found {
+  /** What is the case here, with names and figures. */
+  readonly finding: string;
+  /** Absent: the check's own. */
+  readonly code?: ErrorCode | undefined;
+  readonly severity?: Severity;
+  readonly command?: string | undefined;
+  readonly repair?: Repair;
+}
+
+export interface Check {
+  readonly code: ErrorCode;
+  /** What is checked, as a noun. */
+  readonly title: string;
+  readonly platforms: readonly Platform[];
+  readonly severity: Severity;
+  /** Why it matters to a host. */
+  readonly reason: string;
+  readonly isFixable: boolean;
+  /** For Linux, where the catalogue's command is one of macOS. */
+  readonly linuxCommand?: string;
+  readonly examine: (taken: Taken) => Outcome;
+}
+
+export type Outcome = readonly Found[] | "notApplicable" | { readonly unknown: string };
+
+export type Status = "ok" | Severity | "unknown" | "notApplicable";
+
+export interface Result {
+  readonly code: ErrorCode;
+  readonly check: string;
+  readonly status: Status;
+  readonly finding: string;
+  readonly reason: string;
+  readonly fix?: { readonly summary: string; readonly command?: string };
+  readonly repair?: Repair;
+}
+
+interface Definition<Key extends keyof Readings> {
+  readonly code: ErrorCode;
+  readonly title: string;
+  readonly severity: Severity;
+  readonly reason: string;
+  readonly needs: readonly Key[];
+  /** Absent: both. */
+  readonly platforms?: readonly Platform[];
+  readonly isFixable?: boolean;
+  readonly linuxCommand?: string;
+  /** Empty where all is well. */
+  readonly judge: (values: Pick<Readings, Key>) => readonly Found[] | "notApplicable";
+}
+
+/** Checks that need a reading which the system does not have do not apply; one that failed makes the result unknown. */
+export function defineCheck<Key extends keyof Readings>(definition: Definition<Key>): Check {
+  const { needs, judge, platforms = ["darwin", "linux"], isFixable = false, ...rest } = definition;
+  return {
+    ...rest,
+    platforms,
+    isFixable,
+    examine: (taken) => {
+      const values: Partial<Readings> = {};
+      for (const key of needs) {
+        const reading = taken[key];
+        if (reading === undefined) return "notApplicable";
+        if ("unknown" in reading) return reading;
+        Object.assign(values, { [key]: reading.value });
+      }
+      return judge(values as Pick<Readings, Key>);
+    },
+  };
+}
+
+/** One result for each finding, or one that says that there was none. */
+export function examine(checks: readonly Check[], platform: Platform, taken: Taken): readonly Result[] {
+  return checks.flatMap((check) => resultsOf(check, platform, taken));
+}
+
+function resultsOf(check: Check, platform: Platform, taken: Taken): readonly Result[] {
+  const { code, title, reason } = check;
+  const plain = { code, check: title, finding: "", reason };
+  const outcome = check.platforms.includes(platform) ? check.examine(taken) : "notApplicable";
+  if (outcome === "notApplicable") return [{ ...plain, status: "notApplicable" }];
+  if ("unknown" in outcome) return [{ ...plain, status: "unknown", finding: outcome.unknown }];
+  if (outcome.length === 0) return [{ ...plain, status: "ok" }];
+  return outcome.map((found) => {
+    const remedy = defaultRemedy(found.code ?? code);
+    const own = platform === "linux" ? check.linuxCommand : undefined;
+    const command = found.command ?? own ?? remedy.command;
+    return {
+      ...plain,
+      code: found.code ?? code,
+      status: found.severity ?? check.severity,
+      finding: found.finding,
+      fix: { summary: remedy.summary, ...(command === undefined ? {} : { command }) },
+      ...(found.repair === undefined ? {} : { repair: found.repair }),
+    };
+  });
+}

@@ -1,0 +1,150 @@
+/** Engines, and what else on the machine competes with them. */
+import { type Check, defineCheck } from "../check.ts";
+import type { SeenProcess } from "../readings.ts";
+
+/** Versions that fail with what the agent asks of them. An upstream issue or our own drivers' needs, one line each. */
+const KNOWN_BAD: readonly {
+  readonly runtime: string;
+  readonly below: string;
+  readonly why: string;
+}[] = [
+  {
+    runtime: "omlx",
+    below: "0.3.11",
+    why: "older versions read --max-process-memory where current ones read --memory-guard (jundot/omlx#1442)",
+  },
+  {
+    runtime: "llamacpp",
+    below: "b10114",
+    why: "it has no --load-mode; the flags for it have changed since (ggml-org/llama.cpp#20834)",
+  },
+];
+
+/** Programs of engines by the name of their executable. */
+const ENGINE = /(^|\/)(llama-server|ollama|omlx|omlx-server|mlx_lm\.server|vllm)(\s|$)/;
+
+export const engineChecks: readonly Check[] = [
+  defineCheck({
+    code: "RuntimeNotInstalled",
+    title: "installed engines",
+    severity: "error",
+    reason: "a host without a usable engine gets no replica",
+    needs: ["engines"],
+    judge: ({ engines }) => {
+      const troubles = engines.flatMap(({ trouble }) =>
+        trouble === undefined ? [] : [{ code: trouble.code, finding: trouble.message }],
+      );
+      return engines.length > 0 ? troubles : [{ finding: "no engine was found on this host" }];
+    },
+  }),
+  defineCheck({
+    code: "EngineKnownBad",
+    title: "versions of engines",
+    severity: "warning",
+    reason: "engines change their flags between versions",
+    needs: ["engines"],
+    judge: ({ engines }) =>
+      engines.flatMap(({ runtime, version, path }) =>
+        KNOWN_BAD.filter(
+          (bad) =>
+            bad.runtime === runtime && version !== undefined && compareVersions(version, bad.below) < 0,
+        ).map(({ why }) => ({ finding: `${path} is version ${version}: ${why}` })),
+      ),
+  }),
+  defineCheck({
+    code: "EnginePortTaken",
+    title: "ports of engines",
+    severity: "warning",
+    reason: "an engine cannot have a port that another program holds; a replica that had it stays in Waiting",
+    needs: ["ports"],
+    judge: ({ ports: { first, last, listeners } }) =>
+      listeners
+        .filter(({ port, isOurs }) => !isOurs && port >= first && port <= last)
+        .map(({ port, program, pid }) => ({
+          finding: `port ${port} is used by ${program ?? "another program"}${pid === undefined ? "" : ` (pid ${pid})`}`,
+          command:
+            pid === undefined ? `sudo lsof -nP -iTCP:${port} -sTCP:LISTEN` : `ps -p ${pid} -o command=`,
+        })),
+  }),
+  defineCheck({
+    code: "PortRangeEphemeral",
+    title: "range of ports",
+    severity: "warning",
+    reason: "any outgoing connection may take an engine's port while the engine restarts",
+    needs: ["ports"],
+    judge: ({ ports: { first, last, ephemeral } }) =>
+      ephemeral === undefined || last < ephemeral[0] || first > ephemeral[1]
+        ? []
+        : [
+            {
+              finding: `${first}-${last} overlaps ${ephemeral.join("-")}, from which the system gives ports to connections`,
+            },
+          ],
+  }),
+  defineCheck({
+    code: "OllamaAppRuns",
+    title: "the Ollama app",
+    severity: "error",
+    platforms: ["darwin"],
+    reason: "with its port busy the app ends every other `ollama serve`, the agent's included",
+    needs: ["processes"],
+    judge: ({ processes }) => found(processes, /\/Ollama\.app\//, "the Ollama app runs").slice(0, 1),
+  }),
+  defineCheck({
+    code: "LmStudioRuns",
+    title: "LM Studio",
+    severity: "warning",
+    reason: "its models need memory that the agent counts as free for its own",
+    needs: ["processes"],
+    judge: ({ processes }) =>
+      found(processes, /\/LM Studio(\.app)?\/|\/lmstudio\b|\blms server\b/i, "LM Studio runs").slice(0, 1),
+  }),
+  defineCheck({
+    code: "EngineServiceRuns",
+    title: "engines under other supervisors",
+    severity: "warning",
+    reason: "a supervisor restarts what the agent stops, and upgrades what the agent runs",
+    needs: ["supervised"],
+    judge: ({ supervised }) =>
+      supervised.map(({ name, stop }) => ({ finding: `${name} is loaded`, command: stop })),
+  }),
+  defineCheck({
+    code: "ForeignEngineRuns",
+    title: "engines that are not ours",
+    severity: "warning",
+    reason: "their memory is not in the agent's budget",
+    needs: ["processes"],
+    judge: ({ processes }) =>
+      processes
+        .filter(
+          ({ command, isOurs }) => !isOurs && ENGINE.test(programOf(command)) && !/\.app\//.test(command),
+        )
+        .map(({ pid, command }) => ({
+          finding: `pid ${pid}: ${command.slice(0, 120)}`,
+          command: `kill ${pid}`,
+        })),
+  }),
+];
+
+function found(processes: readonly SeenProcess[], pattern: RegExp, what: string) {
+  return processes
+    .filter(({ command, isOurs }) => !isOurs && pattern.test(command))
+    .map(({ pid }) => ({ finding: `${what} (pid ${pid})` }));
+}
+
+/** The executable and, of an interpreter, its script. */
+function programOf(command: string): string {
+  const [program = "", script = ""] = command.split(/\s+/);
+  return /(^|\/)(python[\d.]*|node|bash|sh)$/i.test(program) ? script : program;
+}
+
+/** By their numbers, from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
+function compareVersions(one: string, other: string): number {
+  const [a, b] = [one, other].map((text) => (text.match(/\d+/g) ?? []).map(Number));
+  const length = Math.max(a?.length ?? 0, b?.length ?? 0);
+  for (let index = 0; index < length; index += 1) {
+    const difference = (a?.[index] ?? 0) - (b?.[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

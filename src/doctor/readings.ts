@@ -1,0 +1,203 @@
+/** What doctor reads of a machine, before it judges: every reading is a value, or the reason why there is none. */
+import type { ErrorCode } from "../api/errors.ts";
+
+export type Reading<T> = { readonly value: T } | { readonly unknown: string };
+
+/** Absent keys are readings that this system does not have; checks that need them do not apply there. */
+export type Taken = { readonly [Key in keyof Readings]?: Reading<Readings[Key]> };
+
+export interface Readings {
+  readonly nowMs: number;
+  readonly machine: Machine;
+  readonly program: { readonly nodeArch: string; readonly isTranslated: boolean };
+  /** macOS: `pmset -g`. */
+  readonly power: PowerSettings;
+  readonly powerSource: { readonly source: "mains" | "battery"; readonly hasBattery: boolean };
+  /** Percent of full speed; absent where nothing was recorded. */
+  readonly thermal: { readonly speedLimitPercent?: number };
+  readonly fileVault: { readonly isOn: boolean };
+  readonly updates: { readonly isAutomatic: boolean };
+  readonly gpuMemory: {
+    readonly wiredLimitMb: number;
+    readonly totalBytes: number;
+    readonly defaultBytes: number;
+  };
+  readonly memory: {
+    readonly pressure: string;
+    readonly totalBytes?: number | undefined;
+    readonly swapUsedBytes?: number | undefined;
+  };
+  readonly store: {
+    readonly folder: string;
+    readonly freeBytes: number;
+    readonly totalBytes: number;
+    readonly reserveBytes: number;
+  };
+  readonly writeSpeed: { readonly bytesPerSecond: number };
+  readonly backup: { readonly folder: string; readonly isExcluded: boolean };
+  readonly disks: readonly { readonly name: string; readonly type: string }[];
+  readonly neighbors: Neighbors;
+  readonly firewall: Firewall;
+  readonly links: readonly Link[];
+  readonly names: readonly { readonly name: string; readonly use: string; readonly error?: string }[];
+  readonly api: ApiAnswer;
+  readonly credential: Credential;
+  /** What the agent's own preflight finds; a code where it failed. */
+  readonly preflight: readonly {
+    readonly what: string;
+    readonly code?: ErrorCode;
+    readonly text: string;
+    readonly command?: string;
+  }[];
+  readonly probe: {
+    readonly address: string;
+    readonly port: number;
+    readonly isReached: boolean;
+    readonly said: string;
+  };
+  readonly engines: readonly FoundEngine[];
+  readonly processes: readonly SeenProcess[];
+  readonly ports: Ports;
+  readonly crashes: readonly CrashReport[];
+  readonly oomKills: number;
+  readonly fileLimit: { readonly files: number; readonly of: string };
+  /** Engines that a supervisor of another kind has loaded, and the command that stops each. */
+  readonly supervised: readonly { readonly name: string; readonly stop: string }[];
+  readonly service: ServiceState;
+  readonly stateDir: { readonly path: string; readonly uid?: number; readonly ownUid: number };
+  readonly files: readonly SeenFile[];
+  readonly engineFolders: readonly EngineFolder[];
+  readonly agent: { readonly isRunning: boolean; readonly pid?: string };
+  readonly isPsiAvailable: boolean;
+  readonly hostFirewall: { readonly active?: string };
+  readonly gpus: readonly {
+    readonly name: string;
+    readonly isDriverLoaded: boolean;
+    readonly mayUse: boolean;
+  }[];
+}
+
+export interface Machine {
+  readonly osVersion: string;
+  readonly chip?: string | undefined;
+  readonly hardwareModel?: string | undefined;
+}
+
+export interface PowerSettings {
+  readonly sleepMinutes?: number;
+  readonly isSleepDisabled: boolean;
+  /** Absent on Macs without the setting. */
+  readonly restartsAfterPowerLoss?: boolean;
+  readonly isPowerNapOn: boolean;
+  readonly isLowPowerModeOn: boolean;
+}
+
+/** answers: something came back, a refusal included. noRoute: the system said so at once. silent: nothing in time. */
+export type Reach = "answers" | "noRoute" | "silent";
+
+export interface Neighbors {
+  readonly gateway?: { readonly address: string; readonly reach: Reach };
+  /** Others of the same network, as the system knows them. */
+  readonly peers: readonly { readonly address: string; readonly reach: Reach }[];
+}
+
+export interface Firewall {
+  readonly state: "off" | "on" | "blockAll";
+  readonly programs: readonly {
+    readonly engine: string;
+    readonly path: string;
+    readonly verdict: "permitted" | "blocked" | "unlisted" | "unknown";
+  }[];
+}
+
+export interface Link {
+  readonly name: string;
+  readonly kind: "ethernet" | "thunderbolt" | "wifi" | "other";
+  readonly isUp: boolean;
+  readonly megabits?: number;
+  readonly address?: string;
+  /** True for the one that leads to the API server. */
+  readonly isRoute: boolean;
+}
+
+export type ApiAnswer = {
+  readonly server: string;
+  readonly sentMs: number;
+  readonly receivedMs: number;
+  /** Its Date header. */
+  readonly dateMs?: number;
+  readonly failure?: { readonly code: ErrorCode; readonly message: string };
+};
+
+export interface Credential {
+  readonly kind: "token" | "certificate";
+  readonly fromMs?: number | undefined;
+  /** Absent: it does not expire. */
+  readonly untilMs?: number | undefined;
+}
+
+export interface FoundEngine {
+  readonly runtime: string;
+  readonly path: string;
+  readonly version?: string | undefined;
+  /** Installed and unusable. */
+  readonly trouble?: { readonly code: ErrorCode; readonly message: string };
+}
+
+export interface SeenProcess {
+  readonly pid: number;
+  readonly command: string;
+  readonly isOurs: boolean;
+}
+
+export interface Ports {
+  readonly first: number;
+  readonly last: number;
+  readonly listeners: readonly {
+    readonly port: number;
+    readonly program?: string;
+    readonly pid?: number;
+    readonly isOurs: boolean;
+  }[];
+  readonly ephemeral?: readonly [number, number];
+}
+
+export interface CrashReport {
+  readonly kind: "panic" | "jetsam";
+  readonly file: string;
+  readonly atMs: number;
+  readonly isGpu: boolean;
+}
+
+export interface ServiceState {
+  /** Absent: not installed. */
+  readonly found?: {
+    readonly name: string;
+    readonly kind: "daemon" | "loginAgent" | "systemd";
+    readonly state: string;
+    readonly pid?: number;
+    readonly runs?: number;
+    readonly lastExit?: string;
+    readonly processType?: string;
+    readonly endsEngines?: string;
+  };
+}
+
+export interface SeenFile {
+  readonly path: string;
+  readonly role: "stateDir" | "credential" | "kubeconfig" | "config";
+  readonly mode: number;
+  readonly uid: number;
+}
+
+export interface EngineFolder {
+  readonly uid: string;
+  readonly path: string;
+  readonly isWanted: boolean;
+  readonly isRunning: boolean;
+}
+
+/** The value, where the reading has one. */
+export function readValue<T>(reading: Reading<T> | undefined): T | undefined {
+  return reading !== undefined && "value" in reading ? reading.value : undefined;
+}

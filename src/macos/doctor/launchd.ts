@@ -1,0 +1,85 @@
+/** Jobs of launchd: the agent's own, and those of other supervisors. */
+import type { Reading, Readings, ServiceState } from "../../doctor/readings.ts";
+import type { RunTool } from "../command.ts";
+import { readTool } from "./reading.ts";
+
+const LABEL = "dev.metalbridge.agent";
+/** launchctl print, for a service that the domain does not have. */
+const NO_SERVICE = 113;
+const ENGINES = /^((homebrew\.mxcl|sh\.brew)\.(ollama|omlx|llama\.cpp|mlx-lm|vllm)|com\.mlx\.\S+)$/;
+
+/** In the system's domain first, then in that of the user. */
+export async function readService(run: RunTool, uid: number): Promise<Reading<ServiceState>> {
+  for (const domain of ["system", `gui/${uid}`, `user/${uid}`]) {
+    const reading = await readJob(run, domain);
+    if (reading !== "absent") return reading;
+  }
+  return { value: {} };
+}
+
+async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceState> | "absent"> {
+  const target = `${domain}/${LABEL}`;
+  const answer = await run("launchctl", ["print", target]);
+  if ("failed" in answer) return { unknown: answer.failed };
+  if (answer.code === NO_SERVICE) return "absent";
+  if (answer.code !== 0) return { unknown: `launchctl print ${target} exited with ${answer.code}` };
+  const fields = parsePrint(answer.stdout);
+  const state = fields.get("state");
+  if (state === undefined) return { unknown: `the output of launchctl print ${target} is not understood` };
+  const processType = await readProcessType(run, fields.get("path"));
+  const lastExit = fields.get("last exit code") ?? fields.get("last terminating signal");
+  const found = {
+    ...{ name: target, kind: domain === "system" ? ("daemon" as const) : ("loginAgent" as const), state },
+    ...numberOf("pid", fields.get("pid")),
+    ...numberOf("runs", fields.get("runs")),
+    ...(lastExit === undefined ? {} : { lastExit }),
+    ...(processType === undefined ? {} : { processType }),
+  };
+  return { value: { found } };
+}
+
+/** Engines that Homebrew or a plist of the user keeps running. */
+export function readSupervised(run: RunTool): Promise<Reading<Readings["supervised"]>> {
+  return readTool(run, ["launchctl", "list"], (text) => {
+    if (!text.startsWith("PID")) return undefined;
+    const labels = text.split("\n").map((line) => line.split("\t")[2] ?? "");
+    return labels
+      .filter((label) => ENGINES.test(label))
+      .map((name) => {
+        const formula = /^(?:homebrew\.mxcl|sh\.brew)\.(\S+)$/.exec(name)?.[1];
+        return {
+          name,
+          stop: formula === undefined ? `launchctl remove ${name}` : `brew services stop ${formula}`,
+        };
+      });
+  });
+}
+
+/** Only lines with a single leading tab: nested blocks repeat the keys. */
+function parsePrint(text: string): ReadonlyMap<string, string> {
+  return new Map(
+    [...text.matchAll(/^\t([a-z][a-z ]*) = (.*)$/gm)].map(([, key = "", value = ""]) => [key, value]),
+  );
+}
+
+/** launchd's default where the plist does not say; undefined where the plist cannot be read. */
+async function readProcessType(run: RunTool, plist: string | undefined): Promise<string | undefined> {
+  if (plist === undefined) return undefined;
+  const reading = await readTool(run, ["plutil", "-convert", "json", "-o", "-", plist], parseJson);
+  if ("unknown" in reading) return undefined;
+  const { ProcessType: type } = reading.value;
+  return typeof type === "string" ? type : "Standard";
+}
+
+function parseJson(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function numberOf<Key extends string>(key: Key, text: string | undefined): { readonly [K in Key]?: number } {
+  return text !== undefined && /^\d+$/.test(text) ? ({ [key]: Number(text) } as { [K in Key]: number }) : {};
+}

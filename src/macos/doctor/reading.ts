@@ -1,0 +1,22 @@
+/** From a tool's answer to a reading: what cannot be run or understood is unknown, with the reason. */
+import type { Reading } from "../../doctor/readings.ts";
+import type { RunTool } from "../command.ts";
+
+/** `parse` answers undefined for text that it does not understand. */
+export async function readTool<T>(
+  run: RunTool,
+  command: readonly [program: string, ...args: readonly string[]],
+  parse: (stdout: string) => T | undefined,
+): Promise<Reading<T>> {
+  const [program, ...args] = command;
+  const answer = await run(program, args);
+  if ("failed" in answer) return { unknown: answer.failed };
+  if (answer.code !== 0) {
+    const said = answer.stderr.trim().split("\n")[0] ?? "";
+    return { unknown: `${command.join(" ")} exited with ${answer.code}${said === "" ? "" : `: ${said}`}` };
+  }
+  const value = parse(answer.stdout);
+  return value === undefined
+    ? { unknown: `the output of ${command.join(" ")} is not understood` }
+    : { value };
+}
