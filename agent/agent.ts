@@ -18,6 +18,7 @@ import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, chooseAddress, watchAddressesUp } from "./host/addresses.ts";
 import { keepAwake } from "./host/awake.ts";
+import { createHostConditions } from "./host/conditions.ts";
 import { followAddress } from "./host/follow-address.ts";
 import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
@@ -143,6 +144,7 @@ export class Agent {
       ...{ store, clock, log, address: () => this.#address() },
       reader: { ...reader, memory: async () => memory.latest() ?? memory.read() },
       judgement: () => this.#pressure.judgement(),
+      machineConditions: createHostConditions(config, environment.toolPath, clock),
       drivers: [...drivers.values()],
       agentVersion: environment.agentVersion,
       budgetBytes: config.memory.budget,

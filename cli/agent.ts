@@ -80,7 +80,7 @@ async function agent(flags: AgentFlags): Promise<void> {
 }
 
 /** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
-export function withFoundEngine(config: AgentConfig): AgentConfig {
+function withFoundEngine(config: AgentConfig): AgentConfig {
   if (config.llamaServer.length > 0) return config;
   const found = findLlamaServer(readPartsConfig());
   return found === undefined ? config : { ...config, llamaServer: [found] };

@@ -8,7 +8,6 @@ import { examine, type Result } from "../src/doctor/check.ts";
 import { readValue } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/macos/command.ts";
-import { withFoundEngine } from "./agent.ts";
 import { outputFlag } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
@@ -44,7 +43,7 @@ export function configureDoctor(command: Command): void {
 }
 
 async function doctor(flags: Flags): Promise<void> {
-  const config = withFoundEngine(loadAgentConfig({ file: flags.config, flags: settingsOf(flags) }));
+  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
   const { all: env, toolPath } = readEnvironment();
   const asked: Asked = { config, configFile: flags.config, env, toolPath, tempDir: tmpdir() };
   const startMs = performance.now();

@@ -40,7 +40,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
   const [program] = await Promise.all([
     build({
       ...common,
-      entryPoints: { metalbridge: "cli/main.ts", terminal: "agent/instances/process/terminal/main.ts" },
+      entryPoints: { metalbridge: "cli/main.ts", terminal: "agent/instances/process/terminal/main.ts", inventory: "cli/doctor/inventory.mjs" },
       outExtension: { ".js": ".mjs" },
       chunkNames: "chunks/[name]-[hash]",
       splitting: true,
@@ -53,7 +53,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
     // One process per host for good: Node's loader of ECMAScript modules takes 14 MB of it.
     build({
       ...common,
-      entryPoints: { gate: "agent/gate/main.ts", inventory: "cli/doctor/inventory.mjs" },
+      entryPoints: { gate: "agent/gate/main.ts" },
       outExtension: { ".js": ".cjs" },
       format: "cjs",
     }),

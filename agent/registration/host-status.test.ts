@@ -43,6 +43,18 @@ test("the first status says everything, with the generation it was judged on", (
   });
 });
 
+test("findings of doctor's checks are conditions of the Host, and keep their time while they stay", () => {
+  const risk = (status: "True" | "False") => ({
+    ...seen,
+    machineConditions: [{ type: "PowerAtRisk", status, reason: "OnBattery", message: "the machine draws" }],
+  });
+  const first = hostStatusBody(host(), risk("True"), "2026-01-01T00:00:00.000Z");
+  const second = hostStatusBody(host(first.status), risk("True"), "2026-01-02T00:00:00.000Z");
+  const third = hostStatusBody(host(second.status), risk("False"), "2026-01-03T00:00:00.000Z");
+  const times = [first, second, third].map((body) => condition(body, "PowerAtRisk")?.lastTransitionTime);
+  expect(times).toEqual(["2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "2026-01-03T00:00:00.000Z"]);
+});
+
 test("what is left for new claims is the budget less the reserve and the claims, and never less than none", () => {
   const left = (spec: object, more: Partial<ObservedHost> = {}) => {
     const made = hostSchema.parse({ metadata: { name: "mac" }, spec: { memory: spec } });

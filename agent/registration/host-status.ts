@@ -12,6 +12,7 @@ import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } f
 import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
+import { DOCTOR_CONDITIONS } from "../../src/doctor/host-conditions.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { truncate } from "../../src/text.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
@@ -31,6 +32,8 @@ export interface ObservedHost {
   readonly diskReserveBytes: number;
   readonly runtimes: FoundRuntimes;
   readonly models: readonly HostModel[];
+  /** What doctor's checks find that the cluster should know; absent where they do not apply. */
+  readonly machineConditions?: readonly ConditionUpdate[];
   /** True once replicas were listed and engines adopted. */
   readonly isWorking: boolean;
 }
@@ -48,14 +51,17 @@ export interface FoundRuntimes {
 }
 
 const MIB = 2 ** 20;
-const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready", RUNTIMES_USABLE];
+const OWN_CONDITIONS = ["DiskPressure", "MemoryPressure", "Ready", RUNTIMES_USABLE, ...DOCTOR_CONDITIONS];
 
 /** The whole of what the agent owns in the Host's status. */
 export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
   const before = host.status;
   const own = (before?.conditions ?? []).filter((condition) => OWN_CONDITIONS.includes(condition.type));
   const { generation } = host.metadata;
-  const updates = [readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)];
+  const updates = [
+    ...[readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)],
+    ...(seen.machineConditions ?? []),
+  ];
   const conditions = updates.reduce<Condition[]>(
     (list, update) =>
       setCondition(list, { ...update, observedGeneration: generation }, keptSince(own, update, nowIso)),

@@ -1,5 +1,6 @@
 /** Gathers what the Host status says: cheap readings each time, expensive ones remembered for a while. */
 
+import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { HostInfo, HostRuntime } from "../../src/api/host.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
@@ -25,6 +26,8 @@ export interface HostObserverOptions {
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
+  /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
+  readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
 }
@@ -109,6 +112,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
         models: (await models()).map((model) => ({ ...model })),
+        machineConditions: (await options.machineConditions?.(found.found)) ?? [],
         isWorking: options.isWorking(),
       };
     },
@@ -178,7 +182,7 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
 }
 
 /** Reads again once the result is older than `maxAgeMs`; one read at a time. */
-function remembered<T>(
+export function remembered<T>(
   clock: Clock,
   maxAgeMs: (answer: T) => number,
   ask: () => Promise<T>,

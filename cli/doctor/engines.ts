@@ -5,6 +5,8 @@ import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
 import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
 import { locateProgram, runProgram } from "../../agent/engines/program.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { FoundEngine } from "../../src/doctor/readings.ts";
 
@@ -17,7 +19,7 @@ export async function findEngines(
   env: Readonly<Record<string, string>>,
 ): Promise<readonly FoundEngine[]> {
   const llamacpp = createProgramFinder({
-    ...{ paths: config.llamaServer, env },
+    ...{ paths: llamaServerPaths(config), env },
     firstAnswerTimeoutsMs: [FIRST_ANSWER_MS],
   });
   const { address, programs } = config.ollama;
@@ -57,6 +59,12 @@ export async function programsOf(engines: readonly FoundEngine[]) {
       path: await realpath(path).catch(() => path),
     })),
   );
+}
+
+/** As `metalbridge agent` has it: PATH, and then what `npm run setup` cached. */
+function llamaServerPaths({ llamaServer }: AgentConfig): readonly string[] {
+  const found = llamaServer.length > 0 ? undefined : findLlamaServer(readPartsConfig());
+  return found === undefined ? llamaServer : [found];
 }
 
 async function one(

@@ -4,7 +4,6 @@ import { connect as connectSocket, isIP } from "node:net";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
-import { engineEnvironment } from "../../agent/engines/registry.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { findRunningAgent } from "../../agent/single.ts";
 import { readDiskSpace } from "../../agent/store/disk.ts";
@@ -55,8 +54,7 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const { config, toolPath } = asked;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, TOOL_MS);
-  const env = engineEnvironment(asked.env);
-  const engines = findEngines(config, env);
+  const engines = findEngines(config, { PATH: toolPath, HOME: asked.env.HOME ?? "/" });
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(runtimesOf);

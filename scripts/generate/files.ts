@@ -6,6 +6,7 @@ import { benchmarkLines } from "./benchmarks.ts";
 import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { dashboardFiles } from "./dashboards/files.ts";
+import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
 import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
@@ -37,6 +38,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/configuration.md", renderConfiguration());
   files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
   files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
+  files.set("docs/doctor.md", renewPart("docs/doctor.md", "checks", doctorLines()));
   files.set("docs/memory.md", renewPart("docs/memory.md", "governor", governorLines()));
   const metrics = {
     "metrics of the agent": agentMetricLines(),

@@ -36,7 +36,7 @@ export const doctorErrors = {
     command: "ls -t /Library/Logs/DiagnosticReports/JetsamEvent-*",
   },
   OomKilled: {
-    what: "The kernel's OOM killer has ended processes since the last boot.",
+    what: "The kernel's OOM killer has killed processes since the last boot.",
     do: "raise spec.memory.systemReserve of the Host, or stop other programs that need memory",
     command: "journalctl -k --grep 'Out of memory'",
   },

@@ -44,6 +44,7 @@ export async function readListeners(run: RunTool): Promise<Reading<readonly List
     const port = kind === "n" ? /:(\d+)$/.exec(rest)?.[1] : undefined;
     if (port !== undefined) found.set(Number(port), { port: Number(port), pid, program });
   }
+  if (found.size === 0 && answer.stdout !== "") return { unknown: "the output of lsof is not understood" };
   return { value: [...found.values()] };
 }
 

@@ -1,0 +1,56 @@
+/** Conditions of recorded Macs, by the checks of doctor. */
+import { expect, test } from "vitest";
+import { startDoctorReplay } from "../../test/bed/doctor-replay.ts";
+import { M4_MAX } from "../../test/bed/replay.ts";
+import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import { createHostConditions, readHostConditions } from "./conditions.ts";
+
+const PROGRAMS = [{ engine: "llamacpp", path: "/opt/homebrew/bin/llama-server" }];
+
+const briefly = (conditions: Awaited<ReturnType<typeof readHostConditions>>) =>
+  conditions.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
+
+test("a well-kept Mac has none that is True", async () => {
+  await using mac = await startDoctorReplay(M4_MAX);
+  expect(briefly(await readHostConditions(mac.path, PROGRAMS))).toEqual([
+    "InboundBlocked=False Normal",
+    "PowerAtRisk=False Normal",
+    "ThermalPressure=False Normal",
+  ]);
+});
+
+test("a badly kept Mac says what is wrong and what to do, the most urgent as the reason", async () => {
+  await using mac = await startDoctorReplay("mac17-2-m5-32gb-macos-26.1");
+  const conditions = await readHostConditions(mac.path, PROGRAMS);
+  expect(briefly(conditions)).toEqual([
+    "InboundBlocked=True FirewallBlocksEngine",
+    "PowerAtRisk=True OnBattery",
+    "ThermalPressure=True ThermalThrottled",
+  ]);
+  expect(conditions[1]?.message).toContain("the machine sleeps after 1 min; turn off sleep: sudo pmset");
+});
+
+test("a tool that fails leaves its condition Unknown, and one that is True stays so", async () => {
+  await using mac = await startDoctorReplay("mac17-2-m5-32gb-macos-26.1");
+  await mac.breakTool("socketfilterfw");
+  const battery = "Now drawing from 'Battery Power'";
+  await using half = await startDoctorReplay(M4_MAX, { "pmset -g": { code: 1 }, "pmset -g batt": battery });
+  expect(briefly(await readHostConditions(mac.path, PROGRAMS))[0]).toBe(
+    "InboundBlocked=Unknown ReadingFailed",
+  );
+  expect(briefly(await readHostConditions(half.path, []))[1]).toBe("PowerAtRisk=True OnBattery");
+});
+
+test("the tools are asked every ten minutes, and on a Mac only", async () => {
+  await using mac = await startDoctorReplay(M4_MAX);
+  const clock = createSteppedClock();
+  const config = { platform: "darwin", dryRun: false } as const;
+  const read = createHostConditions(config, mac.path, clock);
+  const power = async () => (await read([])).find(({ type }) => type === "PowerAtRisk")?.status;
+  expect(await power()).toBe("False");
+  await mac.breakTool("pmset");
+  expect(await power()).toBe("False");
+  clock.advance(600_000);
+  expect(await power()).toBe("Unknown");
+  expect(await createHostConditions({ ...config, platform: "linux" }, mac.path, clock)([])).toEqual([]);
+});

@@ -1,0 +1,62 @@
+/** Reads of a Mac what doctor's checks turn into conditions of its Host: a few short tools, and nothing that takes long. */
+import { realpath } from "node:fs/promises";
+import type { ConditionUpdate } from "../../src/api/conditions.ts";
+import type { HostRuntime } from "../../src/api/host.ts";
+import { hostConditions } from "../../src/doctor/host-conditions.ts";
+import { createRunTool } from "../../src/macos/command.ts";
+import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
+import { readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
+import type { Clock } from "../../src/ports.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { remembered } from "../registration/observe-host.ts";
+
+interface EngineProgram {
+  readonly engine: string;
+  readonly path: string;
+}
+
+/** Half a dozen short children. */
+const EVERY_MS = 600_000;
+
+/** Remembers its answer for ten minutes. Other systems have none of these conditions; a dry run does not need them. */
+export function createHostConditions(
+  { platform, dryRun }: Pick<AgentConfig, "platform" | "dryRun">,
+  toolPath: string,
+  clock: Clock,
+): (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]> {
+  if (platform !== "darwin" || dryRun) return async () => [];
+  let engines: readonly HostRuntime[] = [];
+  const ask = remembered(
+    clock,
+    () => EVERY_MS,
+    () => readHostConditions(toolPath, programsOf(engines)),
+  );
+  return (found) => {
+    engines = found;
+    return ask();
+  };
+}
+
+/** Those behind an address have no program here. */
+function programsOf(found: readonly HostRuntime[]): readonly EngineProgram[] {
+  return found.flatMap(({ name, path }) => (path?.startsWith("/") ? [{ engine: name, path }] : []));
+}
+
+/** Never rejects: a tool that fails makes its condition Unknown. */
+export async function readHostConditions(
+  toolPath: string,
+  programs: readonly EngineProgram[],
+): Promise<readonly ConditionUpdate[]> {
+  const run = createRunTool(`${toolPath}:${FIREWALL_FOLDER}`);
+  // The firewall knows programs by their real paths.
+  const real = await Promise.all(
+    programs.map(async ({ engine, path }) => ({ engine, path: await realpath(path).catch(() => path) })),
+  );
+  const [power, powerSource, thermal, firewall] = await Promise.all([
+    readPower(run),
+    readPowerSource(run),
+    readThermal(run),
+    readFirewall(run, real),
+  ]);
+  return hostConditions("darwin", { power, powerSource, thermal, firewall });
+}

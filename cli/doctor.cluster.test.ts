@@ -1,0 +1,102 @@
+/** doctor against a real API server: its clock, the credential's life, and the agent's own preflight. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { runProgram } from "../test/cli/program.ts";
+import { sharedCluster } from "../test/cluster/cluster.ts";
+
+interface Result {
+  readonly code: string;
+  readonly check: string;
+  readonly status: string;
+  readonly finding: string;
+}
+
+async function startBed() {
+  const home = await mkdtemp(path.join(tmpdir(), "mb-doctor-"));
+  const { kubeconfig } = sharedCluster();
+  const name = `doctor-${path.basename(home).slice(-6).toLowerCase()}`;
+  const doctor = async (file = kubeconfig): Promise<readonly Result[]> => {
+    const args = ["doctor", "-o", "json", "--state-dir", home, "--host-name", name, "--kubeconfig", file];
+    const { stdout } = await runProgram(args, { env: { HOME: home } });
+    return (JSON.parse(stdout) as { results: readonly Result[] }).results;
+  };
+  return {
+    home,
+    kubeconfig,
+    name,
+    doctor,
+    [Symbol.asyncDispose]: () => rm(home, { recursive: true, force: true }),
+  };
+}
+
+/** A kubeconfig for the same cluster, which others may read. */
+async function withToken({ home, kubeconfig }: { home: string; kubeconfig: string }, token: string) {
+  const config = parse(await readFile(kubeconfig, "utf8")) as { users: { user: object }[] };
+  for (const entry of config.users) entry.user = { token };
+  const file = path.join(home, "kubeconfig");
+  await writeFile(file, stringify(config), { mode: 0o644 });
+  return file;
+}
+
+const statusOf = (results: readonly Result[], check: string) =>
+  results.filter((result) => result.check === check).map(({ status, code }) => `${status} ${code}`);
+
+test("a host that is not registered, then one that is", { timeout: 60_000 }, async () => {
+  await using bed = await startBed();
+  const { kubectl } = sharedCluster();
+  const before = await bed.doctor();
+  expect(statusOf(before, "route to the API server")).toEqual(["ok ApiUnreachable"]);
+  expect(statusOf(before, "clock")).toEqual(["ok ClockSkewed"]);
+  // An administrator's fixed token does not say how long it is valid.
+  expect(statusOf(before, "life of the credential")).toEqual(["unknown CredentialExpired"]);
+  expect(statusOf(before, "rights of the credential")).toEqual(["ok ApiForbidden"]);
+  expect(statusOf(before, "Host object")).toEqual(["error HostNotRegistered"]);
+  const host = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Host",
+    metadata: { name: bed.name },
+    spec: { addresses: ["0.0.0.0/1", "128.0.0.0/1"] },
+  };
+  await kubectl(["apply", "-f", "-"], { input: JSON.stringify(host) });
+  const after = await bed.doctor();
+  await kubectl(["delete", "host", bed.name]);
+  expect(statusOf(after, "Host object")).toEqual(["ok HostNotRegistered"]);
+  expect(statusOf(after, "address to serve on")).toEqual(["ok AddressUnknown"]);
+});
+
+test("a token of a ServiceAccount is judged by its claims, and by the rights that it has", {
+  timeout: 60_000,
+}, async () => {
+  await using bed = await startBed();
+  const { kubectl } = sharedCluster();
+  await kubectl(["create", "serviceaccount", bed.name]);
+  const token = (await kubectl(["create", "token", bed.name, "--duration=1h"])).trim();
+  const results = await bed.doctor(await withToken(bed, token));
+  await kubectl(["delete", "serviceaccount", bed.name]);
+  expect(statusOf(results, "life of the credential")).toEqual(["ok CredentialExpired"]);
+  expect(statusOf(results, "renewal of the credential")).toEqual(["ok CredentialExpiresSoon"]);
+  expect(statusOf(results, "kind of the credential")).toEqual(["ok CredentialLongLived"]);
+  const rights = results.find(({ check }) => check === "rights of the credential");
+  expect(rights).toMatchObject({ status: "error", code: "ApiForbidden" });
+  expect(rights?.finding).toContain("patch hosts/status");
+});
+
+test("a token that has expired is found, and so is that the API server refuses it", {
+  timeout: 60_000,
+}, async () => {
+  await using bed = await startBed();
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  const claims = { iat: nowSeconds - 7_200, exp: nowSeconds - 3_600 };
+  const token = ["{}", JSON.stringify(claims), "x"]
+    .map((part) => Buffer.from(part).toString("base64url"))
+    .join(".");
+  const results = await bed.doctor(await withToken(bed, token));
+  expect(statusOf(results, "life of the credential")).toEqual(["error CredentialExpired"]);
+  expect(statusOf(results, "route to the API server")).toEqual(["error ApiUnauthorized"]);
+  // Without an answer nothing of the preflight is passed.
+  expect(statusOf(results, "rights of the credential")).toEqual(["unknown ApiForbidden"]);
+  expect(statusOf(results, "permissions of the credential")).toEqual(["error CredentialReadable"]);
+});

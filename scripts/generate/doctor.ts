@@ -1,0 +1,27 @@
+/** Part of docs/doctor.md: every check, as the program has it. */
+import { defaultRemedy } from "../../src/api/errors.ts";
+import type { Check } from "../../src/doctor/check.ts";
+import { checkGroups } from "../../src/doctor/table.ts";
+
+/** One table for each group. */
+export function doctorLines(): string[] {
+  return checkGroups.flatMap(([title, checks]) => [
+    `### ${title}`,
+    "",
+    "| code | checks | at worst | on | why | what to do |",
+    "|---|---|---|---|---|---|",
+    ...checks.map(row),
+    "",
+  ]);
+}
+
+function row({ code, title, severity, platforms, reason, isFixable }: Check): string {
+  const { summary, command } = defaultRemedy(code);
+  const on = platforms.length === 2 ? "both" : platforms[0] === "darwin" ? "macOS" : "Linux";
+  const fix = `${summary}${command === undefined ? "" : `: \`${command}\``}${isFixable ? " (`--fix`)" : ""}`;
+  return `| ${[`\`${code}\``, title, severity, on, reason, fix].map(cell).join(" | ")} |`;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+}

@@ -1,0 +1,56 @@
+/** Which findings are conditions of the Host: those that whoever wonders about a host cannot see from the cluster. */
+import type { ConditionUpdate } from "../api/conditions.ts";
+import type { ErrorCode } from "../api/errors.ts";
+import { examine, type Platform, type Result } from "./check.ts";
+import { machineChecks } from "./checks/machine.ts";
+import { networkChecks } from "./checks/network.ts";
+import { powerChecks } from "./checks/power.ts";
+import type { Taken } from "./readings.ts";
+
+interface HostCondition {
+  readonly type: string;
+  /** The most important first: it is the reason. */
+  readonly codes: readonly ErrorCode[];
+  readonly fine: string;
+}
+
+const CONDITIONS: readonly HostCondition[] = [
+  {
+    type: "InboundBlocked",
+    codes: ["FirewallBlocksAll", "FirewallBlocksEngine"],
+    fine: "the firewall lets the engines accept connections",
+  },
+  {
+    type: "PowerAtRisk",
+    codes: ["OnBattery", "SleepEnabled", "LowPowerMode"],
+    fine: "the machine has power and stays awake",
+  },
+  { type: "ThermalPressure", codes: ["ThermalThrottled"], fine: "the machine runs at full speed" },
+];
+
+/** Their types; the agent alone writes them. */
+export const DOCTOR_CONDITIONS: readonly string[] = CONDITIONS.map(({ type }) => type);
+
+const checks = [...machineChecks, ...powerChecks, ...networkChecks];
+
+/** One for each type, from the same checks as doctor's. */
+export function hostConditions(platform: Platform, taken: Taken): readonly ConditionUpdate[] {
+  return CONDITIONS.map(({ type, codes, fine }) => {
+    const own = checks.filter(({ code }) => codes.includes(code));
+    const results = examine(own, platform, taken).toSorted(
+      (a, b) => codes.indexOf(a.code) - codes.indexOf(b.code),
+    );
+    const bad = results.filter(({ status }) => status === "error" || status === "warning");
+    const [first] = bad;
+    if (first !== undefined)
+      return { type, status: "True", reason: first.code, message: bad.map(sentence).join("; ") };
+    const unknown = results.find(({ status }) => status === "unknown");
+    return unknown === undefined
+      ? { type, status: "False", reason: "Normal", message: fine }
+      : { type, status: "Unknown", reason: "ReadingFailed", message: unknown.finding };
+  });
+}
+
+function sentence({ finding, fix }: Result): string {
+  return fix?.command === undefined ? finding : `${finding}; ${fix.summary}: ${fix.command}`;
+}
