@@ -3,14 +3,13 @@ import { realpath } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createProgramFinder } from "../../agent/engines/llamacpp/program.ts";
 import { askFound, createOllamaFinder } from "../../agent/engines/ollama/program.ts";
-import { locateProgram, runProgram } from "../../agent/engines/program.ts";
+import { createOmlxFinder } from "../../agent/engines/omlx/program.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findLlamaServer } from "../../local/control-plane/llama-server.ts";
+import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { FoundEngine } from "../../src/doctor/readings.ts";
 
-const BREW = ["/opt/homebrew/bin", "/usr/local/bin", "/opt/homebrew/opt/omlx/bin", "/usr/local/opt/omlx/bin"];
 const FIRST_ANSWER_MS = 3_000;
 
 /** Never rejects: an engine that cannot be used is a finding. */
@@ -32,19 +31,18 @@ export async function findEngines(
       return program && { path: program.path, version: program.capabilities.version };
     }),
     one("ollama", ollama),
-    one("omlx", () => findOmlx(env)),
+    one("omlx", createOmlxFinder({ paths: config.omlx.programs, env })),
   ]);
   return found.flat();
 }
 
-/** As the agent reports them; oMLX has no driver yet. */
+/** As the agent reports them. */
 export function runtimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
-  const driven = engines.filter(({ runtime }) => runtime !== "omlx");
   return {
-    found: driven
+    found: engines
       .filter(({ trouble }) => trouble === undefined)
       .map(({ runtime, path, version }) => ({ name: runtime, path, ...(version && { version }) })),
-    troubles: driven.flatMap(({ runtime, trouble }) =>
+    troubles: engines.flatMap(({ runtime, trouble }) =>
       trouble === undefined ? [] : [{ runtime, ...trouble }],
     ),
   };
@@ -81,17 +79,6 @@ async function one(
         : { code: "RuntimeBroken" as const, message: String(error) };
     return [{ runtime, path: "", trouble }];
   }
-}
-
-async function findOmlx(env: Readonly<Record<string, string>>) {
-  const file = await locateProgram("omlx", {
-    paths: [],
-    env: { ...env, PATH: [env.PATH ?? "", ...BREW].join(":") },
-  });
-  if (file === undefined) return undefined;
-  const answer = await runProgram(file.path, ["--version"], env, FIRST_ANSWER_MS);
-  const version = "text" in answer ? /\d+\.\d+[\d.]*/.exec(answer.text)?.[0] : undefined;
-  return { path: file.path, version: version ?? "unknown" };
 }
 
 function splitAddress(address: string): readonly [host: string, port: number] {

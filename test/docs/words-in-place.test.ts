@@ -75,6 +75,9 @@ const words: readonly Word[] = [
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/"],
     elsewhere: {
       "agent/config/schema.ts": "the key omlx holds its settings",
+      "cli/doctor/engines.ts": "finds each engine as its driver does",
+      "src/doctor/checks/engines.ts": "recognizes the servers that others run",
+      "src/macos/doctor/launchd.ts": "recognizes the jobs of other engines",
       "src/engines/llamacpp/argv.ts": "refuses settings that only oMLX has",
     },
   },
