@@ -40,7 +40,11 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
   const [program] = await Promise.all([
     build({
       ...common,
-      entryPoints: { metalbridge: "cli/main.ts", terminal: "agent/instances/process/terminal/main.ts", inventory: "cli/doctor/inventory.mjs" },
+      entryPoints: {
+        metalbridge: "cli/main.ts",
+        terminal: "agent/instances/process/terminal/main.ts",
+        inventory: "cli/doctor/inventory.mjs",
+      },
       outExtension: { ".js": ".mjs" },
       chunkNames: "chunks/[name]-[hash]",
       splitting: true,
