@@ -101,7 +101,7 @@ describe("a recorded Mac", { timeout: 30_000 }, () => {
       expect.arrayContaining([
         ...["UpdatesRestartHost", "ThermalThrottled", "SleepEnabled", "LidSleeps", "PowerNapOn"],
         ...["NoRestartAfterPowerLoss", "FileVaultOn", "OnBattery", "LowPowerMode", "ModelsBackedUp"],
-        ...["FastLinkUnused", "WifiInUse", "EnginePortTaken", "OllamaAppRuns", "LmStudioRuns"],
+        ...["FastLinkUnused", "WifiInUse", "PortRangeInUse", "OllamaAppRuns", "LmStudioRuns"],
         ...["EngineServiceRuns", "ForeignEngineRuns", "ServiceIsLoginAgent", "ServiceFailing"],
         ...["ServiceThrottled", "FileLimitLow", "AgentNotRunning", "StateDirTemporary"],
       ]),
@@ -172,7 +172,7 @@ describe.skipIf(process.platform !== "linux")("this machine", { timeout: 30_000 
     expect(report.inventory).toMatchObject({ value: { osInfo: { arch: process.arch } } });
     expect(JSON.stringify(report.inventory)).not.toMatch(/serial|uuid|mac"/i);
     expect(report.summary.unknown).toBeLessThan(10);
-    for (const code of ["OomKilled", "OnBattery", "FileLimitLow", "EnginePortTaken", "ForeignEngineRuns"])
+    for (const code of ["OomKilled", "OnBattery", "FileLimitLow", "PortRangeInUse", "ForeignEngineRuns"])
       expect(statusOf(report, code)).not.toEqual(["unknown"]);
     for (const code of ["SleepEnabled", "FileVaultOn"])
       expect(statusOf(report, code)).toEqual(["notApplicable"]);
@@ -189,7 +189,7 @@ describe.skipIf(process.platform !== "linux")("this machine", { timeout: 30_000 
     const report = await bed.report(["--config", config]);
     server.close();
     await lock.release();
-    expect(statusOf(report, "EnginePortTaken")).toEqual(["warning"]);
+    expect(statusOf(report, "PortRangeInUse")).toEqual(["warning"]);
     expect(statusOf(report, "AgentNotRunning")).toEqual(["ok"]);
     expect(statusOf(report, "ConfigWritable")).toEqual(["ok"]);
   });

@@ -187,7 +187,7 @@ export const doctorErrors = {
     what: "This version of an engine is known to fail with Metalbridge.",
     do: "upgrade it",
   },
-  EnginePortTaken: {
+  PortRangeInUse: {
     what: "Another program listens on a port of the range for engines.",
     do: "stop it, or choose another range with --port-range",
   },

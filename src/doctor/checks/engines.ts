@@ -52,7 +52,7 @@ export const engineChecks: readonly Check[] = [
       ),
   }),
   defineCheck({
-    code: "EnginePortTaken",
+    code: "PortRangeInUse",
     title: "ports of engines",
     severity: "warning",
     reason: "an engine cannot have a port that another program holds; a replica that had it stays in Waiting",

@@ -77,7 +77,7 @@ export const agentCases: Readonly<Record<string, Case>> = {
     },
     says: /0\.3\.9: .*#1442/,
   },
-  EnginePortTaken: {
+  PortRangeInUse: {
     fires: { ports: { ...ports, listeners: [{ port: 21_000, pid: 7, program: "nginx", isOurs: false }] } },
     passes: {
       ports: {
