@@ -49,12 +49,6 @@ export interface Readings {
     readonly text: string;
     readonly command?: string;
   }[];
-  readonly probe: {
-    readonly address: string;
-    readonly port: number;
-    readonly isReached: boolean;
-    readonly said: string;
-  };
   readonly engines: readonly FoundEngine[];
   readonly processes: readonly SeenProcess[];
   readonly ports: Ports;

@@ -179,10 +179,6 @@ export const doctorErrors = {
     do: "use a token of limited life; a client certificate cannot be revoked",
     command: "kubectl create token <service account> -n metalbridge-hosts",
   },
-  PortNotReachable: {
-    what: "A pod in the cluster cannot reach this host's port.",
-    do: "check the host's firewall, the route between nodes and host, and NetworkPolicies",
-  },
   EngineKnownBad: {
     what: "This version of an engine is known to fail with Metalbridge.",
     do: "upgrade it",

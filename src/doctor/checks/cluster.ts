@@ -76,16 +76,6 @@ export const clusterChecks: readonly Check[] = [
     "rights of the credential",
     "the agent cannot report, or cannot publish its endpoints",
   ),
-  defineCheck({
-    code: "PortNotReachable",
-    title: "route from the cluster to this host (--probe-pod)",
-    severity: "error",
-    reason:
-      "nodes send requests straight to the engine's port; a test on the host itself passes its firewall",
-    needs: ["probe"],
-    judge: ({ probe: { isReached, address, port, said } }) =>
-      isReached ? [] : [{ finding: `a pod cannot reach ${address}:${port}: ${said}` }],
-  }),
 ];
 
 /** The agent's own preflight decides; a check of doctor shows one of its answers. */

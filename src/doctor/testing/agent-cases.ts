@@ -57,11 +57,6 @@ export const agentCases: Readonly<Record<string, Case>> = {
     passes: { preflight: [{ what: "rights", text: "every right" }] },
     says: /lacks: patch hosts/,
   },
-  PortNotReachable: {
-    fires: { probe: { address: "10.0.0.9", port: 21_000, isReached: false, said: "timed out" } },
-    passes: { probe: { address: "10.0.0.9", port: 21_000, isReached: true, said: "" } },
-    says: /10\.0\.0\.9:21000: timed out/,
-  },
   RuntimeNotInstalled: {
     fires: { engines: [] },
     passes: { engines: [{ runtime: "llamacpp", path: "/l", version: "b11669" }] },
