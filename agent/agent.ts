@@ -228,7 +228,9 @@ export class Agent {
     const host = hosts.ok ? hosts.value.items[0] : undefined;
     if (host !== undefined) this.#state.host = host;
     if (routed !== undefined) this.#state.routed = routed;
-    return { host, address: this.#address(), runtimes: seen.runtimes };
+    const { server } = connection;
+    const serverAheadMs = connection.serverAheadMs();
+    return { host, address: this.#address(), runtimes: seen.runtimes, server, serverAheadMs };
   }
 
   /** Starts the session with the cluster, and watches for sleep and address changes from then on. */

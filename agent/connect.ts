@@ -17,13 +17,14 @@ const RETRY = { firstMs: 500, capMs: 15_000 };
 
 /** Undefined when the signal was aborted first. */
 export async function connectPatiently(
-  options: ConnectOptions,
+  /** Asked at each attempt: a host may join at any time. */
+  options: () => ConnectOptions,
   { clock, log, signal, onTrouble }: ConnectPorts,
 ): Promise<KubeConnection | undefined> {
   let said: string | undefined;
   for (let failures = 1; !signal.aborted; failures += 1) {
     try {
-      return await connect(options);
+      return await connect(options());
     } catch (error) {
       if (!(error instanceof MetalbridgeError)) throw error;
       const message = describeError(error);

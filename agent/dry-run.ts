@@ -8,11 +8,12 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import type { Agent } from "./agent.ts";
 import { systemCode } from "./atomic-file.ts";
+import type { AgentConfig } from "./config/schema.ts";
 import { preflight, renderChecks, requirePassed } from "./preflight.ts";
 
 /** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
 export async function dryRun(
-  options: ConnectOptions & { readonly hostName: string; readonly register: boolean },
+  options: ConnectOptions & Pick<AgentConfig, "hostName" | "register" | "portRange">,
   agent: Agent,
   print: (text: string) => void,
 ): Promise<void> {

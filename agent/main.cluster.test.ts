@@ -5,9 +5,9 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
-import { grantDocumentedRights } from "../test/docs/agent-rights.ts";
 import { program } from "../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { giveIdentity } from "../test/security/identity.ts";
 import { loadAgentConfig } from "./config/load.ts";
 import type { AgentSettings } from "./config/schema.ts";
 import { keepLines, startAgent, testAddress } from "./fixtures/agent.ts";
@@ -241,17 +241,19 @@ test.skipIf(program === undefined)(
     const cluster = sharedCluster();
     await using folder = await temporaryFolder();
     const hostName = someHost();
-    const account = { name: hostName, namespace: "metalbridge-hosts" };
     const kubeconfig = join(folder.path, "kubeconfig");
-    await grantDocumentedRights(cluster, { ...account, file: kubeconfig });
+    await giveIdentity(cluster, hostName, kubeconfig);
     const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName } };
     const input = JSON.stringify({ ...host, spec: { addresses: [testAddress()] } });
     await cluster.kubectl(["apply", "-f", "-"], { input });
     const stateDir = join(folder.path, "state");
     const { checks, code } = await dryRun({ kubeconfig, hostName, stateDir, llamaServer: [program ?? ""] });
     expect(checks.split("\n").map((line) => line.slice(0, 16).trim())).toEqual([
+      "ok      route",
+      "ok      clock",
       "ok      host",
       "ok      address",
+      "ok      ports",
       "ok      engine",
       "ok      rights",
     ]);

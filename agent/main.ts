@@ -1,11 +1,14 @@
 /** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
 
+import { existsSync } from "node:fs";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { Agent, type Inputs } from "./agent.ts";
 import { type Environment, readEnvironment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { connectPatiently } from "./connect.ts";
+import { joinedKubeconfigPath } from "./credential/file.ts";
+import { keepCredential } from "./credential/renewal.ts";
 import { dryRun, requireReadable } from "./dry-run.ts";
 import { startServer } from "./server/server.ts";
 import { USER_AGENT } from "./session.ts";
@@ -38,8 +41,8 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   if (config.dryRun) {
     await requireReadable(config.stateDir);
     const agent = await Agent.open(inputs);
-    const { kubeconfig: kubeconfigPath, context, hostName, register } = config;
-    return dryRun({ kubeconfigPath, context, hostName, register }, agent, ports.print).finally(() =>
+    const { kubeconfig: kubeconfigPath, context } = config;
+    return dryRun({ ...config, kubeconfigPath, context }, agent, ports.print).finally(() =>
       agent.runner.stop(),
     );
   }
@@ -68,12 +71,19 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
     "agent started",
   );
   ports.onListening?.(port);
-  const { kubeconfig: kubeconfigPath, context } = config;
+  const { context } = config;
+  const joined = joinedKubeconfigPath(config.stateDir);
+  const path = () => config.kubeconfig ?? (existsSync(joined) ? joined : undefined);
+  const onAnswer = (...answer: [string, number]) => agent.countAnswer(...answer);
   const connection = await connectPatiently(
-    { kubeconfigPath, context, userAgent: USER_AGENT, onAnswer: (...answer) => agent.countAnswer(...answer) },
+    () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
     { clock, log, signal, onTrouble: (error) => agent.connectFailed(error) },
   );
-  if (connection !== undefined) await agent.attach(connection);
+  if (connection !== undefined) {
+    const used = path();
+    if (used !== undefined) keepCredential({ connection, path: used, clock, log, signal: life.signal });
+    await agent.attach(connection);
+  }
   await whenAborted(signal);
   if (config.stopEngines) await agent.runner.endEngines(ports.atOnce ?? new AbortController().signal);
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;

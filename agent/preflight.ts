@@ -1,19 +1,26 @@
 /** What must hold before this machine can serve: its Host, an address, an engine, and the credential's rights. */
+import { createServer } from "node:net";
 import { type ErrorCode, MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
 import { ACCESS_REVIEWS } from "../src/kube/kinds.ts";
 import type { AccessReview } from "../src/kube/objects.ts";
 import type { KubeClient } from "../src/kube/types.ts";
+import type { AgentConfig } from "./config/schema.ts";
 import { hostTrouble, type ObservedHost } from "./registration/host-status.ts";
+
+/** A token's times and a certificate's are judged by clocks that agree within this. */
+const CLOCK_MS = 5 * 60_000;
 
 export interface Seen extends Pick<ObservedHost, "address" | "runtimes"> {
   /** Undefined if the cluster has no Host of this name. */
   readonly host: Host | undefined;
+  readonly server: string;
+  readonly serverAheadMs: number | undefined;
 }
 
 export interface Check {
-  readonly what: "host" | "address" | "engine" | "rights";
+  readonly what: "route" | "clock" | "host" | "address" | "ports" | "engine" | "rights";
   /** Absent when the check passed. */
   readonly code?: ErrorCode;
   readonly text: string;
@@ -27,19 +34,23 @@ const RIGHTS: readonly (readonly [group: string, resource: string, verbs: string
   ["metalbridge.dev", "hosts", "list watch"],
   ["discovery.k8s.io", "endpointslices", "get list watch patch"],
   ["events.k8s.io", "events", "create patch"],
+  // The Lease is named like the Host; RBAC may allow that one only.
   ["coordination.k8s.io", "leases", "get create update", NAMESPACE_HOSTS],
 ];
 
 /** Every check, in the order in which a new host meets them. */
 export async function preflight(
   client: KubeClient,
-  { hostName, register }: { readonly hostName: string; readonly register: boolean },
+  { hostName, register, portRange }: Pick<AgentConfig, "hostName" | "register" | "portRange">,
   seen: Seen,
 ): Promise<readonly Check[]> {
-  const missing = await missingRights(client, register && seen.host === undefined);
+  const missing = await missingRights(client, hostName, register && seen.host === undefined);
   return [
+    { what: "route", text: `the API server at ${seen.server} answers` },
+    checkClock(seen.serverAheadMs),
     checkHost(hostName, register, seen.host),
     checkAddress(hostName, seen),
+    ...(seen.address.at === "up" ? [await checkPorts(seen.address.address, portRange)] : []),
     checkEngine(seen),
     missing.length === 0
       ? { what: "rights", text: "the credential has every right the agent needs" }
@@ -64,10 +75,36 @@ export function requirePassed(checks: readonly Check[]): void {
     throw new MetalbridgeError("PreflightFailed", `this host cannot serve yet: ${failed.join(", ")}`);
 }
 
+function checkClock(serverAheadMs = 0): Check {
+  if (Math.abs(serverAheadMs) <= CLOCK_MS)
+    return { what: "clock", text: "the clock agrees with the API server's" };
+  const minutes = Math.round(Math.abs(serverAheadMs) / 60_000);
+  const text = `this machine's clock is ${minutes} min ${serverAheadMs > 0 ? "behind" : "ahead of"} the API server's`;
+  return { what: "clock", code: "ClockWrong", text };
+}
+
+/** The way back: what can be said of it on this machine. */
+async function checkPorts(address: string, [first, last]: readonly [number, number]): Promise<Check> {
+  const range = `${first} to ${last}`;
+  for (let port = first; port <= last; port += 1) {
+    if (await canListen(address, port))
+      return { what: "ports", text: `${address} can serve on ports ${range}; cluster nodes must reach them` };
+  }
+  return { what: "ports", code: "PortTaken", text: `no port from ${range} can be opened on ${address}` };
+}
+
+function canListen(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
+
 function checkHost(hostName: string, register: boolean, host: Host | undefined): Check {
   if (host !== undefined) return { what: "host", text: `Host ${hostName} is registered` };
   if (register) return { what: "host", text: `Host ${hostName} does not exist; --register will create it` };
-  const text = `there is no Host ${hostName}; create it, or start the agent with --register`;
+  const text = `there is no Host ${hostName}; create it with: metalbridge host add ${hostName}`;
   return { what: "host", code: "HostNotRegistered", text };
 }
 
@@ -92,7 +129,11 @@ function checkEngine({ runtimes, host, address }: Seen): Check {
   return { what: "engine", code, text: message };
 }
 
-async function missingRights(client: KubeClient, creates: boolean): Promise<readonly string[]> {
+async function missingRights(
+  client: KubeClient,
+  hostName: string,
+  creates: boolean,
+): Promise<readonly string[]> {
   const wanted = creates ? [...RIGHTS, ["metalbridge.dev", "hosts", "create"] as const] : RIGHTS;
   const answers = await Promise.all(
     wanted.flatMap(([group, path, verbs, namespace]) =>
@@ -103,7 +144,7 @@ async function missingRights(client: KubeClient, creates: boolean): Promise<read
           resource,
           verb,
           ...(subresource && { subresource }),
-          ...(namespace && { namespace }),
+          ...(namespace && { namespace, name: hostName }),
         };
         const review: AccessReview = { metadata: { name: "" }, spec: { resourceAttributes } };
         const answer = await client.create(ACCESS_REVIEWS, review);

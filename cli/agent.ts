@@ -9,7 +9,7 @@ import { createJsonLog } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface AgentFlags {
+export interface AgentFlags {
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -32,22 +32,11 @@ interface AgentFlags {
 
 /** Options and action of the verb. Every flag is a key of the configuration file too, and wins over it. */
 export function configureAgent(command: Command): void {
-  command
-    .option("--config <file>", "configuration, YAML or JSON")
+  addMachineFlags(command)
     .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
-    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
-    .option(
-      "--address <ip...>",
-      "address that engines listen on (default: the one on the route to the API server)",
-    )
-    .option("--state-dir <folder>", "folder for models, engines and desired state")
     .option("--register", "create the Host object if it does not exist")
     .option("--model-root <folder...>", "folders that file:// sources may be in")
-    .option(
-      "--llama-server <path...>",
-      "programs to try before PATH (default: PATH, then what npm run setup installed)",
-    )
     .option("--ollama <path...>", "ollama programs to try before PATH")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
     .option("--port-range <first-last>", "ports for engines", parsePortRange)
@@ -57,7 +46,6 @@ export function configureAgent(command: Command): void {
       parsePort,
     )
     .option("--log-level <level>", "debug, info, warn or error")
-    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
     .option("--dry-run", "check host, address, rights and engine, print what the agent would do, and exit")
     .option(
       "--stop-engines",
@@ -65,6 +53,23 @@ export function configureAgent(command: Command): void {
     )
     .option("--exit-with-stdin", "exit when standard input closes")
     .action(agent);
+}
+
+/** What describes this machine: the same for the agent and for a machine that joins. */
+export function addMachineFlags(command: Command): Command {
+  return command
+    .option("--config <file>", "configuration, YAML or JSON")
+    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
+    .option(
+      "--address <ip...>",
+      "address that engines listen on (default: the one on the route to the API server)",
+    )
+    .option("--state-dir <folder>", "folder for models, engines and desired state")
+    .option(
+      "--llama-server <path...>",
+      "programs to try before PATH (default: PATH, then what npm run setup installed)",
+    )
+    .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)");
 }
 
 async function agent(flags: AgentFlags): Promise<void> {
@@ -80,13 +85,13 @@ async function agent(flags: AgentFlags): Promise<void> {
 }
 
 /** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
-function withFoundEngine(config: AgentConfig): AgentConfig {
+export function withFoundEngine(config: AgentConfig): AgentConfig {
   if (config.llamaServer.length > 0) return config;
   const found = findLlamaServer(readPartsConfig());
   return found === undefined ? config : { ...config, llamaServer: [found] };
 }
 
-function settingsOf(flags: AgentFlags): AgentSettings {
+export function settingsOf(flags: AgentFlags): AgentSettings {
   const { kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel } =
     flags;
   return defined({

@@ -1,6 +1,8 @@
-/** `metalbridge crds`: the custom resource definitions as YAML, ready for kubectl. */
+/** `metalbridge crds`: the definitions, roles and admission policies as YAML, ready for kubectl. */
 import type { Command } from "commander";
 import { stringify } from "yaml";
+import { hostPolicies } from "../src/api/access/policies.ts";
+import { sharedRoles } from "../src/api/access/roles.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 
 /** Options and action of the verb. */
@@ -11,6 +13,6 @@ export function configureCrds(command: Command): void {
 }
 
 function printCrds(): void {
-  const documents = customResourceDefinitions().map((crd) => stringify(crd));
-  process.stdout.write(documents.map((text) => `---\n${text}`).join(""));
+  const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
+  process.stdout.write(objects.map((object) => `---\n${stringify(object)}`).join(""));
 }

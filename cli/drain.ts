@@ -49,12 +49,14 @@ async function drain(name: string, flags: DrainFlags): Promise<void> {
         ? `host ${name} is being drained: its replicas move elsewhere, nothing new is placed there`
         : `host ${name} was being drained already`,
     );
-    if (flags.wait) await followDrain(cluster, host, flags.timeout);
-    else say(takeBack(name));
+    if (flags.wait && (await followDrain(cluster, host, flags.timeout)))
+      say(`host ${name} is drained; it takes nothing new until: metalbridge uncordon ${name}`);
+    if (!flags.wait) say(takeBack(name));
   });
 }
 
-async function followDrain(cluster: Cluster, host: Host, timeoutMs: number): Promise<void> {
+/** True once nothing is left there; false after Ctrl-C. Throws DrainNotFinished, DrainTakenBack. */
+export async function followDrain(cluster: Cluster, host: Host, timeoutMs: number): Promise<boolean> {
   const { name, uid, generation = 0 } = host.metadata;
   const stop = listenForStop();
   let view: DrainView | undefined;
@@ -83,14 +85,13 @@ async function followDrain(cluster: Cluster, host: Host, timeoutMs: number): Pro
     case "finished":
       if (end.value.at === "takenBack")
         throw new MetalbridgeError("DrainTakenBack", `host ${name} is not being drained any more`);
-      say(`host ${name} is drained; it takes nothing new until: metalbridge uncordon ${name}`);
-      return;
+      return true;
     case "late":
       throw late(name, timeoutMs, view);
     case "stopped":
       say(`not followed any longer; ${takeBack(name)}`);
       process.exitCode = exitCodes.interrupted;
-      return;
+      return false;
     default:
       return end satisfies never;
   }

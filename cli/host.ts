@@ -1,5 +1,6 @@
-/** `metalbridge host`: the machines of a farm, and marking one as lost. */
-import type { Command } from "commander";
+/** `metalbridge host`: the machines of a farm: adding, removing, marking one as lost. */
+import { type Command, InvalidArgumentError } from "commander";
+import { JOIN_TOKEN_SECONDS } from "../src/api/access/account.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { listAll } from "./cluster/find.ts";
@@ -8,10 +9,16 @@ import {
   type ClusterFlags,
   type Output,
   outputFlag,
+  parseDuration,
   parseHostName,
 } from "./cluster/flags.ts";
+import { type AddFlags, hostAdd } from "./host/add.ts";
 import { hostLost } from "./host/lost.ts";
+import { hostRemove, type RemoveFlags } from "./host/remove.ts";
 import { hostEntries, renderHosts } from "./host/table.ts";
+
+const LONGEST_VALIDITY_MS = JOIN_TOKEN_SECONDS * 1_000;
+const DRAIN_TIMEOUT_MS = 600_000;
 
 /** Subcommands, options and actions of the verb. */
 export function configureHost(command: Command): void {
@@ -19,11 +26,44 @@ export function configureHost(command: Command): void {
     .description("list the hosts: state, replicas, memory, machine")
     .addOption(outputFlag())
     .action(hostList);
+  addClusterFlags(command.command("add"))
+    .description("register a host, and print the command by which its machine joins")
+    .argument("<host>", "name of the Host", parseHostName)
+    .option("--address <address...>", "addresses, or networks as CIDRs, that the host may serve on")
+    .option("--server <url>", "the API server as the host reaches it (default: that of the kubeconfig)")
+    .option(
+      "--valid-for <time>",
+      "how long the join token is valid, from 10m to 24h (default: 24h)",
+      parseValidity,
+    )
+    .action((name: string, flags: Partial<AddFlags>) =>
+      hostAdd(name, { ...flags, validFor: flags.validFor ?? LONGEST_VALIDITY_MS }),
+    );
+  addClusterFlags(command.command("remove"))
+    .description("remove a host with its account and rights: its credential ends at once")
+    .argument("<host>", "name of the Host", parseHostName)
+    .option("--drain", "drain the host first")
+    .option(
+      "--timeout <time>",
+      "stop waiting for the drain after this time, such as 90s or 10m (default: 10m); 0: never. Nothing is removed then",
+      parseDuration,
+    )
+    .option("--yes", "do not ask")
+    .action((name: string, flags: Partial<RemoveFlags>) =>
+      hostRemove(name, { ...flags, timeout: flags.timeout ?? DRAIN_TIMEOUT_MS }),
+    );
   addClusterFlags(command.command("lost"))
     .description("mark a host as lost for good: its replicas are rescheduled at once")
     .argument("<host>", "name of the Host", parseHostName)
     .option("--yes", "do not ask")
     .action(hostLost);
+}
+
+/** The API server issues no token for less than ten minutes. */
+function parseValidity(text: string): number {
+  const ms = parseDuration(text);
+  if (ms >= 600_000 && ms <= LONGEST_VALIDITY_MS) return ms;
+  throw new InvalidArgumentError("It has to be a time from 10m to 24h.");
 }
 
 async function hostList(flags: ClusterFlags & { readonly output: Output }): Promise<void> {

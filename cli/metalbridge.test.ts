@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
+import { POLICY_NAMES } from "../src/api/access/policies.ts";
 import { verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
@@ -47,6 +48,7 @@ test("crds prints YAML that names all four kinds", () => {
   expect(status).toBe(0);
   const names = [...stdout.matchAll(/^ {4}kind: (\w+)$/gm)].map(([, kind]) => kind);
   expect(names).toEqual(expect.arrayContaining(["Model", "InferenceService", "InferenceReplica", "Host"]));
+  expect(stdout.match(/^kind: ValidatingAdmissionPolicy$/gm)).toHaveLength(POLICY_NAMES.length);
 });
 
 test("an agent whose Node was removed under it by an upgrade runs on without the flags", () => {

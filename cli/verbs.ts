@@ -23,7 +23,7 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "crds",
-    summary: "print the custom resource definitions",
+    summary: "print the custom resource definitions, roles and admission policies",
     load: async () => (await import("./crds.ts")).configureCrds,
   },
   {
@@ -40,6 +40,11 @@ export const verbs: readonly Verb[] = [
     name: "doctor",
     summary: "check this machine as a host, and say what to change",
     load: async () => (await import("./doctor.ts")).configureDoctor,
+  },
+  {
+    name: "join",
+    summary: "join this machine to a cluster with a token from host add",
+    load: async () => (await import("./join.ts")).configureJoin,
   },
   {
     name: "demo",
@@ -113,7 +118,7 @@ export const verbs: readonly Verb[] = [
   },
   {
     name: "host",
-    summary: "list hosts, or declare one lost",
+    summary: "add, remove and list hosts, or declare one lost",
     load: async () => (await import("./host.ts")).configureHost,
   },
   {

@@ -1,10 +1,11 @@
 /** Reads the agent's configuration once, at start: file, flags, environment and this machine's defaults. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { joinedKubeconfigPath, readHostToken } from "../credential/file.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
 
 export interface ConfigInput {
@@ -12,19 +13,29 @@ export interface ConfigInput {
   readonly file?: string | undefined;
   /** They override the file. */
   readonly flags?: AgentSettings;
+  /** A host that joins: this name in place of the machine's, and no kubeconfig of the environment. */
+  readonly joiningAs?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /** Throws MetalbridgeError that names the key. */
-export function loadAgentConfig({ file, flags = {}, env = process.env }: ConfigInput): AgentConfig {
+export function loadAgentConfig({
+  file,
+  flags = {},
+  env = process.env,
+  joiningAs,
+}: ConfigInput): AgentConfig {
   const said = merge(file === undefined ? {} : readConfigFile(file), withoutAbsent(flags));
   const platform = said.platform ?? (process.platform === "darwin" ? "darwin" : "linux");
   const huggingFace = merge({ token: env.HF_TOKEN, endpoint: env.HF_ENDPOINT }, said.huggingFace ?? {});
+  const stateDir = defaultStateDir(platform, env);
+  const joined = joinedKubeconfigPath(said.stateDir ?? stateDir);
+  const ofEnvironment = joiningAs !== undefined || env.KUBECONFIG === "" ? undefined : env.KUBECONFIG;
+  const kubeconfig = existsSync(joined) ? joined : ofEnvironment;
   const defaults = {
     platform,
-    hostName: hostNameFrom(hostname()),
-    stateDir: defaultStateDir(platform, env),
-    kubeconfig: env.KUBECONFIG === "" ? undefined : env.KUBECONFIG,
+    hostName: joiningAs ?? readHostToken(said.kubeconfig ?? joined)?.claims.host ?? hostNameFrom(hostname()),
+    ...{ stateDir, kubeconfig },
   };
   const parsed = agentConfigSchema.safeParse(
     withoutAbsent({ ...defaults, ...said, huggingFace: withoutAbsent(huggingFace) }),

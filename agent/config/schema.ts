@@ -37,7 +37,9 @@ const endpoint = z.url({ protocol: /^https?$/, error: "must be an http or https 
 
 const settingsSchema = z.strictObject({
   kubeconfig: path
-    .describe("Kubeconfig of the cluster. Absent: the variable KUBECONFIG, then ~/.kube/config.")
+    .describe(
+      "Kubeconfig of the cluster. Absent: the file kubeconfig in the state folder, which `metalbridge join` writes, then the variable KUBECONFIG, then ~/.kube/config.",
+    )
     .optional(),
   context: z.string().min(1).describe("Context of the kubeconfig. Absent: its current context.").optional(),
   hostName: z
@@ -46,7 +48,9 @@ const settingsSchema = z.strictObject({
       /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
       "must be a DNS label: at most 63 of a-z, 0-9 and -, no - at an end",
     )
-    .describe("Name of this machine's Host object. Absent: the machine's name, as a DNS label."),
+    .describe(
+      "Name of this machine's Host object. Absent: the one that it joined as, else the machine's name as a DNS label.",
+    ),
   addresses: z
     .array(address)
     .max(16)

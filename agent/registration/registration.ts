@@ -164,8 +164,8 @@ class Registrar {
     this.#trouble(
       "registered",
       new MetalbridgeError("HostNotRegistered", `there is no Host ${hostName}`, {
-        summary: "register it, or start the agent with --register",
-        command: `metalbridge agent --register --host-name ${hostName}`,
+        summary: "register it",
+        command: `metalbridge host add ${hostName} --address <address>`,
       }),
     );
   }

@@ -81,10 +81,9 @@ test("viewers look, operators act, and neither needs more", { timeout: 120_000 }
   expect(drain.stderr).toMatch(/^DrainNotFinished: /);
 });
 
-test("the roles of examples/rbac/namespace-users.yaml let a namespace's users run services, and operators may scale them and read Events", async () => {
+test("the roles of the chart let a namespace's users run services, and operators may scale them and read Events", async () => {
   await using desk = await openDesk();
   const { namespace, cluster } = desk;
-  await cluster.kubectl(["apply", "-f", path.join(root, "examples/rbac/namespace-users.yaml")]);
   await desk.service("chat");
   // kube-controller-manager, which this cluster lacks, would add what carries the label to the built-in role.
   const roleFor = async (builtIn: "view" | "edit"): Promise<string> => {

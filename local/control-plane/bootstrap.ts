@@ -1,8 +1,12 @@
-/** The first objects of a fresh cluster: our custom resource definitions and namespaces, applied again at each start. */
+/** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles and policies, applied again at each start. */
 
 import { setTimeout as pause } from "node:timers/promises";
+import { type AccessObject, hostPolicies } from "../../src/api/access/policies.ts";
+import { sharedRoles } from "../../src/api/access/roles.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
+import { objectPath } from "../../src/kube/client/paths.ts";
+import { ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, CLUSTER_ROLES } from "../../src/kube/kinds.ts";
 import { truncate } from "../../src/text.ts";
 import { type ApiAccess, callApi } from "./request.ts";
 
@@ -15,7 +19,9 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ESTABLISHED_WITHIN_MS = 30_000;
 const APPLY = "application/apply-patch+yaml";
 
-/** Returns when every definition is served and both namespaces exist. */
+const ACCESS_KINDS = [CLUSTER_ROLES, ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS];
+
+/** Returns when every definition is served and everything else exists. */
 export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all([
     ...crds.map((crd) => apply(access, `${CRDS_PATH}/${crd.metadata.name}`, crd)),
@@ -26,8 +32,15 @@ export async function installBasics(access: ApiAccess, crds: readonly CrdObject[
         metadata: { name },
       }),
     ),
+    ...[...sharedRoles(), ...hostPolicies()].map((object) => apply(access, accessPath(object), object)),
   ]);
   await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
+}
+
+function accessPath({ kind, metadata: { name } }: AccessObject): string {
+  const known = ACCESS_KINDS.find((candidate) => candidate.kind === kind);
+  if (known === undefined) throw new Error(`${kind} is not a kind of roles and policies`);
+  return objectPath(known, { name });
 }
 
 async function apply(access: ApiAccess, path: string, object: unknown): Promise<void> {

@@ -1,6 +1,8 @@
 /** Every generated file with its content. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
+import { hostPolicies } from "../../src/api/access/policies.ts";
+import { sharedRoles } from "../../src/api/access/roles.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { commandLineLines } from "./command-line.ts";
@@ -27,6 +29,13 @@ export async function generatedFiles(): Promise<Map<string, string>> {
       `charts/crds/${plural}.yaml`,
       HEADER + stringify(crd, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
     );
+  }
+  for (const [name, objects] of [
+    ["roles", sharedRoles()],
+    ["policies", hostPolicies()],
+  ] as const) {
+    const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
+    files.set(`charts/metalbridge/templates/${name}.yaml`, HEADER + text.join("---\n"));
   }
   for (const definition of definitions) {
     files.set(

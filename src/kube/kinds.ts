@@ -7,10 +7,15 @@ import type {
   KubeEvent,
   Lease,
   Namespace,
+  Role,
+  RoleBinding,
   Secret,
   Service,
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
+
+const RBAC = "rbac.authorization.k8s.io";
+const ADMISSION = "admissionregistration.k8s.io";
 
 export const LEASES: Kind<Lease> = inNamespace("coordination.k8s.io", "leases", "Lease");
 export const SERVICES: Kind<Service> = inNamespace("", "services", "Service");
@@ -34,6 +39,28 @@ export const ACCESS_REVIEWS: Kind<AccessReview> = clusterWide(
   "SelfSubjectAccessReview",
 );
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "namespaces", "Namespace");
+
+export const SERVICE_ACCOUNTS: Kind<KubeObject> = inNamespace("", "serviceaccounts", "ServiceAccount");
+
+export const ROLES: Kind<Role> = inNamespace(RBAC, "roles", "Role");
+export const ROLE_BINDINGS: Kind<RoleBinding> = inNamespace(RBAC, "rolebindings", "RoleBinding");
+export const CLUSTER_ROLES: Kind<Role> = clusterWide(RBAC, "clusterroles", "ClusterRole");
+export const CLUSTER_ROLE_BINDINGS: Kind<RoleBinding> = clusterWide(
+  RBAC,
+  "clusterrolebindings",
+  "ClusterRoleBinding",
+);
+
+export const ADMISSION_POLICIES: Kind<KubeObject> = clusterWide(
+  ADMISSION,
+  "validatingadmissionpolicies",
+  "ValidatingAdmissionPolicy",
+);
+export const ADMISSION_POLICY_BINDINGS: Kind<KubeObject> = clusterWide(
+  ADMISSION,
+  "validatingadmissionpolicybindings",
+  "ValidatingAdmissionPolicyBinding",
+);
 
 function inNamespace<T extends KubeObject>(group: string, plural: string, kind: string): Kind<T> {
   return { group, version: "v1", plural, kind, namespaced: true };

@@ -104,6 +104,22 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
+/** Role or ClusterRole. */
+export interface Role extends KubeObject {
+  rules?: {
+    apiGroups?: string[];
+    resources?: string[];
+    resourceNames?: string[];
+    verbs: string[];
+  }[];
+}
+
+/** RoleBinding or ClusterRoleBinding; `roleRef` cannot be changed. */
+export interface RoleBinding extends KubeObject {
+  subjects?: { kind: string; name: string; namespace?: string }[];
+  roleRef: { apiGroup: string; kind: string; name: string };
+}
+
 /** SelfSubjectAccessReview: a question that is answered and not kept. */
 export interface AccessReview extends KubeObject {
   spec: {

@@ -1,11 +1,14 @@
-/** An agent with the documented rights, and no other, does all its work. */
+/** An agent with the rights of a host's own account, and no other, does all its work. */
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { startAgent } from "../../agent/fixtures/agent.ts";
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { manifest, withFields } from "../fixtures/manifests.ts";
 import { createBench } from "../replicas/bench.ts";
-import { documentedRules, grantDocumentedRights } from "./agent-rights.ts";
+import { giveIdentity } from "../security/identity.ts";
+import { documentedRules } from "./agent-rights.ts";
 
 const llamaServer = findLlamaServer();
 
@@ -20,7 +23,7 @@ test("the table of rights is read", () => {
 });
 
 test.skipIf(llamaServer === undefined)(
-  "the documented rights are enough for a whole life of an engine",
+  "the rights of a host's account are enough for a whole life of an engine",
   async () => {
     const cluster = sharedCluster();
     const { kubectl } = cluster;
@@ -28,15 +31,23 @@ test.skipIf(llamaServer === undefined)(
     await using bench = await createBench(cluster.kubeconfig, namespace.name);
     const { hostName, root } = bench.place;
     const kubeconfig = path.join(root, "kubeconfig");
-    await grantDocumentedRights(cluster, { name: hostName, namespace: namespace.name, file: kubeconfig });
+    await giveIdentity(cluster, hostName, kubeconfig);
+    await kubectl(["create", "-f", "-"], {
+      input: JSON.stringify(withFields(manifest("Host", hostName), { "spec.addresses": [bench.address] })),
+    });
     await using agent = await startAgent({
-      ...{ kubeconfig, hostName, register: true, modelRoots: [root], llamaServer: [llamaServer ?? ""] },
+      ...{ kubeconfig, hostName, modelRoots: [root], llamaServer: [llamaServer ?? ""] },
       addresses: [bench.address],
     });
     await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 20_000);
 
     const secret = ["create", "secret", "generic", "keys", "--from-literal=key=sesame", "-n", namespace.name];
     await kubectl(secret);
+    // The controller's work: the right to the Secrets that the host's replicas name.
+    const role = ["create", "role", "keys", "--verb=get", "--resource=secrets", "--resource-name=keys"];
+    await kubectl([...role, "-n", namespace.name]);
+    const account = `--serviceaccount=${NAMESPACE_HOSTS}:${hostName}`;
+    await kubectl(["create", "rolebinding", "keys", "--role=keys", account, "-n", namespace.name]);
     await bench.createReplica("chat-0", (spec) => {
       Object.assign(spec.template, { auth: { secretName: "keys", key: "key" } });
     });

@@ -15,6 +15,8 @@ export interface Rule {
   readonly namespace?: string;
 }
 
+const CORE = ["secrets", "serviceaccounts/token"];
+
 const kubeconfigSchema = z.looseObject({ users: z.array(z.looseObject({ name: z.string() })) });
 
 /** The table of the page as RBAC rules. */
@@ -25,35 +27,14 @@ export function documentedRules(): readonly Rule[] {
     const [named = "", place] = on.split(" in ");
     const resources = [...named.matchAll(/`([a-z/]+)`/g)].map(([, resource]) => resource ?? "");
     const group =
-      /\(([a-z.0-9]+)\)/.exec(named)?.[1] ?? (resources.includes("secrets") ? "" : "metalbridge.dev");
+      /\(([a-z.0-9]+)\)/.exec(named)?.[1] ??
+      (resources.some((resource) => CORE.includes(resource)) ? "" : "metalbridge.dev");
     const verbs = [...what.matchAll(/\b(get|list|watch|create|update|patch|delete)\b/g)].map(
       ([verb]) => verb,
     );
     const rule = { apiGroups: [group], resources, verbs };
     return place === undefined ? rule : { ...rule, namespace: place.replaceAll("`", "") };
   });
-}
-
-/** Makes account, roles and bindings, and writes a kubeconfig for them. */
-export async function grantDocumentedRights(
-  { kubeconfig, kubectl }: TestCluster,
-  { name, namespace, file }: { readonly name: string; readonly namespace: string; readonly file: string },
-): Promise<void> {
-  const subjects = [{ kind: "ServiceAccount", name, namespace }];
-  const objects = documentedRules().flatMap(({ namespace: place, ...rule }, index) => {
-    const metadata = { name: `${name}-${index}`, ...(place === undefined ? {} : { namespace: place }) };
-    const kind = place === undefined ? "ClusterRole" : "Role";
-    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name: metadata.name };
-    const apiVersion = "rbac.authorization.k8s.io/v1";
-    return [
-      { apiVersion, kind, metadata, rules: [rule] },
-      { apiVersion, kind: `${kind}Binding`, metadata, subjects, roleRef },
-    ];
-  });
-  await kubectl(["create", "serviceaccount", name, "-n", namespace]);
-  const list = { apiVersion: "v1", kind: "List", items: objects };
-  await kubectl(["create", "-f", "-"], { input: JSON.stringify(list) });
-  await writeAccountKubeconfig({ kubeconfig, kubectl }, { name, namespace, file });
 }
 
 /** A kubeconfig with the account's token in place of the administrator's. */

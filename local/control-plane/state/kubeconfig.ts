@@ -1,9 +1,10 @@
-/** Kubeconfig text for one user of the embedded control plane. */
+/** Kubeconfig text for one user with a token. */
 import { stringify } from "yaml";
 
 export interface KubeconfigInput {
   readonly url: string;
-  readonly certificateAuthority: string;
+  /** PEM. Absent: the authorities that the machine trusts. */
+  readonly certificateAuthority: string | undefined;
   readonly token: string;
   readonly user: string;
   readonly namespace?: string;
@@ -15,7 +16,9 @@ export interface KubeconfigInput {
 export function renderKubeconfig(input: KubeconfigInput): string {
   const cluster = {
     server: input.url,
-    "certificate-authority-data": Buffer.from(input.certificateAuthority).toString("base64"),
+    ...(input.certificateAuthority === undefined
+      ? {}
+      : { "certificate-authority-data": Buffer.from(input.certificateAuthority).toString("base64") }),
     ...(input.tlsServerName === undefined ? {} : { "tls-server-name": input.tlsServerName }),
   };
   return stringify({

@@ -11,9 +11,37 @@ export const agentErrors = {
     do: "fix the key that the message names; docs/configuration.md lists all keys, `metalbridge agent --help` the flags",
   },
   PreflightFailed: {
-    what: "`metalbridge agent --dry-run` found that this host cannot serve yet.",
+    what: "`metalbridge join` or `metalbridge agent --dry-run` found that this host cannot serve yet.",
     do: "fix the checks marked FAILED, then run it again",
     command: "metalbridge agent --dry-run",
+  },
+  ClockWrong: {
+    what: "This machine's clock and the API server's differ by more than five minutes.",
+    do: "set this machine's clock, best by NTP; if it is right, set the API server's",
+  },
+  CredentialNotRenewed: {
+    what: "The agent could not renew its token, or not write the renewed one to its kubeconfig.",
+    do: "fix what the message names before the token expires; retried every 10 s. After that, join again with a new token",
+    command: "metalbridge host add <host>",
+  },
+  JoinTokenInvalid: {
+    what: "The text given as a join token is not the token of a host's account: cut off, or of something else.",
+    do: "copy the whole command that `metalbridge host add` printed",
+    command: "metalbridge host add <host>",
+  },
+  JoinTokenRefused: {
+    what: "The API server does not accept the join token: it was used, it has expired, a later `metalbridge host add` replaced it, or it is from another cluster.",
+    do: "ask an administrator for a new join command",
+    command: "metalbridge host add <host>",
+  },
+  JoinTokenForAnotherHost: {
+    what: "The join token is for another host than the name that the command line or the configuration gives.",
+    do: "leave --host-name out, or join with the token of that host",
+    command: "metalbridge host add <host>",
+  },
+  JoinFailed: {
+    what: "The host's credential could not be stored.",
+    do: "run the command as the agent's user or as root; the join token can still be used",
   },
   AddressNotUsable: {
     what: "An EndpointSlice cannot hold this address: loopback, link-local, multicast and unspecified addresses are not allowed.",
@@ -38,8 +66,8 @@ export const agentErrors = {
   },
   HostNotRegistered: {
     what: "The cluster has no Host object for this machine.",
-    do: "register it, or start the agent with --register if its credential may create Hosts; the agent waits until then",
-    command: "metalbridge agent --register",
+    do: "register it; the agent waits until then. An agent whose credential may create Hosts can do so with --register",
+    command: "metalbridge host add <host> --address <address>",
   },
   HostNameTaken: {
     what: "Another running agent holds the Lease of this host name.",

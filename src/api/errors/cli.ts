@@ -112,6 +112,16 @@ export const cliErrors = {
     do: "fix the name",
     command: "metalbridge host list",
   },
+  HostPoliciesMissing: {
+    what: "The cluster lacks the roles or admission policies that hold a host to its own objects; no credential is issued without them.",
+    do: "install them, together with the CRDs",
+    command: "metalbridge crds | kubectl apply --server-side -f -",
+  },
+  HostAddressesNeeded: {
+    what: "A new Host needs at least one address or network that it may serve on.",
+    do: "pass the addresses at which cluster nodes reach the machine",
+    command: "metalbridge host add <host> --address <address>",
+  },
   NameAmbiguous: {
     what: "Several objects match the name.",
     do: "use one of the names that the message lists",

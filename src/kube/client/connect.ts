@@ -39,6 +39,10 @@ export interface KubeConnection {
   readonly dropIdle: () => void;
   /** How many idle sockets turned out to be dead when they were used, and were replaced. */
   readonly replaced: () => number;
+  /** The kubeconfig has changed. False if it cannot be read now. */
+  readonly reload: () => boolean;
+  /** How far the server's clock was ahead of this machine's in its last answer, in ms; to the second. */
+  readonly serverAheadMs: () => number | undefined;
   /** Ends all sockets. */
   readonly close: () => void;
 }
@@ -64,12 +68,15 @@ export async function connect(options: ConnectOptions = {}): Promise<KubeConnect
     stream: (request) => connection.stream(request),
     dropIdle: () => connection.dropIdle(),
     replaced: () => connection.replaced,
+    reload: () => connection.reload(),
+    serverAheadMs: () => connection.serverAheadMs,
     close: () => connection.close(),
   };
 }
 
 class Connection {
   replaced = 0;
+  serverAheadMs: number | undefined;
   readonly #credentials: Credentials;
   readonly #userAgent: string;
   readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
@@ -116,6 +123,10 @@ class Connection {
     this.#pool.dropIdle();
   }
 
+  reload(): boolean {
+    return this.#credentials.reload();
+  }
+
   close(): void {
     this.#pool.close();
   }
@@ -159,6 +170,8 @@ class Connection {
 
   async #headOf(response: IncomingMessage, generation: number, deadline: Deadline): Promise<Head> {
     const status = response.statusCode ?? 0;
+    const serverMs = Date.parse(response.headers.date ?? "");
+    if (!Number.isNaN(serverMs)) this.serverAheadMs = serverMs - Date.now();
     if (status >= 200 && status < 300) return { ok: true, response };
     try {
       const body = await readBody(response, MAX_ERROR_BODY_BYTES);

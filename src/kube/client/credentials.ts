@@ -23,6 +23,8 @@ export interface Credentials {
   /** Reloads everything, at most once per few seconds; false if nothing was loaded since `generation`. */
   readonly reloadSince: (generation: number) => boolean;
   readonly generation: () => number;
+  /** The file has changed: what it says now counts from the next request on. False if it cannot be read; the old one stays. */
+  readonly reload: () => boolean;
   /** For an unreachable server: reloads, at most once per few seconds; true if the file now names another server. */
   readonly reloadIfMoved: () => boolean;
   readonly server: () => string;
@@ -50,9 +52,7 @@ export function openCredentials(source: CredentialSource): Credentials {
   let generation = 1;
   let loadedAtMs = performance.now();
 
-  const reloadSince = (since: number): boolean => {
-    if (since < generation) return true;
-    if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
+  const reload = (): boolean => {
     loadedAtMs = performance.now();
     try {
       config = load();
@@ -61,6 +61,10 @@ export function openCredentials(source: CredentialSource): Credentials {
     }
     generation += 1;
     return true;
+  };
+  const reloadSince = (since: number): boolean => {
+    if (since < generation) return true;
+    return performance.now() - loadedAtMs >= RELOAD_PAUSE_MS && reload();
   };
 
   const reloadIfMoved = (): boolean => {
@@ -94,6 +98,7 @@ export function openCredentials(source: CredentialSource): Credentials {
     current,
     reloadSince,
     reloadIfMoved,
+    reload,
     generation: () => generation,
     server: () => config.getCurrentCluster()?.server ?? "",
   };

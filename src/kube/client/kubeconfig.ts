@@ -27,6 +27,20 @@ export function loadKubeconfig(source: KubeconfigSource): KubeConfig {
   return config;
 }
 
+/** Where a kubeconfig leads: the server and, where it names one, the authority that signs its certificate, as base64. */
+export function serverOf(source: KubeconfigSource): { readonly server: string; readonly caData?: string } {
+  const cluster = loadKubeconfig(source).getCurrentCluster();
+  const server = cluster?.server ?? "";
+  if (cluster?.caData !== undefined) return { server, caData: cluster.caData };
+  if (cluster?.caFile === undefined) return { server };
+  try {
+    return { server, caData: readFileSync(cluster.caFile).toString("base64") };
+  } catch (cause) {
+    const why = `${cluster.caFile}: ${messageOf(cause)}`;
+    throw new MetalbridgeError("KubeconfigUnreadable", why, undefined, { cause });
+  }
+}
+
 function loadFile(config: KubeConfig, path: string): void {
   let text: string;
   try {

@@ -1,0 +1,101 @@
+/** An agent keeps its own credential: it renews it, and takes up another one, without a restart and without an engine stopping. */
+import { randomBytes } from "node:crypto";
+import { copyFile, readdir, readFile, stat } from "node:fs/promises";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { runProgram } from "../../test/cli/program.ts";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { program } from "../../test/fixtures/started-llama-server.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { createBench } from "../../test/replicas/bench.ts";
+import { giveIdentity } from "../../test/security/identity.ts";
+import { signToken } from "../../test/security/signed-token.ts";
+import { type LogLine, startAgent, testAddress } from "../fixtures/agent.ts";
+import { readHostToken, replaceToken } from "./file.ts";
+
+const PATIENTLY = { timeout: 60_000, interval: 100 };
+const DAY_S = 86_400;
+
+const logged = (lines: readonly LogLine[], message: string) =>
+  lines.filter((line) => line.message === message);
+
+test("a token is renewed after two thirds of its life, and the agent works on with the new one", async () => {
+  const cluster = sharedCluster();
+  await using folder = await temporaryFolder();
+  const hostName = `mini-${randomBytes(4).toString("hex")}`;
+  const file = path.join(folder.path, "kubeconfig");
+  await giveIdentity(cluster, hostName, file);
+  const spec = { addresses: [testAddress()] };
+  const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName }, spec };
+  await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(host) });
+  await replaceToken(file, await signToken(cluster, hostName, { issued: 400, expires: 200 }));
+  const before = readHostToken(file);
+  await using agent = await startAgent({ kubeconfig: file, hostName });
+  await vi.waitFor(
+    () => expect(logged(agent.lines, "the credential was renewed")).toHaveLength(1),
+    PATIENTLY,
+  );
+  const after = readHostToken(file);
+  expect(after?.token).not.toBe(before?.token);
+  expect((after?.claims.expiresAt ?? 0) - Date.now() / 1_000).toBeGreaterThan(29 * DAY_S);
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  expect(await readdir(folder.path)).toEqual(["kubeconfig"]);
+  await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), PATIENTLY);
+  await agent.stop();
+  await cluster.kubectl(["delete", "host", hostName]);
+});
+
+test.skipIf(program === undefined)(
+  "a running agent moves from an old kubeconfig to a credential of its own, and its engine keeps running",
+  async () => {
+    const cluster = sharedCluster();
+    await using namespace = await cluster.namespace();
+    await using bench = await createBench(cluster.kubeconfig, namespace.name);
+    const { hostName, root } = bench.place;
+    const file = path.join(root, "agent.kubeconfig");
+    await copyFile(cluster.kubeconfig, file);
+    await using agent = await startAgent({
+      ...{ kubeconfig: file, hostName, register: true, modelRoots: [root], llamaServer: [program ?? ""] },
+      addresses: [bench.address],
+    });
+    await bench.createReplica("chat-0");
+    const { status: before } = await bench.untilPhase("chat-0", "Ready");
+
+    const added = await runProgram(["host", "add", hostName], cluster);
+    const args = added.stdout.trim().split(" ").slice(1);
+    const here = ["--kubeconfig", file, "--state-dir", agent.stateDir, "--address", bench.address];
+    const joined = await runProgram([...args, ...here, "--llama-server", program ?? ""]);
+    expect(joined).toMatchObject({ code: 0, stderr: "" });
+    expect(joined.stdout).toContain(`${file}.before-join`);
+    expect(await readFile(`${file}.before-join`, "utf8")).toBe(await readFile(cluster.kubeconfig, "utf8"));
+    await vi.waitFor(
+      () => expect(logged(agent.lines, "the credential was replaced")).toHaveLength(1),
+      PATIENTLY,
+    );
+
+    const { status: after } = (await bench.replica("chat-0")) ?? {};
+    expect(after).toMatchObject({ phase: "Ready", pid: before?.pid, restarts: before?.restarts });
+    // Ends and withdraws an engine in its own name.
+    await cluster.kubectl([
+      "annotate",
+      "endpointslice",
+      "chat-0",
+      "-n",
+      namespace.name,
+      `metalbridge.dev/addresses=${bench.address}`,
+    ]);
+    await bench.deleteReplica("chat-0");
+    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENTLY);
+    expect(agent.lines.filter((line) => /forbidden|may write/i.test(JSON.stringify(line)))).toEqual([]);
+
+    const removed = await runProgram(["host", "remove", hostName, "--yes"], cluster);
+    expect(removed.code).toBe(0);
+    await vi.waitFor(
+      async () => expect(await agent.ask("/readyz")).toMatch(/ApiUnauthorized|ApiForbidden/),
+      PATIENTLY,
+    );
+    const account = await cluster.kubectl(["get", "sa", "-n", NAMESPACE_HOSTS, "-o", "name"]);
+    expect(account).not.toContain(hostName);
+  },
+);

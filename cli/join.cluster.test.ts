@@ -1,0 +1,214 @@
+/** A host is added, joins and is removed; each wrong token and server has its own error. */
+import { randomBytes } from "node:crypto";
+import { readFile, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { testAddress } from "../agent/fixtures/agent.ts";
+import { NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { runProgram } from "../test/cli/program.ts";
+import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { signToken } from "../test/security/signed-token.ts";
+
+const { kubeconfig, kubectl } = sharedCluster();
+
+interface Joining extends AsyncDisposable {
+  readonly host: string;
+  readonly stateDir: string;
+  /** The arguments that `host add` prints. */
+  readonly add: (...more: string[]) => Promise<readonly string[]>;
+  readonly join: (
+    args: readonly string[],
+    env?: Readonly<Record<string, string>>,
+  ) => ReturnType<typeof runProgram>;
+}
+
+async function joining(cluster = { kubeconfig, kubectl }): Promise<Joining> {
+  const folder = await temporaryFolder();
+  const host = `mini-${randomBytes(4).toString("hex")}`;
+  const stateDir = path.join(folder.path, "state");
+  return {
+    ...{ host, stateDir },
+    add: async (...more) => {
+      const { code, stdout, stderr } = await runProgram(["host", "add", host, ...more], cluster);
+      expect({ code, stderr }).toMatchObject({ code: 0 });
+      const [program, ...args] = stdout.trim().split(" ");
+      expect(program).toBe("metalbridge");
+      return args;
+    },
+    join: (args, env = {}) => {
+      const engine = ["--llama-server", llamaServer ?? "/nonexistent", "--address", testAddress()];
+      return runProgram([...args, "--state-dir", stateDir, ...engine], { env });
+    },
+    [Symbol.asyncDispose]: async () => {
+      await runProgram(["host", "remove", host, "--yes"], cluster);
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The text of a flag in a printed command. */
+function flagOf(args: readonly string[], flag: string): string {
+  return args[args.indexOf(flag) + 1] ?? "";
+}
+
+function withValue(args: readonly string[], flag: string, value: string): readonly string[] {
+  return args.map((text, index) => (args[index - 1] === flag ? value : text));
+}
+
+const REFUSED =
+  /^JoinTokenRefused: the token of host \S+ is refused: it would be valid until \S+, so it was used or replaced/;
+
+test.skipIf(llamaServer === undefined)(
+  "a host is added, joins once, and is removed with all it could do",
+  async () => {
+    await using mini = await joining();
+    const { host } = mini;
+    const command = await mini.add("--address", testAddress());
+    const { code, stdout, stderr } = await mini.join(command);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(/^ok +route .*\nok +clock /);
+    expect(stdout).toContain(`this machine has joined as host ${host}`);
+    const file = path.join(mini.stateDir, "kubeconfig");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(await readFile(file, "utf8")).not.toContain(flagOf(command, "--token"));
+    const asHost = (...args: string[]) => kubectl([...args, `--kubeconfig=${file}`]);
+    expect(await asHost("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).toBe(
+      `system:serviceaccount:${NAMESPACE_HOSTS}:${host}`,
+    );
+    await asHost("get", "lease", host, "-n", NAMESPACE_HOSTS);
+    // The API server remembers for some seconds that it accepted a token.
+    const again = await vi.waitFor(
+      async () => {
+        const second = await mini.join(command);
+        expect(second.code).toBe(1);
+        return second;
+      },
+      { timeout: 40_000, interval: 500 },
+    );
+    expect(again.stderr).toMatch(REFUSED);
+    const removed = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
+    expect(removed.code).toBe(0);
+    expect(removed.stdout).toContain(`ServiceAccount ${host}`);
+    await vi.waitFor(
+      () =>
+        expect(asHost("get", "hosts.metalbridge.dev")).rejects.toThrow(/forbidden|Unauthorized|logged in/i),
+      {
+        timeout: 20_000,
+        interval: 100,
+      },
+    );
+    const left = await kubectl([
+      "get",
+      "sa,role,rolebinding,lease,secret",
+      "-n",
+      NAMESPACE_HOSTS,
+      "-o",
+      "name",
+    ]);
+    expect(left).not.toContain(host);
+    const wide = await kubectl(["get", "clusterrolebindings,hosts.metalbridge.dev", "-o", "name"]);
+    expect(wide).not.toContain(host);
+    const twice = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
+    expect(twice.stderr).toMatch(/^HostNotFound: /);
+  },
+);
+
+test("adding a host twice changes nothing but the token, and the first token ends", async () => {
+  await using mini = await joining();
+  const first = await mini.add("--address", testAddress());
+  const second = await mini.add();
+  expect(flagOf(second, "--token")).not.toBe(flagOf(first, "--token"));
+  expect(withValue(second, "--token", "")).toEqual(withValue(first, "--token", ""));
+  expect((await mini.join(first)).stderr).toMatch(REFUSED);
+  await mini.add("--address", "192.168.7.0/24");
+  const addresses = await kubectl(["get", "host", mini.host, "-o", "jsonpath={.spec.addresses}"]);
+  expect(addresses).toBe('["192.168.7.0/24"]');
+});
+
+test("a new host without an address is refused before anything is made", async () => {
+  const { stderr, code } = await runProgram(["host", "add", "mini-none"], { kubeconfig });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^HostAddressesNeeded: there is no Host mini-none yet/);
+});
+
+test("nothing is issued where the policies are missing", async () => {
+  await using cluster = await startCluster();
+  await cluster.kubectl(["delete", "validatingadmissionpolicybinding", "metalbridge-host-leases"]);
+  const { stderr } = await runProgram(["host", "add", "mini-1", "--address", "192.168.1.2"], cluster);
+  expect(stderr).toMatch(/^HostPoliciesMissing: missing: admission policy metalbridge-host-leases/);
+});
+
+test("a token that has expired says when", async () => {
+  await using mini = await joining();
+  const command = await mini.add("--address", testAddress());
+  const token = await signToken({ kubeconfig, kubectl }, mini.host, { issued: 7_200, expires: -3_600 });
+  const { stderr } = await mini.join(withValue(command, "--token", token));
+  expect(stderr).toMatch(/^JoinTokenRefused: .* is refused: it expired at 20/);
+});
+
+test("a forged token and one that was cut off are refused", async () => {
+  await using mini = await joining();
+  const command = await mini.add("--address", testAddress());
+  const token = flagOf(command, "--token");
+  expect((await mini.join(withValue(command, "--token", token.slice(0, 40)))).stderr).toMatch(
+    /^JoinTokenInvalid: /,
+  );
+  const [head, body] = token.split(".");
+  const forged = `${head}.${body}.${Buffer.from("no signature").toString("base64url")}`;
+  expect((await mini.join(withValue(command, "--token", forged))).stderr).toMatch(REFUSED);
+  const other = (await kubectl(["create", "token", "default", "-n", "default"]).catch(() => "")).trim();
+  if (other !== "")
+    expect((await mini.join(withValue(command, "--token", other))).stderr).toMatch(
+      /^JoinTokenInvalid: .*not of a host/,
+    );
+});
+
+test("a token for another host is not used", async () => {
+  await using mini = await joining();
+  const command = await mini.add("--address", testAddress());
+  const flag = await mini.join([...command, "--host-name", "other"]);
+  expect(flag.stderr).toMatch(
+    /^JoinTokenForAnotherHost: the token is for host mini-\w+, but this machine is to be host other/,
+  );
+  await using folder = await temporaryFolder();
+  const config = path.join(folder.path, "agent.yaml");
+  await writeFile(config, "hostName: another\n");
+  expect((await mini.join([...command, "--config", config])).stderr).toMatch(/^JoinTokenForAnotherHost: /);
+});
+
+test("a wrong clock fails the preflight, and the token can still be used", async () => {
+  await using mini = await joining();
+  const command = await mini.add("--address", testAddress());
+  const behind = "const now=Date.now;Date.now=()=>now()-36e5";
+  const late = await mini.join(command, {
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(behind)}`,
+  });
+  expect(late.stdout).toMatch(
+    /^FAILED +clock +ClockWrong: this machine's clock is 60 min behind the API server's/m,
+  );
+  expect(late.stderr).toMatch(/^PreflightFailed: .*clock/);
+  expect((await mini.join(command)).code).toBe(llamaServer === undefined ? 1 : 0);
+});
+
+test("an API server with another certificate authority is not trusted with the token", async () => {
+  await using other = await startCluster();
+  await using mini = await joining();
+  const command = await mini.add("--address", testAddress());
+  const { stderr, code } = await mini.join(withValue(command, "--server", other.url));
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^ApiCertificateUntrusted: /);
+  expect(stderr).toMatch(
+    /certificate authority has changed: ask for a new join command\n +metalbridge host add mini-/,
+  );
+});
+
+test("a host that cannot serve yet stores nothing", async () => {
+  await using mini = await joining();
+  const command = await mini.add("--address", "192.168.7.7");
+  const { stdout, stderr } = await mini.join(command);
+  expect(stdout).toMatch(/^FAILED +address +AddressNotRegistered/m);
+  expect(stderr).toMatch(/^PreflightFailed: .*address/);
+  await expect(stat(path.join(mini.stateDir, "kubeconfig"))).rejects.toThrow("ENOENT");
+});

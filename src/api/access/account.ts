@@ -1,0 +1,10 @@
+/** The account of a host, and how long its tokens live. */
+import { NAMESPACE_HOSTS } from "../group.ts";
+
+/** The user name of a host's account without the host's name. */
+export const ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_HOSTS}:`;
+
+/** Longest life of a token that admits a host to `metalbridge join`. */
+export const JOIN_TOKEN_SECONDS = 24 * 3_600;
+/** Life that an agent asks for: a machine may be switched off for a third of it and still renew its token. */
+export const HOST_TOKEN_SECONDS = 30 * 24 * 3_600;

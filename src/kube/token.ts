@@ -1,0 +1,78 @@
+/** Tokens of a ServiceAccount, as the TokenRequest API issues them. */
+import { ACCOUNT_PREFIX } from "../api/access/account.ts";
+import type { KubeConnection } from "./client/connect.ts";
+import { failureOfBadBody } from "./errors.ts";
+import type { ApiResult, ObjectRef } from "./types.ts";
+
+export interface TokenOptions {
+  readonly account: Required<ObjectRef>;
+  /** At least 600; the API server may issue it for a shorter time. */
+  readonly seconds: number;
+  /** A Secret in the account's namespace; the token ends with it. */
+  readonly boundTo?: { readonly name: string; readonly uid: string };
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** One request, never repeated. */
+export async function requestToken(
+  connection: KubeConnection,
+  { account, seconds, boundTo }: TokenOptions,
+): Promise<ApiResult<string>> {
+  const { namespace, name } = account;
+  const boundObjectRef = boundTo && { apiVersion: "v1", kind: "Secret", ...boundTo };
+  const answer = await connection.request({
+    method: "POST",
+    path: `/api/v1/namespaces/${encodeURIComponent(namespace ?? "")}/serviceaccounts/${encodeURIComponent(name)}/token`,
+    body: JSON.stringify({
+      apiVersion: "authentication.k8s.io/v1",
+      kind: "TokenRequest",
+      spec: { expirationSeconds: seconds, boundObjectRef },
+    }),
+    timeoutMs: TIMEOUT_MS,
+  });
+  if (!answer.ok) return answer;
+  const token = tokenOf(answer.value);
+  return token === undefined
+    ? { ok: false, error: failureOfBadBody(answer.value) }
+    : { ok: true, value: token };
+}
+
+function tokenOf(body: string): string | undefined {
+  try {
+    const { status } = JSON.parse(body) as { status?: { token?: unknown } };
+    return typeof status?.token === "string" ? status.token : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a token says about itself; nothing of it is verified here. */
+export interface TokenClaims {
+  /** The host whose account it is; undefined for any other account. */
+  readonly host: string | undefined;
+  readonly subject: string;
+  /** Seconds since 1970. */
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+}
+
+/** Undefined for what is no token of a ServiceAccount with an expiry. */
+export function readTokenClaims(token: string): TokenClaims | undefined {
+  const [, payload = ""] = token.split(".");
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
+    if (typeof claims !== "object" || claims === null) return undefined;
+    const { sub, iat, exp } = claims as Record<string, unknown>;
+    if (typeof sub !== "string" || typeof iat !== "number" || typeof exp !== "number") return undefined;
+    const host = sub.startsWith(ACCOUNT_PREFIX) ? sub.slice(ACCOUNT_PREFIX.length) : undefined;
+    return { host, subject: sub, issuedAt: iat, expiresAt: exp };
+  } catch {
+    return undefined;
+  }
+}
+
+/** When a token is renewed, in ms since 1970: after two thirds of its life. */
+export function renewAtMs({ issuedAt, expiresAt }: Pick<TokenClaims, "issuedAt" | "expiresAt">): number {
+  return (issuedAt + (expiresAt - issuedAt) * (2 / 3)) * 1_000;
+}

@@ -1,0 +1,212 @@
+/** Whoever holds a host's credential can do nothing to other hosts: each attack is denied by the real API server. */
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { ACCOUNT_PREFIX, HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
+import { joinSecretName } from "../../src/api/access/roles.ts";
+import {
+  FINALIZER_ENGINE,
+  LABEL_HOST,
+  LABEL_SERVICE_NAME,
+  LABEL_SLICE_MANAGED_BY,
+  NAMESPACE_HOSTS,
+  NAMESPACE_SYSTEM,
+  SLICE_MANAGED_BY,
+} from "../../src/api/group.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { sharedCluster } from "../cluster/cluster.ts";
+import { manifest, withFields } from "../fixtures/manifests.ts";
+import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
+import { attacksElsewhere } from "./attacks-elsewhere.ts";
+import { attacksOnOwnKinds } from "./attacks-on-own-kinds.ts";
+import { giveIdentity } from "./identity.ts";
+import {
+  EVIL,
+  endpoints,
+  eventOf,
+  eventsPath,
+  FOREIGN_FINALIZER,
+  get,
+  hostPath,
+  lease,
+  leasesPath,
+  merge,
+  NAMESPACE,
+  OWN_ADDRESS,
+  OWN_NET_ADDRESS,
+  post,
+  type Request,
+  replicaPath,
+  slice,
+  slicePath,
+  TAKEN_BACK,
+  token,
+  VICTIM,
+} from "./requests.ts";
+
+/** The template of a replica is immutable for every writer, and the server checks that first. */
+const DENIED = /^(forbidden: |invalid: .* is immutable)/;
+
+let folder: TemporaryFolder;
+let evil: KubeConnection;
+let admin: KubeConnection;
+
+beforeAll(async () => {
+  const cluster = sharedCluster();
+  await cluster.kubectl(["create", "namespace", NAMESPACE]);
+  folder = await temporaryFolder();
+  admin = await connect({ kubeconfigPath: cluster.kubeconfig });
+  const replica = (name: string, host: string) =>
+    withFields(manifest("InferenceReplica", name, NAMESPACE), {
+      "spec.template.hostName": host,
+      "metadata.finalizers": [FOREIGN_FINALIZER, FINALIZER_ENGINE],
+      "metadata.labels": { [LABEL_HOST]: host },
+      "metadata.annotations": { a: "b" },
+    });
+  const foreign = { labels: { [LABEL_SERVICE_NAME]: "web" } };
+  const items = [
+    ...[EVIL, VICTIM].flatMap((host) => [
+      withFields(manifest("Host", host), { "spec.addresses": [OWN_ADDRESS] }),
+      lease(host),
+    ]),
+    ...[replica("mine", EVIL), replica("mine-deleted", EVIL), replica("theirs", VICTIM)],
+    slice("mine", EVIL, OWN_ADDRESS),
+    slice("mine-taken-back", EVIL, TAKEN_BACK),
+    slice("theirs", VICTIM, OWN_ADDRESS),
+    slice("of-kubernetes", EVIL, OWN_ADDRESS, {
+      metadata: {
+        name: "of-kubernetes",
+        namespace: NAMESPACE,
+        labels: { [LABEL_HOST]: EVIL, ...foreign.labels, [LABEL_SLICE_MANAGED_BY]: "other" },
+      },
+    }),
+    slice("without-addresses", EVIL, OWN_ADDRESS, {
+      metadata: {
+        name: "without-addresses",
+        namespace: NAMESPACE,
+        labels: { [LABEL_HOST]: EVIL, [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY },
+      },
+      endpoints: [],
+    }),
+    { apiVersion: "v1", kind: "Secret", metadata: { name: "keys", namespace: NAMESPACE } },
+    {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: joinSecretName(VICTIM), namespace: NAMESPACE_HOSTS },
+    },
+    withFields(manifest("Model", "tiny", NAMESPACE), {}),
+    withFields(manifest("InferenceService", "chat", NAMESPACE), {}),
+  ];
+  const list = { apiVersion: "v1", kind: "List", items };
+  await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(list) });
+  await cluster.kubectl(["delete", "irep", "mine-deleted", "-n", NAMESPACE, "--wait=false"]);
+  const file = path.join(folder.path, "kubeconfig");
+  await giveIdentity(cluster, VICTIM, path.join(folder.path, "victim"));
+  await giveIdentity(cluster, EVIL, file);
+  evil = await connect({ kubeconfigPath: file });
+  // Roles, bindings and policies hold a moment after they were created.
+  await vi.waitFor(
+    async () => {
+      expect(await send(merge(`${hostPath(EVIL)}/status`, { status: { addresses: [] } }))).toBe("ok");
+      expect(await send(get(`${leasesPath()}/${EVIL}`))).toBe("ok");
+      expect(await send(merge(`${hostPath(VICTIM)}/status`, { status: { addresses: [] } }))).toMatch(
+        /may write/,
+      );
+    },
+    { timeout: 30_000, interval: 100 },
+  );
+});
+
+afterAll(async () => {
+  evil.close();
+  admin.close();
+  const { kubectl } = sharedCluster();
+  const freed = JSON.stringify({ metadata: { finalizers: null } });
+  for (const name of ["mine", "mine-deleted", "theirs"])
+    await kubectl(["patch", "irep", name, "-n", NAMESPACE, "--type=merge", "-p", freed]).catch(() => {});
+  await kubectl(["delete", "host", EVIL, VICTIM, "--wait=false"]);
+  await kubectl(["delete", "lease,serviceaccount", EVIL, VICTIM, "-n", NAMESPACE_HOSTS]);
+  await kubectl(["delete", "namespace", NAMESPACE, "--wait=false"]);
+  await folder[Symbol.asyncDispose]();
+});
+
+/** `ok`, or kind and sentence of the failure. */
+async function send(request: Request, by: KubeConnection = evil): Promise<string> {
+  const answer = await by.request({ ...request, timeoutMs: 10_000 });
+  return answer.ok ? "ok" : `${answer.error.kind}: ${answer.error.message}`;
+}
+
+const groups = { ...attacksOnOwnKinds, ...attacksElsewhere };
+
+for (const [about, attacks] of Object.entries(groups)) {
+  describe(`a compromised host and ${about}`, () => {
+    test.each(attacks)("%s: denied", async (_, request) => {
+      expect(await send(request)).toMatch(DENIED);
+    });
+  });
+}
+
+test("at least sixty attacks are tried", () => {
+  expect(Object.values(groups).flat().length).toBeGreaterThanOrEqual(60);
+});
+
+describe("a compromised host and impersonation", () => {
+  test.each([
+    ["a cluster administrator", ["--as=admin", "--as-group=system:masters"]],
+    ["the controller", [`--as=system:serviceaccount:${NAMESPACE_SYSTEM}:metalbridge-controller`]],
+    ["another host", [`--as=${ACCOUNT_PREFIX}${VICTIM}`]],
+  ])("%s: denied", async (_, as) => {
+    const kubeconfig = path.join(folder.path, "kubeconfig");
+    const attempt = ["get", "--raw", hostPath(VICTIM), `--kubeconfig=${kubeconfig}`, ...as];
+    await expect(sharedCluster().kubectl(attempt)).rejects.toThrow(/Forbidden/);
+  });
+});
+
+describe("an honest host does all it needs to", () => {
+  test.each<readonly [string, Request]>([
+    ["the status of its Host", merge(`${hostPath(EVIL)}/status`, { status: { addresses: [OWN_ADDRESS] } })],
+    ["the status of its replicas", merge(`${replicaPath("mine")}/status`, { status: { phase: "Ready" } })],
+    ["its address", merge(slicePath("mine"), endpoints(OWN_ADDRESS))],
+    ["an address of its network", merge(slicePath("mine"), endpoints(OWN_NET_ADDRESS))],
+    [
+      "its withdrawal",
+      merge(
+        slicePath("mine"),
+        endpoints(OWN_NET_ADDRESS, { conditions: { ready: false, serving: false, terminating: true } }),
+      ),
+    ],
+    ["an empty slice", merge(slicePath("mine"), { endpoints: [], ports: [] })],
+    [
+      "withdrawal of an address that was taken back",
+      merge(
+        slicePath("mine-taken-back"),
+        endpoints(TAKEN_BACK, { conditions: { ready: false, serving: false, terminating: true } }),
+      ),
+    ],
+    [
+      "the finalizer of a deleted replica",
+      merge(replicaPath("mine-deleted"), { metadata: { finalizers: [FOREIGN_FINALIZER] } }),
+    ],
+    ["an Event in its own name", post(eventsPath(), eventOf(EVIL))],
+    ["its token's renewal", token(EVIL, HOST_TOKEN_SECONDS)],
+    ["replicas, which every host may read", get(replicaPath("theirs"))],
+  ])("%s: allowed", async (_, request) => {
+    expect(await send(request)).toBe("ok");
+  });
+
+  test("a status write changes nothing but status", async () => {
+    const sneaky = {
+      metadata: { labels: { a: "b" }, finalizers: null },
+      spec: { priority: "critical" },
+      status: { phase: "Ready" },
+    };
+    expect(await send(merge(`${replicaPath("mine")}/status`, sneaky))).toBe("ok");
+    const answer = await admin.request({ ...get(replicaPath("mine")), timeoutMs: 10_000 });
+    const { metadata, spec } = JSON.parse(answer.ok ? answer.value : "{}");
+    expect(metadata).toMatchObject({
+      finalizers: [FOREIGN_FINALIZER, FINALIZER_ENGINE],
+      labels: { [LABEL_HOST]: EVIL },
+    });
+    expect(metadata.labels).not.toHaveProperty("a");
+    expect(spec.priority).not.toBe("critical");
+  });
+});

@@ -1,0 +1,37 @@
+/** Tokens of real accounts with times of the test's choice, signed with the key of the test's own API server. */
+import { createPrivateKey, sign } from "node:crypto";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { SERVICE_ACCOUNT_ISSUER } from "../../local/control-plane/components/api-server.ts";
+import { layoutOf } from "../../local/control-plane/state/layout.ts";
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { TestCluster } from "../cluster/cluster.ts";
+
+export interface TokenTimes {
+  /** Seconds before now. */
+  readonly issued: number;
+  /** Seconds after now. */
+  readonly expires: number;
+}
+
+/** A token of the host's account, which has to exist. */
+export async function signToken(
+  cluster: Pick<TestCluster, "kubeconfig" | "kubectl">,
+  host: string,
+  { issued, expires }: TokenTimes,
+): Promise<string> {
+  const get = ["get", "serviceaccount", host, "-n", NAMESPACE_HOSTS, "-o", "jsonpath={.metadata.uid}"];
+  const uid = await cluster.kubectl(get);
+  const now = Math.floor(Date.now() / 1_000);
+  const claims = {
+    iss: SERVICE_ACCOUNT_ISSUER,
+    aud: [SERVICE_ACCOUNT_ISSUER],
+    sub: `system:serviceaccount:${NAMESPACE_HOSTS}:${host}`,
+    ...{ iat: now - issued, nbf: now - issued, exp: now + expires },
+    "kubernetes.io": { namespace: NAMESPACE_HOSTS, serviceaccount: { name: host, uid } },
+  };
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;
+  const key = readFileSync(layoutOf(path.dirname(cluster.kubeconfig)).serviceAccountKey, "utf8");
+  return `${text}.${sign("RSA-SHA256", Buffer.from(text), createPrivateKey(key)).toString("base64url")}`;
+}
