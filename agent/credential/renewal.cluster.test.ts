@@ -76,15 +76,7 @@ test.skipIf(program === undefined)(
 
     const { status: after } = (await bench.replica("chat-0")) ?? {};
     expect(after).toMatchObject({ phase: "Ready", pid: before?.pid, restarts: before?.restarts });
-    // Ends and withdraws an engine in its own name.
-    await cluster.kubectl([
-      "annotate",
-      "endpointslice",
-      "chat-0",
-      "-n",
-      namespace.name,
-      `metalbridge.dev/addresses=${bench.address}`,
-    ]);
+    // Withdraws and ends the engine in its own name.
     await bench.deleteReplica("chat-0");
     await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENTLY);
     expect(agent.lines.filter((line) => /forbidden|may write/i.test(JSON.stringify(line)))).toEqual([]);

@@ -10,6 +10,7 @@ import { markOf } from "../host/fleet.ts";
 import type { LeaseSigns } from "../host/signs.ts";
 import type { ServiceMemory } from "../paths/mac/memory.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
+import { accessKeyOf, secretsOf } from "../secrets/secret-access.ts";
 import type { Queues } from "./queues.ts";
 
 /** What handlers use once the caches are complete; `noteFirstLists` catches up on what came before. */
@@ -40,6 +41,13 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       const shown = replica ?? before;
       if (shown !== undefined) state.working?.memory.noteSeen(shown, replica === undefined);
       if (state.working !== undefined) noteReplica(state.working, key, replica);
+      // What a replica names never changes.
+      if (
+        shown !== undefined &&
+        (replica === undefined || before === undefined) &&
+        secretsOf(shown).length > 0
+      )
+        state.working?.queues.secrets.enqueue(accessKeyOf(shown));
     },
     onHost: (name, host, before) => {
       state.working?.queues.hosts.enqueue(name);

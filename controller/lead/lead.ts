@@ -13,6 +13,7 @@ import { leaderFacts } from "../metrics/leader.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
 import { createControllerScheduler } from "../scheduler/scheduler.ts";
+import { startSecretAccess } from "../secrets/secret-access.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
 import { seeService } from "../service/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
@@ -67,7 +68,12 @@ export async function lead(options: LeadOptions): Promise<void> {
   const onFree = (key: string) => state.working?.queues.services.enqueue(key);
   const foreign = createForeignServices({ ...options, onFree });
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
-  const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs });
+  const secretAccess = startSecretAccess({
+    ...options,
+    replicasOfHost: caches.replicasOfHost,
+    onChange: (key) => state.working?.queues.secrets.enqueue(key),
+  });
+  const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs, secretAccess });
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));

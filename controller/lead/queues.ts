@@ -12,6 +12,7 @@ import type { ControllerPorts } from "../cache/ports.ts";
 import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import type { ControllerMetrics } from "../metrics.ts";
 import type { PathPorts } from "../paths/registry.ts";
+import type { SecretAccess } from "../secrets/secret-access.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
 
@@ -31,6 +32,8 @@ export interface Queues {
   readonly hosts: Queue<string>;
   readonly fleet: Queue<"all">;
   readonly models: Queue<string>;
+  /** By `namespace/host`: rights to Secrets. */
+  readonly secrets: Queue<string>;
   /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
@@ -39,7 +42,9 @@ const MODELS_PER_NAMESPACE = 8;
 
 export function createQueues(
   options: QueueOptions,
-  ports: ServicePorts & HostPorts & Pick<PathPorts, "scheduler" | "onDecided">,
+  ports: ServicePorts &
+    HostPorts &
+    Pick<PathPorts, "scheduler" | "onDecided"> & { readonly secretAccess: SecretAccess },
 ): Queues {
   const { clock, log, signal, metrics } = options;
   const { fleet } = ports;
@@ -63,6 +68,7 @@ export function createQueues(
     models: counted("models", options.createModelPass(ports), {
       groups: { of: (key) => key.slice(0, key.indexOf("/")), limit: MODELS_PER_NAMESPACE },
     }),
+    secrets: counted("secrets", ports.secretAccess.reconcile),
     fleet: counted("fleet", async () => {
       const { changed, recheckAfterMs } = fleet.judge();
       for (const host of changed) hosts.enqueue(host);

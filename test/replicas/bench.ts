@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { expect, vi } from "vitest";
 import { createEngineDrivers } from "../../agent/engines/registry.ts";
 import {
+  ANNOTATION_ADDRESSES,
   FINALIZER_ENGINE,
   LABEL_HOST,
   LABEL_SERVICE_NAME,
@@ -211,6 +212,8 @@ function newSlice({ name, namespace, hostName }: Names): EndpointSlice {
         [LABEL_SERVICE_NAME]: "chat",
         [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY,
       },
+      // As if the Host allowed every address; without it an agent with a credential of its own may write none.
+      annotations: { [ANNOTATION_ADDRESSES]: "0.0.0.0/0,::/0" },
     },
     addressType: "IPv4",
     endpoints: [],

@@ -1,0 +1,162 @@
+/**
+ * The right of each host to the Secrets that its replicas name, and to no others: one Role per namespace and host, made
+ * with the first such replica and removed with the last.
+ */
+import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { keyOf } from "../../src/api/names.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
+import type { Role, RoleBinding } from "../../src/kube/objects.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { Caches } from "../cache/caches.ts";
+import { ApiCallFailed } from "../service/failure.ts";
+
+export interface SecretAccessOptions {
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly replicasOfHost: Caches["replicasOfHost"];
+  /** `namespace/host` whose rights have to be looked at. */
+  readonly onChange: (key: string) => void;
+}
+
+export interface SecretAccess {
+  /** One pass over `namespace/host`. */
+  readonly reconcile: (key: string) => Promise<Recheck | undefined>;
+}
+
+const LABEL_MANAGED_BY = "app.kubernetes.io/managed-by";
+const RBAC_GROUP = "rbac.authorization.k8s.io";
+
+/** `namespace/host`: one Role. */
+export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
+  return keyOf({ namespace: metadata.namespace, name: spec.template.hostName });
+}
+
+/** Names of the Secrets that a replica's agent reads, sorted. Pure. */
+export function secretsOf({ spec: { template } }: InferenceReplica): readonly string[] {
+  const models = [template.model, template.draft, ...(template.loraAdapters ?? []).map(({ model }) => model)];
+  const names = [...models.map((model) => model?.secretRef?.name), template.auth?.secretName];
+  return [...new Set(names.filter((name) => name !== undefined))].sort();
+}
+
+/** Its watches are its own: a controller without the right to Roles does all its other work. */
+export function startSecretAccess(options: SecretAccessOptions): SecretAccess {
+  const { replicasOfHost } = options;
+  const roles = watchOurs(options, ROLES);
+  const bindings = watchOurs(options, ROLE_BINDINGS);
+  return {
+    reconcile: async (key) => {
+      if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
+      const [namespace = "", host = ""] = key.split("/");
+      const here = replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
+      const secrets = [...new Set(here.flatMap(secretsOf))].sort();
+      const at = `${namespace}/${roleName(host)}`;
+      const current = { role: roles.get(at), binding: bindings.get(at) };
+      await (secrets.length === 0
+        ? removeAccess(options, current)
+        : writeAccess(options, accessOf({ namespace, host, secrets }), current));
+      return undefined;
+    },
+  };
+}
+
+interface Found {
+  readonly role: Role | undefined;
+  readonly binding: RoleBinding | undefined;
+}
+
+async function writeAccess(
+  { client, log }: SecretAccessOptions,
+  { role, binding }: { readonly role: Role; readonly binding: RoleBinding },
+  current: Found,
+): Promise<void> {
+  const manager = MANAGER_CONTROLLER;
+  const { name, namespace } = role.metadata;
+  const wrote = need(
+    `apply Role ${name}`,
+    await client.apply(ROLES, role, { manager, current: current.role }),
+  );
+  need(
+    `apply RoleBinding ${name}`,
+    await client.apply(ROLE_BINDINGS, binding, { manager, current: current.binding }),
+  );
+  const secrets = role.rules?.[0]?.resourceNames;
+  if (wrote.sent)
+    log.info({ namespace, role: name, secrets }, "a host may get the Secrets that its replicas name");
+}
+
+async function removeAccess({ client, log }: SecretAccessOptions, { role, binding }: Found): Promise<void> {
+  if (binding !== undefined) await remove(client, ROLE_BINDINGS, binding);
+  if (role === undefined) return;
+  await remove(client, ROLES, role);
+  const { name, namespace } = role.metadata;
+  log.info({ namespace, role: name }, "a host's right to Secrets is removed");
+}
+
+interface Access {
+  readonly namespace: string;
+  readonly host: string;
+  readonly secrets: readonly string[];
+}
+
+function roleName(host: string): string {
+  return `metalbridge-secrets-${host}`;
+}
+
+function accessOf({ namespace, host, secrets }: Access): {
+  readonly role: Role;
+  readonly binding: RoleBinding;
+} {
+  const name = roleName(host);
+  const metadata = {
+    ...{ name, namespace },
+    labels: { [LABEL_MANAGED_BY]: MANAGER_CONTROLLER, [LABEL_HOST]: host },
+  };
+  const rule = { apiGroups: [""], resources: ["secrets"], resourceNames: [...secrets], verbs: ["get"] };
+  return {
+    role: { metadata, rules: [rule] },
+    binding: {
+      metadata,
+      subjects: [{ kind: "ServiceAccount", name: host, namespace: NAMESPACE_HOSTS }],
+      roleRef: { apiGroup: RBAC_GROUP, kind: "Role", name },
+    },
+  };
+}
+
+function watchOurs<T extends KubeObject>(
+  { connection, clock, log, signal, onChange, replicasOfHost }: SecretAccessOptions,
+  kind: Kind<T>,
+): Reflector<T> {
+  return startReflector<T>({
+    ...{ connection, clock, log, signal, kind },
+    labelSelector: `${LABEL_MANAGED_BY}=${MANAGER_CONTROLLER}`,
+    onChange: (_, object, before) => {
+      const { namespace, labels } = (object ?? before)?.metadata ?? {};
+      const host = labels?.[LABEL_HOST];
+      if (host !== undefined) onChange(keyOf({ namespace, name: host }));
+    },
+    onSynced: () => {
+      const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
+      for (const key of new Set(replicas.map(accessKeyOf))) onChange(key);
+    },
+  });
+}
+
+async function remove(client: KubeClient, kind: Kind<KubeObject>, { metadata }: KubeObject): Promise<void> {
+  const { uid } = metadata;
+  const removed = await client.remove(kind, metadata, uid === undefined ? {} : { uid });
+  if (!removed.ok && removed.error.kind !== "notFound" && removed.error.kind !== "conflict")
+    throw new ApiCallFailed(`delete ${kind.kind} ${metadata.name}`, removed.error);
+}
+
+function need<T>(what: string, result: ApiResult<T>): T {
+  if (result.ok) return result.value;
+  throw new ApiCallFailed(what, result.error);
+}
