@@ -22,7 +22,7 @@ export interface SecretAccessOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly replicasOfHost: Caches["replicasOfHost"];
-  /** `namespace/host` whose rights have to be looked at. */
+  /** `namespace/host` whose rights may have to change. */
   readonly onChange: (key: string) => void;
 }
 
