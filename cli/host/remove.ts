@@ -7,8 +7,8 @@ import { listAll, lookUp } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { writeWish } from "../drain/patch.ts";
 import { followDrain } from "../drain.ts";
-import { removeAccess, removeOne } from "./access.ts";
 import { confirm } from "../program/confirm.ts";
+import { removeAccess, removeOne } from "./access.ts";
 
 export interface RemoveFlags extends ClusterFlags {
   readonly drain?: boolean;

@@ -42,7 +42,11 @@ export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
 /** Names of the Secrets that a replica's agent reads, sorted. Pure. */
 export function secretsOf({ spec: { template } }: InferenceReplica): readonly string[] {
   const models = [template.model, template.draft, ...(template.loraAdapters ?? []).map(({ model }) => model)];
-  const names = [...models.map((model) => model?.secretRef?.name), template.auth?.secretName];
+  const names = [
+    ...models.map((model) => model?.secretRef?.name),
+    template.auth?.secretName,
+    template.tls?.secretName,
+  ];
   return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
