@@ -80,7 +80,7 @@ function checkClock(serverAheadMs = 0): Check {
     return { what: "clock", text: "the clock agrees with the API server's" };
   const minutes = Math.round(Math.abs(serverAheadMs) / 60_000);
   const text = `this machine's clock is ${minutes} min ${serverAheadMs > 0 ? "behind" : "ahead of"} the API server's`;
-  return { what: "clock", code: "ClockWrong", text };
+  return { what: "clock", code: "ClockSkewed", text };
 }
 
 /** The way back: what can be said of it on this machine. */

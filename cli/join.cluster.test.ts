@@ -186,7 +186,7 @@ test("a wrong clock fails the preflight, and the token can still be used", async
     NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(behind)}`,
   });
   expect(late.stdout).toMatch(
-    /^FAILED +clock +ClockWrong: this machine's clock is 60 min behind the API server's/m,
+    /^FAILED +clock +ClockSkewed: this machine's clock is 60 min behind the API server's/m,
   );
   expect(late.stderr).toMatch(/^PreflightFailed: .*clock/);
   expect((await mini.join(command)).code).toBe(llamaServer === undefined ? 1 : 0);

@@ -53,7 +53,7 @@ export async function readCluster(
   if (api.failure !== undefined)
     return { api: { value: api }, preflight: { unknown: "the API server gave no answer" }, routed };
   const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
-  const { hostName, register, addresses } = config;
+  const { hostName, addresses } = config;
   // The agent may list Hosts, not get one.
   const hosts = await client.list<Host>(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
   const host = hosts.ok ? hosts.value.items[0] : undefined;
@@ -61,7 +61,10 @@ export async function readCluster(
     { configured: addresses, allowed: host?.spec.addresses, routed, inUse: [] },
     up,
   );
-  const checks = await preflight(client, { hostName, register }, { host, address, runtimes: await runtimes });
+  const { server } = connection;
+  const serverAheadMs = connection.serverAheadMs();
+  const seen = { host, address, runtimes: await runtimes, server, serverAheadMs };
+  const checks = await preflight(client, config, seen);
   return { api: { value: api }, preflight: { value: checks }, routed };
 }
 

@@ -15,10 +15,6 @@ export const agentErrors = {
     do: "fix the checks marked FAILED, then run it again",
     command: "metalbridge agent --dry-run",
   },
-  ClockWrong: {
-    what: "This machine's clock and the API server's differ by more than five minutes.",
-    do: "set this machine's clock, best by NTP; if it is right, set the API server's",
-  },
   CredentialNotRenewed: {
     what: "The agent could not renew its token, or not write the renewed one to its kubeconfig.",
     do: "fix what the message names before the token expires; retried every 10 s. After that, join again with a new token",
