@@ -71,7 +71,7 @@ test("an agent without permission to register reports that it waits for the Host
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName });
   await vi.waitFor(
-    async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered: .*--register/),
+    async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered: .*metalbridge host add/),
     patiently,
   );
   const spec = JSON.stringify({ addresses: [testAddress()] });
