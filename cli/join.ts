@@ -67,6 +67,11 @@ async function join(flags: JoinFlags): Promise<void> {
     const ports = { signal: new AbortController().signal, log: silentLog, print };
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
     await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims.host);
+  } catch (error) {
+    // The API server remembers an accepted token for some seconds: one that was used may fail only now.
+    if (error instanceof MetalbridgeError && error.code === "ApiUnauthorized")
+      throw tokenRefused({ ...claims, host: claims.host });
+    throw error;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -104,23 +109,24 @@ async function requireAccepted(kubeconfigPath: string, claims: HostClaims): Prom
 function refusal(failure: ApiFailure, claims: HostClaims, connection: KubeConnection): MetalbridgeError {
   const error = explainFailure(failure);
   const command = `metalbridge host add ${claims.host}`;
-  if (failure.kind === "unauthorized") {
-    const serverMs = Date.now() + (connection.serverAheadMs() ?? 0);
-    const until = new Date(claims.expiresAt * 1_000).toISOString();
-    const why =
-      serverMs >= claims.expiresAt * 1_000
-        ? `it expired at ${until}`
-        : `it would be valid until ${until}, so it was used or replaced, or is from another cluster`;
-    return new MetalbridgeError("JoinTokenRefused", `the token of host ${claims.host} is refused: ${why}`, {
-      summary: "ask an administrator for a new join command",
-      command,
-    });
-  }
+  if (failure.kind === "unauthorized") return tokenRefused(claims, connection.serverAheadMs());
   if (error.code !== "ApiCertificateUntrusted") return error;
   const now = new Date().toISOString();
   return new MetalbridgeError(error.code, error.message, {
     summary: `check this machine's clock (${now}); if it is right, the cluster's certificate authority has changed: ask for a new join command`,
     command,
+  });
+}
+
+function tokenRefused({ host, expiresAt }: HostClaims, serverAheadMs = 0): MetalbridgeError {
+  const until = new Date(expiresAt * 1_000).toISOString();
+  const why =
+    Date.now() + serverAheadMs >= expiresAt * 1_000
+      ? `it expired at ${until}`
+      : `it would be valid until ${until}, so it was used or replaced, or is from another cluster`;
+  return new MetalbridgeError("JoinTokenRefused", `the token of host ${host} is refused: ${why}`, {
+    summary: "ask an administrator for a new join command",
+    command: `metalbridge host add ${host}`,
   });
 }
 
