@@ -1,0 +1,41 @@
+/** Removing a host beside a running controller: its replicas move or go, and nothing of it is left. */
+import { expect, test, vi } from "vitest";
+import { LABEL_HOST } from "../src/api/group.ts";
+import { runProgram } from "../test/cli/program.ts";
+import { inferenceService, startBench } from "../test/controller/bench.ts";
+
+const WAIT = { timeout: 30_000, interval: 100 };
+
+test("a host is drained and removed, another with its replicas, and no slice or replica is left", async () => {
+  await using bench = await startBench();
+  const { kubectl } = bench.cluster;
+  const ns = "team";
+  await kubectl(["create", "namespace", ns]);
+  await bench.agent("mac-1");
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat"));
+  const serving = (host: string) =>
+    vi.waitFor(async () => {
+      const [only, ...others] = await bench.replicas(ns);
+      expect(others).toEqual([]);
+      expect(only?.spec.template.hostName).toBe(host);
+      expect(only?.status?.phase).toBe("Ready");
+    }, WAIT);
+  await serving("mac-1");
+  const second = await bench.agent("mac-2");
+  const run = (...args: string[]) => runProgram(["host", ...args], bench.cluster);
+  for (const host of ["mac-1", "mac-2"]) expect((await run("add", host)).code).toBe(0);
+
+  const drained = await run("remove", "mac-1", "--drain", "--timeout", "60s");
+  expect(drained, drained.stderr).toMatchObject({ code: 0 });
+  await serving("mac-2");
+  expect((await run("remove", "mac-2")).stderr).toMatch(/NotConfirmed/);
+  second.fallSilent();
+  expect((await run("remove", "mac-2", "--yes")).code).toBe(0);
+  await vi.waitFor(async () => {
+    expect(await bench.replicas(ns)).toEqual([]);
+    expect(await kubectl(["get", "endpointslices", "-l", LABEL_HOST, "-n", ns, "-o", "name"])).toBe("");
+  }, WAIT);
+  const left = await kubectl(["get", "hosts,clusterrolebindings,sa,role,rolebinding", "-A", "-o", "name"]);
+  expect(left).not.toMatch(/mac-[12]/);
+});
