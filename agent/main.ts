@@ -1,6 +1,7 @@
 /** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
 
 import { existsSync } from "node:fs";
+import { renderAgentAnswer } from "../src/agent-answer.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { Agent, type Inputs } from "./agent.ts";
@@ -46,9 +47,10 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
       agent.runner.stop(),
     );
   }
-  const lock = await lockStateDir(config.stateDir, environment.tempDir);
+  let serving: Agent | undefined;
+  const lock = await lockStateDir(config.stateDir, environment.tempDir, () => answerOf(environment, serving));
   try {
-    await live(inputs, ports, life);
+    await live(inputs, { ...ports, onServing: (agent) => (serving = agent) }, life);
   } finally {
     life.abort();
     end.abort();
@@ -56,8 +58,19 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   }
 }
 
+/** What an upgrade judges this version by. */
+function answerOf({ agentVersion: version }: Environment, serving: Agent | undefined): string {
+  const phase = serving === undefined ? "starting" : "serving";
+  const troubles = serving?.troubles().map(({ code }) => code) ?? [];
+  return renderAgentAnswer({ pid: process.pid, version, phase, troubles });
+}
+
 /** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
-async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): Promise<void> {
+async function live(
+  inputs: Inputs,
+  ports: AgentPorts & { readonly onServing: (agent: Agent) => void },
+  life: AbortController,
+): Promise<void> {
   const { config, clock, log, environment } = inputs;
   const { signal } = ports;
   const agent = await Agent.open(inputs);
@@ -71,6 +84,7 @@ async function live(inputs: Inputs, ports: AgentPorts, life: AbortController): P
     "agent started",
   );
   ports.onListening?.(port);
+  ports.onServing(agent);
   const { context } = config;
   const joined = joinedKubeconfigPath(config.stateDir);
   const path = () => config.kubeconfig ?? (existsSync(joined) ? joined : undefined);

@@ -17,14 +17,21 @@ export interface StateDirLock {
   readonly release: () => Promise<void>;
 }
 
-/** Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. */
-export async function lockStateDir(stateDir: string, tempDir: string): Promise<StateDirLock> {
+/**
+ * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `answer` is what the socket
+ * says to whoever connects; its first line is the pid.
+ */
+export async function lockStateDir(
+  stateDir: string,
+  tempDir: string,
+  answer: () => string = () => `${process.pid}\n`,
+): Promise<StateDirLock> {
   await makePrivate(stateDir);
   await closeToOthers(stateDir);
   const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
   // One at a time: a socket found dead must not be removed after another starter has put its own there.
   const server = await oneAtATime(socketPath, async () => {
-    const first = await listen(socketPath);
+    const first = await listen(socketPath, answer);
     if (first !== undefined) return first;
     const pid = await askPid(socketPath);
     if (pid !== undefined) {
@@ -32,7 +39,7 @@ export async function lockStateDir(stateDir: string, tempDir: string): Promise<S
     }
     // No answer: a killed agent left the socket behind.
     await rm(socketPath, { force: true });
-    return listen(socketPath);
+    return listen(socketPath, answer);
   });
   if (server === undefined) {
     throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
@@ -106,11 +113,11 @@ function socketPlace(beside: string, tempDir: string): { readonly path: string; 
 }
 
 /** Undefined when the path is taken. */
-function listen(path: string): Promise<Server | undefined> {
+function listen(path: string, answer: () => string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
       socket.on("error", () => undefined);
-      socket.end(`${process.pid}\n`);
+      socket.end(answer());
     });
     server.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "EADDRINUSE") return resolve(undefined);
@@ -138,7 +145,7 @@ function askPid(path: string): Promise<string | undefined> {
     socket.on("data", (chunk) => {
       answer += chunk.toString();
     });
-    socket.once("end", () => finish(answer.trim() || "unknown"));
+    socket.once("end", () => finish(answer.split("\n")[0]?.trim() || "unknown"));
     socket.once("error", () => finish(undefined));
   });
 }

@@ -5,9 +5,14 @@ import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { createJsonLog } from "./program/json-log.ts";
+import { type LogFile, openLogFile, trimCrashLog } from "./program/log-file.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
+
+/** Many crashes' last words. */
+const MOST_CRASH_LOG_BYTES = 1 << 20;
 
 export interface AgentFlags {
   readonly config?: string;
@@ -27,6 +32,7 @@ export interface AgentFlags {
   readonly hfEndpoint?: string;
   readonly metricsPort?: number;
   readonly logLevel?: AgentSettings["logLevel"];
+  readonly logFile?: string;
   readonly exitWithStdin?: boolean;
 }
 
@@ -46,6 +52,7 @@ export function configureAgent(command: Command): void {
       parsePort,
     )
     .option("--log-level <level>", "debug, info, warn or error")
+    .option("--log-file <file>", "log to this file and rotate it (default: standard error)")
     .option("--dry-run", "check host, address, rights and engine, print what the agent would do, and exit")
     .option(
       "--stop-engines",
@@ -79,9 +86,21 @@ async function agent(flags: AgentFlags): Promise<void> {
   await runAgent(config, {
     signal: stop.signal,
     atOnce: stop.again,
-    log: createJsonLog(config.logLevel, { host: config.hostName }),
+    log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
     print: (text) => process.stdout.write(`${text}\n`),
   });
+}
+
+function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | undefined {
+  if (logFile === undefined || dryRun) return undefined;
+  trimCrashLog(MOST_CRASH_LOG_BYTES);
+  const { maxSize: maxBytes, keep } = logRotation;
+  try {
+    return openLogFile(logFile, { maxBytes, keep });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError("AgentConfigInvalid", `logFile: ${why}`, undefined, { cause: error });
+  }
 }
 
 /** Without a configured program: where `calibrate` and the demo find it too, PATH and then what `npm run setup` cached. */
@@ -96,6 +115,7 @@ export function settingsOf(flags: AgentFlags): AgentSettings {
     flags;
   return defined({
     ...{ kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel },
+    logFile: flags.logFile,
     addresses: flags.address,
     portRange: flags.portRange,
     llamaServer: flags.llamaServer,

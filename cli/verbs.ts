@@ -47,6 +47,41 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./join.ts")).configureJoin,
   },
   {
+    name: "install",
+    summary: "install the agent as a service of launchd or systemd",
+    load: async () => (await import("./install.ts")).configureInstall,
+  },
+  {
+    name: "upgrade",
+    summary: "replace the installed version; rolls back if the new one does not serve",
+    load: async () => (await import("./install.ts")).configureUpgrade,
+  },
+  {
+    name: "service",
+    summary: "show the installed agent's service and version",
+    load: async () => (await import("./service.ts")).configureService,
+  },
+  {
+    name: "start",
+    summary: "start the installed agent",
+    load: async () => (await import("./service.ts")).configureStart,
+  },
+  {
+    name: "stop",
+    summary: "stop the installed agent; its engines keep running",
+    load: async () => (await import("./service.ts")).configureStop,
+  },
+  {
+    name: "restart",
+    summary: "restart the installed agent; its engines keep running",
+    load: async () => (await import("./service.ts")).configureRestart,
+  },
+  {
+    name: "uninstall",
+    summary: "remove the installed agent; the models stay",
+    load: async () => (await import("./uninstall.ts")).configureUninstall,
+  },
+  {
     name: "demo",
     summary: "run everything on this machine and ask a model a question",
     load: async () => (await import("./demo.ts")).configureDemo,

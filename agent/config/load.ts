@@ -1,4 +1,4 @@
-/** Reads the agent's configuration once, at start: file, flags, environment and this machine's defaults. */
+/** Reads the agent's configuration once, at start: flags, managed preferences, file, environment, this machine's defaults. */
 import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -6,12 +6,15 @@ import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { joinedKubeconfigPath, readHostToken } from "../credential/file.ts";
+import { MANAGED_PREFERENCES, readManagedPreferences } from "./managed.ts";
 import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schema.ts";
 
 export interface ConfigInput {
   /** YAML or JSON. */
   readonly file?: string | undefined;
-  /** They override the file. */
+  /** What a device management profile sets; it overrides the file. Absent: macOS's own place, on a Mac. */
+  readonly managedFile?: string;
+  /** They override both. */
   readonly flags?: AgentSettings;
   /** A host that joins: this name in place of the machine's, and no kubeconfig of the environment. */
   readonly joiningAs?: string;
@@ -19,17 +22,14 @@ export interface ConfigInput {
 }
 
 /** Throws MetalbridgeError that names the key. */
-export function loadAgentConfig({
-  file,
-  flags = {},
-  env = process.env,
-  joiningAs,
-}: ConfigInput): AgentConfig {
-  const said = merge(file === undefined ? {} : readConfigFile(file), withoutAbsent(flags));
+export function loadAgentConfig(input: ConfigInput): AgentConfig {
+  const { env = process.env, joiningAs } = input;
+  const { said, from } = readSettings(input, env);
   const platform = said.platform ?? (process.platform === "darwin" ? "darwin" : "linux");
   const huggingFace = merge({ token: env.HF_TOKEN, endpoint: env.HF_ENDPOINT }, said.huggingFace ?? {});
-  const stateDir = defaultStateDir(platform, env);
-  const joined = joinedKubeconfigPath(said.stateDir ?? stateDir);
+  // The default is not asked for where a folder is given: an account may have no home folder.
+  const stateDir = said.stateDir ?? defaultStateDir(platform, env);
+  const joined = joinedKubeconfigPath(stateDir);
   const ofEnvironment = joiningAs !== undefined || env.KUBECONFIG === "" ? undefined : env.KUBECONFIG;
   const kubeconfig = existsSync(joined) ? joined : ofEnvironment;
   const defaults = {
@@ -40,13 +40,26 @@ export function loadAgentConfig({
   const parsed = agentConfigSchema.safeParse(
     withoutAbsent({ ...defaults, ...said, huggingFace: withoutAbsent(huggingFace) }),
   );
-  if (!parsed.success) throw invalid(parsed.error, file);
+  if (!parsed.success) throw invalid(parsed.error, from);
   const config = parsed.data;
   return deepFreeze({
     ...config,
     stateDir: resolve(config.stateDir),
     huggingFace: withToken(config.huggingFace),
   });
+}
+
+/** Flags over managed preferences over the file, and where the last two came from. */
+function readSettings({ file, flags = {}, ...input }: ConfigInput, env: NodeJS.ProcessEnv) {
+  const managedFile = input.managedFile ?? (onMac(flags) ? MANAGED_PREFERENCES : undefined);
+  const managed = managedFile === undefined ? undefined : readManagedPreferences(managedFile, env.PATH);
+  const ownFile = file === undefined ? {} : readConfigFile(file);
+  const said = merge(merge(ownFile, managed ?? {}), withoutAbsent(flags));
+  return { said, from: [file, managed === undefined ? undefined : managedFile] };
+}
+
+function onMac({ platform }: AgentSettings): boolean {
+  return (platform ?? process.platform) === "darwin";
 }
 
 /** A machine's name as a DNS label. */
@@ -117,7 +130,8 @@ function withoutAbsent<T extends object>(settings: T): T {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)) as T;
 }
 
-function invalid(error: z.ZodError, file: string | undefined): MetalbridgeError {
+function invalid(error: z.ZodError, files: readonly (string | undefined)[]): MetalbridgeError {
+  const from = files.filter((file) => file !== undefined).join(" or ");
   const problems = error.issues.slice(0, 5).map((issue) => {
     const at = issue.path.join(".");
     if (issue.code === "unrecognized_keys") {
@@ -127,7 +141,7 @@ function invalid(error: z.ZodError, file: string | undefined): MetalbridgeError 
   });
   return new MetalbridgeError(
     "AgentConfigInvalid",
-    `${file === undefined ? "" : `${file}: `}${problems.join("; ")}`,
+    `${from === "" ? "" : `${from}: `}${problems.join("; ")}`,
   );
 }
 

@@ -251,6 +251,18 @@ const settingsSchema = z.strictObject({
     .enum(["trace", "debug", "info", "warn", "error", "silent"])
     .describe("Minimum log level.")
     .default("info"),
+  logFile: path
+    .describe("File that the agent logs to and rotates. Absent: standard error, which it cannot rotate.")
+    .optional(),
+  logRotation: z
+    .strictObject({
+      maxSize: bytes
+        .describe("Size at which the agent's log file is rotated; from 64Ki to 1Gi.")
+        .prefault("10Mi")
+        .refine((size) => size >= 64 * 1024 && size <= 1024 ** 3, "must be from 64Ki to 1Gi"),
+      keep: z.int().min(0).max(100).describe("Number of rotated log files to keep.").default(5),
+    })
+    .prefault({}),
 });
 
 export const agentConfigSchema = settingsSchema

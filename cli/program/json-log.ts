@@ -1,6 +1,7 @@
-/** The log of controller and agent: pino, one JSON line per decision or change, on standard error. */
+/** The log of controller and agent: pino, one JSON line per decision or change, on standard error or in a file. */
 import { pino } from "pino";
 import type { Log } from "../../src/ports.ts";
+import type { LogFile } from "./log-file.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -19,7 +20,11 @@ const REDACTED = [
 ];
 
 /** `bindings` are in every line: they identify this process among others of its kind. */
-export function createJsonLog(level: string, bindings: Readonly<Record<string, unknown>> = {}): Log {
+export function createJsonLog(
+  level: string,
+  bindings: Readonly<Record<string, unknown>> = {},
+  file?: LogFile,
+): Log {
   return pino(
     {
       level,
@@ -28,6 +33,6 @@ export function createJsonLog(level: string, bindings: Readonly<Record<string, u
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    pino.destination({ fd: 2, sync: true }),
+    file ?? pino.destination({ fd: 2, sync: true }),
   );
 }

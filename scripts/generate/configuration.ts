@@ -33,7 +33,7 @@ export function renderConfiguration(): string {
     "",
     "## Agent",
     "",
-    "`metalbridge agent --config FILE` reads these keys from YAML or JSON. A flag wins over the file. Keys with a dot are in groups:",
+    "`metalbridge agent --config FILE` reads these keys from YAML or JSON. Flags win over managed preferences of macOS ([device management](install-a-mac.md#settings-from-device-management)), these over the file, the file over the environment. Keys with a dot are in groups:",
     "",
     "```yaml",
     "hostName: mini-1",

@@ -6,6 +6,7 @@ import { cliErrors } from "../../src/api/errors/cli.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
+import { installErrors } from "../../src/api/errors/install.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
 import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
@@ -26,6 +27,7 @@ const sections: readonly Section[] = [
   ["API server", apiErrors],
   ["Command line", cliErrors],
   ["Doctor", doctorErrors],
+  ["Install and upgrade", installErrors],
 ];
 
 /** The page. A code in no section named above still appears, under "Others". */

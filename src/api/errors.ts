@@ -5,6 +5,7 @@ import { cliErrors } from "./errors/cli.ts";
 import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
+import { installErrors } from "./errors/install.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
@@ -20,6 +21,7 @@ export const errorCatalogue = {
   ...replicaErrors,
   ...cliErrors,
   ...doctorErrors,
+  ...installErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalogue;

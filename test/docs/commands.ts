@@ -10,6 +10,7 @@ import { inlineCode, type Page, root } from "./pages.ts";
 const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
   simulate: "scripts/simulate.ts",
   claims: "scripts/claims.ts",
+  build: "scripts/build.ts",
   setup: "scripts/setup.mjs",
   bench: "scripts/bench/main.ts",
   torture: "test/torture/main.ts",

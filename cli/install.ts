@@ -1,0 +1,115 @@
+/** `metalbridge install` and `metalbridge upgrade`: the agent as a service of launchd or systemd. */
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { createCommand } from "../launchd/command.ts";
+import { asExpected, install as installService } from "../launchd/install.ts";
+import { placesBelow } from "../launchd/layout.ts";
+import type { Choices } from "../launchd/plan/entries.ts";
+import { type Source, sourceFromArchive, sourceFromFolder } from "../launchd/release/stage.ts";
+import { packageRoot } from "../local/package-root.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import {
+  addPlaceFlags,
+  choicesFor,
+  existingChoices,
+  type PlaceFlags,
+  parseSeconds,
+  portsFor,
+  toolPath,
+  type Wished,
+} from "./install/context.ts";
+
+interface UpgradeFlags extends PlaceFlags {
+  readonly archive?: string;
+  readonly sha256?: string;
+  readonly allowDowngrade?: boolean;
+  readonly dryRun?: boolean;
+  readonly timeoutSeconds: number;
+}
+
+interface InstallFlags extends UpgradeFlags, Wished {
+  readonly config?: string;
+  readonly kubeconfig?: string;
+  readonly takeOver?: boolean;
+}
+
+/** Options and action of the verb. */
+export function configureInstall(command: Command): void {
+  addReleaseFlags(command)
+    .option(
+      "--config <file>",
+      "the agent's configuration; copied (default: what is installed, else an empty one)",
+    )
+    .option("--kubeconfig <file>", "the host's credential; copied, readable by the agent only")
+    .option(
+      "--user <name>",
+      "account of agent and engines; created if missing (default: _metalbridge, on Linux metalbridge)",
+    )
+    .option("--state-dir <folder>", "folder for models, engines and desired state")
+    .option(
+      "--drain-seconds <n>",
+      "with stopEngines in the configuration: the largest drainSeconds of your services (default: 30)",
+      parseSeconds,
+    )
+    .option("--take-over", "replace a service of this name that was not installed by this command")
+    .action(async (flags: InstallFlags) => bring(flags, await choicesFor(flags, wishedOf(flags))));
+}
+
+/** Options and action of the verb. */
+export function configureUpgrade(command: Command): void {
+  addReleaseFlags(command).action(async (flags: UpgradeFlags) => bring(flags, await existingChoices(flags)));
+}
+
+function addReleaseFlags(command: Command): Command {
+  return addPlaceFlags(command)
+    .option("--archive <file>", "release archive (default: the release that this program belongs to)")
+    .option("--sha256 <sum>", "its checksum (default: the file of that name with .sha256)")
+    .option("--allow-downgrade", "install a version older than the current one")
+    .option("--timeout-seconds <n>", "how long the agent may take until it serves", parseSeconds, 20)
+    .option("--dry-run", "say what would change, and change nothing");
+}
+
+async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
+  const ports = portsFor(choices);
+  const { allowDowngrade = false, takeOver = false, dryRun = false } = flags;
+  // Before anything is unpacked into a folder of root's.
+  if (choices.layout.domain === "system" && ports.euid !== 0)
+    throw new MetalbridgeError("RootRequired", `${choices.layout.definition} belongs to the system`);
+  const source = await sourceOf(flags, choices);
+  try {
+    await installService(ports, {
+      ...{ choices, source, allowDowngrade, takeOver, dryRun },
+      given: { config: textOf(flags.config), kubeconfig: textOf(flags.kubeconfig) },
+      healthyWithinMs: flags.timeoutSeconds * 1_000,
+    });
+  } finally {
+    await source.discard();
+  }
+}
+
+function wishedOf({ user, stateDir, drainSeconds }: InstallFlags): Wished {
+  return { user, drainSeconds, stateDir: stateDir === undefined ? undefined : resolve(homedir(), stateDir) };
+}
+
+async function sourceOf({ archive, sha256, platform }: InstallFlags, { layout }: Choices): Promise<Source> {
+  const machine = `${platform}-${process.arch}`;
+  if (archive === undefined) return sourceFromFolder(packageRoot(), machine);
+  const { versions } = placesBelow(layout.prefix);
+  const run = createCommand(toolPath());
+  try {
+    return await sourceFromArchive({ archive, sha256, platform: machine, versions, run });
+  } catch (error) {
+    throw asExpected(error, `unpack ${archive}`);
+  }
+}
+
+function textOf(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new MetalbridgeError("AgentConfigUnreadable", `${path} cannot be read`, undefined, { cause });
+  }
+}

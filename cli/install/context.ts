@@ -1,0 +1,141 @@
+/** What install, upgrade, uninstall and the service verbs share: this machine's ports, and what is installed on it. */
+import { existsSync, readdirSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { readEnvironment } from "../../agent/config/environment.ts";
+import { DAEMONS_FOLDER, ENGINES_FOLDER } from "../../agent/instances/instances.ts";
+import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { readRunFiles } from "../../agent/instances/process/run-directory.ts";
+import { createDsclAccounts } from "../../launchd/account/dscl.ts";
+import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
+import { stopSeconds } from "../../launchd/agent-command.ts";
+import { readChoices } from "../../launchd/choices.ts";
+import { createCommand } from "../../launchd/command.ts";
+import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
+import { type Layout, layoutFor, type Scope } from "../../launchd/layout.ts";
+import type { Choices } from "../../launchd/plan/entries.ts";
+import type { Ports } from "../../launchd/ports.ts";
+import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+
+export interface PlaceFlags {
+  readonly scope?: Scope;
+  readonly platform: "darwin" | "linux";
+  readonly root: string;
+}
+
+/** Drained engines, then TERM and KILL: the default of ExitTimeOut without the margin. */
+const DRAIN_SECONDS = 30;
+const LEAVE_MARGIN_MS = 10_000;
+
+/** Which installation is meant. The hidden ones move everything below a folder, and choose launchd, for tests. */
+export function addPlaceFlags(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        "--scope <scope>",
+        "system: from boot, under an account of its own; user: a LaunchAgent, from login (macOS); default: what is installed, else system",
+      ).choices(["system", "user"]),
+    )
+    .addOption(new Option("--platform <name>").choices(["darwin", "linux"]).default(here()).hideHelp())
+    .addOption(new Option("--root <folder>").default("").hideHelp());
+}
+
+/** Of a flag in whole seconds. */
+export function parseSeconds(text: string): number {
+  const seconds = Number(text);
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
+  throw new InvalidArgumentError("a whole number of seconds from 1 to 86400 is needed");
+}
+
+export interface Wished {
+  readonly user?: string | undefined;
+  readonly stateDir?: string | undefined;
+  readonly drainSeconds?: number | undefined;
+}
+
+/** As installed, changed by what the user wishes now. */
+export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promise<Choices> {
+  const installed = await installedChoices(flags);
+  const layout = freshLayout(flags, {
+    scope: flags.scope ?? installed?.layout.scope ?? "system",
+    account: wished.user ?? installed?.layout.account,
+    stateDir: wished.stateDir ?? installed?.layout.stateDir,
+  });
+  const drainSeconds = wished.drainSeconds ?? installed?.drainSeconds ?? DRAIN_SECONDS;
+  return { layout, drainSeconds };
+}
+
+/** Throws InstallNotFound. What lost its install.json is found by its definition. */
+export async function existingChoices(flags: PlaceFlags): Promise<Choices> {
+  const installed = await installedChoices(flags);
+  if (installed !== undefined) return installed;
+  const choices = await choicesFor(flags);
+  if (existsSync(choices.layout.definition) || existsSync(choices.layout.prefix)) return choices;
+  throw new MetalbridgeError("InstallNotFound", `there is no ${choices.layout.definition}`);
+}
+
+export function portsFor({ layout, drainSeconds }: Choices): Ports {
+  const euid = process.geteuid?.() ?? 0;
+  const run = createCommand(toolPath());
+  const leaveMs = stopSeconds(drainSeconds) * 1_000 + LEAVE_MARGIN_MS;
+  const isLaunchd = layout.manager === "launchd";
+  return {
+    clock: systemClock,
+    euid,
+    supervisor: isLaunchd
+      ? createLaunchctl({ run, clock: systemClock, euid, layout, leaveMs })
+      : createSystemctl(run, layout.definition),
+    accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
+    countEngines: async (stateDir) => countEngines(stateDir),
+    print: (line) => process.stdout.write(`${line}\n`),
+  };
+}
+
+/** With the folders of system programs, which a user's PATH may lack. */
+export function toolPath(): string {
+  return `${readEnvironment().toolPath}:/usr/sbin:/sbin:/usr/bin:/bin`;
+}
+
+async function installedChoices(flags: PlaceFlags): Promise<Choices | undefined> {
+  const scopes: readonly Scope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
+  for (const scope of scopes) {
+    const found = await readChoices(freshLayout(flags, { scope }).prefix);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function freshLayout(
+  { platform, root }: PlaceFlags,
+  wished: Pick<Parameters<typeof layoutFor>[0], "scope" | "account" | "stateDir">,
+): Layout {
+  return layoutFor({ platform, root, home: homedir(), uid: process.getuid?.() ?? 0, ...wished });
+}
+
+function here(): "darwin" | "linux" {
+  return process.platform === "darwin" ? "darwin" : "linux";
+}
+
+/** By pid and start time, as the agent does: a pid alone may belong to a stranger by now. */
+function countEngines(stateDir: string): number {
+  const identity = createIdentity(process.platform);
+  let count = 0;
+  for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER]) {
+    for (const name of namesIn(join(stateDir, kind))) {
+      const { main } = readRunFiles(join(stateDir, kind, name));
+      if (main !== undefined && identity.startTimeNow(main.pid) === main.startTime) count += 1;
+    }
+  }
+  return count;
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,95 @@
+/** `metalbridge service`, `start`, `stop` and `restart`: the installed agent. */
+import type { Command } from "commander";
+import type { Agent, Job } from "../launchd/plan/observed.ts";
+import { restart, type ServiceState, serviceState, start, stop } from "../launchd/service.ts";
+import { type Output, outputFlag } from "./cluster/flags.ts";
+import {
+  addPlaceFlags,
+  existingChoices,
+  type PlaceFlags,
+  parseSeconds,
+  portsFor,
+} from "./install/context.ts";
+import { alignColumns } from "./program/table.ts";
+
+type ChangeFlags = PlaceFlags & { readonly timeoutSeconds: number };
+
+/** Options and action of the verb. */
+export function configureService(command: Command): void {
+  addPlaceFlags(command).addOption(outputFlag()).action(show);
+}
+
+/** Options and action of the verb. */
+export function configureStart(command: Command): void {
+  addTimeout(command).action(async (flags: ChangeFlags) => {
+    const choices = await existingChoices(flags);
+    await start(portsFor(choices), choices, flags.timeoutSeconds * 1_000);
+  });
+}
+
+/** Options and action of the verb. */
+export function configureStop(command: Command): void {
+  addPlaceFlags(command).action(async (flags: PlaceFlags) => {
+    const choices = await existingChoices(flags);
+    await stop(portsFor(choices), choices);
+  });
+}
+
+/** Options and action of the verb. */
+export function configureRestart(command: Command): void {
+  addTimeout(command).action(async (flags: ChangeFlags) => {
+    const choices = await existingChoices(flags);
+    await restart(portsFor(choices), choices, flags.timeoutSeconds * 1_000);
+  });
+}
+
+function addTimeout(command: Command): Command {
+  return addPlaceFlags(command).option(
+    "--timeout-seconds <n>",
+    "how long the agent may take until it serves",
+    parseSeconds,
+    20,
+  );
+}
+
+async function show(flags: PlaceFlags & { readonly output: Output }): Promise<void> {
+  const choices = await existingChoices(flags);
+  const state = await serviceState(portsFor(choices), choices);
+  const text = flags.output === "json" ? JSON.stringify(state, undefined, 2) : renderService(state);
+  process.stdout.write(`${text}\n`);
+}
+
+/** Pure. */
+export function renderService(state: ServiceState): string {
+  const { manager, scope, current, previous, definition, stateDir, logs, engines, differing } = state;
+  const rows = [
+    [
+      "version",
+      `${current ?? "none"}${previous === undefined || previous === current ? "" : ` (before: ${previous})`}`,
+    ],
+    ["service", `${manager}, ${scope}: ${describeJob(state.job)}`],
+    ["agent", describeAgent(state.agent)],
+    ["engines", String(engines)],
+    ["definition", definition],
+    ["state", stateDir],
+    ["log", logs],
+  ];
+  const notes = differing.map((path) => `${path} is not as install writes it: sudo metalbridge install`);
+  return [...alignColumns(rows), ...notes].join("\n");
+}
+
+function describeJob(job: Job): string {
+  const disabled = job.isDisabled ? ", disabled" : "";
+  if (job.at === "absent") return `not loaded${disabled}`;
+  const pid = job.pid === undefined ? "" : `, pid ${job.pid}`;
+  const last = job.lastExit === undefined || job.pid !== undefined ? "" : `, last exit ${job.lastExit}`;
+  return `${job.state}${pid}${last}${disabled}`;
+}
+
+function describeAgent(agent: Agent): string {
+  if (agent.at === "none") return "not running";
+  if (agent.at === "unknown") return `unknown: ${agent.why}`;
+  if (agent.at === "old") return `pid ${agent.pid}, without a version`;
+  const troubles = agent.troubles.length === 0 ? "ready" : `not ready: ${agent.troubles.join(", ")}`;
+  return `pid ${agent.pid}, version ${agent.version}, ${agent.phase === "serving" ? troubles : "starting"}`;
+}

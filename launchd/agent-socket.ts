@@ -1,0 +1,35 @@
+/** Asks the agent on its socket who it is. */
+import { connect } from "node:net";
+import { parseAgentAnswer } from "../src/agent-answer.ts";
+import type { Agent } from "./plan/observed.ts";
+
+const ANSWER_MS = 2_000;
+const MOST_BYTES = 64 << 10;
+
+/** Never rejects. "none" only when nothing listens there. */
+export function askAgent(path: string): Promise<Agent> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    let text = "";
+    const finish = (agent: Agent): void => {
+      socket.destroy();
+      resolve(agent);
+    };
+    socket.setTimeout(ANSWER_MS, () => finish({ at: "unknown", why: "it does not answer" }));
+    socket.on("data", (chunk) => {
+      text += chunk.toString();
+      if (text.length > MOST_BYTES) finish({ at: "unknown", why: "its answer is too long" });
+    });
+    socket.once("end", () => finish(agentOf(text)));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const isNone = error.code === "ENOENT" || error.code === "ECONNREFUSED" || error.code === "ENOTDIR";
+      finish(isNone ? { at: "none" } : { at: "unknown", why: error.message });
+    });
+  });
+}
+
+function agentOf(text: string): Agent {
+  const answer = parseAgentAnswer(text);
+  if (answer === undefined) return { at: "unknown", why: "its answer is not an agent's" };
+  return "version" in answer ? { at: "answers", ...answer } : { at: "old", pid: answer.pid };
+}

@@ -1,0 +1,310 @@
+/** Install, upgrade and uninstall as a user runs them: the program of a release, on a replayed Mac whose launchd really runs the agent. */
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  archiveOf,
+  isRoot,
+  LABEL,
+  PATIENT,
+  PLIST,
+  PREFIX,
+  prepareReleases,
+  type Releases,
+  runProgram,
+  STATE,
+  startMachine,
+} from "../test/bed/launchd/machine.ts";
+
+let releases: Releases;
+let one = "";
+let two = "";
+beforeAll(async () => {
+  releases = await prepareReleases();
+  one = releases.make("1.0.0");
+  two = releases.make("1.1.0");
+}, 120_000);
+afterAll(() => releases[Symbol.asyncDispose]());
+
+test.runIf(isRoot)(
+  "a Mac is installed, left alone, corrected, upgraded, and cleared",
+  async () => {
+    await using machine = await startMachine();
+    const ran = await machine.run(one, ["install", ...PATIENT]);
+    expect(ran).toMatchObject({
+      code: 0,
+      err: "",
+      out: expect.stringMatching(/version 1\.0\.0 is installed and runs\n$/),
+    });
+    expect(machine.directory.idsOf("_metalbridge")).toEqual({ uid: 421, gid: 421 });
+    expect(statSync(machine.at(STATE))).toMatchObject({ uid: 421, gid: 421 });
+    expect(statSync(machine.at(PLIST))).toMatchObject({ uid: 0, mode: 0o100644 });
+    expect(statSync(machine.at(`${STATE}/agent.sock`)).uid).toBe(421);
+    const pid = machine.launchd.pidOf(LABEL);
+    expect(await machine.service()).toMatchObject({
+      ...{ current: "1.0.0", differing: [], engines: 0 },
+      job: { at: "loaded", state: "running", runs: 1, pid },
+      agent: { at: "answers", version: "1.0.0", phase: "serving", pid },
+    });
+    expect(machine.read(`${STATE}/logs/agent.log`)).toContain('"msg":"agent started"');
+
+    // Twice: nothing happens.
+    expect(await machine.run(one, ["install", ...PATIENT])).toMatchObject({
+      code: 0,
+      out: "version 1.0.0 runs already\n",
+    });
+    expect(machine.launchd.pidOf(LABEL)).toBe(pid);
+
+    // A plist edited by hand is shown, and corrected by the next install.
+    const plist = machine.read(PLIST) ?? "";
+    writeFileSync(machine.at(PLIST), plist.replace("Interactive", "Background"));
+    const shown = await machine.run(machine.installed, ["service"]);
+    expect(shown.out).toContain(`${PLIST} is not as install writes it`);
+    expect((await machine.run(one, ["install", ...PATIENT])).out).toContain(
+      "start the agent with its new definition",
+    );
+    expect(machine.read(PLIST)).toBe(plist);
+
+    // An upgrade only switches and restarts: the plist stays as it is.
+    const before = machine.calls.length;
+    expect(await machine.run(two, ["upgrade", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    expect(machine.calls.slice(before).filter((call) => /bootout|bootstrap/.test(call))).toEqual([]);
+    expect([machine.current(), machine.versions()]).toEqual(["1.1.0", ["1.0.0", "1.1.0"]]);
+    expect(await machine.service()).toMatchObject({ previous: "1.0.0", agent: { version: "1.1.0" } });
+
+    // Older: only when asked for.
+    expect(await machine.run(one, ["upgrade"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("DowngradeRefused"),
+    });
+    expect(machine.current()).toBe("1.1.0");
+    expect((await machine.run(one, ["upgrade", "--allow-downgrade", ...PATIENT])).code).toBe(0);
+    expect(machine.current()).toBe("1.0.0");
+
+    // The models stay, and with them the account.
+    mkdirSync(machine.at(`${STATE}/models/blobs`), { recursive: true });
+    writeFileSync(machine.at(`${STATE}/models/blobs/weights`), "weights");
+    const gone = await machine.run(machine.installed, ["uninstall"]);
+    expect(gone).toMatchObject({ code: 0, out: expect.stringContaining("the models stay in") });
+    expect(machine.launchd.labels()).toEqual([]);
+    expect(machine.files()).toEqual([machine.at(`${STATE}/models/blobs/weights`)]);
+    expect(await machine.run(one, ["uninstall"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("InstallNotFound"),
+    });
+
+    // Again, and then without a trace.
+    expect((await machine.run(one, ["install", ...PATIENT])).code).toBe(0);
+    expect((await machine.run(one, ["uninstall", "--purge"])).code).toBe(0);
+    expect(machine.files()).toEqual([]);
+    expect([...machine.directory.records.keys()].filter((record) => record.includes("metalbridge"))).toEqual(
+      [],
+    );
+  },
+  400_000,
+);
+
+test.runIf(isRoot)(
+  "stop, start and restart are safe to repeat",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    const run = async (verb: string) =>
+      (await machine.run(machine.installed, [verb, ...(verb === "stop" ? [] : PATIENT)])).out;
+    expect(await run("stop")).toMatch(/^the agent is stopped/);
+    expect(await run("stop")).toMatch(/stopped already/);
+    expect(machine.launchd.labels()).toEqual([]);
+    expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
+    const pid = machine.launchd.pidOf(LABEL);
+    expect(await run("start")).toMatch(/^the agent runs/);
+    expect(machine.launchd.pidOf(LABEL)).toBe(pid);
+    expect(await run("restart")).toMatch(/^the agent runs/);
+    expect(machine.launchd.pidOf(LABEL)).not.toBe(pid);
+  },
+  200_000,
+);
+
+test.runIf(isRoot).each([
+  ["exits at once", "process.exit(3);"],
+  ["never serves", "setInterval(() => {}, 1000);"],
+])(
+  "a version that %s is rolled back",
+  async (_, program) => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    const bad = releases.make("2.0.0", { program });
+    // The release's own program is the broken one, so that the installed version does the upgrade.
+    const archive = archiveOf(bad, machine.at("bad.tar.gz"));
+    const ran = await machine.run(machine.installed, [
+      "upgrade",
+      "--archive",
+      archive,
+      "--timeout-seconds",
+      "5",
+    ]);
+    expect(ran).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(
+        /^UpgradeRolledBack: version 2\.0\.0 does not serve: .*version 1\.0\.0 runs again/,
+      ),
+    });
+    expect([machine.current(), machine.versions()]).toEqual(["1.0.0", ["1.0.0"]]);
+    expect(await machine.service()).toMatchObject({ agent: { version: "1.0.0", phase: "serving" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "an upgrade to a bad version that was killed after the switch is rolled back by the next run",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    const bad = releases.make("2.0.0", { program: "process.exit(3);" });
+    // As a killed run leaves it: staged, remembered, switched.
+    execFileSync("cp", ["-r", bad, machine.at(`${PREFIX}/versions/2.0.0`)]);
+    execFileSync("ln", ["-sfn", "versions/1.0.0", machine.at(`${PREFIX}/previous`)]);
+    execFileSync("ln", ["-sfn", "versions/2.0.0", machine.at(`${PREFIX}/current`)]);
+    const archive = archiveOf(bad, machine.at("bad.tar.gz"));
+    const ran = await machine.run(one, ["upgrade", "--archive", archive, "--timeout-seconds", "5"]);
+    expect(ran.err).toMatch(/^UpgradeRolledBack/);
+    expect(await machine.service()).toMatchObject({ current: "1.0.0", agent: { version: "1.0.0" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "killed after each step, install, upgrade and uninstall converge when they are run again",
+  async () => {
+    await using machine = await startMachine();
+    const once = (release: string, verb: string) =>
+      runProgram(
+        process.execPath,
+        [path.join(import.meta.dirname, "fixtures", "killed-verb.ts"), machine.root, release, verb],
+        {
+          env: { PATH: `${machine.bin}:/usr/bin:/bin`, HOME: "/home/me" },
+        },
+      );
+    const untilDone = async (release: string, verb: string) => {
+      let runs = 0;
+      for (let last = ""; ; runs += 1) {
+        const { code, out, err } = await once(release, verb);
+        if (code === 0) return runs;
+        expect({ code, err }).toEqual({ code: 128, err: "" });
+        // Each run gets further than the one before.
+        expect(out).not.toBe(last);
+        last = out;
+      }
+    };
+    expect(await untilDone(one, "install")).toBeGreaterThanOrEqual(15);
+    expect(await machine.service()).toMatchObject({
+      current: "1.0.0",
+      differing: [],
+      agent: { version: "1.0.0" },
+    });
+    expect(await untilDone(two, "install")).toBeGreaterThanOrEqual(4);
+    expect(await machine.service()).toMatchObject({
+      current: "1.1.0",
+      previous: "1.0.0",
+      agent: { version: "1.1.0" },
+    });
+    expect(machine.versions()).toEqual(["1.0.0", "1.1.0"]);
+    expect(await untilDone(one, "uninstall")).toBeGreaterThanOrEqual(10);
+    expect(machine.files()).toEqual([]);
+  },
+  500_000,
+);
+
+test.runIf(isRoot)(
+  "without root nothing is changed, and the message says so",
+  async () => {
+    await using machine = await startMachine();
+    for (const verb of [["install"], ["install", "--archive", "/x.tar.gz"]])
+      expect(await machine.run(one, verb, { uid: 65_534 })).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/^RootRequired[\s\S]*sudo/),
+      });
+    expect(machine.files()).toEqual([]);
+    await machine.run(one, ["install", ...PATIENT]);
+    const before = machine.calls.length;
+    for (const verb of ["stop", "start", "restart", "uninstall", "upgrade"])
+      expect((await machine.run(one, [verb], { uid: 65_534 })).err).toMatch(/^RootRequired/);
+    const shown = await machine.run(one, ["service"], { uid: 65_534 });
+    expect(shown).toMatchObject({ code: 0, out: expect.stringContaining("unknown: ") });
+    const changing = machine.calls
+      .slice(before)
+      .filter((call) => /bootout|bootstrap|kickstart|-create|-delete/.test(call));
+    expect(changing).toEqual([]);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a job of our label from another file is refused, and replaced when asked for",
+  async () => {
+    await using machine = await startMachine();
+    const foreign = machine.at("Library/LaunchDaemons/mine.plist");
+    mkdirSync(path.dirname(foreign), { recursive: true });
+    writeFileSync(
+      foreign,
+      `<plist version="1.0"><dict><key>Label</key><string>${LABEL}</string><key>ProgramArguments</key><array><string>/bin/sleep</string><string>600</string></array><key>KeepAlive</key><true/></dict></plist>`,
+    );
+    await machine.launchd.launchctl({ args: ["bootstrap", "system", foreign], euid: 0 });
+    const refused = await machine.run(one, ["install"]);
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(/^ServiceForeign: .*mine\.plist/) });
+    expect(existsSync(machine.at(PREFIX))).toBe(false);
+    expect((await machine.run(one, ["install", "--take-over", ...PATIENT])).code).toBe(0);
+    expect(await machine.service()).toMatchObject({
+      job: { path: machine.at(PLIST) },
+      agent: { version: "1.0.0" },
+    });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a broken installation is repaired",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(one, ["install", ...PATIENT]);
+    await machine.run(machine.installed, ["stop"]);
+    execFileSync("rm", ["-rf", machine.at(PREFIX), machine.at("usr/local/etc")]);
+    execFileSync("ln", ["-sfn", "/nowhere", machine.at("usr/local/bin/metalbridge")]);
+    const ran = await machine.run(one, ["install", "--take-over", ...PATIENT]);
+    expect(ran).toMatchObject({ code: 0, err: "" });
+    expect(await machine.service()).toMatchObject({ differing: [], agent: { version: "1.0.0" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "uninstall refuses while an engine runs, and a dry run changes nothing",
+  async () => {
+    await using machine = await startMachine();
+    expect((await machine.run(one, ["install", "--dry-run"])).out).toMatch(
+      /would copy version 1\.0\.0[\s\S]*would start the agent/,
+    );
+    expect(machine.files()).toEqual([]);
+    await machine.run(one, ["install", ...PATIENT]);
+    const engine = spawn("sleep", ["600"], { stdio: "ignore" });
+    try {
+      const dir = machine.at(`${STATE}/engines/5e1f`);
+      mkdirSync(dir, { recursive: true });
+      const stat = readFileSync(`/proc/${engine.pid}/stat`, "utf8");
+      const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+      const ticks = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+      writeFileSync(path.join(dir, "pid"), `${engine.pid} ${bootId}:${ticks}\n`);
+      const state = await machine.service();
+      expect(state.engines).toBe(1);
+      const ran = await machine.run(machine.installed, ["uninstall"]);
+      expect(ran).toMatchObject({ code: 1, err: expect.stringMatching(/^EnginesRunning: 1 engines run/) });
+      expect(machine.launchd.labels()).toEqual([LABEL]);
+      const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
+      expect(dry.out).toMatch(/would stop the agent\nwould drain and stop 1 engine\n/);
+      expect(machine.launchd.labels()).toEqual([LABEL]);
+    } finally {
+      engine.kill("SIGKILL");
+    }
+  },
+  200_000,
+);

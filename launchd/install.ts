@@ -1,0 +1,127 @@
+/** Install and upgrade: observe, plan, apply, and judge the version that runs now; back to the one before if it does not serve. */
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { type Apply, createApply } from "./apply.ts";
+import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
+import { placesBelow } from "./layout.ts";
+import { observe, ownerOfState, uidOf } from "./observe.ts";
+import type { Choices, Given } from "./plan/entries.ts";
+import { planCleanup, planInstall, planRollback } from "./plan/install.ts";
+import type { Observed } from "./plan/observed.ts";
+import { refusalOf } from "./plan/refuse.ts";
+import { describeStep, type Step } from "./plan/steps.ts";
+import type { Ports } from "./ports.ts";
+import type { Source } from "./release/stage.ts";
+
+export interface InstallInput {
+  readonly choices: Choices;
+  readonly given: Given;
+  readonly source: Source;
+  readonly allowDowngrade: boolean;
+  readonly takeOver: boolean;
+  /** Print the steps and change nothing. */
+  readonly dryRun: boolean;
+  /** How long the agent may take until it serves. */
+  readonly healthyWithinMs: number;
+}
+
+/** Throws MetalbridgeError; an interrupted or failed run continues where it stopped when it is run again. */
+export async function install(ports: Ports, input: InstallInput): Promise<void> {
+  const { choices, given, source, dryRun } = input;
+  const { version } = source.manifest;
+  const observed = await observe(ports, choices, given);
+  await refuse(ports, input, observed);
+  const steps = planInstall(choices.layout, version, observed);
+  if (dryRun) return printSteps(ports, steps);
+  const apply = createApply(ports, choices.layout, source);
+  await applyAll(ports, steps, apply);
+  const outcome = await awaitHealthy(ports, choices.layout, {
+    version,
+    knownTroubles: knownTroubles(observed),
+    runsBefore: observed.job.at === "loaded" ? observed.job.runs : 0,
+    withinMs: input.healthyWithinMs,
+  });
+  const now = await observe(ports, choices, given);
+  if (!outcome.healthy) return rollBack(ports, input, { now, outcome, apply });
+  await applyAll(ports, planCleanup(choices.layout, now), apply);
+  ports.print(
+    steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
+  );
+}
+
+/** Applies in order; the system's errors become InstallFailed or InstallDiskFull. */
+export async function applyAll(ports: Ports, steps: readonly Step[], apply: Apply): Promise<void> {
+  for (const step of steps) {
+    ports.print(describeStep(step));
+    try {
+      await apply(step);
+    } catch (error) {
+      throw asExpected(error, describeStep(step));
+    }
+  }
+}
+
+export function printSteps(ports: Ports, steps: readonly Step[]): void {
+  for (const step of steps) ports.print(`would ${describeStep(step)}`);
+  if (steps.length === 0) ports.print("nothing to do");
+}
+
+async function refuse(ports: Ports, input: InstallInput, observed: Observed): Promise<void> {
+  const { choices, source, allowDowngrade, takeOver } = input;
+  const { layout } = choices;
+  const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
+  const refusal = refusalOf(
+    {
+      layout,
+      version: source.manifest.version,
+      euid: ports.euid,
+      ...{ allowDowngrade, takeOver },
+      stateOwner: await ownerOfState(layout.stateDir),
+      accountUid: layout.account === undefined ? ports.euid : uidOf(account),
+    },
+    observed,
+  );
+  if (refusal !== undefined) throw refusal;
+}
+
+/** What kept the version before from being ready is no fault of the new one; a first install may have no cluster yet. */
+function knownTroubles({ agent, current }: Observed): readonly string[] | undefined {
+  return current !== undefined && agent.at === "answers" && agent.phase === "serving"
+    ? agent.troubles
+    : undefined;
+}
+
+async function rollBack(
+  ports: Ports,
+  { choices, given, source, healthyWithinMs }: InstallInput,
+  state: { readonly now: Observed; readonly outcome: Outcome; readonly apply: Apply },
+): Promise<never> {
+  const { layout } = choices;
+  const { version } = source.manifest;
+  const why = `version ${version} does not serve: ${state.outcome.why}`;
+  const logs = await tailOfLogs(layout);
+  const steps = planRollback(state.now);
+  const { previous } = state.now;
+  if (steps.length === 0 || previous === undefined)
+    throw new MetalbridgeError("ServiceUnhealthy", `${why}${logs}`);
+  ports.print(why);
+  await applyAll(ports, steps, state.apply);
+  const back = await awaitHealthy(ports, layout, {
+    version: previous,
+    knownTroubles: undefined,
+    runsBefore: undefined,
+    withinMs: healthyWithinMs,
+  });
+  if (!back.healthy)
+    throw new MetalbridgeError("RollbackFailed", `${why}; version ${previous}: ${back.why}${logs}`);
+  const bad: Step = { do: "remove", path: `${placesBelow(layout.prefix).versions}/${version}` };
+  const after = await observe(ports, choices, given);
+  await applyAll(ports, [bad, ...planCleanup(layout, after)], state.apply);
+  throw new MetalbridgeError("UpgradeRolledBack", `${why}; version ${previous} runs again${logs}`);
+}
+
+/** A full disk has a code of its own. */
+export function asExpected(error: unknown, what: string): unknown {
+  if (error instanceof MetalbridgeError || !(error instanceof Error) || !("code" in error)) return error;
+  const code = error.code === "ENOSPC" || error.code === "EDQUOT" ? "InstallDiskFull" : "InstallFailed";
+  return new MetalbridgeError(code, `cannot ${what}: ${error.message}`, undefined, { cause: error });
+}

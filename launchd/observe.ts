@@ -1,0 +1,85 @@
+/** Reads what is on the machine. Changes nothing. */
+import { lstat, readdir, readFile, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { AccountState } from "./account/account.ts";
+import { askAgent } from "./agent-socket.ts";
+import { placesBelow, socketOf } from "./layout.ts";
+import { type Choices, type Entry, entriesOf, type Given } from "./plan/entries.ts";
+import type { EntryState, Observed } from "./plan/observed.ts";
+import type { Ports } from "./ports.ts";
+import { listVersions } from "./release/stage.ts";
+
+export async function observe(ports: Ports, choices: Choices, given: Given = {}): Promise<Observed> {
+  const { layout } = choices;
+  const { versions, current, previous } = placesBelow(layout.prefix);
+  const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
+  const uids = {
+    installer: ports.euid,
+    account: uidOf(account) ?? (layout.account === undefined ? ports.euid : undefined),
+  };
+  const entries = [];
+  for (const entry of entriesOf(choices, given))
+    entries.push({ entry, state: await observeEntry(entry, uids, layout.prefix) });
+  return {
+    ...(await listVersions(versions)),
+    account: account?.at ?? "none wanted",
+    current: await versionOf(current),
+    previous: await versionOf(previous),
+    entries,
+    job: await ports.supervisor.observe(),
+    agent: await askAgent(socketOf(layout)),
+    engines: await ports.countEngines(layout.stateDir),
+  };
+}
+
+export function uidOf(account: AccountState | undefined): number | undefined {
+  return account?.at === "present" ? account.uid : undefined;
+}
+
+/** Of a state folder with content. */
+export async function ownerOfState(stateDir: string): Promise<number | undefined> {
+  const names = await readdir(stateDir).catch(() => []);
+  return names.length === 0 ? undefined : (await lstat(stateDir)).uid;
+}
+
+export async function namesIn(folder: string): Promise<readonly string[] | undefined> {
+  return readdir(folder).catch(() => undefined);
+}
+
+async function versionOf(link: string): Promise<string | undefined> {
+  const target = await readlink(link).catch(() => undefined);
+  return target === undefined ? undefined : basename(target);
+}
+
+type Uids = { readonly installer: number; readonly account: number | undefined };
+
+async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<EntryState> {
+  const found = await lstat(entry.path).catch(() => undefined);
+  if (found === undefined) return { is: "missing" };
+  if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
+  const isKind = entry.kind === "folder" ? found.isDirectory() : found.isFile();
+  if (!isKind) return { is: "different", what: "kind", isOurs: false };
+  if (entry.kind === "file" && !entry.isKept) {
+    const text = await readFile(entry.path, "utf8");
+    if (text !== entry.text) return { is: "different", what: "text", isOurs: isOwnText(text, entry, prefix) };
+  }
+  const uid = uids[entry.owner];
+  const isRight = (uid === undefined || found.uid === uid) && (found.mode & 0o777) === entry.mode;
+  return isRight ? { is: "as wanted" } : { is: "different", what: "owner", isOurs: true };
+}
+
+async function observeLink(
+  { path, target }: Extract<Entry, { readonly kind: "link" }>,
+  isLink: boolean,
+  prefix: string,
+): Promise<EntryState> {
+  const found = isLink ? await readlink(path) : undefined;
+  if (found === target) return { is: "as wanted" };
+  return { is: "different", what: "target", isOurs: found?.startsWith(`${prefix}/`) === true };
+}
+
+/** A definition of another program is not ours to replace; a configuration or kubeconfig that was given is. */
+function isOwnText(text: string, entry: Entry, prefix: string): boolean {
+  const isDefinition = /\.(plist|service)$/.test(entry.path);
+  return !isDefinition || text.includes(join(prefix, "current", "bin", "node"));
+}

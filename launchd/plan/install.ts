@@ -1,0 +1,86 @@
+/** What is left to do until a version is installed and runs. Pure and total: an interrupted install is planned again. */
+import { type Layout, placesBelow } from "../layout.ts";
+import type { Entry } from "./entries.ts";
+import type { EntryState, Observed } from "./observed.ts";
+import type { Step } from "./steps.ts";
+
+/** Empty when everything is as it should be. What must be refused was refused before (refuse.ts). */
+export function planInstall(layout: Layout, version: string, observed: Observed): readonly Step[] {
+  return [
+    ...accountSteps(layout, observed),
+    ...fileSteps(layout, observed),
+    ...versionSteps(version, observed),
+    ...definitionSteps(layout, observed),
+    ...serviceSteps(layout, version, observed),
+  ];
+}
+
+/** After the version was seen to work: it is marked so, and what no rollback needs is removed. */
+export function planCleanup(layout: Layout, observed: Observed): readonly Step[] {
+  const { versions } = placesBelow(layout.prefix);
+  const { current, proven } = observed;
+  const approve: readonly Step[] =
+    current === undefined || proven.includes(current) ? [] : [{ do: "approve", version: current }];
+  const unneeded = observed.versions.filter(
+    (version) => version !== observed.current && version !== observed.previous,
+  );
+  const remove = [...unneeded, ...observed.partials].map(
+    (name): Step => ({ do: "remove", path: `${versions}/${name}` }),
+  );
+  return [...approve, ...remove];
+}
+
+/**
+ * Back to the version before. Empty when there is none, or when the current one has served before: then something else has
+ * changed, such as the configuration.
+ */
+export function planRollback(observed: Observed): readonly Step[] {
+  const { current, previous, versions, proven } = observed;
+  if (previous === undefined || previous === current || !versions.includes(previous)) return [];
+  if (current !== undefined && proven.includes(current)) return [];
+  return [
+    { do: "switch", version: previous },
+    observed.job.at === "loaded" ? { do: "restart" } : { do: "load" },
+  ];
+}
+
+function accountSteps({ account }: Layout, observed: Observed): readonly Step[] {
+  const isMissing = observed.account === "missing" || observed.account === "incomplete";
+  return account !== undefined && isMissing ? [{ do: "create account", name: account }] : [];
+}
+
+function fileSteps(layout: Layout, observed: Observed): readonly Step[] {
+  return observed.entries.filter(({ entry }) => entry.path !== layout.definition).flatMap(makeStep);
+}
+
+function definitionSteps(layout: Layout, observed: Observed): readonly Step[] {
+  return observed.entries.filter(({ entry }) => entry.path === layout.definition).flatMap(makeStep);
+}
+
+function makeStep({ entry, state }: { readonly entry: Entry; readonly state: EntryState }): readonly Step[] {
+  if (state.is === "as wanted") return [];
+  return [{ do: "make", entry, because: state.is === "missing" ? "missing" : "differs" }];
+}
+
+/** `previous` never names the version that an interrupted run has switched to already. */
+function versionSteps(version: string, { versions, current, previous }: Observed): readonly Step[] {
+  const stage: readonly Step[] = versions.includes(version) ? [] : [{ do: "stage", version }];
+  if (current === version) return stage;
+  const canGoBack = current !== undefined && versions.includes(current);
+  const remember: readonly Step[] =
+    canGoBack && previous !== current ? [{ do: "remember", previous: current }] : [];
+  return [...stage, ...remember, { do: "switch", version }];
+}
+
+function serviceSteps(layout: Layout, version: string, observed: Observed): readonly Step[] {
+  const { job, agent, entries } = observed;
+  if (job.at === "absent" || job.isLeaving) return [{ do: "load" }];
+  const isChanged = entries.some(
+    ({ entry, state }) => entry.path === layout.definition && state.is !== "as wanted",
+  );
+  if (isChanged) return [{ do: "reload" }];
+  // Configuration is read at start. The agent may be a stranger in a terminal: then the restart says so.
+  const hasNewFiles = entries.some(({ entry, state }) => entry.kind === "file" && state.is !== "as wanted");
+  const runsIt = agent.at === "answers" && agent.version === version;
+  return runsIt && !hasNewFiles && observed.current === version ? [] : [{ do: "restart" }];
+}

@@ -1,0 +1,55 @@
+/** What is on the machine, as far as an installation is concerned. */
+import type { AgentAnswer } from "../../src/agent-answer.ts";
+import type { Entry } from "./entries.ts";
+
+/** The service manager's view of our label or unit. Codes and states are its own words. */
+export type Job =
+  | { readonly at: "absent"; readonly isDisabled: boolean }
+  | {
+      readonly at: "loaded";
+      readonly isDisabled: boolean;
+      /** The definition that was loaded. */
+      readonly path: string | undefined;
+      readonly state: string;
+      readonly pid: number | undefined;
+      /** Starts so far. */
+      readonly runs: number | undefined;
+      /** Exit code or signal of the last run, such as "0", "78: EX_CONFIG" or "Terminated: 15". */
+      readonly lastExit: string | undefined;
+      /** True when it stops and will be gone: bootout is asynchronous. */
+      readonly isLeaving: boolean;
+    };
+
+export type Agent =
+  | { readonly at: "none" }
+  /** Another user's socket, or no answer in time: no reason to act. */
+  | { readonly at: "unknown"; readonly why: string }
+  | { readonly at: "old"; readonly pid: number }
+  | ({ readonly at: "answers" } & AgentAnswer);
+
+export type EntryState =
+  | { readonly is: "as wanted" }
+  | { readonly is: "missing" }
+  /** `isOurs`: what stands there names our program, or is a folder or link. */
+  | {
+      readonly is: "different";
+      readonly what: "kind" | "text" | "owner" | "target";
+      readonly isOurs: boolean;
+    };
+
+export interface Observed {
+  readonly account: "present" | "missing" | "incomplete" | "none wanted";
+  /** Complete ones: a version appears by one rename. */
+  readonly versions: readonly string[];
+  /** What interrupted runs left in the versions folder. */
+  readonly partials: readonly string[];
+  readonly current: string | undefined;
+  readonly previous: string | undefined;
+  /** Versions that have served: no failure of theirs is a reason to go back. */
+  readonly proven: readonly string[];
+  readonly entries: readonly { readonly entry: Entry; readonly state: EntryState }[];
+  readonly job: Job;
+  readonly agent: Agent;
+  /** Engines that live in the state folder, whoever started them. */
+  readonly engines: number;
+}

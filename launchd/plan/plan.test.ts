@@ -1,0 +1,244 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { layoutFor } from "../layout.ts";
+import { entriesOf } from "./entries.ts";
+import { judge } from "./health.ts";
+import { planCleanup, planInstall, planRollback } from "./install.ts";
+import type { Agent, Job, Observed } from "./observed.ts";
+import { refusalOf } from "./refuse.ts";
+import { planUninstall } from "./uninstall.ts";
+import { compareVersions, isVersion } from "./version.ts";
+
+const layout = layoutFor({ platform: "darwin", scope: "system", root: "", home: "/Users/me", uid: 501 });
+const entries = entriesOf({ layout, drainSeconds: 30 });
+const wanted = entries.map((entry) => ({ entry, state: { is: "as wanted" } as const }));
+const missing = entries.map((entry) => ({ entry, state: { is: "missing" } as const }));
+const loaded: Job = {
+  ...{ at: "loaded", isDisabled: false, path: layout.definition, state: "running", pid: 5, runs: 1 },
+  ...{ lastExit: undefined, isLeaving: false },
+};
+const serving = (version: string, troubles: string[] = []): Agent => ({
+  at: "answers",
+  pid: 5,
+  version,
+  phase: "serving",
+  troubles,
+});
+const nothing: Observed = {
+  ...{ account: "missing", versions: [], partials: [], proven: [], current: undefined, previous: undefined },
+  ...{ entries: missing, job: { at: "absent", isDisabled: false }, agent: { at: "none" }, engines: 0 },
+};
+const installed: Observed = {
+  ...nothing,
+  ...{ account: "present", versions: ["1.0.0"], proven: ["1.0.0"], current: "1.0.0", entries: wanted },
+  ...{ job: loaded, agent: serving("1.0.0") },
+};
+const names = (steps: readonly { readonly do: string }[]) => steps.map((step) => step.do);
+
+test("a bare machine gets the account first, the definition after the version, and the start last", () => {
+  const steps = planInstall(layout, "1.0.0", nothing);
+  expect(names(steps).filter((name) => name !== "make")).toEqual([
+    "create account",
+    "stage",
+    "switch",
+    "load",
+  ]);
+  expect(names(steps).at(-2)).toBe("make");
+  expect(steps.at(-2)).toMatchObject({ entry: { path: layout.definition } });
+});
+
+test("what is as wanted is left alone", () => {
+  expect(planInstall(layout, "1.0.0", installed)).toEqual([]);
+  expect(planCleanup(layout, installed)).toEqual([]);
+});
+
+test("an upgrade remembers the version before, switches, and restarts without reloading", () => {
+  expect(planInstall(layout, "1.1.0", installed)).toEqual([
+    { do: "stage", version: "1.1.0" },
+    { do: "remember", previous: "1.0.0" },
+    { do: "switch", version: "1.1.0" },
+    { do: "restart" },
+  ]);
+});
+
+const switched: Observed = {
+  ...installed,
+  versions: ["1.0.0", "1.1.0"],
+  current: "1.1.0",
+  previous: "1.0.0",
+};
+
+test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
+  expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
+  expect(planRollback(switched)).toEqual([{ do: "switch", version: "1.0.0" }, { do: "restart" }]);
+});
+
+test("nothing goes back from a version that has served, nor without one before it", () => {
+  expect(planRollback({ ...switched, proven: ["1.0.0", "1.1.0"] })).toEqual([]);
+  expect(planRollback({ ...switched, versions: ["1.1.0"] })).toEqual([]);
+  expect(planRollback({ ...switched, previous: undefined })).toEqual([]);
+});
+
+test("a changed definition is reloaded, a changed configuration restarts", () => {
+  const change = (path: string) =>
+    installed.entries.map((one) =>
+      one.entry.path === path
+        ? { ...one, state: { is: "different", what: "text", isOurs: true } as const }
+        : one,
+    );
+  expect(names(planInstall(layout, "1.0.0", { ...installed, entries: change(layout.definition) }))).toEqual([
+    "make",
+    "reload",
+  ]);
+  expect(names(planInstall(layout, "1.0.0", { ...installed, entries: change(layout.configFile) }))).toEqual([
+    "make",
+    "restart",
+  ]);
+});
+
+test("after success only the version and the one before stay, and leftovers of interrupted runs go", () => {
+  const steps = planCleanup(layout, {
+    ...switched,
+    versions: ["0.9.0", "1.0.0", "1.1.0"],
+    partials: [".1.1.0.7.partial"],
+  });
+  expect(steps).toEqual([
+    { do: "approve", version: "1.1.0" },
+    { do: "remove", path: `${layout.prefix}/versions/0.9.0` },
+    { do: "remove", path: `${layout.prefix}/versions/.1.1.0.7.partial` },
+  ]);
+});
+
+const request = {
+  layout,
+  version: "1.0.0",
+  euid: 0,
+  allowDowngrade: false,
+  takeOver: false,
+  stateOwner: undefined,
+  accountUid: 421,
+};
+
+test.each([
+  ["no root", { euid: 501 }, {}, "RootRequired"],
+  ["an older version", { version: "0.9.0" }, {}, "DowngradeRefused"],
+  ["a pre-release of the installed version", { version: "1.0.0-rc.1" }, {}, "DowngradeRefused"],
+  [
+    "a job from elsewhere",
+    {},
+    { job: { ...loaded, path: "/Library/LaunchDaemons/mine.plist" } },
+    "ServiceForeign",
+  ],
+  [
+    "a plist of another program",
+    {},
+    { entries: [{ entry: entries.at(-1), state: { is: "different", what: "text", isOurs: false } }] },
+    "ServiceForeign",
+  ],
+  ["another account's state", { stateOwner: 501 }, {}, "ServiceForeign"],
+])("%s is refused before anything is changed", (_, change, seen, code) => {
+  expect(refusalOf({ ...request, ...change }, { ...installed, ...seen } as Observed)?.code).toBe(code);
+});
+
+test("an older version and a foreign job are accepted when asked for", () => {
+  const foreign: Observed = { ...installed, job: { ...loaded, path: "/else.plist" } };
+  expect(
+    refusalOf({ ...request, version: "0.9.0", allowDowngrade: true, takeOver: true }, foreign),
+  ).toBeUndefined();
+});
+
+test("uninstall ends the service first and removes its own record last; models and their account stay", () => {
+  const stateEntries = ["models", "engines", "agent.sock"];
+  const steps = planUninstall({ layout, observed: { ...installed, engines: 2 }, purge: false, stateEntries });
+  expect(names(steps).slice(0, 3)).toEqual(["unload", "stop engines", "remove"]);
+  expect(steps.at(-1)).toEqual({ do: "remove", path: layout.prefix });
+  expect(names(steps)).not.toContain("remove account");
+  const paths = steps.flatMap((step) => ("path" in step ? [step.path] : []));
+  expect(paths).toContain(`${layout.stateDir}/engines`);
+  expect(paths).not.toContain(layout.stateDir);
+  const all = planUninstall({ layout, observed: installed, purge: true, stateEntries });
+  expect(all).toEqual(
+    expect.arrayContaining([
+      { do: "remove", path: layout.stateDir },
+      { do: "remove account", name: "_metalbridge" },
+    ]),
+  );
+});
+
+const expected = { version: "1.1.0", knownTroubles: ["ApiUnreachable"], runsBefore: 1 };
+
+test.each<[string, Agent, Job, { pid: number; atMs: number } | undefined, string]>([
+  ["serves for a second", serving("1.1.0"), loaded, { pid: 5, atMs: 0 }, "healthy"],
+  [
+    "has the troubles of the version before",
+    serving("1.1.0", ["ApiUnreachable"]),
+    loaded,
+    { pid: 5, atMs: 0 },
+    "healthy",
+  ],
+  ["has just begun", serving("1.1.0"), loaded, { pid: 5, atMs: 900 }, "waiting"],
+  ["was another process a moment ago", serving("1.1.0"), loaded, { pid: 4, atMs: 0 }, "waiting"],
+  ["has a trouble of its own", serving("1.1.0", ["ApiForbidden"]), loaded, undefined, "waiting"],
+  ["is still the old one", serving("1.0.0"), loaded, undefined, "waiting"],
+  [
+    "does not listen",
+    { at: "none" },
+    { ...loaded, pid: undefined, runs: 2, lastExit: "1" },
+    undefined,
+    "waiting",
+  ],
+  [
+    "crashes again",
+    { at: "none" },
+    { ...loaded, pid: undefined, runs: 3, lastExit: "1" },
+    undefined,
+    "failed",
+  ],
+  [
+    "cannot be started",
+    { at: "none" },
+    { ...loaded, pid: undefined, lastExit: "78: EX_CONFIG" },
+    undefined,
+    "failed",
+  ],
+])("a version that %s: judged", (_, agent, job, since, is) => {
+  expect(judge(expected, { atMs: 1_000, agent, job }, since).is).toBe(is);
+});
+
+test("versions are ordered as Semantic Versioning says", () => {
+  const ordered = [
+    "1.0.0-alpha",
+    "1.0.0-alpha.1",
+    "1.0.0-alpha.beta",
+    "1.0.0-beta",
+    "1.0.0-beta.2",
+    "1.0.0-beta.11",
+    "1.0.0-rc.1",
+    "1.0.0",
+    "1.0.1",
+    "1.10.0",
+    "2.0.0",
+  ];
+  for (const [index, one] of ordered.entries())
+    for (const [other, two] of ordered.entries())
+      expect(Math.sign(compareVersions(one, two))).toBe(Math.sign(index - other));
+  expect(["1.0", "v1.0.0", "1.0.0-..", "../1.0.0", "1.0.0/x"].map(isVersion)).toEqual(Array(5).fill(false));
+});
+
+test("whatever is observed, every plan ends with a version to switch to staged before", () => {
+  const version = fc.constantFrom("1.0.0", "1.1.0", "1.2.0");
+  const seen = fc.record({
+    versions: fc.uniqueArray(version),
+    current: fc.option(version, { nil: undefined }),
+    previous: fc.option(version, { nil: undefined }),
+  });
+  fc.assert(
+    fc.property(seen, version, (some, target) => {
+      const steps = planInstall(layout, target, { ...installed, ...some });
+      const order = names(steps);
+      if (order.includes("switch"))
+        expect(some.versions.includes(target) || order.indexOf("stage") < order.indexOf("switch")).toBe(true);
+      for (const step of steps) if (step.do === "remember") expect(some.versions).toContain(step.previous);
+    }),
+  );
+});

@@ -1,0 +1,68 @@
+/** What install and upgrade do not do, decided before anything is changed. Pure. */
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Layout } from "../layout.ts";
+import type { Observed } from "./observed.ts";
+import { compareVersions, isVersion } from "./version.ts";
+
+export interface Request {
+  readonly layout: Layout;
+  readonly version: string;
+  readonly euid: number;
+  readonly allowDowngrade: boolean;
+  /** Replace a service of our name that we did not install. */
+  readonly takeOver: boolean;
+  /** Who owns what is in the state folder already; undefined when there is nothing. */
+  readonly stateOwner: number | undefined;
+  /** Whom it should belong to; undefined while the account does not exist. */
+  readonly accountUid: number | undefined;
+}
+
+export function refusalOf(request: Request, observed: Observed): MetalbridgeError | undefined {
+  return (
+    rootNeeded(request) ??
+    downgrade(request, observed) ??
+    foreign(request, observed) ??
+    strangersState(request)
+  );
+}
+
+/** For every verb that changes the service. */
+export function rootNeeded({ layout, euid }: Pick<Request, "layout" | "euid">): MetalbridgeError | undefined {
+  if (layout.domain !== "system" || euid === 0) return undefined;
+  return error("RootRequired", `${layout.definition} belongs to the system`);
+}
+
+function downgrade(
+  { version, allowDowngrade }: Request,
+  { current }: Observed,
+): MetalbridgeError | undefined {
+  if (allowDowngrade || current === undefined || !isVersion(current)) return undefined;
+  if (compareVersions(version, current) >= 0) return undefined;
+  return error("DowngradeRefused", `version ${version} is older than the installed ${current}`);
+}
+
+function foreign({ layout, takeOver }: Request, { job, entries }: Observed): MetalbridgeError | undefined {
+  if (takeOver) return undefined;
+  if (job.at === "loaded" && job.path !== undefined && job.path !== layout.definition)
+    return error(
+      "ServiceForeign",
+      `the running service was loaded from ${job.path}, not from ${layout.definition}`,
+    );
+  const strange = entries.find(({ state }) => state.is === "different" && !state.isOurs);
+  if (strange === undefined) return undefined;
+  return error("ServiceForeign", `${strange.entry.path} was not made by this installation`);
+}
+
+/** Files of another account in there would stop the agent; the whole tree is not ours to give away. */
+function strangersState({ layout, stateOwner, accountUid }: Request): MetalbridgeError | undefined {
+  if (stateOwner === undefined || stateOwner === 0 || stateOwner === accountUid) return undefined;
+  const remedy = {
+    summary: "install with --user and that account, or choose another folder with --state-dir",
+  };
+  const message = `${layout.stateDir} belongs to the account with uid ${stateOwner}`;
+  return new MetalbridgeError("ServiceForeign", message, remedy);
+}
+
+function error(code: ErrorCode, message: string): MetalbridgeError {
+  return new MetalbridgeError(code, message);
+}

@@ -1,0 +1,58 @@
+/** The steps of install, upgrade and uninstall. Each is safe to repeat, and each says what it does. */
+import type { Entry } from "./entries.ts";
+
+export type Step =
+  | { readonly do: "create account"; readonly name: string }
+  | { readonly do: "remove account"; readonly name: string }
+  | { readonly do: "stage"; readonly version: string }
+  | { readonly do: "make"; readonly entry: Entry; readonly because: "missing" | "differs" }
+  | { readonly do: "remember"; readonly previous: string }
+  | { readonly do: "switch"; readonly version: string }
+  /** It served: from now on a failure is no reason to go back. */
+  | { readonly do: "approve"; readonly version: string }
+  | { readonly do: "load" }
+  | { readonly do: "reload" }
+  | { readonly do: "restart" }
+  | { readonly do: "unload" }
+  | { readonly do: "forget" }
+  | { readonly do: "stop engines"; readonly count: number }
+  | { readonly do: "remove"; readonly path: string }
+  /** A folder that may hold what others put there. */
+  | { readonly do: "remove if empty"; readonly path: string };
+
+/** For `--dry-run` and for what a terminal shows. Pure. */
+export function describeStep(step: Step): string {
+  switch (step.do) {
+    case "create account":
+      return `create the account ${step.name}`;
+    case "remove account":
+      return `remove the account ${step.name}`;
+    case "stage":
+      return `copy version ${step.version}`;
+    case "make":
+      return `${step.because === "missing" ? "create" : "correct"} ${step.entry.path}`;
+    case "remember":
+      return `keep version ${step.previous} for a rollback`;
+    case "switch":
+      return `switch to version ${step.version}`;
+    case "approve":
+      return `version ${step.version} serves`;
+    case "load":
+      return "start the agent";
+    case "reload":
+      return "start the agent with its new definition";
+    case "restart":
+      return "restart the agent; its engines keep running";
+    case "unload":
+      return "stop the agent";
+    case "forget":
+      return "remove the service";
+    case "stop engines":
+      return `drain and stop ${step.count} engine${step.count === 1 ? "" : "s"}`;
+    case "remove":
+    case "remove if empty":
+      return `remove ${step.path}`;
+    default:
+      return step satisfies never;
+  }
+}

@@ -1,0 +1,60 @@
+/** What is left to remove. Pure. */
+import { dirname } from "node:path/posix";
+import { type Layout, placesBelow } from "../layout.ts";
+import type { Observed } from "./observed.ts";
+import type { Step } from "./steps.ts";
+
+export interface UninstallInput {
+  readonly layout: Layout;
+  readonly observed: Observed;
+  /** The model store too. */
+  readonly purge: boolean;
+  /** What is in the state folder; undefined when there is none. */
+  readonly stateEntries: readonly string[] | undefined;
+}
+
+/** The folder of the state folder that stays: weights take days to download. */
+export const MODEL_STORE = "models";
+
+/** The service first, so that nothing is restarted; the record of where everything is, last. */
+export function planUninstall({ layout, observed, purge, stateEntries }: UninstallInput): readonly Step[] {
+  const places = placesBelow(layout.prefix);
+  const paths = [
+    layout.definition,
+    layout.command,
+    layout.kubeconfig,
+    layout.configFile,
+    ...(layout.crashLog === undefined ? [] : [layout.crashLog]),
+  ];
+  const folders = [layout.configFile, ...(layout.crashLog === undefined ? [] : [layout.crashLog])].map(
+    dirname,
+  );
+  const keepsModels = !purge && (stateEntries ?? []).includes(MODEL_STORE);
+  return [
+    ...(observed.job.at === "loaded" ? [{ do: "unload" } as const] : []),
+    ...(observed.engines > 0 ? [{ do: "stop engines", count: observed.engines } as const] : []),
+    // launchd reads its folder at boot: without the plist there is nothing to forget.
+    ...(layout.manager === "systemd" ? [{ do: "forget" } as const] : []),
+    ...paths.map((path) => ({ do: "remove", path }) as const),
+    ...folders.map((path) => ({ do: "remove if empty", path }) as const),
+    ...stateSteps(layout, keepsModels, stateEntries),
+    ...(layout.account !== undefined && !keepsModels && observed.account !== "missing"
+      ? [{ do: "remove account", name: layout.account } as const]
+      : []),
+    { do: "remove", path: places.versions },
+    { do: "remove", path: layout.prefix },
+  ];
+}
+
+/** The account stays with the store, whose files would else belong to a number that another account may get. */
+function stateSteps(
+  { stateDir }: Layout,
+  keepsModels: boolean,
+  stateEntries: readonly string[] | undefined,
+): readonly Step[] {
+  if (stateEntries === undefined) return [];
+  if (!keepsModels) return [{ do: "remove", path: stateDir }];
+  return stateEntries
+    .filter((name) => name !== MODEL_STORE)
+    .map((name) => ({ do: "remove", path: `${stateDir}/${name}` }));
+}

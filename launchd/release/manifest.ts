@@ -1,0 +1,76 @@
+/** release.json: what a release consists of. Written by `npm run build -- --release`, checked by install and upgrade. */
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { lstat, readFile } from "node:fs/promises";
+import { join, normalize } from "node:path";
+import { pipeline } from "node:stream/promises";
+import * as z from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { isVersion } from "../plan/version.ts";
+
+export const MANIFEST = "release.json";
+
+const relativePath = z
+  .string()
+  .refine(
+    (path) => path !== "" && normalize(path) === path && !path.startsWith("/") && !path.startsWith(".."),
+  );
+
+const manifestSchema = z.object({
+  version: z.string().refine(isVersion, "is no version"),
+  /** As Node names it, such as darwin-arm64. */
+  platform: z.string().min(1),
+  /** The version of the Node in it. */
+  node: z.string().min(1),
+  /** SHA-256 by path. */
+  files: z.record(relativePath, z.string().regex(/^[0-9a-f]{64}$/)),
+});
+
+export type Manifest = z.infer<typeof manifestSchema>;
+
+/** Undefined when the folder is no release. Throws ReleaseInvalid. */
+export async function readManifest(folder: string): Promise<Manifest | undefined> {
+  const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
+  if (text === undefined) return undefined;
+  const parsed = manifestSchema.safeParse(jsonOf(text));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw invalid(
+    `${join(folder, MANIFEST)}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`,
+  );
+}
+
+/** Throws ReleaseInvalid for the first file that is missing, is a link, or has other bytes. */
+export async function checkFiles(folder: string, { files }: Manifest): Promise<void> {
+  for (const [path, expected] of Object.entries(files)) {
+    const file = join(folder, path);
+    const found = await lstat(file).catch(() => undefined);
+    if (found === undefined) throw invalid(`${path} is missing`);
+    if (!found.isFile()) throw invalid(`${path} is not a regular file`);
+    const sum = await sha256Of(file);
+    if (sum !== expected) throw invalid(`${path} has the SHA-256 ${sum}, not ${expected}`);
+  }
+}
+
+/** Throws ReleaseInvalid when it is not for this machine. */
+export function checkPlatform({ platform, version }: Manifest, here: string): void {
+  if (platform !== here) throw invalid(`version ${version} is for ${platform}; this machine is ${here}`);
+}
+
+export async function sha256Of(file: string): Promise<string> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(file), hash);
+  return hash.digest("hex");
+}
+
+export function invalid(message: string): MetalbridgeError {
+  return new MetalbridgeError("ReleaseInvalid", message);
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,178 @@
+/** Brings a release into the versions folder. A version appears there whole, by one rename, or not at all. */
+import { constants } from "node:fs";
+import { chmod, copyFile, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type Command, type CommandResult, reasonOf } from "../command.ts";
+import {
+  checkFiles,
+  checkPlatform,
+  invalid,
+  MANIFEST,
+  type Manifest,
+  readManifest,
+  sha256Of,
+} from "./manifest.ts";
+
+/** A release whose files were checked, waiting to become a version. */
+export interface Source {
+  readonly manifest: Manifest;
+  /** Throws ReleaseInvalid or the system's error; leaves nothing behind then. */
+  readonly stage: (versions: string) => Promise<void>;
+  /** Removes what was unpacked. */
+  readonly discard: () => Promise<void>;
+}
+
+/** Folders that interrupted runs may leave; they are removed after the next success. */
+export const isPartial = (name: string): boolean => name.startsWith(".") && name.endsWith(".partial");
+
+const partialName = (what: string): string => `.${what}.${process.pid}.partial`;
+
+/** The release that this program was started from. Throws NotARelease in a source checkout. */
+export async function sourceFromFolder(folder: string, platform: string): Promise<Source> {
+  const manifest = await readManifest(folder);
+  if (manifest === undefined)
+    throw new MetalbridgeError("NotARelease", `${folder} has no ${MANIFEST}: it is a source checkout`);
+  checkPlatform(manifest, platform);
+  await checkFiles(folder, manifest);
+  return {
+    manifest,
+    stage: (versions) =>
+      inPartial(versions, manifest.version, async (partial) => {
+        await copyRelease(folder, partial, manifest);
+        // The copies: what is started later is what was checked.
+        await checkFiles(partial, manifest);
+      }),
+    discard: async () => undefined,
+  };
+}
+
+export interface ArchiveInput {
+  readonly archive: string;
+  /** Absent: the file beside the archive, with .sha256 at its end. */
+  readonly sha256?: string | undefined;
+  readonly platform: string;
+  /** Where it is unpacked: on the volume it will stay on. */
+  readonly versions: string;
+  readonly run: Command;
+}
+
+/** Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
+export async function sourceFromArchive(input: ArchiveInput): Promise<Source> {
+  const { archive, platform, versions, run } = input;
+  await checkSum(archive, input.sha256 ?? (await sumBeside(archive)));
+  await mkdir(versions, { recursive: true });
+  const partial = join(versions, partialName("unpacked"));
+  const discard = () => rm(partial, { recursive: true, force: true });
+  try {
+    await discard();
+    await mkdir(partial);
+    const result = await run("tar", [
+      "-xzf",
+      archive,
+      "-C",
+      partial,
+      "--strip-components",
+      "1",
+      "--no-same-owner",
+    ]);
+    if (result.exitCode !== 0) throw unpackError(archive, result);
+    const manifest = await readManifest(partial);
+    if (manifest === undefined) throw invalid(`${archive} has no ${MANIFEST}`);
+    checkPlatform(manifest, platform);
+    await checkFiles(partial, manifest);
+    return { manifest, discard, stage: (folder) => rename(partial, join(folder, manifest.version)) };
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}
+
+async function checkSum(archive: string, expected: string): Promise<void> {
+  const sum = await sha256Of(archive).catch((cause: unknown) => {
+    throw new MetalbridgeError("ReleaseInvalid", `${archive} cannot be read`, undefined, { cause });
+  });
+  if (sum === expected.trim().toLowerCase()) return;
+  throw new MetalbridgeError("ReleaseSumMismatch", `${archive} has the SHA-256 ${sum}, not ${expected}`);
+}
+
+/** As sha256sum writes it: the sum, two blanks, the name. */
+async function sumBeside(archive: string): Promise<string> {
+  const text = await readFile(`${archive}.sha256`, "utf8").catch(() => undefined);
+  const line = text
+    ?.split("\n")
+    .find((one) => one.trim().endsWith(basename(archive)) || !one.trim().includes(" "));
+  const sum = /^[0-9a-fA-F]{64}/.exec(line ?? "")?.[0];
+  if (sum !== undefined) return sum;
+  throw new MetalbridgeError("ReleaseSumMissing", `${archive}.sha256 is missing or has no sum of this file`);
+}
+
+/** GNU tar says how much it wrote, bsdtar that no space is left. */
+function unpackError(archive: string, result: CommandResult): Error {
+  const reason = reasonOf(result);
+  if (!/no space left|wrote only/i.test(result.stderr))
+    return invalid(`${archive} cannot be unpacked: ${reason}`);
+  return Object.assign(new Error(`${archive}: ${reason}`), { code: "ENOSPC" });
+}
+
+async function inPartial(
+  versions: string,
+  version: string,
+  fill: (partial: string) => Promise<void>,
+): Promise<void> {
+  const partial = join(versions, partialName(version));
+  try {
+    await rm(partial, { recursive: true, force: true });
+    await mkdir(partial, { recursive: true });
+    await fill(partial);
+    await rename(partial, join(versions, version));
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
+  }
+  await syncPath(versions);
+}
+
+async function copyRelease(from: string, to: string, { files }: Manifest): Promise<void> {
+  for (const path of [MANIFEST, ...Object.keys(files)]) {
+    const target = join(to, path);
+    await mkdir(dirname(target), { recursive: true });
+    await copyFile(join(from, path), target, constants.COPYFILE_FICLONE);
+    const { mode } = await stat(join(from, path));
+    await chmod(target, (mode & 0o111) === 0 ? 0o644 : 0o755);
+    await syncPath(target);
+  }
+}
+
+/** A version must survive a power cut right after the switch. */
+async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Written once the version has served. */
+export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
+
+export interface Installed {
+  readonly versions: readonly string[];
+  readonly proven: readonly string[];
+  readonly partials: readonly string[];
+}
+
+/** What is in the versions folder; a folder without release.json is no version. */
+export async function listVersions(versions: string): Promise<Installed> {
+  const names = await readdir(versions).catch(() => []);
+  const has = async (path: string) => (await stat(path).catch(() => undefined)) !== undefined;
+  const kept: string[] = [];
+  const proven: string[] = [];
+  for (const name of names) {
+    if (isPartial(name) || !(await has(join(versions, name, MANIFEST)))) continue;
+    kept.push(name);
+    if (await has(provenMark(versions, name))) proven.push(name);
+  }
+  return { versions: kept.sort(), proven, partials: names.filter((name) => !kept.includes(name)) };
+}

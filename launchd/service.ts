@@ -1,0 +1,125 @@
+/** start, stop, restart, uninstall, and what `metalbridge service` shows. */
+import { lstatSync } from "node:fs";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { createApply } from "./apply.ts";
+import { awaitHealthy, tailOfLogs } from "./health.ts";
+import { applyAll, printSteps } from "./install.ts";
+import type { Layout } from "./layout.ts";
+import { namesIn, observe } from "./observe.ts";
+import type { Choices } from "./plan/entries.ts";
+import type { Observed } from "./plan/observed.ts";
+import { rootNeeded } from "./plan/refuse.ts";
+import type { Step } from "./plan/steps.ts";
+import { planUninstall } from "./plan/uninstall.ts";
+import type { Ports } from "./ports.ts";
+
+export async function start(ports: Ports, choices: Choices, withinMs: number): Promise<void> {
+  await change(ports, choices, "load", withinMs);
+}
+
+/** Engines keep running and are adopted. */
+export async function restart(ports: Ports, choices: Choices, withinMs: number): Promise<void> {
+  await change(ports, choices, "restart", withinMs);
+}
+
+/** Until the next boot or start. Engines keep running, but leave their Services once the Lease has expired. */
+export async function stop(ports: Ports, choices: Choices): Promise<void> {
+  requireRoot(ports, choices);
+  const { job, engines } = await observe(ports, choices);
+  if (job.at === "absent") return ports.print("the agent is stopped already");
+  await ports.supervisor.unload();
+  const keep = engines === 0 ? "" : `; ${engines} engines keep running, and leave their Services after 40 s`;
+  ports.print(`the agent is stopped${keep}`);
+}
+
+async function change(
+  ports: Ports,
+  choices: Choices,
+  verb: "load" | "restart",
+  withinMs: number,
+): Promise<void> {
+  requireRoot(ports, choices);
+  const { layout } = choices;
+  const observed = await observe(ports, choices);
+  const { current, job } = observed;
+  if (current === undefined)
+    throw new MetalbridgeError("InstallNotFound", `${layout.prefix} has no current version`);
+  refuseForeign(choices, observed);
+  await ports.supervisor[verb]();
+  const outcome = await awaitHealthy(ports, layout, {
+    version: current,
+    knownTroubles: undefined,
+    runsBefore: job.at === "loaded" ? job.runs : 0,
+    withinMs,
+  });
+  if (!outcome.healthy)
+    throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${await tailOfLogs(layout)}`);
+  ports.print(`the agent runs, version ${current}`);
+}
+
+export interface UninstallOptions {
+  /** The model store too. */
+  readonly purge: boolean;
+  /** Drain and stop engines that still serve. */
+  readonly stopEngines: boolean;
+  readonly dryRun: boolean;
+}
+
+export async function uninstall(ports: Ports, choices: Choices, options: UninstallOptions): Promise<void> {
+  requireRoot(ports, choices);
+  const { layout } = choices;
+  const observed = await observe(ports, choices);
+  refuseForeign(choices, observed);
+  if (observed.engines > 0 && !options.stopEngines && !options.dryRun)
+    throw new MetalbridgeError("EnginesRunning", `${observed.engines} engines run on this host`);
+  const stateEntries = await namesIn(layout.stateDir);
+  const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
+  const steps = planned.filter((step) => isNeeded(step, layout));
+  if (options.dryRun) return printSteps(ports, steps);
+  await applyAll(ports, steps, createApply(ports, layout));
+  const isKept = !options.purge && stateEntries?.includes("models") === true;
+  ports.print(isKept ? `removed; the models stay in ${layout.stateDir}` : "removed");
+}
+
+/** What an interrupted run removed already is not removed again. */
+function isNeeded(step: Step, { definition }: Layout): boolean {
+  if (step.do === "forget") return isThere(definition);
+  return step.do === "remove" || step.do === "remove if empty" ? isThere(step.path) : true;
+}
+
+/** A link that leads nowhere is there. */
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}
+
+function requireRoot({ euid }: Ports, { layout }: Choices): void {
+  const refusal = rootNeeded({ layout, euid });
+  if (refusal !== undefined) throw refusal;
+}
+
+function refuseForeign({ layout }: Choices, { job }: Observed): void {
+  if (job.at === "loaded" && job.path !== undefined && job.path !== layout.definition)
+    throw new MetalbridgeError("ServiceForeign", `the running service was loaded from ${job.path}`);
+}
+
+/** For `metalbridge service`; `differing` are paths that are not as install would write them. */
+export interface ServiceState
+  extends Pick<Observed, "current" | "previous" | "versions" | "job" | "agent" | "engines"> {
+  readonly manager: string;
+  readonly scope: string;
+  readonly definition: string;
+  readonly stateDir: string;
+  readonly logs: string;
+  readonly differing: readonly string[];
+}
+
+export async function serviceState(ports: Ports, choices: Choices): Promise<ServiceState> {
+  const { layout } = choices;
+  const { current, previous, versions, job, agent, engines, entries } = await observe(ports, choices);
+  const { manager, scope, definition, stateDir, agentLog } = layout;
+  return {
+    ...{ manager, scope, current, previous, versions, definition, stateDir, job, agent, engines },
+    logs: agentLog ?? "journalctl -u metalbridge-agent",
+    differing: entries.filter(({ state }) => state.is !== "as wanted").map(({ entry }) => entry.path),
+  };
+}

@@ -1,0 +1,70 @@
+/** The agent's unit in systemd. */
+import { rm } from "node:fs/promises";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type Command, reasonOf } from "../command.ts";
+import { UNIT } from "../layout.ts";
+import type { Job } from "../plan/observed.ts";
+import type { Supervisor } from "../ports.ts";
+
+const PROPERTIES =
+  "LoadState,ActiveState,SubState,MainPID,NRestarts,ExecMainStatus,FragmentPath,UnitFileState";
+
+export function createSystemctl(run: Command, definition: string): Supervisor {
+  const call = async (...args: readonly string[]): Promise<void> => {
+    const result = await run("systemctl", args);
+    if (result.exitCode !== 0)
+      throw new MetalbridgeError("ServiceLoadFailed", `systemctl ${args[0]}: ${reasonOf(result)}`);
+  };
+  const observe = async (): Promise<Job> => {
+    const shown = await run("systemctl", ["show", UNIT, `--property=${PROPERTIES}`]);
+    if (shown.exitCode !== 0)
+      throw new MetalbridgeError("ServiceLoadFailed", `systemctl show: ${reasonOf(shown)}`);
+    return parseShow(shown.stdout);
+  };
+  const start = async (verb: "start" | "restart"): Promise<void> => {
+    await call("daemon-reload");
+    // A unit that an administrator has masked stays so: enable says it.
+    await call("enable", UNIT);
+    await run("systemctl", ["reset-failed", UNIT]);
+    await call(verb, UNIT);
+  };
+  return {
+    observe,
+    load: () => start("start"),
+    restart: () => start("restart"),
+    unload: () => call("stop", UNIT),
+    // disable reads the unit, so that the file is removed here, between the two.
+    forget: async () => {
+      await run("systemctl", ["disable", UNIT]);
+      await rm(definition, { force: true });
+      await call("daemon-reload");
+      await run("systemctl", ["reset-failed", UNIT]);
+    },
+  };
+}
+
+/** A unit that is not active is absent: systemd reads its file again at every start. */
+export function parseShow(text: string): Job {
+  const fields = new Map(
+    text.split("\n").map((line) => {
+      const at = line.indexOf("=");
+      return [line.slice(0, at), line.slice(at + 1)] as const;
+    }),
+  );
+  const isDisabled = fields.get("UnitFileState") === "masked";
+  const active = fields.get("ActiveState") ?? "inactive";
+  const path = fields.get("FragmentPath");
+  if (active === "inactive" || (active === "failed" && fields.get("MainPID") === "0"))
+    return { at: "absent", isDisabled };
+  const pid = Number(fields.get("MainPID") ?? "0");
+  return {
+    at: "loaded",
+    isDisabled,
+    path: path === "" ? undefined : path,
+    state: `${active} (${fields.get("SubState") ?? "unknown"})`,
+    pid: pid > 0 ? pid : undefined,
+    runs: Number(fields.get("NRestarts") ?? "0") + 1,
+    lastExit: pid > 0 ? undefined : fields.get("ExecMainStatus"),
+    isLeaving: active === "deactivating",
+  };
+}

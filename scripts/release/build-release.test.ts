@@ -1,0 +1,151 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readManifest } from "../../launchd/release/manifest.ts";
+import { bundleInto } from "../bundle.ts";
+import { buildRelease } from "./build-release.ts";
+import { PLATFORMS } from "./node.ts";
+
+const run = promisify(execFile);
+const here = `${process.platform}-${process.arch}`;
+let folder = "";
+let sums: Readonly<Record<string, string>> = {};
+const build = async (name: string, platforms: readonly string[]) => {
+  const bundle = path.join(folder, `${name}-bundle`);
+  await bundleInto(bundle);
+  const node = path.join(folder, "node");
+  writeFileSync(node, `#!/bin/sh\nexec "${process.execPath}" "$@"\n`, { mode: 0o755 });
+  const options = { version: "3.2.1", platforms, bundle, out: path.join(folder, name) };
+  return buildRelease({
+    ...options,
+    baseUrl: `file://${folder}/one`,
+    nodeFor: () => ({ file: node, version: "24.21.0" }),
+  });
+};
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), "mb-build-"));
+  sums = await build("one", PLATFORMS);
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("two builds give the same bytes", async () => {
+  expect(await build("two", PLATFORMS)).toEqual(sums);
+  const names = readdirSync(path.join(folder, "one"));
+  expect(names).toEqual(
+    [
+      "SHA256SUMS",
+      "install.sh",
+      "metalbridge-3.2.1.cdx.json",
+      ...PLATFORMS.flatMap((one) => [
+        `metalbridge-3.2.1-${one}.tar.gz`,
+        `metalbridge-3.2.1-${one}.tar.gz.sha256`,
+      ]),
+      "metalbridge.rb",
+    ].sort(),
+  );
+  for (const name of names)
+    expect(
+      readFileSync(path.join(folder, "two", name)).equals(readFileSync(path.join(folder, "one", name))),
+      name,
+    ).toBe(true);
+}, 120_000);
+
+test("an archive holds a program that runs, and the sum of each of its files", async () => {
+  const name = `metalbridge-3.2.1-${here}`;
+  await run("tar", ["-xzf", path.join(folder, "one", `${name}.tar.gz`), "-C", folder]);
+  const release = path.join(folder, name);
+  const { stdout } = await run(path.join(release, "bin", "metalbridge"), ["--version"]);
+  expect(stdout).toBe("3.2.1\n");
+  expect((await run(path.join(release, "bin", "metalbridge"), ["crds"])).stdout).toContain(
+    "CustomResourceDefinition",
+  );
+  const load = `require(${JSON.stringify(path.join(release, "node_modules", "node-pty"))}).spawn("true", [], {})`;
+  await run(path.join(release, "bin", "node"), ["-e", load]);
+  const manifest = await readManifest(release);
+  expect(manifest).toMatchObject({ version: "3.2.1", platform: here, node: "24.21.0" });
+  const listed = Object.keys(manifest?.files ?? {});
+  expect(listed).toEqual(
+    expect.arrayContaining([
+      "bin/node",
+      "dist/metalbridge.mjs",
+      "dist/gate.cjs",
+      `node_modules/node-pty/prebuilds/${here}/pty.node`,
+      "LICENSE",
+    ]),
+  );
+  await run("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: path.join(folder, "one") });
+}, 60_000);
+
+test("the bill of materials has every package of production with its hash, and Node", () => {
+  const bom = JSON.parse(readFileSync(path.join(folder, "one", "metalbridge-3.2.1.cdx.json"), "utf8"));
+  expect(bom).toMatchObject({
+    bomFormat: "CycloneDX",
+    specVersion: "1.5",
+    metadata: { component: { version: "3.2.1" } },
+  });
+  const names = bom.components.map(({ name }: { name: string }) => name);
+  expect(names).toEqual(
+    expect.arrayContaining(["commander", "pino", "zod", "yaml", "@kubernetes/client-node", "node"]),
+  );
+  expect(names).not.toContain("vitest");
+  const zod = bom.components.find(({ name }: { name: string }) => name === "zod");
+  expect(zod.hashes[0].content).toMatch(/^[0-9a-f]{128}$/);
+});
+
+test("the formula has the sum of each platform's archive", () => {
+  const formula = readFileSync(path.join(folder, "one", "metalbridge.rb"), "utf8");
+  for (const sum of Object.values(sums)) expect(formula).toContain(`sha256 "${sum}"`);
+  expect(formula).not.toMatch(/@[A-Z]/);
+});
+
+/** With the installer's own verb, which says what it would do. */
+async function runScript(text: string, base = `file://${folder}/one`) {
+  const script = path.join(folder, "script.sh");
+  writeFileSync(script, text);
+  const env = { ...process.env, METALBRIDGE_BASE_URL: base };
+  const root = mkdtempSync(path.join(folder, "root-"));
+  return run("sh", [script, "--dry-run", "--root", root], { env }).then(
+    ({ stdout }) => ({ code: 0, text: stdout }),
+    (error) => ({ code: error.code as number, text: String(error.stderr) }),
+  );
+}
+
+test("the install script checks the sum, and refuses a truncated or a wrong archive", async () => {
+  const script = readFileSync(path.join(folder, "one", "install.sh"), "utf8");
+  if (process.geteuid?.() === 0 && process.platform === "linux") {
+    const tools = mkdtempSync(path.join(folder, "tools-"));
+    writeFileSync(path.join(tools, "systemctl"), "#!/bin/sh\necho ActiveState=inactive\n", { mode: 0o755 });
+    const good = await runScript(script.replace("set -eu", `set -eu\nPATH=${tools}:$PATH`));
+    expect(good).toMatchObject({ code: 0, text: expect.stringContaining("would copy version 3.2.1") });
+  }
+  const other = path.join(folder, "other");
+  await run("cp", ["-r", path.join(folder, "one"), other]);
+  const archive = path.join(other, `metalbridge-3.2.1-${here}.tar.gz`);
+  truncateSync(archive, 100_000);
+  expect(await runScript(script, `file://${other}`)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(/has the SHA-256/),
+  });
+  writeFileSync(archive, "not an archive");
+  expect(await runScript(script, `file://${other}`)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(/has the SHA-256/),
+  });
+  rmSync(archive);
+  expect(await runScript(script, `file://${other}`)).toMatchObject({
+    code: 1,
+    text: expect.stringMatching(/cannot download/),
+  });
+}, 60_000);
+
+test("a script that was cut off on its way does nothing", async () => {
+  const script = readFileSync(path.join(folder, "one", "install.sh"), "utf8");
+  const lines = script.split("\n");
+  for (const share of [0.3, 0.6, 0.8, 0.95]) {
+    const cut = lines.slice(0, Math.floor(lines.length * share)).join("\n");
+    expect((await runScript(cut)).text).not.toContain("would");
+  }
+}, 60_000);

@@ -1,0 +1,75 @@
+/** Installing, upgrading and removing the agent's service. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const installErrors = {
+  RootRequired: {
+    what: "A service of the system can be changed by root only.",
+    do: "run the same command with sudo, or install for your user only with --scope user (macOS)",
+  },
+  InstallNotFound: {
+    what: "Metalbridge is not installed as a service on this machine.",
+    do: "install it",
+    command: "sudo metalbridge install",
+  },
+  InstallUnreadable: {
+    what: "The record of what was installed (install.json) is corrupt.",
+    do: "run install again with the options that were used before; it repairs the rest",
+    command: "sudo metalbridge install",
+  },
+  InstallFailed: {
+    what: "A step of install, upgrade or uninstall failed; what was running still runs.",
+    do: "fix what the message names, then run the same command again: it continues where it stopped",
+  },
+  InstallDiskFull: {
+    what: "The disk is full. The installed version was not changed.",
+    do: "free space on the volume that the message names, then run the same command again",
+  },
+  ReleaseInvalid: {
+    what: "The release is incomplete or damaged: a file is missing, truncated or has the wrong checksum, or the archive is for another platform.",
+    do: "download the archive again, and check that it is for this machine's platform",
+  },
+  ReleaseSumMismatch: {
+    what: "The archive's SHA-256 is not the expected one. Nothing was changed.",
+    do: "download the archive and its checksum again from the same release",
+  },
+  ReleaseSumMissing: {
+    what: "No SHA-256 to check the archive against: none was given, and there is no file of that name with .sha256 beside it.",
+    do: "pass the checksum from the release with --sha256, or put the .sha256 file beside the archive",
+  },
+  NotARelease: {
+    what: "This program runs from a source checkout, which cannot be installed as a service.",
+    do: "install from a release, or build one and pass it with --archive",
+    command: "npm run build -- --release",
+  },
+  DowngradeRefused: {
+    what: "The version is older than the installed one, and older versions may not read newer state.",
+    do: "pass --allow-downgrade if that is what you want",
+  },
+  ServiceForeign: {
+    what: "A service of this name exists that Metalbridge did not install, or that belongs to another installation.",
+    do: "remove it, or pass --take-over to replace it; its engines keep running and are adopted if the state folder is the same",
+  },
+  ServiceLoadFailed: {
+    what: "launchd or systemd did not accept the service.",
+    do: "fix what the message names, then run the same command again",
+  },
+  ServiceUnhealthy: {
+    what: "The agent did not start serving in time after install, start or restart.",
+    do: "read the log in the message, fix the cause and restart it",
+    command: "sudo metalbridge restart",
+  },
+  UpgradeRolledBack: {
+    what: "The new version did not serve in time. The previous version runs again; engines were not touched.",
+    do: "read why in the message; the cause is usually a setting that the new version rejects",
+  },
+  RollbackFailed: {
+    what: "The new version did not serve in time, and the previous one did not start either.",
+    do: "read the log in the message; engines keep running without an agent, but leave their Services after 40 s",
+    command: "sudo metalbridge restart",
+  },
+  EnginesRunning: {
+    what: "Engines still serve on this host, and uninstall would stop them.",
+    do: "drain the host first, or pass --stop-engines to drain them here",
+    command: "metalbridge drain HOST",
+  },
+} as const satisfies Record<string, ErrorEntry>;

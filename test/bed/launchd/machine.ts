@@ -1,0 +1,177 @@
+/** A machine to install on: a root folder, replayed commands that really run the agent, and releases made from this checkout. */
+import { execFile, execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { bundleInto } from "../../../scripts/bundle.ts";
+import { fillRelease } from "../../../scripts/release/folder.ts";
+import { type Directory, startDirectory } from "./directory.ts";
+import { type Launchd, type LaunchdOptions, startLaunchd } from "./launchd.ts";
+import { plutil } from "./plutil.ts";
+import { type Replayed, replayCommands } from "./replayed-commands.ts";
+import { type Systemd, startSystemd } from "./systemd.ts";
+
+export const PREFIX = "usr/local/lib/metalbridge";
+export const PLIST = "Library/LaunchDaemons/dev.metalbridge.agent.plist";
+export const STATE = "usr/local/var/metalbridge";
+export const LABEL = "dev.metalbridge.agent";
+/** On a busy machine an agent takes seconds to start. */
+export const PATIENT = ["--timeout-seconds", "90"];
+/** What is tested here changes owners. */
+export const isRoot = process.geteuid?.() === 0;
+
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface Machine extends AsyncDisposable {
+  /** All paths of the installation are below it. */
+  readonly root: string;
+  readonly launchd: Launchd;
+  readonly systemd: Systemd;
+  readonly directory: Directory;
+  /** Every call of a replayed command. */
+  readonly calls: string[];
+  readonly bin: string;
+  /** Runs the program of a release: `metalbridge VERB … --root ROOT --platform …`. */
+  readonly run: (release: string, args: readonly string[], options?: RunOptions) => Promise<Ran>;
+  /** Text of a file below the root; undefined when there is none. */
+  readonly read: (file: string) => string | undefined;
+  readonly at: (file: string) => string;
+  /** The installed release. */
+  readonly installed: string;
+  readonly current: () => string;
+  readonly versions: () => readonly string[];
+  /** What `metalbridge service` shows. */
+  // biome-ignore lint/suspicious/noExplicitAny: JSON for assertions
+  readonly service: () => Promise<any>;
+  /** Everything below the root but folders, as whole paths. */
+  readonly files: () => readonly string[];
+}
+
+export interface RunOptions {
+  readonly uid?: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export type MachineOptions = LaunchdOptions & {
+  readonly platform?: "darwin" | "linux";
+  readonly commands?: Readonly<Record<string, Replayed>>;
+};
+
+export async function startMachine({
+  platform = "darwin",
+  commands = {},
+  ...options
+}: MachineOptions = {}): Promise<Machine> {
+  const root = mkdtempSync(path.join(tmpdir(), "mb-machine-"));
+  chmodSync(root, 0o755);
+  const directory = startDirectory();
+  const { idsOf } = directory;
+  const launchd = startLaunchd({ idsOf, ...options });
+  const systemd = startSystemd({ folder: path.join(root, "etc/systemd/system"), idsOf, ...options });
+  const replayed = await replayCommands({
+    ...directory.commands,
+    ...{ launchctl: launchd.launchctl, plutil, systemctl: systemd.systemctl },
+    ...commands,
+  });
+  const env = { PATH: `${replayed.bin}:/usr/bin:/bin`, HOME: path.join("/", "home", "me") };
+  const run: Machine["run"] = (release, args, { uid, env: more } = {}) =>
+    runProgram(path.join(release, "bin", "metalbridge"), [...args, "--root", root, "--platform", platform], {
+      env: { ...env, ...more },
+      uid,
+    });
+  const at = (file: string) => path.join(root, file);
+  const installed = at(`${PREFIX}/current`);
+  return {
+    ...{ root, launchd, systemd, directory, run, at, calls: replayed.calls, bin: replayed.bin },
+    ...{ installed, current: () => path.basename(readlinkSync(installed)) },
+    versions: () => readdirSync(at(`${PREFIX}/versions`)).sort(),
+    service: async () => JSON.parse((await run(installed, ["service", "--output", "json"])).out),
+    files: () =>
+      readdirSync(root, { recursive: true, withFileTypes: true, encoding: "utf8" })
+        .filter((entry) => !entry.isDirectory())
+        .map((entry) => path.join(entry.parentPath, entry.name)),
+    read: (file) => (existsSync(at(file)) ? readFileSync(at(file), "utf8") : undefined),
+    [Symbol.asyncDispose]: async () => {
+      await launchd.stopAll();
+      await systemd.stopAll();
+      await replayed[Symbol.asyncDispose]();
+      rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
+
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  { env, uid }: { readonly env: Readonly<Record<string, string>>; readonly uid?: number | undefined },
+): Promise<Ran> {
+  return new Promise((resolve) => {
+    const ids = uid === undefined ? {} : { uid, gid: uid };
+    execFile(program, [...args], { env, cwd: "/", ...ids }, (error, out, err) => {
+      resolve({ code: error === null ? 0 : typeof error.code === "number" ? error.code : 128, out, err });
+    });
+  });
+}
+
+export interface ReleaseChange {
+  readonly program?: string;
+  readonly platform?: "darwin" | "linux";
+}
+
+export interface Releases extends AsyncDisposable {
+  /** A folder with this checkout as that version; `program` replaces its code. */
+  readonly make: (version: string, change?: ReleaseChange) => string;
+}
+
+/** The bundle and Node are made once and shared. */
+export async function prepareReleases(): Promise<Releases> {
+  const folder = mkdtempSync(path.join(tmpdir(), "mb-releases-"));
+  chmodSync(folder, 0o755);
+  const bundle = path.join(folder, "bundle");
+  await bundleInto(bundle);
+  // Copied, because an account of the machine may not reach this checkout.
+  const node = path.join(folder, "node");
+  copyFileSync(process.execPath, node);
+  chmodSync(node, 0o755);
+  const launcher = path.join(folder, "node-launcher");
+  writeFileSync(launcher, `#!/bin/sh\nexec "${node}" "$@"\n`);
+  let made = 0;
+  return {
+    make: (version, { program, platform = "darwin" } = {}) => {
+      made += 1;
+      const release = path.join(folder, `${version}-${made}`);
+      mkdirSync(release);
+      const node = { file: launcher, version: process.versions.node };
+      fillRelease(release, { version, platform: `${platform}-${process.arch}`, node, bundle, program });
+      return release;
+    },
+    [Symbol.asyncDispose]: async () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Of a release folder, with its sum beside it. */
+export function archiveOf(release: string, file: string): string {
+  execFileSync("tar", ["-czf", file, "-C", path.dirname(release), path.basename(release)]);
+  writeFileSync(`${file}.sha256`, `${sumOf(file)}  ${path.basename(file)}\n`);
+  return file;
+}
+
+export function sumOf(file: string): string {
+  return createHash("sha256").update(readFileSync(file)).digest("hex");
+}
