@@ -89,3 +89,21 @@ test("keys that cannot be read from the start close the route, which says so and
   await until(() => expect(pair.server.status()).toMatchObject({ isServing: true, problems: [] }));
   expect((await post(pair.url + CHAT, {}, { authorization: "Bearer key" })).status).toBe(200);
 });
+
+test("a daemon's new key is read once it refuses the old one", async () => {
+  await using folder = await temporaryFolder();
+  const keyFile = join(folder.path, "key");
+  writeFileSync(keyFile, "old\n");
+  let accepted = "old";
+  await using pair = await startPair({}, ({ headers }, response) => {
+    response.statusCode = headers.authorization === `Bearer ${accepted}` ? 200 : 401;
+    response.end("{}");
+  });
+  pair.server.update({ ...pair.route, target: { ...pair.route.target, keyFile } });
+  const status = async () => (await post(pair.url + CHAT, {})).status;
+  expect(await status()).toBe(200);
+  accepted = "new";
+  expect(await status()).toBe(502);
+  writeFileSync(keyFile, "new\n");
+  expect([await status(), await status()]).toEqual([502, 200]);
+});

@@ -46,6 +46,8 @@ export interface Exchange {
   readonly isLast: () => boolean;
   /** Answers in the daemon's place, where nothing of its answer was sent yet. */
   readonly refuse: (refusal: Refusal) => void;
+  /** The daemon does not accept the gate's own key. */
+  readonly keyRefused: () => void;
   /** Ends the client's connection in the middle of an answer. */
   readonly breakOff: () => void;
   /** Where given, a successful answer is read whole and replaced by this; undefined cannot be read as what it should be. */
@@ -78,6 +80,7 @@ export function relay(exchange: Exchange): void {
     // The client's key was right: it is the gate's own that the daemon refused.
     if (answer.statusCode === 401 && exchange.isKeyOurs) {
       answer.destroy();
+      exchange.keyRefused();
       exchange.refuse(refuse(502, "upstream", "the model's server does not accept the gate's API key"));
     } else if (exchange.rewrite === undefined || answer.statusCode !== 200) pass(answer, exchange, startedAt);
     else rewriteAnswer(answer, exchange, exchange.rewrite);

@@ -121,9 +121,8 @@ export class RouteServer {
     const { target, tls, state } = route;
     const isSameTarget = target.host === this.#route.target.host && target.port === this.#route.target.port;
     this.#route = route;
-    const key = this.#read("target key", () => target.keyFile && keysIn(target.keyFile)[0], this.#target.key);
     const pool = isSameTarget ? this.#target.pool : createPool();
-    this.#target = { host: target.host, port: target.port, key, pool };
+    this.#target = { host: target.host, port: target.port, key: this.#targetKey(), pool };
     const oldKeys = this.#keys ?? "unreadable";
     this.#keys = this.#read("keys", () => route.keyFiles?.flatMap(keysIn).map(digestOf), oldKeys);
     if (tls !== undefined) {
@@ -295,15 +294,26 @@ export class RouteServer {
       counters: this.#ports.counters,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),
+      // Those who run a daemon that was found may have changed it.
+      keyRefused: () => {
+        this.#target = { ...this.#target, key: this.#targetKey() };
+      },
       breakOff: () => {
         this.#broken.add(response);
         // An HTTP/1.0 client would take the end of the connection for the end of the answer.
-        if (request.httpVersion === "1.0") request.socket.resetAndDestroy();
+        if (request.httpVersion === "1.0") this.#reset(request.socket);
         else response.destroy();
       },
       ...(body === undefined ? {} : { body }),
       ...(passage.kind === "list" ? { rewrite } : {}),
     });
+  }
+
+  /** With TLS the connection below it: the socket that requests come by has none to reset. */
+  #reset({ remoteAddress, remotePort }: Socket): void {
+    for (const socket of this.#sockets)
+      if (socket.remotePort === remotePort && socket.remoteAddress === remoteAddress)
+        socket.resetAndDestroy();
   }
 
   #isLast(): boolean {
@@ -358,6 +368,11 @@ export class RouteServer {
     });
     const head = `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json`;
     socket.end(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`, () => socket.destroy());
+  }
+
+  #targetKey(): string | undefined {
+    const { keyFile } = this.#route.target;
+    return this.#read("target key", () => keyFile && keysIn(keyFile)[0], this.#target.key);
   }
 
   /** What `read` gives, or `old` with the reason in the status. */

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { join } from "node:path";
-import type { TLSSocket } from "node:tls";
+import { connect, type TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
@@ -77,5 +77,27 @@ test.skipIf(whyNoAuthority())(
     kept.destroy();
     await until(() => expect(pair.server.status().inFlight).toBe(0));
     authority.remove();
+  },
+);
+
+test.skipIf(whyNoAuthority())(
+  "an answer that breaks off ends an HTTP/1.0 client's connection over TLS without its proper end, and nothing else",
+  async () => {
+    await using folder = await temporaryFolder();
+    const { certificate, key } = createTestAuthority().issue("gate", { organization: "gate" });
+    const file = join(folder.path, "pem");
+    writeFileSync(file, `${certificate}\n${key}`);
+    await using pair = await startPair({ tls: { certFile: file, keyFile: file } }, (_, response) => {
+      response.writeHead(200, { "content-length": 100 });
+      response.write("half", () => response.destroy());
+    });
+    const socket = connect({ port: pair.port, host: "127.0.0.1", rejectUnauthorized: false });
+    const ended = new Promise<string>((resolve) => {
+      socket.on("end", () => resolve("end")).on("error", ({ message }) => resolve(message));
+    });
+    socket.resume().write("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}");
+    expect(await ended).not.toBe("end");
+    socket.destroy();
+    await until(() => expect(pair.counters.requests[599]).toBe(1));
   },
 );
