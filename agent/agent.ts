@@ -130,9 +130,8 @@ export class Agent {
       mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
     });
     const drivers = createEngineDrivers({
-      env,
-      config,
-      instances: this.instances,
+      ...{ env, config, instances: this.instances },
+      memoryBudget: () => this.#memoryBudget(),
       gate: { routes: this.gate, clock },
     });
     const memory = {

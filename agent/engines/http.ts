@@ -30,7 +30,7 @@ export interface Ask {
   readonly signal?: AbortSignal | undefined;
   /** Sent as JSON by POST; absent for GET. */
   readonly body?: object;
-  readonly method?: "DELETE" | "HEAD";
+  readonly method?: "DELETE" | "HEAD" | "PUT";
   readonly headers?: Readonly<Record<string, string>>;
 }
 

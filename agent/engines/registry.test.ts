@@ -12,7 +12,13 @@ describe("the engines of an agent", () => {
       footprintBytes: async () => undefined,
     });
     const gate = { routes: {} as GateRoutes, clock: processPorts().clock };
-    const drivers = createEngineDrivers({ env: {}, config: { llamaServer: [] }, instances, gate });
+    const drivers = createEngineDrivers({
+      env: {},
+      config: { llamaServer: [] },
+      instances,
+      gate,
+      memoryBudget: () => undefined,
+    });
     expect(drivers.get("llamacpp")?.runtime).toBe("llamacpp");
     expect(drivers.get("generic")?.runtime).toBe("generic");
     expect(drivers.get("vllm")).toBeUndefined();

@@ -18,6 +18,8 @@ export interface EngineOptions {
   readonly config: Pick<AgentConfig, "llamaServer"> &
     Partial<Pick<AgentConfig, "memory" | "platform" | "generic" | "ollama" | "omlx" | "sources" | "disk">>;
   readonly instances: Instances;
+  /** Bytes that all engines of this host may claim together; undefined until the machine was read. */
+  readonly memoryBudget: () => number | undefined;
 }
 
 export interface RegistryOptions extends EngineOptions {

@@ -158,6 +158,7 @@ function farmHost(folder: string, roots: readonly string[] = []) {
     env: { PATH: `${join(folder, "bin")}:/usr/bin:/bin` },
     config: { llamaServer: [], generic: { roots: [...roots] } },
     instances,
+    memoryBudget: () => undefined,
     gate: { routes: {} as GateRoutes, clock },
   });
   const observer = observerOf({ memory: calm, disk: roomy }, { clock, drivers: [...drivers.values()] });

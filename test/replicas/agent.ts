@@ -88,6 +88,7 @@ export async function startAgentAt(
     ...(gateProgram === undefined ? {} : { program: gateProgram }),
     mayRun: (uid) => hasEngineFile(join(stateDir, ENGINES_FOLDER, uid)),
   });
+  const memoryBudget = () => 1024 ** 4;
   const config = { llamaServer: [llamaServer ?? findLlamaServer() ?? "/nowhere"] };
   const runner = createReplicaRunner({
     stateDir,
@@ -98,6 +99,7 @@ export async function startAgentAt(
       env: engineEnvironment(process.env),
       config,
       instances,
+      memoryBudget,
       gate: { routes: gate, clock: changes.clock ?? systemClock },
     }),
     processes: instances.processes,
@@ -112,7 +114,7 @@ export async function startAgentAt(
     }),
     portRange: ports,
     address: () => address,
-    memoryBudget: () => 1024 ** 4,
+    memoryBudget,
     unclaimedBytes: instances.daemons.unclaimedBytes,
     ...changes,
   });

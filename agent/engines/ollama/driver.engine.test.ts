@@ -378,12 +378,13 @@ test("the desktop app that ended a server is named, on a Mac where it runs", asy
   const { ollamaDriver } = await import("./driver.ts");
   const { instances } = ollamaAgent(folder);
   const config = { llamaServer: [], platform: "darwin" as const };
-  const driver = ollamaDriver({ env: { PATH: `${bin}:/usr/bin:/bin` }, config, instances });
+  const options = { config, instances, memoryBudget: () => undefined };
+  const driver = ollamaDriver({ env: { PATH: `${bin}:/usr/bin:/bin` }, ...options });
   const exit = await driver.classifyExit({ code: 0 }, "");
   expect(exit).toMatchObject({
     code: "EngineKilled",
     message: expect.stringContaining("Ollama.app is running"),
   });
-  const elsewhere = ollamaDriver({ env: { PATH: "/nowhere" }, config, instances });
+  const elsewhere = ollamaDriver({ env: { PATH: "/nowhere" }, ...options });
   expect((await elsewhere.classifyExit({ code: 0 }, "")).message).not.toContain("Ollama.app");
 });

@@ -1,9 +1,10 @@
 /** oMLX's own API, as far as the agent uses it: each call bounded, each answer checked. */
-import { readFile } from "node:fs/promises";
+import { readFile, realpath } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/omlx/exit.ts";
+import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
 import { truncate } from "../../../src/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
 import type { InstanceTarget } from "../../instances/instance.ts";
@@ -72,7 +73,7 @@ export async function readVersion(server: Address): Promise<string | undefined> 
 export interface OmlxApiOptions {
   /** Of a server of our own, which sees no models outside of it; absent: any server will do. */
   readonly modelDir?: string;
-  /** Takes the model from the server's folder and settings; called before it is unloaded. */
+  /** Takes the model from the server's folder and settings file. */
   readonly forget: (model: string) => Promise<void>;
   /** What a load may take beside the time for its size. */
   readonly loadBaseMs?: number;
@@ -83,8 +84,9 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
     const status = await readStatus(server);
     if ("failed" in status) throw new Error(status.failed);
     // Ours may have lost the port to another oMLX, and be about to exit.
+    const real = modelDir === undefined ? "" : await realpath(modelDir).catch(() => modelDir);
     const foreign = status.models.find(
-      ({ model_path: path }) => modelDir !== undefined && !path?.includes(modelDir),
+      ({ model_path: path }) => typeof path === "string" && !path.includes(real),
     );
     if (foreign !== undefined) throw new Error(`another oMLX answers on port ${server.port}`);
     return status;
@@ -105,39 +107,84 @@ export function omlxApi(server: Server, { modelDir, forget, loadBaseMs }: OmlxAp
       );
     },
     unload: async (model) => {
-      await forget(model);
-      const until = performance.now() + UNLOAD_MS;
-      // One that answers late may be unloading; one that is hung fails the reading after it.
-      const answer = await call(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
-      // 400: it is not loaded. 404: the server does not know it.
-      if ("status" in answer && ![200, 400, 404].includes(answer.status))
-        throw new Error(errorIn(answer.body));
-      while (isInMemory(await read(), model)) {
-        if (performance.now() > until) throw new Error(`${model} is still loaded`);
-        await sleep(POLL_MS);
+      try {
+        await unload(server, model, read);
+        await drop(server, model);
+      } finally {
+        // What the server has not done, as one that is hung or gone; it would load pinned models at its next start.
+        await forget(model);
       }
     },
   };
 }
 
-/** Makes the server look for models that were put into its folder. Throws where it does not find this one. */
-export async function discover(server: Server, model: string, signal: AbortSignal): Promise<void> {
-  const isKnown = async (): Promise<boolean> => {
+async function unload(server: Server, model: string, read: () => Promise<ServerStatus>): Promise<void> {
+  const until = performance.now() + UNLOAD_MS;
+  // One that answers late may be unloading; one that is hung fails the reading after it.
+  const answer = await call(server, { path: pathOf(model, "unload"), body: {}, timeoutMs: SHORT_MS });
+  // 400: it is not loaded. 404: the server does not know it.
+  if ("status" in answer && ![200, 400, 404].includes(answer.status)) throw new Error(errorIn(answer.body));
+  while (isInMemory(await read(), model)) {
+    if (performance.now() > until) throw new Error(`${model} is still loaded`);
+    await sleep(POLL_MS);
+  }
+}
+
+export interface Registration {
+  readonly settings: OmlxSettings["model"];
+  /** Puts an empty model into the server's folder: its name. */
+  readonly placeStub: () => Promise<string>;
+}
+
+/**
+ * Makes the server know a model that was put into its folder, and the model's settings. Its own reload would unload all models
+ * of all clients; it also looks for new ones after it has deleted one, so it is given one to delete.
+ */
+export async function register(
+  server: Server,
+  model: string,
+  { settings, placeStub }: Registration,
+  signal: AbortSignal,
+): Promise<void> {
+  const known = async () => {
     const status = await readStatus(server);
     if ("failed" in status) throw new Error(status.failed);
-    return status.models.some(({ id }) => id === model);
+    return status.models.find(({ id }) => id === model);
   };
-  if (await isKnown()) return;
+  const before = await known();
+  if (before?.loaded === true) return;
+  const admin = await login(server, signal);
+  if (before === undefined) {
+    const stub = await placeStub();
+    const looked = await admin({ path: `/admin/api/hf/models/${stub}`, method: "DELETE" });
+    if ((await known()) === undefined) throw new Error(`oMLX does not list ${model}: ${failureOf(looked)}`);
+  }
+  const path = `/admin/api/models/${encodeURIComponent(model)}/settings`;
+  const set = await admin({ path, method: "PUT", body: settings });
+  if (!("status" in set) || set.status !== 200)
+    throw new Error(`oMLX does not take the model's settings: ${failureOf(set)}`);
+}
+
+/** Takes a model's folder, settings and entry from a server that answers. */
+async function drop(server: Server, model: string): Promise<void> {
+  const admin = await login(server);
+  await admin({ path: `/admin/api/hf/models/${encodeURIComponent(model)}`, method: "DELETE" });
+}
+
+/** The admin's routes have a session of their own. */
+async function login(server: Server, signal?: AbortSignal) {
   const key = await keyOf(server);
-  const login = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
-  const answer = key === undefined ? undefined : await ask({ ...placeOf(server), ...login });
+  const timeoutMs = UNLOAD_MS;
+  const ours = { path: "/admin/api/login", body: { api_key: key }, timeoutMs: SHORT_MS, signal };
+  const answer = key === undefined ? undefined : await ask({ ...placeOf(server), ...ours });
   const cookie = answer !== undefined && "status" in answer ? answer.headers?.["set-cookie"]?.[0] : undefined;
   const headers = cookie === undefined ? {} : { cookie: cookie.split(";", 1)[0] ?? "" };
-  const reload = { path: "/admin/api/reload", body: {}, timeoutMs: UNLOAD_MS, signal };
-  const reloaded = await ask({ ...placeOf(server), ...reload, headers });
-  if ("failed" in reloaded) throw new Error(reloaded.failed);
-  if (!(await isKnown()))
-    throw new Error(`oMLX does not list ${model} (HTTP ${reloaded.status} from its reload)`);
+  return (what: Pick<Ask, "path" | "method" | "body">) =>
+    ask({ ...placeOf(server), timeoutMs, signal, headers, ...what });
+}
+
+function failureOf(answer: Answer | { readonly failed: string }): string {
+  return "failed" in answer ? answer.failed : `HTTP ${answer.status}: ${errorIn(answer.body)}`;
 }
 
 /** A request with the server's key. */

@@ -1,6 +1,6 @@
 /** oMLX as an engine: a shared server, of our own or found, that has a folder of models. */
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { omlxClaims } from "../../../src/engines/omlx/claims.ts";
@@ -19,7 +19,7 @@ import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
 import { weightsIdentity } from "../weights.ts";
-import { discover, omlxApi } from "./api.ts";
+import { omlxApi, register } from "./api.ts";
 import { type ModelFolder, modelFolder } from "./models.ts";
 import { probeHealth, probeRequest, readContextPerSlot } from "./probe.ts";
 import { askFound, createOmlxFinder, type OmlxProgram, refuseUnknown } from "./program.ts";
@@ -27,7 +27,9 @@ import { askFound, createOmlxFinder, type OmlxProgram, refuseUnknown } from "./p
 /** Beside those of engines, which the agent's configuration sets, and of other daemons. */
 const PORTS = [20_800, 20_899] as const;
 const FOUND = "omlx-found";
-const GB = 1e9;
+const GIB = 1024 ** 3;
+/** Of the guard's ceiling, which oMLX takes in GiB: omlx/process_memory_enforcer.py. */
+const SOFT_SHARE = 0.85;
 
 export function omlxDriver(options: EngineOptions): EngineDriver {
   const { daemons } = options.instances;
@@ -72,7 +74,7 @@ export function omlxDriver(options: EngineOptions): EngineDriver {
 }
 
 /** The servers of this host, and what is put into them. */
-function createServers({ env, config, instances }: EngineOptions) {
+function createServers({ env, config, instances, memoryBudget }: EngineOptions) {
   const { programs: paths = [], address, keyFile, basePath, modelDir } = config.omlx ?? {};
   const find = createOmlxFinder({ paths, env });
   const isFound = address !== undefined;
@@ -111,7 +113,14 @@ function createServers({ env, config, instances }: EngineOptions) {
       const place = ["--base-path", base, "--model-dir", folderOf(spec.name).dir, "--no-hf-cache"];
       const listen = ["--host", "127.0.0.1", "--port", String(port)];
       return {
-        argv: [program.path, "serve", ...place, ...listen, ...guardFlags(config, program), ...settings.flags],
+        argv: [
+          program.path,
+          "serve",
+          ...place,
+          ...listen,
+          ...guardFlags(memoryBudget(), program),
+          ...settings.flags,
+        ],
         env: { ...env, HOME: base, HF_HUB_OFFLINE: "1", OMLX_API_KEY: await keyIn(ownKey) },
       };
     };
@@ -126,30 +135,36 @@ function createServers({ env, config, instances }: EngineOptions) {
     return {
       ...{ model, record },
       prepare: async (target, signal) => {
-        await folderOf(daemon).place(model, files, settings);
-        await discover(target, model, signal);
+        const folder = folderOf(daemon);
+        await folder.place(model, files);
+        const placeStub = () => folder.placeStub(model);
+        await register(target, model, { settings: settings.model, placeStub }, signal);
       },
     };
   };
   return { found, find, adopted, started, reference };
 }
 
-/** A guard that refuses what is above the budget where one is configured; pins keep it from evicting. */
-function guardFlags({ memory }: EngineOptions["config"], { flags }: OmlxProgram): readonly string[] {
-  const budget = flags.has("--memory-guard-gb") ? memory?.budget : undefined;
-  const ceiling = budget === undefined ? [] : ["--memory-guard-gb", String(Math.ceil(budget / GB))];
+/** The budget is the guard's soft watermark, above which it takes no new requests; pins keep it from evicting. */
+function guardFlags(budgetBytes: number | undefined, { flags }: OmlxProgram): readonly string[] {
+  const knows = flags.has("--memory-guard-gb") && budgetBytes !== undefined;
+  const ceiling = knows ? ["--memory-guard-gb", (budgetBytes / SOFT_SHARE / GIB).toFixed(1)] : [];
   return ["--memory-guard", "aggressive", ...ceiling];
 }
 
-/** The key of our own servers: made once, so that the next agent knows it too. */
+/** The key of our own servers: made once, so that the next agent knows it too, and never seen half written. */
 async function keyIn(path: string): Promise<string> {
   const key = randomBytes(32).toString("hex");
+  const fresh = `${path}.${key.slice(0, 8)}`;
+  await writeFile(fresh, `${key}\n`, { mode: 0o600, flag: "wx" });
   try {
-    await writeFile(path, `${key}\n`, { mode: 0o600, flag: "wx" });
+    await link(fresh, path);
     return key;
   } catch (error) {
     if (systemCode(error) !== "EEXIST") throw error;
     return (await readFile(path, "utf8")).trim();
+  } finally {
+    await rm(fresh);
   }
 }
 

@@ -1,21 +1,23 @@
-/** Puts models of our store into a server's folder, each under a name of its own, and their settings beside them. */
-import { mkdir, readFile, readlink, realpath, rm, symlink } from "node:fs/promises";
+/** Models of our store in a server's folder, each under a name of its own. */
+import { mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import type { OmlxSettings } from "../../../src/engines/omlx/settings.ts";
 import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
 import type { StoredFile } from "../../store/types.ts";
 import { parseJson } from "../http.ts";
 
 export interface ModelFolder {
   readonly dir: string;
-  readonly place: (model: string, files: readonly StoredFile[], settings: OmlxSettings) => Promise<void>;
+  readonly place: (model: string, files: readonly StoredFile[]) => Promise<void>;
+  /** An empty model beside it: its name. */
+  readonly placeStub: (model: string) => Promise<string>;
+  /** With the settings that the server has stored for it. */
   readonly forget: (model: string) => Promise<void>;
 }
 
 const SETTINGS_FILE = "model_settings.json";
 const settingsSchema = z.looseObject({ models: z.record(z.string(), z.unknown()) });
-const EMPTY = { version: 1, models: {} };
+const STUB = "-stub";
 
 /** Settings of models that are not ours stay as they are. */
 export function modelFolder(basePath: string, dir: string): ModelFolder {
@@ -26,24 +28,27 @@ export function modelFolder(basePath: string, dir: string): ModelFolder {
     last = turn.catch(() => undefined);
     return turn;
   };
-  const change = (model: string, settings: OmlxSettings["model"] | undefined): Promise<void> =>
+  const forgetSettings = (model: string): Promise<void> =>
     inTurn(async () => {
       const path = join(basePath, SETTINGS_FILE);
       const before = await readSettings(path);
-      const { [model]: known, ...others } = before.models;
-      if (JSON.stringify(known) === JSON.stringify(settings)) return;
-      const models = settings === undefined ? others : { ...others, [model]: settings };
+      if (before === undefined || !Object.hasOwn(before.models, model)) return;
+      const { [model]: _, ...models } = before.models;
       await writeFileAtomic(path, `${JSON.stringify({ ...before, models }, undefined, 2)}\n`);
     });
   return {
     dir,
-    place: async (model, files, { model: settings }) => {
-      await link(join(dir, model), files);
-      await change(model, settings);
+    place: (model, files) => link(join(dir, model), files),
+    placeStub: async (model) => {
+      const name = `${model}${STUB}`;
+      await mkdir(join(dir, name), { recursive: true, mode: 0o700 });
+      await writeFile(join(dir, name, "config.json"), "{}\n");
+      return name;
     },
     forget: async (model) => {
-      await change(model, undefined);
-      await rm(join(dir, model), { recursive: true, force: true });
+      for (const name of [model, `${model}${STUB}`])
+        await rm(join(dir, name), { recursive: true, force: true });
+      await forgetSettings(model);
     },
   };
 }
@@ -62,12 +67,12 @@ async function link(folder: string, files: readonly StoredFile[]): Promise<void>
   }
 }
 
-async function readSettings(path: string): Promise<z.output<typeof settingsSchema>> {
+async function readSettings(path: string): Promise<z.output<typeof settingsSchema> | undefined> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
     if (systemCode(error) === "ENOENT") return undefined;
     throw error;
   });
-  if (text === undefined) return EMPTY;
+  if (text === undefined) return undefined;
   const parsed = settingsSchema.safeParse(parseJson(text));
   if (!parsed.success) throw new Error(`${path} is not what oMLX writes; it is left as it is`);
   return parsed.data;

@@ -1,5 +1,5 @@
 /** The driver on the replayed oMLX, a program of its own: every way that its server fails. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -209,6 +209,10 @@ describe("an oMLX that fails", () => {
       "another oMLX",
     );
     await expect(omlxApi(server, { forget }).loaded()).resolves.toEqual([]);
+    // oMLX resolves its folders.
+    const modelDir = join(folder.root, "link");
+    symlinkSync(theirs.config.modelDir, modelDir);
+    await expect(omlxApi(server, { modelDir, forget }).loaded()).resolves.toEqual([]);
     await expect(omlxApi(theirs.target, { forget }).loaded()).rejects.toThrow("401");
     const vllm = createServer((_, response) => response.end("{}")).listen(0, "127.0.0.1");
     await vi.waitFor(() => expect(vllm.listening).toBe(true), SOON);
