@@ -72,7 +72,18 @@ test("a gate that was killed while no agent lived is started by the next one", a
   expect(await pidOf(second)).not.toBe(pid);
 });
 
-test("a hung gate is replaced", async () => {
+test("a gate that hangs under its agent is replaced", async () => {
+  await using bed = await prepare();
+  using gate = await openAgent(gatePorts(bed.folder, { hungMs: 0 }), [bed.route]);
+  const pid = await pidOf(gate);
+  process.kill(pid, "SIGSTOP");
+  expect(await gate.status()).toBeUndefined();
+  await until(async () => expect([0, pid]).not.toContain(await pidOf(gate)));
+  expect((await post(bed.url, {})).status).toBe(200);
+  expect(isLiving(pid)).toBe(false);
+});
+
+test("a hung gate is replaced by the next agent", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(first);

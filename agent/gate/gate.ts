@@ -16,6 +16,8 @@ import { type GateRoute, parseRoutes, renderRoutes } from "./routes.ts";
 const ANSWER_MS = 5_000;
 /** Longer than the running gate waits for the next one. */
 const HANDOVER_MS = 30_000;
+/** After a first question without an answer, for which the gate may be silent before it is replaced: its streams have stopped too. */
+const HUNG_MS = 10_000;
 const STARTING_RETRY_MS = 20;
 /** A gate that ends sooner than this after its start is started again later each time, up to this. */
 const LONGEST_RESTART_MS = 10_000;
@@ -42,6 +44,8 @@ export interface GatePorts {
   readonly env: Readonly<Record<string, string>>;
   /** A running gate of another release hands over to one of this. */
   readonly release: string;
+  /** Absent: 10 s. */
+  readonly hungMs?: number;
   /** The gate's own program. Absent: that of this installation. */
   readonly program?: string;
 }
@@ -80,6 +84,7 @@ interface Generation {
   readonly socket: string;
   readonly instance: Instance;
   readonly startedAt: number;
+  silentSince?: number | undefined;
 }
 
 class Gates implements Gate {
@@ -160,7 +165,23 @@ class Gates implements Gate {
 
   async status(): Promise<GateStatus | undefined> {
     const current = this.#living.at(-1);
-    return current === undefined ? undefined : this.#statusOf(current);
+    if (current === undefined) return undefined;
+    const status = await this.#statusOf(current);
+    if (status === undefined) this.#endHung(current);
+    else current.silentSince = undefined;
+    return status;
+  }
+
+  /** Another is started once it is gone. */
+  #endHung(one: Generation): void {
+    const { clock, log, hungMs = HUNG_MS } = this.#ports;
+    const state = one.instance.state();
+    if (this.#isClosed || state.at === "gone" || state.ending !== undefined) return;
+    const now = clock.monotonicMs();
+    one.silentSince ??= now;
+    if (now - one.silentSince < hungMs) return;
+    log.error({ gate: one.number }, "the gate does not answer and is killed");
+    one.instance.endNow();
   }
 
   async stopBy(deadlineMs: number): Promise<void> {

@@ -92,3 +92,14 @@ export function refuse(status: number, reason: string, message: string): Refusal
 export function retryLater(reason: string, message: string): Refusal {
   return { ...refuse(503, reason, message), headers: { "retry-after": "2" } };
 }
+
+const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "headers_too_large"],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "too_large"],
+  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "slow"],
+};
+
+/** Status line and reason for a request that Node's parser refuses, by its error's code. */
+export function unreadable(code = ""): readonly [string, string] {
+  return UNREADABLE[code] ?? ["400 Bad Request", "malformed"];
+}

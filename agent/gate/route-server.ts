@@ -14,7 +14,7 @@ import type { Log } from "../../src/ports.ts";
 import { nameModel, narrowList, readBody, sameModel, withoutLoadOptions } from "./body.ts";
 import { count, type RouteCounters } from "./counters.ts";
 import { type Digest, digestOf, keysIn, showsKey } from "./keys.ts";
-import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater } from "./paths.ts";
+import { admit, isRefusal, type Passage, type Refusal, refuse, retryLater, unreadable } from "./paths.ts";
 import { createPool, relay, type Target } from "./relay.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type PassState } from "./routes.ts";
 
@@ -359,7 +359,7 @@ export class RouteServer {
 
   /** A request that the parser refuses, or that took too long. Nothing is said in the middle of an answer. */
   #answerUnreadable(code: string | undefined, socket: Duplex): void {
-    const [status, reason] = UNREADABLE[code ?? ""] ?? ["400 Bad Request", "malformed"];
+    const [status, reason] = unreadable(code);
     const isAnswering = [...this.#open].some((open) => open.req.socket === socket && open.headersSent);
     if (code !== "ECONNRESET") count(this.#ports.counters.refused, reason);
     if (!socket.writable || isAnswering || code === "ECONNRESET") return void socket.destroy();
@@ -401,9 +401,3 @@ export class RouteServer {
 function tlsServers(): typeof CreateTlsServer {
   return process.getBuiltinModule("node:https").createServer;
 }
-
-const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "headers_too_large"],
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "too_large"],
-  ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "slow"],
-};
