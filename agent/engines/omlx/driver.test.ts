@@ -231,6 +231,15 @@ describe("an oMLX that was found", () => {
     expect(readdirSync(modelDir)).toEqual(["mine"]);
     expect(await theirs.loaded()).toEqual(["mine"]);
     expect(isLiving(theirs.pid)).toBe(true);
+
+    // Memory of one that is hung stays taken; one that its owner stopped has given it back.
+    process.kill(theirs.pid, "SIGSTOP");
+    await instances.daemons.measure();
+    expect(instances.daemons.unclaimedBytes()).toBe(foreign);
+    process.kill(theirs.pid, "SIGCONT");
+    await theirs.stop();
+    await instances.daemons.measure();
+    expect(instances.daemons.unclaimedBytes()).toBe(0);
   });
 
   test("that hangs, is restarted or goes away is never signalled, and does not hold up its replicas", async () => {

@@ -2,7 +2,7 @@
 import { randomInt } from "node:crypto";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import { choosePort } from "../../engines/ports.ts";
+import { choosePort, isFree } from "../../engines/ports.ts";
 import type { Instance, InstanceTarget, Place } from "../instance.ts";
 import { readEngineRecord } from "../process/run-directory.ts";
 import type { DaemonPorts, DaemonSpec, LoadedModel } from "./daemons.ts";
@@ -105,7 +105,7 @@ export class Daemon {
     });
   }
 
-  /** What no replica has claimed; the last reading if the daemon does not answer. */
+  /** What no replica has claimed; the last reading where the daemon runs and does not answer. */
   async unclaimedBytes(): Promise<number> {
     const target = this.spec.found ?? this.#process?.target;
     if (target === undefined || (this.#process?.state().at ?? "running") !== "running") return 0;
@@ -117,7 +117,12 @@ export class Daemon {
         .loaded()
         .catch(() => undefined),
     ]);
-    if (loaded === undefined) return this.#unclaimedBytes;
+    if (loaded === undefined) {
+      // Its owner has stopped it; one of our own says so itself.
+      if (this.spec.found !== undefined && (await isFree(target.port, [target.host])))
+        this.#unclaimedBytes = 0;
+      return this.#unclaimedBytes;
+    }
     const foreign = loaded.filter(({ model }) => !claimed.has(model));
     this.#unclaimedBytes = sumOf(foreign) + this.#ownOf(own ?? 0, loaded);
     return this.#unclaimedBytes;
