@@ -109,7 +109,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       const untilUnplaced = (name: string, advice: string) =>
         vi.waitFor(async () => {
           const { status } = await bad.get(INFERENCE_SERVICES, name);
-          expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "NoHostFits" });
+          expect(status).toMatchObject({ phase: "WaitingForCapacity", reason: "HostRuntimeMissing" });
           expect(status.message).toContain(advice);
           expect(status.placement.misses[0]).toMatchObject({ host: name });
         }, soon);

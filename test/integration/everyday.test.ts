@@ -52,7 +52,7 @@ spec:
     const { code, stderr } = await run("deploy", file, "--context-size", "512");
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /tiny-q8 \(F32\), 512 tokens in 1 slot[\s\S]*fits on 1 of 1 hosts[\s\S]*NotConfirmed/,
+      /tiny-q8 \(F32\) on llamacpp, 512 tokens in 1 slot[\s\S]*fits on 1 of 1 hosts[\s\S]*NotConfirmed/,
     );
     expect(await run("get", "services", "tiny-q8")).toMatchObject({
       code: 1,
