@@ -42,6 +42,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./doctor.ts")).configureDoctor,
   },
   {
+    name: "selftest",
+    summary: "prove on this machine what the agent relies on, and record its tools",
+    load: async () => (await import("./selftest.ts")).configureSelftest,
+  },
+  {
     name: "join",
     summary: "join this machine to a cluster with a token from host add",
     load: async () => (await import("./join.ts")).configureJoin,

@@ -63,7 +63,7 @@ async function readGpuMemory(run: RunTool): Promise<Reading<Readings["gpuMemory"
   });
 }
 
-function readBackup(run: RunTool, folder: string): Promise<Reading<Readings["backup"]>> {
+export function readBackup(run: RunTool, folder: string): Promise<Reading<Readings["backup"]>> {
   return readTool(run, ["tmutil", "isexcluded", folder], (text) => {
     const verdict = /^\[(Excluded|Included)\]/.exec(text)?.[1];
     return verdict === undefined ? undefined : { folder, isExcluded: verdict === "Excluded" };

@@ -60,7 +60,7 @@ export async function programsOf(engines: readonly FoundEngine[]) {
 }
 
 /** As `metalbridge agent` has it: PATH, and then what `npm run setup` cached. */
-function llamaServerPaths({ llamaServer }: AgentConfig): readonly string[] {
+export function llamaServerPaths({ llamaServer }: AgentConfig): readonly string[] {
   const found = llamaServer.length > 0 ? undefined : findLlamaServer(readPartsConfig());
   return found === undefined ? llamaServer : [found];
 }

@@ -1,6 +1,6 @@
 /** Every reading that doctor judges, taken at the same time. */
 import { lookup } from "node:dns/promises";
-import { connect as connectSocket, isIP } from "node:net";
+import { isIP } from "node:net";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { AgentConfig } from "../../agent/config/schema.ts";
@@ -10,7 +10,6 @@ import { readDiskSpace } from "../../agent/store/disk.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {
   type FoundEngine,
-  type Reach,
   type Reading,
   type Readings,
   readValue,
@@ -27,14 +26,12 @@ import { findEngines, runtimesOf } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
 import { type Inventory, readInventory } from "./inventory.ts";
 import { takeLinux } from "./linux-host.ts";
+import { tryReach } from "./reach.ts";
 import type { Tools } from "./system.ts";
 import { known, LIMIT_MS, mapReading, takeAll } from "./take.ts";
 
 /** One tool of the system. */
 const TOOL_MS = 2_500;
-const REACH_MS = 800;
-/** Ports on which routers and computers usually accept or refuse. */
-const PORTS = [53, 22, 443, 80];
 
 export interface Asked {
   readonly config: AgentConfig;
@@ -220,29 +217,6 @@ function addressesUp(): ReadonlySet<string> {
   return new Set(
     Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map(({ address }) => address)),
   );
-}
-
-/** A refusal is an answer. */
-async function tryReach(address: string): Promise<Reach> {
-  const answers = await Promise.all(PORTS.map((port) => tryPort(address, port)));
-  if (answers.includes("answers")) return "answers";
-  return answers.every((answer) => answer === "noRoute") ? "noRoute" : "silent";
-}
-
-function tryPort(host: string, port: number): Promise<Reach> {
-  return new Promise((resolve) => {
-    const socket = connectSocket({ host, port });
-    const finish = (reach: Reach): void => {
-      socket.destroy();
-      resolve(reach);
-    };
-    socket.setTimeout(REACH_MS, () => finish("silent"));
-    socket.once("connect", () => finish("answers"));
-    socket.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "ECONNREFUSED" || error.code === "ECONNRESET") finish("answers");
-      else finish(error.code === "EHOSTUNREACH" ? "noRoute" : "silent");
-    });
-  });
 }
 
 function messageOf(error: unknown): string {

@@ -7,7 +7,7 @@ export const exitCodes = {
   failed: 1,
   /** The command line, an environment variable or a configuration file is wrong; the message names the option. */
   usage: 2,
-  /** `doctor` found warnings, or could not read everything; nothing that stops a host from serving. */
+  /** `doctor` found warnings, or `doctor` or `selftest` could not read everything; nothing that stops a host from serving. */
   warnings: 3,
   /** A bug in Metalbridge: a stack trace follows. */
   bug: 70,

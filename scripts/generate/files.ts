@@ -14,6 +14,7 @@ import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
 import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
+import { selftestLines } from "./selftest.ts";
 
 const HEADER = "# Generated from src/api by npm run generate. Do not edit.\n";
 
@@ -48,6 +49,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
   files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
   files.set("docs/doctor.md", renewPart("docs/doctor.md", "checks", doctorLines()));
+  files.set("docs/selftest.md", renewPart("docs/selftest.md", "steps", selftestLines()));
   files.set("docs/memory.md", renewPart("docs/memory.md", "governor", governorLines()));
   const metrics = {
     "metrics of the agent": agentMetricLines(),

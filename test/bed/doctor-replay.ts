@@ -1,6 +1,6 @@
 /** The tools that doctor asks, as one recorded machine answers: `tools.yaml` of its folder beside the files of replay.ts. */
 import { chmod, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parse } from "yaml";
 import { type Replay, startReplay } from "./replay.ts";
 
@@ -17,7 +17,7 @@ export async function startDoctorReplay(
 ): Promise<Replay> {
   const replay = await startReplay(machine);
   const [bin = ""] = replay.path.split(":");
-  const file = join(import.meta.dirname, "..", "macos", machine, "tools.yaml");
+  const file = resolve(import.meta.dirname, "..", "macos", machine, "tools.yaml");
   const recorded = parse(await readFile(file, "utf8")) as Record<string, string | Answer>;
   const byProgram = new Map<string, string[]>();
   for (const [line, answer] of Object.entries({ ...changes, ...without(recorded, changes) })) {

@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import { chmod, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const RECORDINGS = join(import.meta.dirname, "..", "macos");
 
@@ -33,8 +33,9 @@ export function recordedMachines(): readonly string[] {
 
 export const M4_MAX = "mac16-5-m4-max-48gb-macos-15.6";
 
+/** `machine` is a folder of test/macos, or the path of one elsewhere. */
 export async function startReplay(machine: string): Promise<Replay> {
-  const recorded = join(RECORDINGS, machine);
+  const recorded = resolve(RECORDINGS, machine);
   const bin = await mkdtemp(join(tmpdir(), "mb-replay-"));
   const overrides = join(bin, "overrides.txt");
   await writeFile(overrides, "");

@@ -26,6 +26,11 @@ export const cliErrors = {
     do: "run the engine manually with the arguments in the message; on a small machine measure fewer sizes",
     command: "metalbridge calibrate --quick",
   },
+  RecordingFailed: {
+    what: "`metalbridge selftest --record` could not write a recording that is complete and free of personal data.",
+    do: "run it on a Mac, with a folder that is writable and has no recording of this machine yet",
+    command: "metalbridge selftest --record <folder>",
+  },
   ManifestInvalid: {
     what: "A --filename file cannot be read, or is not exactly one valid InferenceService; the message says where.",
     do: "fix the file",

@@ -1,0 +1,87 @@
+/** `metalbridge selftest`: proves on this machine what could not be run where Metalbridge was built, and records its tools. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import { readEnvironment } from "../agent/config/environment.ts";
+import { loadAgentConfig } from "../agent/config/load.ts";
+import type { AgentConfig } from "../agent/config/schema.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { createRunTool } from "../src/macos/command.ts";
+import { FIREWALL_FOLDER } from "../src/macos/doctor/firewall.ts";
+import { outputFlag } from "./cluster/flags.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+import { PARENT_FLAG, runAsParent } from "./selftest/abandoned.ts";
+import { createRecorder, type Recorder, writeRecording } from "./selftest/record.ts";
+import { countOf, exitCodeOf, renderResult, renderSummary } from "./selftest/render.ts";
+import { type Result, runSteps } from "./selftest/step.ts";
+import { allSteps } from "./selftest/table.ts";
+
+interface Flags {
+  readonly config?: string;
+  readonly llamaServer?: string[];
+  readonly address?: string[];
+  readonly platform?: AgentConfig["platform"];
+  readonly record?: string;
+  readonly output: "text" | "json";
+  readonly asParent?: boolean;
+}
+
+/** Options and action of the verb. */
+export function configureSelftest(command: Command): void {
+  command
+    .option(
+      "--record <folder>",
+      "write what the tools of this Mac print, without names, serials and addresses",
+    )
+    .option("--config <file>", "the agent's configuration, YAML or JSON")
+    .option("--llama-server <program...>", "the engine to test (default: as the agent)")
+    .option("--address <ip...>", "address that engines listen on (default: of the default route)")
+    .option("--platform <name>", "darwin or linux: which tools this machine has (default: detected)")
+    .addOption(outputFlag())
+    .addOption(new Option(PARENT_FLAG).hideHelp())
+    .action(selftest);
+}
+
+async function selftest(flags: Flags): Promise<void> {
+  if (flags.asParent === true) return runAsParent();
+  const { platform, llamaServer, address, record, output } = flags;
+  const config = loadAgentConfig({
+    file: flags.config,
+    flags: { platform, llamaServer, addresses: address },
+  });
+  if (record !== undefined && config.platform !== "darwin")
+    throw new MetalbridgeError("RecordingFailed", "only the tools of a Mac are recorded");
+  const { all, toolPath } = readEnvironment();
+  const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
+  const runPrivately = createRunTool(path);
+  const recorder = createRecorder(runPrivately);
+  const { signal: stop, exitCode } = listenForStop();
+  const folder = await mkdtemp(join(tmpdir(), "metalbridge-selftest-"));
+  try {
+    const bench = {
+      ...{ config, path, folder, runPrivately, run: recorder.run },
+      env: { PATH: toolPath, HOME: all.HOME ?? "/" },
+      isReplayed: config.platform !== process.platform,
+    };
+    const onResult = (result: Result): void => {
+      if (output === "text") process.stdout.write(`${renderResult(result)}\n`);
+    };
+    const results = await runSteps(allSteps(), bench, { stop, onResult });
+    process.exitCode = stop.aborted ? exitCode() : exitCodeOf(results);
+    const recorded = record === undefined || stop.aborted ? undefined : await write(record, recorder);
+    if (output === "json") {
+      const fields = { platform: config.platform, summary: countOf(results), results, recorded };
+      process.stdout.write(`${JSON.stringify(fields, undefined, 2)}\n`);
+    } else {
+      process.stdout.write(`\n${renderSummary(results)}\n`);
+      if (recorded !== undefined) process.stdout.write(`recorded in ${recorded}\n`);
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function write(folder: string, recorder: Recorder): Promise<string> {
+  return writeRecording(folder, await recorder.files());
+}

@@ -1,0 +1,111 @@
+/** Engines under the agent's shim whose parent is killed before this process adopts them, as after an agent's crash. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { z } from "zod";
+import type { EngineProcess, ProcessState } from "../../agent/instances/process/engine-process.ts";
+import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { createEngineProcesses } from "../../agent/instances/process/processes.ts";
+import { packageRoot } from "../../local/package-root.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { createJsonLog } from "../program/json-log.ts";
+import type { Bench } from "./step.ts";
+
+/** Hidden: it starts one engine, reports its pid, and then waits to be killed. */
+export const PARENT_FLAG = "--as-parent";
+
+const commandSchema = z.object({
+  dir: z.string(),
+  argv: z.array(z.string()),
+  env: z.record(z.string(), z.string()),
+});
+type Command = z.output<typeof commandSchema>;
+
+export interface Adopted {
+  readonly process: EngineProcess;
+  readonly dir: string;
+  readonly pid: number;
+  /** Rejects when `signal` is aborted first. */
+  readonly until: (at: ProcessState["at"], signal: AbortSignal) => Promise<ProcessState>;
+}
+
+const engines = () =>
+  createEngineProcesses({
+    clock: systemClock,
+    log: createJsonLog("silent"),
+    identity: createIdentity(process.platform),
+  });
+
+/** The other side of {@link startAbandoned}: one JSON line on standard input; it ends with that input. */
+export async function runAsParent(): Promise<void> {
+  const input = createInterface({ input: process.stdin });
+  const [line] = await once(input, "line");
+  const { dir, ...command } = commandSchema.parse(JSON.parse(String(line)));
+  let wake = (): void => {};
+  const changed = new Promise<void>((resolve) => (wake = resolve));
+  const engine = await engines().startEngine(dir, { ...command, record: { by: "selftest" } }, () => wake());
+  if (engine.state().at === "starting") await changed;
+  const state = engine.state();
+  process.stdout.write(`${state.at === "running" ? state.pid : state.at}\n`);
+  await once(input, "close");
+  engine.close();
+}
+
+/** `name` is that of the run directory. Ended with everything it started when the bench is cleaned up. */
+export async function startAbandoned(
+  bench: Bench,
+  name: string,
+  command: Omit<Command, "dir">,
+): Promise<Adopted> {
+  const dir = join(bench.folder, name);
+  bench.cleanUp(() => endEngine(dir));
+  const program = join(packageRoot(), "cli", "metalbridge.mjs");
+  const parent = spawn(process.execPath, [program, "selftest", PARENT_FLAG], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const exited = once(parent, "exit");
+  bench.cleanUp(async () => void parent.kill("SIGKILL"));
+  const lines = createInterface({ input: parent.stdout });
+  parent.stdin.write(`${JSON.stringify({ dir, ...command })}\n`);
+  const [said] = await Promise.race([once(lines, "line", { signal: bench.signal }), exited]);
+  parent.kill("SIGKILL");
+  await exited;
+  const adopted = await adopt(dir);
+  const state = adopted?.process.state();
+  if (adopted === undefined || state?.at !== "running" || String(state.pid) !== said)
+    throw new MetalbridgeError(
+      "EngineStartFailed",
+      `started with pid ${said}, and found ${state === undefined ? "nothing" : JSON.stringify(state)} after its parent was killed`,
+    );
+  return { ...adopted, pid: state.pid };
+}
+
+async function adopt(dir: string): Promise<Omit<Adopted, "pid"> | undefined> {
+  const looks = new Set<() => void>();
+  const engine = await engines().adoptEngine(dir, () => {
+    for (const look of looks) look();
+  });
+  if (engine === undefined) return undefined;
+  const until: Adopted["until"] = (at, signal) =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (engine.state().at === at) resolve(engine.state());
+      };
+      looks.add(look);
+      signal.addEventListener("abort", () => reject(new Error(`never ${at}`)), { once: true });
+      look();
+    });
+  return { process: engine, dir, until };
+}
+
+const END_MS = 5_000;
+
+async function endEngine(dir: string): Promise<void> {
+  const left = await adopt(dir);
+  if (left === undefined) return;
+  left.process.signal("KILL");
+  left.process.killGroup();
+  await left.until("gone", AbortSignal.timeout(END_MS)).finally(() => left.process.close());
+}

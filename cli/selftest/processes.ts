@@ -1,0 +1,148 @@
+/** Processes, FIFOs and ports of this machine's kernel, as the agent relies on them: run natively, replay or not. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { answers, isFree } from "../../agent/engines/ports.ts";
+import { routedAddress } from "../../agent/host/routed-address.ts";
+import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { engineMark } from "../../agent/instances/process/run-directory.ts";
+import { startAbandoned } from "./abandoned.ts";
+import { type Bench, failed, notApplicable, type Outcome, ok, type Step } from "./step.ts";
+
+const BOTH = ["darwin", "linux"] as const;
+/** The FIFOs must report an exit long before the sweep would (10 s). */
+const NEWS_MS = 2_000;
+
+export const processSteps: readonly Step[] = [
+  { name: "identity", proves: "pid and start time identify a process", platforms: BOTH, run: checkIdentity },
+  {
+    name: "activity",
+    proves: "a stopped process is told from a sleeping one",
+    platforms: BOTH,
+    run: checkActivity,
+  },
+  {
+    name: "adoption",
+    proves: "an engine outlives its killed parent under the shim, and is adopted with pid and log",
+    platforms: BOTH,
+    run: checkAdoption,
+  },
+  {
+    name: "mark",
+    proves: "an engine is found by its environment when its run directory is lost",
+    platforms: BOTH,
+    run: checkMark,
+  },
+  {
+    name: "fifo",
+    proves: "an exit is reported through the FIFO at once, with the status that the shim wrote",
+    platforms: BOTH,
+    run: checkFifo,
+  },
+  {
+    name: "bind",
+    proves: "a port can be held on loopback and on the host's address, and only there",
+    platforms: BOTH,
+    run: checkBind,
+  },
+];
+
+/** Not a program of the system: macOS hides the environment of those. */
+const IDLE = ["-e", "console.log('idle'); setInterval(() => {}, 1_000_000)"];
+const idle = (bench: Bench, name: string) =>
+  startAbandoned(bench, name, { argv: [process.execPath, ...IDLE], env: { PATH: bench.path } });
+
+async function checkIdentity(): Promise<Outcome> {
+  const { startTimeNow, observe } = createIdentity(process.platform);
+  const startTime = startTimeNow(process.pid);
+  if (startTime === undefined || startTime === "unknown") return failed("the start time cannot be read");
+  const seen = await observe([process.pid]);
+  if (seen === "unknown" || seen.get(process.pid)?.startTime !== startTime)
+    return failed("two ways to read the start time differ");
+  const child = spawn(process.execPath, ["-e", ""], { stdio: "ignore" });
+  await once(child, "exit");
+  return startTimeNow(child.pid ?? 0) === undefined
+    ? ok(`started ${startTime}`)
+    : failed("a process that has exited has a start time");
+}
+
+async function checkActivity({ signal, cleanUp }: Bench): Promise<Outcome> {
+  const { activity } = createIdentity(process.platform);
+  const child = spawn("sleep", ["600"], { stdio: "ignore" });
+  cleanUp(async () => void child.kill("SIGKILL"));
+  await once(child, "spawn");
+  const pid = child.pid ?? 0;
+  for (const [change, wanted] of [
+    ["SIGCONT", "asleep"],
+    ["SIGSTOP", "stopped"],
+  ] as const) {
+    child.kill(change);
+    while ((await activity(pid)) !== wanted) if (signal.aborted) return failed(`never seen as ${wanted}`);
+  }
+  return ok("asleep, then stopped");
+}
+
+async function checkAdoption(bench: Bench): Promise<Outcome> {
+  const { process: engine, pid, dir, until } = await idle(bench, "adoption");
+  const log = await readFile(join(dir, "log"), "utf8");
+  engine.signal("TERM");
+  await until("gone", bench.signal);
+  return log.startsWith("---")
+    ? ok(`pid ${pid} adopted and ended`)
+    : failed(`its log starts with ${log.slice(0, 40)}`);
+}
+
+async function checkMark(bench: Bench): Promise<Outcome> {
+  const { pid, dir } = await idle(bench, "mark");
+  const marked = await createIdentity(process.platform).marked(engineMark(dir));
+  if (marked === "unknown") return failed("environments cannot be read");
+  return marked.some((one) => one.pid === pid)
+    ? ok(`${marked.length} processes carry it`)
+    : failed("the engine's environment does not show");
+}
+
+async function checkFifo(bench: Bench): Promise<Outcome> {
+  const { pid, until } = await idle(bench, "fifo");
+  const startMs = performance.now();
+  process.kill(pid, "SIGSEGV");
+  const state = await until("gone", bench.signal);
+  const tookMs = Math.round(performance.now() - startMs);
+  const exit = state.at === "gone" ? JSON.stringify(state.exit) : "";
+  if (exit !== '{"signal":"SIGSEGV"}') return failed(`the exit is ${exit}`);
+  return tookMs <= NEWS_MS ? ok(`after ${tookMs} ms`) : failed(`only after ${tookMs} ms`);
+}
+
+/** That engines bind to: configured, or of the default route. */
+export async function ownAddress({ config }: Pick<Bench, "config">): Promise<string | undefined> {
+  return config.addresses[0] ?? (await routedAddress("http://127.0.0.1"));
+}
+
+async function checkBind(bench: Bench): Promise<Outcome> {
+  const address = await ownAddress(bench);
+  if (address === undefined) return notApplicable("this machine has no address but loopback");
+  const loopback = await listen(bench, 0, "127.0.0.1");
+  const { port } = loopback.address() as { readonly port: number };
+  if (await answers(port, address)) return failed("a listener on loopback answers on the address");
+  const second = await listen(bench, port, address);
+  const both = (await answers(port, address)) && (await answers(port, "127.0.0.1"));
+  const isFreeNow = await isFree(port, ["127.0.0.1", address]);
+  await Promise.all([loopback, second].map(close));
+  if (!both || isFreeNow) return failed("a port that is held does not answer, or counts as free");
+  return ok("held on both, answers on both");
+}
+
+async function listen({ cleanUp }: Bench, port: number, host: string): Promise<Server> {
+  const server = createServer((socket) => socket.destroy());
+  cleanUp(() => close(server));
+  await once(server.listen({ port, host, exclusive: true }), "listening");
+  return server;
+}
+
+async function close(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = once(server, "close");
+  server.close();
+  await closed;
+}

@@ -1,0 +1,253 @@
+/** Every tool of macOS that Metalbridge asks: each answers, and is understood, on this machine. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { createHostReader, readBootId } from "../../agent/host/reader.ts";
+import { formatBytes } from "../../src/bytes.ts";
+import type { RunCommand, RunTool } from "../../src/macos/command.ts";
+import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
+import { readFirewall } from "../../src/macos/doctor/firewall.ts";
+import { readService, readSupervised } from "../../src/macos/doctor/launchd.ts";
+import { readLinks, readNeighbors } from "../../src/macos/doctor/network.ts";
+import {
+  readFileVault,
+  readPower,
+  readPowerSource,
+  readThermal,
+  readUpdates,
+} from "../../src/macos/doctor/power.ts";
+import {
+  readEphemeralPorts,
+  readIsTranslated,
+  readListeners,
+  readPrograms,
+} from "../../src/macos/doctor/programs.ts";
+import { availableBytes, parseVmStat } from "../../src/macos/parse.ts";
+import { capacityWithPurging } from "../../src/macos/volume.ts";
+import { readBackup } from "../doctor/darwin.ts";
+import { findEngines, programsOf } from "../doctor/engines.ts";
+import { tryReach } from "../doctor/reach.ts";
+import { readFileLimit } from "../doctor/system.ts";
+import {
+  type Bench,
+  failed,
+  notApplicable,
+  type Outcome,
+  ok,
+  type Step,
+  understood,
+  unknown,
+} from "./step.ts";
+
+/** Two readings a moment apart differ by what programs did meanwhile. */
+const MEMORY_PART = 0.25;
+
+type ToolStep = readonly [name: string, proves: string, run: Step["run"]];
+
+const steps: readonly ToolStep[] = [
+  ["machine", "`sysctl`, `sw_vers` and `ioreg` describe the machine", checkMachine],
+  ["memory", "`sysctl` has available memory, swap and memory pressure", checkMemory],
+  ["vm-stat", "`vm_stat` and the counters of `sysctl` agree on available memory", checkVmStat],
+  ["boot", "`kern.bootsessionuuid` identifies the boot", checkBoot],
+  ["power", "`pmset -g` shows sleep, restart and Power Nap", ({ run }) => shown(readPower(run))],
+  ["power-source", "`pmset -g batt` shows the source of power", ({ run }) => shown(readPowerSource(run))],
+  ["thermal", "`pmset -g therm` shows throttling", ({ run }) => shown(readThermal(run))],
+  ["awake", "`caffeinate -i` prevents idle sleep until it is ended", checkAwake],
+  ["file-vault", "`fdesetup status` shows FileVault", ({ run }) => shown(readFileVault(run))],
+  ["updates", "`defaults` shows whether updates install automatically", ({ run }) => shown(readUpdates(run))],
+  ["backup", "`tmutil isexcluded` answers for a folder", ({ run, folder }) => shown(readBackup(run, folder))],
+  ["purgeable", "`osascript` knows the space that macOS would free", checkPurgeable],
+  ["firewall", "`socketfilterfw` has a verdict on each engine", checkFirewall],
+  [
+    "links",
+    "`networksetup`, `ifconfig` and `route` show the links",
+    ({ run }) => shown(readLinks(run, undefined)),
+  ],
+  ["neighbors", "other machines of this network answer: no Local Network privacy in between", checkNeighbors],
+  ["launchd", "`launchctl print` shows the agent's job, or that there is none", checkService],
+  [
+    "supervisors",
+    "`launchctl list` shows engines under other supervisors",
+    ({ run }) => shown(readSupervised(run)),
+  ],
+  ["processes", "`ps` lists processes with parent and command", checkPrograms],
+  ["listeners", "`lsof` lists ports and their programs", checkListeners],
+  [
+    "rosetta",
+    "`sysctl.proc_translated` says whether Node is translated",
+    ({ run }) => shown(readIsTranslated(run)),
+  ],
+  ["ephemeral-ports", "`sysctl` has the range of outgoing ports", checkEphemeral],
+  ["file-limit", "`ulimit -n` has the limit of open files", ({ run }) => shown(readFileLimit(run))],
+  ["crash-reports", "reports of panics and jetsam can be listed", checkCrashes],
+  ["account", "`sysadminctl` made the agent's account as install-a-mac.md has it", checkAccount],
+];
+
+export const toolSteps: readonly Step[] = steps.map(([name, proves, run]) => ({
+  ...{ name, proves, run },
+  platforms: ["darwin"],
+}));
+
+async function shown(reading: Promise<Parameters<typeof understood<object | boolean>>[0]>): Promise<Outcome> {
+  return understood(await reading, (value) =>
+    Array.isArray(value)
+      ? value.map(words).join("; ") || "none"
+      : typeof value === "object"
+        ? words(value) || "nothing recorded"
+        : String(value),
+  );
+}
+
+const words = (fields: object): string =>
+  Object.entries(fields)
+    .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
+    .join(", ");
+
+/** RunCommand over RunTool: readers of both kinds are recorded in one place. */
+export function commandOf(run: RunTool): RunCommand {
+  return async (program, args, { partial = false } = {}) => {
+    const answer = await run(program, args);
+    if ("failed" in answer || (answer.code !== 0 && !partial) || answer.stdout === "") return undefined;
+    return answer.stdout;
+  };
+}
+
+const readerOf = ({ run }: Bench) => createHostReader("darwin", commandOf(run));
+
+async function checkMachine(bench: Bench): Promise<Outcome> {
+  const info = await readerOf(bench).info();
+  const wanted = ["machineId", "osVersion", "chip", "hardwareModel", "performanceCores", "gpuCores"] as const;
+  const missing = [...wanted, "memoryBytes" as const, "bootTime" as const].filter(
+    (key) => info[key] === undefined,
+  );
+  if (missing.length > 0) return failed(`cannot be read: ${missing.join(", ")}`);
+  return ok(
+    `${info.chip}, ${info.hardwareModel}, macOS ${info.osVersion}, ${formatBytes(info.memoryBytes ?? 0)}`,
+  );
+}
+
+async function checkMemory(bench: Bench): Promise<Outcome> {
+  const reader = readerOf(bench);
+  const { pressure, ...sizes } = await reader.memory();
+  const { totalBytes, availableBytes: available, swapUsedBytes } = sizes;
+  if (pressure === "Unknown") return failed("memory pressure cannot be read");
+  if (totalBytes === undefined || available === undefined || swapUsedBytes === undefined)
+    return failed(`only ${Object.keys(sizes).join(", ") || "nothing"} can be read`);
+  if (available > totalBytes) return failed("more memory is available than installed");
+  return ok(`${formatBytes(available)} of ${formatBytes(totalBytes)} available, pressure ${pressure}`);
+}
+
+async function checkVmStat(bench: Bench): Promise<Outcome> {
+  const stat = parseVmStat((await commandOf(bench.run)("vm_stat", [])) ?? "");
+  const available = stat && availableBytes(stat);
+  const { totalBytes, availableBytes: counted } = await readerOf(bench).memory();
+  if (available === undefined || !stat?.pages.has("Pages wired down"))
+    return failed("vm_stat has not all rows that are needed");
+  if (totalBytes === undefined || counted === undefined) return unknown("sysctl has no counters");
+  const both = `vm_stat ${formatBytes(available)}, sysctl ${formatBytes(counted)}`;
+  return Math.abs(available - counted) <= MEMORY_PART * totalBytes
+    ? ok(both)
+    : failed(`they differ: ${both}`);
+}
+
+async function checkBoot({ run }: Bench): Promise<Outcome> {
+  const id = await readBootId("darwin", commandOf(run));
+  return id === undefined ? failed("sysctl does not know the key") : ok("present");
+}
+
+/** As the agent does it while engines run (agent/host/awake.ts). */
+async function checkAwake({ path, runPrivately, signal, cleanUp }: Bench): Promise<Outcome> {
+  const child = spawn("caffeinate", ["-i", "-w", String(process.pid)], {
+    stdio: "ignore",
+    env: { PATH: path },
+  });
+  const isHeld = async (): Promise<boolean | undefined> => {
+    const answer = await runPrivately("pmset", ["-g", "assertions"]);
+    if ("failed" in answer || !/PreventUserIdleSystemSleep/.test(answer.stdout)) return undefined;
+    return new RegExp(`pid ${child.pid}\\(caffeinate\\)`).test(answer.stdout);
+  };
+  cleanUp(async () => void child.kill("SIGKILL"));
+  await once(child, "spawn");
+  const ended = once(child, "exit");
+  while (!(await isHeld())) {
+    if (signal.aborted || child.exitCode !== null)
+      return failed("pmset does not show caffeinate's assertion");
+  }
+  child.kill("SIGTERM");
+  await ended;
+  return (await isHeld()) === false
+    ? ok("held, and released at its end")
+    : failed("held after caffeinate's end");
+}
+
+async function checkPurgeable({ run, folder }: Bench): Promise<Outcome> {
+  const bytes = await capacityWithPurging(commandOf(run), folder);
+  return bytes === undefined ? failed("osascript gave no number") : ok(formatBytes(bytes));
+}
+
+async function checkFirewall({ run, config, env }: Bench): Promise<Outcome> {
+  const programs = await programsOf(await findEngines(config, env));
+  const reading = await readFirewall(run, programs);
+  const bad =
+    "value" in reading ? reading.value.programs.find(({ verdict }) => verdict === "unknown") : undefined;
+  if (bad !== undefined) return failed(`the verdict on ${bad.path} is not understood`);
+  return understood(reading, ({ state, programs: judged }) =>
+    [state, ...judged.map(({ engine, verdict }) => `${engine} ${verdict}`)].join(", "),
+  );
+}
+
+async function checkNeighbors({ run }: Bench): Promise<Outcome> {
+  const reading = await readNeighbors(run, tryReach);
+  if ("unknown" in reading) return unknown(reading.unknown);
+  const blocked = reading.value.peers.filter(({ reach }) => reach === "noRoute").length;
+  return blocked === reading.value.peers.length
+    ? failed(`no route to ${blocked} neighbors, although the gateway answers`)
+    : ok(`${reading.value.peers.length - blocked} neighbors have a route`);
+}
+
+async function checkService({ run }: Bench): Promise<Outcome> {
+  const reading = await readService(run, process.getuid?.() ?? 0);
+  return understood(reading, ({ found }) =>
+    found === undefined
+      ? "not installed"
+      : `${found.name}, ${found.state}, ${found.processType ?? "type unknown"}`,
+  );
+}
+
+async function checkPrograms({ run, isReplayed }: Bench): Promise<Outcome> {
+  const reading = await readPrograms(run);
+  if ("value" in reading && !isReplayed && !reading.value.some(({ pid }) => pid === process.pid))
+    return failed("ps does not list this process");
+  return understood(reading, (programs) => `${programs.length} processes`);
+}
+
+async function checkListeners({ run, isReplayed }: Bench): Promise<Outcome> {
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as { readonly port: number };
+  const reading = await readListeners(run).finally(() => server.close());
+  const own = "value" in reading ? reading.value.find((one) => one.port === port) : undefined;
+  if ("value" in reading && !isReplayed && own?.pid !== process.pid)
+    return failed("lsof does not list a port of this process");
+  return understood(reading, (listeners) => `${listeners.length} ports`);
+}
+
+async function checkEphemeral({ run, isReplayed }: Bench): Promise<Outcome> {
+  const range = await readEphemeralPorts(run);
+  if (range !== undefined) return ok(range.join(" to "));
+  return isReplayed ? unknown("the recording does not have it") : failed("sysctl does not know the keys");
+}
+
+async function checkCrashes(): Promise<Outcome> {
+  const reading = await readCrashes(REPORTS_FOLDER);
+  return "unknown" in reading ? unknown(reading.unknown) : ok(`${reading.value.length} reports`);
+}
+
+async function checkAccount({ runPrivately }: Bench): Promise<Outcome> {
+  const answer = await runPrivately("dscl", [".", "-read", "/Users/metalbridge", "UserShell"]);
+  if ("failed" in answer) return unknown(answer.failed);
+  if (answer.code !== 0) return notApplicable("there is no account metalbridge");
+  return /UserShell: \/usr\/bin\/false/.test(answer.stdout)
+    ? ok("its shell is /usr/bin/false")
+    : failed(answer.stdout.trim());
+}
