@@ -14,7 +14,7 @@ const engine = llamaServer === undefined ? [] : ["--llama-server", llamaServer];
 
 /** A recorded Mac with what selftest asks beyond doctor: assertions that live as long as their caffeinate. */
 async function startMac(): Promise<Replay> {
-  const mac = await startDoctorReplay(M4_MAX, { "dscl *": { code: 56, stderr: "eDSRecordNotFound" } });
+  const mac = await startDoctorReplay(M4_MAX, { "dscl *": "UniqueID: 70\nPrimaryGroupID: 70" });
   const [bin = ""] = mac.path.split(":");
   const write = async (name: string, body: string): Promise<void> => {
     await writeFile(path.join(bin, name), `#!/bin/sh\n${body}\n`);
@@ -62,7 +62,7 @@ describe("selftest on a recorded Mac", { timeout: 120_000 }, () => {
       llamaServer === undefined ? ["llama-server", "engine", "engine-addresses", "footprint", "buffers"] : [];
     expect(Object.fromEntries(notOk)).toEqual({
       // Recorded on no machine, or a question to the machine that this runs on.
-      ...{ "crash-reports": "unknown", "ephemeral-ports": "unknown", account: "notApplicable" },
+      ...{ "crash-reports": "unknown", "ephemeral-ports": "unknown", "launchd-job": "notApplicable" },
       ...{ metal: "notApplicable", "gpu-budget": "notApplicable", omlx: "notApplicable" },
       ...Object.fromEntries(withoutEngine.map((name) => [name, "notApplicable"])),
     });

@@ -19,7 +19,7 @@ export const processSteps: readonly Step[] = [
   { name: "identity", proves: "pid and start time identify a process", platforms: BOTH, run: checkIdentity },
   {
     name: "activity",
-    proves: "a stopped process is told from a sleeping one",
+    proves: "a stopped process is distinguished from a sleeping one",
     platforms: BOTH,
     run: checkActivity,
   },

@@ -15,8 +15,7 @@ export interface Names {
 }
 
 const PUBLIC =
-  /^(?:root|daemon|nobody|metalbridge|_.*|localhost|Shared|Guest|user-\d+|mac-\d+|admin|user|apple|mac|macos|macbook|imac|mini|pro|air|studio|node|vm|\s*)$/i;
-/^(?:root|daemon|nobody|metalbridge|_.*|localhost|Shared|Guest|user-\d+|mac-\d+|\(none\)|\s*)$/i;
+  /^(?:root|daemon|metalbridge|_.*|localhost|Shared|Guest|user-\d+|mac-\d+|admin|user|apple|mac|macos|macbook|imac|mini|pro|air|studio|node|vm|\s*)$/i;
 const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
 const MAC = /(?<![0-9a-f:])[0-9a-f]{1,2}(?::[0-9a-f]{1,2}){5}(?![0-9a-f:])/gi;
 const IPV4 = /(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])/g;

@@ -3,6 +3,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { createHostReader, readBootId } from "../../agent/host/reader.ts";
+import { createDsclAccounts } from "../../launchd/account/dscl.ts";
+import { createCommand } from "../../launchd/command.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import type { RunCommand, RunTool } from "../../src/macos/command.ts";
 import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
@@ -28,19 +30,14 @@ import { readBackup } from "../doctor/darwin.ts";
 import { findEngines, programsOf } from "../doctor/engines.ts";
 import { tryReach } from "../doctor/reach.ts";
 import { readFileLimit } from "../doctor/system.ts";
-import {
-  type Bench,
-  failed,
-  notApplicable,
-  type Outcome,
-  ok,
-  type Step,
-  understood,
-  unknown,
-} from "./step.ts";
+import { checkJob } from "./job.ts";
+import { type Bench, failed, type Outcome, ok, type Step, understood, unknown } from "./step.ts";
 
 /** Two readings a moment apart differ by what programs did meanwhile. */
 const MEMORY_PART = 0.25;
+
+/** launchd alone may take 10 s to end a job. */
+const LIMIT_MS = 30_000;
 
 type ToolStep = readonly [name: string, proves: string, run: Step["run"]];
 
@@ -80,12 +77,18 @@ const steps: readonly ToolStep[] = [
   ["ephemeral-ports", "`sysctl` has the range of outgoing ports", checkEphemeral],
   ["file-limit", "`ulimit -n` has the limit of open files", ({ run }) => shown(readFileLimit(run))],
   ["crash-reports", "reports of panics and jetsam can be listed", checkCrashes],
-  ["account", "`sysadminctl` made the agent's account as install-a-mac.md has it", checkAccount],
+  ["account", "`dscl` reads accounts and groups as install expects them", checkAccount],
+  [
+    "launchd-job",
+    "launchd loads, restarts and unloads a job with the plist of an installation, and spares what it started",
+    checkJob,
+  ],
 ];
 
 export const toolSteps: readonly Step[] = steps.map(([name, proves, run]) => ({
   ...{ name, proves, run },
   platforms: ["darwin"],
+  limitMs: LIMIT_MS,
 }));
 
 async function shown(reading: Promise<Parameters<typeof understood<object | boolean>>[0]>): Promise<Outcome> {
@@ -243,11 +246,10 @@ async function checkCrashes(): Promise<Outcome> {
   return "unknown" in reading ? unknown(reading.unknown) : ok(`${reading.value.length} reports`);
 }
 
-async function checkAccount({ runPrivately }: Bench): Promise<Outcome> {
-  const answer = await runPrivately("dscl", [".", "-read", "/Users/metalbridge", "UserShell"]);
-  if ("failed" in answer) return unknown(answer.failed);
-  if (answer.code !== 0) return notApplicable("there is no account metalbridge");
-  return /UserShell: \/usr\/bin\/false/.test(answer.stdout)
-    ? ok("its shell is /usr/bin/false")
-    : failed(answer.stdout.trim());
+/** An account that every Mac has. */
+async function checkAccount({ path }: Bench): Promise<Outcome> {
+  const account = await createDsclAccounts(createCommand(path)).observe("_www");
+  return account.at === "present"
+    ? ok(`_www is uid ${account.uid}, gid ${account.gid}`)
+    : failed(`_www is ${account.at}`);
 }

@@ -28,6 +28,8 @@ const words: readonly Word[] = [
       "cli/calibrate",
     ],
     elsewhere: {
+      "cli/selftest.ts": "the flag --llama-server",
+      "cli/selftest/engine.ts": "serves a tiny model with it",
       "agent/config/schema.ts": "the key llamaServer names the programs to try",
       "agent/engines/ollama/driver.ts": "Ollama's runners are llama.cpp, and fail with its words",
       "agent/engines/ollama/models.ts":
@@ -49,6 +51,7 @@ const words: readonly Word[] = [
     pattern: /ollama/i,
     homes: ["src/engines/ollama/", "agent/engines/ollama/", ...registries, "src/api/"],
     elsewhere: {
+      "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body.ts": "reads requests of Ollama's API, a protocol that the gate passes",
       "agent/gate/paths.ts": "lists the routes of Ollama's API",
@@ -74,6 +77,8 @@ const words: readonly Word[] = [
     pattern: /omlx/i,
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/"],
     elsewhere: {
+      "cli/selftest/engine.ts": "finds it as its driver does",
+      "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/config/schema.ts": "the key omlx holds its settings",
       "cli/doctor/engines.ts": "finds each engine as its driver does",
       "src/doctor/checks/engines.ts": "recognizes the servers that others run",
@@ -94,6 +99,7 @@ const words: readonly Word[] = [
       "cli/calibrate",
     ],
     elsewhere: {
+      "cli/selftest/engine.ts": "the claim on the backend that the engine has here",
       "agent/config/schema.ts": "explains when calibration is absent",
       "cli/fit/target.ts": "`metalbridge fit SOURCE` asks about hosts",
       "controller/model/classify.ts": "refuses accelerators that no path serves yet",

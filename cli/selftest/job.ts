@@ -1,0 +1,94 @@
+/** A throwaway job in the user's own launchd domain: the plist of an installation, with a program that only waits. */
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
+import { killIfSame } from "../../agent/instances/process/leftovers.ts";
+import { createCommand } from "../../launchd/command.ts";
+import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
+import { LABEL, type Layout, layoutFor } from "../../launchd/layout.ts";
+import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
+import type { Supervisor } from "../../launchd/ports.ts";
+import { until } from "../../launchd/wait.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { readService } from "../../src/macos/doctor/launchd.ts";
+import { type Bench, failed, notApplicable, type Outcome, ok, unknown } from "./step.ts";
+
+const START_MS = 5_000;
+const LEAVE_MS = 10_000;
+
+/** Everything is below the bench's folder, as if that were the user's home. An agent that is installed is left alone. */
+export async function checkJob(bench: Bench): Promise<Outcome> {
+  const { folder, path, runPrivately, isReplayed, cleanUp } = bench;
+  if (isReplayed) return notApplicable("a recording has no launchd");
+  const uid = process.getuid?.() ?? 0;
+  const installed = await readService(runPrivately, uid);
+  if ("unknown" in installed) return unknown(installed.unknown);
+  const layout = layoutFor({ platform: "darwin", scope: "user", root: "", home: join(folder, "job"), uid });
+  const own = uid === 0 ? { ...layout, domain: "system" } : layout;
+  const launchctl = createLaunchctl({
+    ...{ run: createCommand(path), clock: systemClock, euid: uid, layout: own, leaveMs: LEAVE_MS },
+  });
+  const before = await launchctl.observe();
+  if (installed.value.found !== undefined || before.at !== "absent" || before.isDisabled)
+    return notApplicable(`${LABEL} is installed or disabled, and is left alone`);
+  const children = await writeJob(own);
+  cleanUp(() => endChildren(children));
+  cleanUp(() => launchctl.unload());
+  return runJob(launchctl, children);
+}
+
+async function runJob(launchctl: Supervisor, children: string): Promise<Outcome> {
+  await launchctl.load();
+  const first = await startedPid(launchctl, children, 1);
+  await launchctl.restart();
+  const second = await startedPid(launchctl, children, 2, first);
+  if (first === undefined || second === undefined) return failed("the job was loaded, and did not start");
+  await launchctl.unload();
+  if ((await launchctl.observe()).at !== "absent") return failed("the job is loaded after bootout");
+  const { startTimeNow } = createIdentity(process.platform);
+  const survived = (await pidsIn(children)).filter((pid) => startTimeNow(pid) !== undefined).length;
+  return survived === 2
+    ? ok(`pid ${first}, restarted as ${second}, unloaded; what they started lives on`)
+    : failed("what the job had started was killed with it, in spite of AbandonProcessGroup");
+}
+
+/** Once the job's program has started something of its own for the `count`th time. */
+async function startedPid(
+  launchctl: Supervisor,
+  children: string,
+  count: number,
+  earlier?: number,
+): Promise<number | undefined> {
+  let pid: number | undefined;
+  const isStarted = await until(systemClock, START_MS, async () => {
+    const job = await launchctl.observe();
+    pid = job.at === "loaded" ? job.pid : undefined;
+    return pid !== undefined && pid !== earlier && (await pidsIn(children)).length >= count;
+  });
+  return isStarted ? pid : undefined;
+}
+
+/** Resolves with the file of the pids that the program starts. */
+async function writeJob(layout: Layout): Promise<string> {
+  const program = join(layout.prefix, "current", "bin", "node");
+  const children = join(layout.prefix, "children");
+  for (const file of [layout.definition, layout.crashLog ?? program, program])
+    await mkdir(dirname(file), { recursive: true });
+  const script = `#!/bin/sh\nsleep 600 &\necho $! >>"${children}"\nexec sleep 600\n`;
+  await writeFile(program, script, { mode: 0o755 });
+  await writeFile(layout.definition, renderAgentPlist(layout, 0), { mode: 0o644 });
+  return children;
+}
+
+async function pidsIn(file: string): Promise<readonly number[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  return [...text.matchAll(/^(\d+)\n/gm)].map(([, pid]) => Number(pid));
+}
+
+async function endChildren(file: string): Promise<void> {
+  const identity = createIdentity(process.platform);
+  for (const pid of await pidsIn(file)) {
+    const startTime = identity.startTimeNow(pid);
+    if (startTime !== undefined) killIfSame(identity, { pid, startTime });
+  }
+}
