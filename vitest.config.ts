@@ -18,7 +18,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           include: [
             "{src,agent,controller,launchd,local,cli,scripts}/**/*.test.ts",
-            "test/{fixtures,docs,torture,metrics}/**/*.test.ts",
+            "test/{chart,fixtures,docs,torture,metrics}/**/*.test.ts",
           ],
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
           testTimeout: 20_000,

@@ -28,5 +28,7 @@ if (process.argv.includes("--check")) {
   process.exitCode = stale.length === 0 ? 0 : 1;
 } else {
   for (const [path, content] of stale) await write(path, content);
+  // examples/install is rendered from the chart, which was written just now.
+  if (stale.length > 0) for (const [path, content] of await staleFiles()) await write(path, content);
   if (stale.length === 0) console.log("everything generated is up to date");
 }

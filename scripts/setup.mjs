@@ -8,8 +8,10 @@ import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
+import { ensureHelm } from "./setup/helm.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureMlxLm } from "./setup/mlx-lm.mjs";
+import { ensureMonitoringCrds } from "./setup/monitoring-crds.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
@@ -18,7 +20,7 @@ import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -29,8 +31,10 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const llamaServer = await ensureLlamaServer({ progress });
   if (purpose === "test") await ensureNetworkTools({ progress });
   if (purpose === "test") await ensureMlxLm({ progress });
+  if (purpose === "test") await ensureMonitoringCrds({ progress });
   const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
   const ollama = purpose === "test" ? await ensureOllama({ progress }) : undefined;
+  const helm = purpose === "test" ? await ensureHelm({ progress }) : undefined;
   await ensureBundle(node, progress);
   const parts = {
     node,
@@ -38,6 +42,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
     llamaServer,
     ...(prometheus === undefined ? {} : { prometheus }),
     ...(ollama === undefined ? {} : { ollama }),
+    ...(helm === undefined ? {} : { helm }),
   };
   record(parts);
   return parts;
@@ -65,7 +70,8 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
-METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA (see scripts/README.md).`;
+METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM
+(see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

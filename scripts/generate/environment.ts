@@ -46,6 +46,12 @@ export const environmentVariables: readonly Variable[] = [
     meaning: "The ollama to use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_HELM",
+    readBy: "setup, tests",
+    meaning:
+      "The helm that tests of the chart use, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

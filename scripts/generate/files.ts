@@ -5,6 +5,7 @@ import { hostPolicies } from "../../src/api/access/policies.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
 import { benchmarkLines } from "./benchmarks.ts";
+import { renderInstall, valueLines } from "./chart.ts";
 import { commandLineLines } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { dashboardFiles } from "./dashboards/files.ts";
@@ -26,9 +27,14 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for (const crd of customResourceDefinitions()) {
     const plural = crd.metadata.name.split(".")[0];
+    // `helm uninstall` must not take every Model and service with it.
+    const kept = {
+      ...crd,
+      metadata: { ...crd.metadata, annotations: { "helm.sh/resource-policy": "keep" } },
+    };
     files.set(
-      `charts/crds/${plural}.yaml`,
-      HEADER + stringify(crd, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
+      `charts/metalbridge/files/crds/${plural}.yaml`,
+      HEADER + stringify(kept, { lineWidth: 0, aliasDuplicateObjects: false, version: "1.1" }),
     );
   }
   for (const [name, objects] of [
@@ -58,6 +64,10 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
   for (const [path, content] of dashboardFiles()) files.set(path, content);
   files.set("charts/metalbridge/rules.yaml", renderRules());
+  files.set("charts/README.md", renewPart("charts/README.md", "values", valueLines()));
+  // Rendered from the chart as it is on disk; without Helm it is not compared.
+  const install = renderInstall();
+  if (install !== undefined) files.set("examples/install/metalbridge.yaml", install);
   return files;
 }
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import path from "node:path";
 import { expect, test } from "vitest";
@@ -10,6 +10,7 @@ import { pickRelease } from "./cluster/envtest.mjs";
 import { quoted } from "./command.mjs";
 import { isNewEnough } from "./dependencies.mjs";
 import { download } from "./download.mjs";
+import { goProgram } from "./go-program.mjs";
 import { findDebianMirror } from "./llama/apt-sources.mjs";
 import { cachedLlamaServer } from "./llama/cached.mjs";
 import { chooseCpuBackend } from "./llama/cpu-backend.mjs";
@@ -194,4 +195,47 @@ test("the slowest files are listed, longest first, and not for a run of a few", 
     "    9.0 s  9.test.ts",
   ]);
   expect(renderSlowest(files.slice(0, 10))).toEqual([]);
+});
+
+test("a program of Go is the one that is named, else one on PATH, else built once into the cache", async () => {
+  await using folder = await temporaryFolder();
+  const executable = async (name: string, text = "#!/bin/sh\n") => {
+    const file = path.join(folder.path, name);
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(file, text);
+    await chmod(file, 0o755);
+    return file;
+  };
+  const lines: string[] = [];
+  const progress = createProgress({ write: (text: string) => lines.push(text) > 0 });
+  const env = { METALBRIDGE_CACHE: path.join(folder.path, "cache"), PATH: "" };
+  const tool = goProgram({ program: "tool", variable: "A_TOOL", module: "example.com/tool", version: "v1" });
+
+  expect(await tool.ensure({ progress, env })).toBeUndefined();
+  expect(lines.join("")).toMatch(
+    /no tool: tests that run it are skipped; install tool .* A_TOOL; or install Go,/,
+  );
+  await expect(tool.ensure({ progress, env: { ...env, A_TOOL: "/nowhere" } })).rejects.toThrow(
+    "A_TOOL names /nowhere, which is no executable file",
+  );
+
+  await executable("go/go", "#!/bin/sh\nexit 1\n");
+  const withGo = { ...env, PATH: path.join(folder.path, "go") };
+  expect(await tool.ensure({ progress, env: withGo })).toBeUndefined();
+  await executable(
+    "go/go",
+    '#!/bin/sh\n: > "$GOBIN/tool"; /bin/chmod 755 "$GOBIN/tool"; echo "$@" > "$GOBIN/args"\n',
+  );
+  const built = await tool.ensure({ progress, env: withGo });
+  expect(await readFile(path.join(path.dirname(built ?? ""), "args"), "utf8")).toBe(
+    "install example.com/tool@v1\n",
+  );
+  expect(tool.find(env)).toBe(built);
+
+  const onPath = await executable("bin/tool");
+  expect(tool.find({ ...env, PATH: path.dirname(onPath) })).toBe(onPath);
+  const named = await executable("named");
+  expect(await tool.ensure({ progress, env: { ...env, PATH: path.dirname(onPath), A_TOOL: named } })).toBe(
+    named,
+  );
 });

@@ -1,4 +1,4 @@
-/** What examples/rbac grants is enough for the controller, and is what docs/add-a-host.md says of the agent. */
+/** What examples/install grants is enough for the controller, and is what docs/add-a-host.md says of the agent. */
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
@@ -77,7 +77,7 @@ test("the controller does all its work with the rights of the example", { timeou
 
 /** A controller under the example's account. */
 async function startWithExample({ cluster }: Bench) {
-  const folder = path.join(root, "examples/rbac");
+  const folder = path.join(root, "examples/install");
   await cluster.kubectl(["apply", "--server-side", "-f", folder]);
   const kubeconfig = path.join(cluster.dir, "controller.kubeconfig");
   const account = { name: "metalbridge-controller", namespace: "metalbridge-system" };

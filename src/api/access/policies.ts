@@ -186,9 +186,19 @@ export function hostPolicies(): readonly AccessObject[] {
       metadata: { name },
       spec: {
         failurePolicy: "Fail",
+        // With the API server's defaults: managers who apply the same share the field, which has one owner as a whole.
         matchConstraints: {
+          matchPolicy: "Equivalent",
+          namespaceSelector: {},
+          objectSelector: {},
           resourceRules: [
-            { apiGroups: [group], apiVersions: [version], operations: [...operations], resources },
+            {
+              apiGroups: [group],
+              apiVersions: [version],
+              operations: [...operations],
+              resources,
+              scope: "*",
+            },
           ],
         },
         matchConditions: [

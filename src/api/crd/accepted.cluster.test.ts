@@ -3,6 +3,8 @@ import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+import { hostPolicies } from "../access/policies.ts";
+import { sharedRoles } from "../access/roles.ts";
 import { hostSchema } from "../host.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
@@ -291,11 +293,10 @@ test("kubectl get shows the state of a host", async () => {
 
 test("metalbridge crds | kubectl apply --server-side works after metalbridge up, and up works after it", async () => {
   const cluster = sharedCluster();
-  const input = customResourceDefinitions()
-    .map((crd) => `---\n${stringify(crd)}`)
-    .join("");
+  const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
+  const input = objects.map((object) => `---\n${stringify(object)}`).join("");
   expect(input).not.toContain("x-kubernetes-validations: []");
   // metalbridge up has applied the same as metalbridge-up; fields with equal values are owned together.
   const applied = await cluster.kubectl(["apply", "--server-side", "--dry-run=server", "-f", "-"], { input });
-  expect(applied.match(/serverside-applied/g)).toHaveLength(customResourceDefinitions().length);
+  expect(applied.match(/serverside-applied/g)).toHaveLength(objects.length);
 });

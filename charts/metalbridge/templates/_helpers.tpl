@@ -1,0 +1,18 @@
+{{- define "metalbridge.selector" -}}
+app.kubernetes.io/name: metalbridge
+app.kubernetes.io/component: controller
+{{- end }}
+
+{{- define "metalbridge.labels" -}}
+{{ include "metalbridge.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "metalbridge.image" -}}
+{{- $repository := required "image.repository is needed: there is no published image, build one with the Dockerfile of the repository" .Values.image.repository -}}
+{{- if .Values.image.digest -}}
+{{ $repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}

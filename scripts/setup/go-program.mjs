@@ -1,0 +1,69 @@
+/** A program that only tests need: one that is named, one on PATH, the cache, or a build of its Go module. */
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { cacheDir } from "./cache.mjs";
+import { findOnPath, isExecutable, run } from "./command.mjs";
+import { SetupError } from "./steps.mjs";
+
+/**
+ * `program`: its name on PATH; `variable`: the one that names it; `module`, `version`: what `go install` builds; `brew`: its
+ * formula; `cgo`: it needs a C compiler; `flags`: more of `go install`. Returns `{ find, ensure }`.
+ */
+export function goProgram({ program, variable, module, version, brew = program, cgo = false, flags = [] }) {
+  const how = [
+    `install ${program} so that it is on PATH (brew install ${brew})`,
+    `or name the program in ${variable}`,
+    `or install Go${cgo ? " and a C compiler" : ""}, and run setup again with access to a Go module proxy`,
+  ];
+  const folderIn = (env) => join(cacheDir(env), program, `${version}-${process.platform}-${process.arch}`);
+
+  /** Setup and the tests look in the same places; undefined where it is in none. */
+  const find = (env = process.env) => {
+    const places = [env[variable], findOnPath(program, env), join(folderIn(env), program)];
+    return places.find((place) => place !== undefined && place !== "" && isExecutable(place));
+  };
+
+  const build = async (progress, env) => {
+    const go = findOnPath("go", env);
+    const canBuild = !cgo || ["cc", "gcc"].some((compiler) => findOnPath(compiler, env) !== undefined);
+    if (go !== undefined && canBuild) {
+      const settings = { ...env, GOFLAGS: "", CGO_ENABLED: cgo ? "1" : "0" };
+      const args = ["install", ...flags, `${module}@${version}`];
+      const what = "building, about two minutes the first time";
+      try {
+        await progress.during(program, what, () => install(go, args, folderIn(env), settings));
+        return join(folderIn(env), program);
+      } catch (error) {
+        if (!(error instanceof SetupError)) throw error;
+        progress.note(error.message);
+      }
+    }
+    progress.note(`no ${program}: tests that run it are skipped; ${how.join("; ")}`);
+    return undefined;
+  };
+
+  /** Returns its path, or undefined after a message that says what is skipped and how to fix it; a wrong name is an error. */
+  const ensure = async ({ progress, env = process.env }) => {
+    const named = env[variable];
+    if (named && !isExecutable(named))
+      throw new SetupError(`${variable} names ${named}, which is no executable file`, how);
+    const found = find(env) ?? (await build(progress, env));
+    if (found !== undefined) progress.cached(program, found);
+    return found;
+  };
+  return { find, ensure };
+}
+
+/** Into a folder of its own and then by one rename, so that an interrupted build leaves nothing half. */
+async function install(go, args, target, env) {
+  mkdirSync(dirname(target), { recursive: true });
+  const temporary = mkdtempSync(join(dirname(target), ".build-"));
+  try {
+    const result = await run(go, args, { env: { ...env, GOBIN: temporary } });
+    if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
+    rmSync(target, { recursive: true, force: true });
+    renameSync(temporary, target);
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,222 @@
+/** The chart on the real API server, by the real Helm: every object that it can have, and its life from install to uninstall. */
+import { cpSync, rmSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { bundleInto } from "../../scripts/bundle.ts";
+import { chartValues } from "../../scripts/generate/chart.ts";
+import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { startPart } from "../bed/part.ts";
+import { freePort } from "../bed/ports.ts";
+import { oneCluster } from "../cluster/cluster.ts";
+import { startAgentSide } from "../controller/agent-side.ts";
+import { inferenceService } from "../controller/bench.ts";
+import { writeAccountKubeconfig } from "../docs/agent-rights.ts";
+import { root } from "../docs/pages.ts";
+import { ranged, serveModel } from "../fixtures/model-server.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
+import { layOut } from "./image.ts";
+
+const WAIT = { timeout: 30_000, interval: 50 };
+const DEFINITIONS = ["hosts", "inferencereplicas", "inferenceservices", "models"].map(
+  (plural) => `customresourcedefinition.apiextensions.k8s.io/${plural}.metalbridge.dev`,
+);
+const monitoring = findMonitoringCrds();
+const withHelm = test.skipIf(helmProgram === undefined);
+const cluster = oneCluster({ crds: false });
+let folder = "";
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "mb-chart-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+
+/** Every object of the cluster but Events and what the API server itself keeps. */
+async function everything(): Promise<ReadonlySet<string>> {
+  const { kubectl } = cluster();
+  const kinds = await kubectl(["api-resources", "--verbs=list", "-o", "name"]);
+  const kept = kinds
+    .trim()
+    .split("\n")
+    .filter((kind) => !/^(events|apiservices|componentstatuses)\b/.test(kind));
+  const format = 'jsonpath={range .items[*]}{.kind}{" "}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}';
+  const listed = await kubectl(["get", kept.join(","), "-A", "-o", format]);
+  return new Set(listed.trim().split("\n"));
+}
+
+/** With every boolean value true and false, and every two of them in all four combinations: rows of a Hadamard matrix. */
+function grid(): readonly string[] {
+  const booleans = chartValues().flatMap(({ key, type }) => (type === "boolean" ? [key] : []));
+  const rows = 2 ** Math.ceil(Math.log2(booleans.length + 1));
+  return Array.from({ length: rows }, (_, row) => {
+    const on = (key: string) => isOdd(row & (booleans.indexOf(key) + 1));
+    const isRefused = on("metrics.podMonitor") || !on("metrics.service");
+    return booleans
+      .map((key) => `${key}=${on(key) && !(key === "metrics.serviceMonitor" && isRefused)}`)
+      .join(",");
+  });
+}
+
+function isOdd(bits: number): boolean {
+  return bits === 0 ? false : bits % 2 === 1 ? !isOdd(bits >> 1) : isOdd(bits >> 1);
+}
+
+withHelm(
+  `installed, upgraded, serving, uninstalled, installed by kubectl, taken over${needsHelm}`,
+  async () => {
+    const { kubectl, kubeconfig } = cluster();
+    const helm = helmIn(folder, kubeconfig);
+    const before = await everything();
+
+    await install(helm, await olderChart(helm), "--create-namespace");
+    expect(await definitions()).toEqual(DEFINITIONS.filter((name) => !name.includes("models")));
+    const settings = "controller.allowLoopback=true,controller.logLevel=debug,replicas=1";
+    await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, "--reuse-values", "--set", settings);
+    expect(await definitions()).toEqual(DEFINITIONS);
+    expect(await kubectl(["get", "pdb", "-n", NAMESPACE, "-o", "name"])).toBe("");
+
+    await serveAsInstalled();
+
+    await helm("uninstall", "metalbridge", "-n", NAMESPACE);
+    expect(await definitions()).toEqual(DEFINITIONS);
+    const left = [...(await everything())].filter((one) => !before.has(one));
+    const ours = left.filter((one) => !/ default$|\/default$|\/kube-root-ca\.crt$/.test(one)).sort();
+    expect(ours).toEqual([
+      ...DEFINITIONS.map((name) => `CustomResourceDefinition /${name.split("/")[1]}`),
+      "Host /mac-1",
+      "Lease metalbridge-hosts/mac-1",
+      "Lease metalbridge-system/metalbridge-controller",
+      "Model default/tiny",
+      "Namespace /metalbridge-hosts",
+      "Namespace /metalbridge-system",
+      "Secret default/hub",
+    ]);
+
+    await kubectl(["apply", "--server-side", "-f", path.join(root, "examples/install")]);
+    await expect(
+      kubectl(["create", "--dry-run=server", "-f", "-"], { input: await podOf() }),
+    ).resolves.toContain("created");
+    await expect(install(helm, CHART)).rejects.toThrow(/cannot be imported into the current release/);
+    await install(helm, CHART, "--take-ownership");
+    await helm("uninstall", "metalbridge", "-n", NAMESPACE);
+    expect(await kubectl(["get", "model", "tiny", "-o", "name"])).toContain("tiny");
+  },
+);
+
+/** In the namespaces of the test before. */
+withHelm(`the API server takes every object of a grid of values${needsHelm}`, async () => {
+  const { kubectl } = cluster();
+  if (monitoring !== undefined) await kubectl(["create", "-f", monitoring]);
+  const helm = helmIn(folder);
+  const documents = new Set<string>();
+  for (const values of grid())
+    for (const document of (await template(helm, "--set", values)).split("\n---\n")) documents.add(document);
+  const objects = [...documents].flatMap(objectsOf);
+  const kinds = new Set(objects.map(({ kind }) => kind));
+  for (const kind of ["ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "PodDisruptionBudget"])
+    expect(kinds).toContain(kind);
+  const items = objects.filter(
+    ({ apiVersion }) => monitoring !== undefined || !apiVersion.startsWith("monitoring.coreos.com/"),
+  );
+  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  const args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-"];
+  const taken = await kubectl(args, { input: list });
+  expect(taken.trim().split("\n")).toHaveLength(items.length);
+});
+
+async function definitions(): Promise<readonly string[]> {
+  const names = await cluster().kubectl(["get", "crd", "-o", "name"]);
+  return names.split("\n").filter((name) => name.endsWith(".metalbridge.dev"));
+}
+
+/** The chart as a package of an earlier version, in which one kind did not exist yet. */
+async function olderChart(helm: ReturnType<typeof helmIn>): Promise<string> {
+  const copy = path.join(folder, "older");
+  cpSync(CHART, copy, { recursive: true });
+  rmSync(path.join(copy, "files/crds/models.yaml"));
+  await helm("package", copy, "--version", "0.0.9", "--destination", folder);
+  return path.join(folder, "metalbridge-0.0.9.tgz");
+}
+
+interface Deployed {
+  readonly spec: {
+    readonly template: {
+      readonly spec: { readonly containers: readonly [{ readonly args: readonly string[] }] };
+    };
+  };
+}
+
+async function deployed(): Promise<Deployed> {
+  const args = ["get", "deployment", "metalbridge-controller", "-n", NAMESPACE, "-o", "json"];
+  return JSON.parse(await cluster().kubectl(args));
+}
+
+/** A pod of the Deployment, as its ReplicaSet would create it. */
+async function podOf(): Promise<string> {
+  const { template } = (await deployed()).spec;
+  const metadata = { name: "probe", namespace: NAMESPACE };
+  return JSON.stringify({ apiVersion: "v1", kind: "Pod", ...template, metadata });
+}
+
+/** The image's files, with the Deployment's arguments and the account's token, serve a Model from a source with a Secret. */
+async function serveAsInstalled(): Promise<void> {
+  const { kubectl, kubeconfig } = cluster();
+  const dist = path.join(folder, "bundle");
+  await mkdir(path.join(folder, "image"));
+  await bundleInto(dist);
+  const program = layOut(path.join(folder, "image"), dist);
+  const own = path.join(folder, "controller.kubeconfig");
+  await writeAccountKubeconfig(cluster(), {
+    name: "metalbridge-controller",
+    namespace: NAMESPACE,
+    file: own,
+  });
+  const { args } = (await deployed()).spec.template.spec.containers[0];
+  const port = await freePort();
+  const place = ["--kubeconfig", own, "--health-port", String(port)];
+  await using controller = startPart([...args, ...place], path.join(folder, "controller.log"), program);
+  const ready = () => fetch(`http://127.0.0.1:${port}/readyz`).then(({ status }) => status);
+  await vi.waitFor(async () => expect(await ready(), controller.log()).toBe(200), WAIT);
+
+  const connection = await connect({ kubeconfigPath: kubeconfig });
+  const client = createClient(connection);
+  await using _mac = await startAgentSide({ connection, client, host: "mac-1", renewEveryMs: 5_000 });
+  const file = path.join(folder, "tiny.gguf");
+  await writeTinyGguf(file);
+  const server = await serveModel(ranged(await readFile(file)));
+  await kubectl(["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=sesame"]);
+  const model = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name: "tiny", namespace: "default" },
+    spec: {
+      source: `${server.url}/tiny.gguf`,
+      sourceSecretRef: { name: "hub" },
+      hardware: { accelerator: "metal" },
+    },
+  };
+  for (const object of [model, inferenceService("default", "chat", { replicas: 2 })])
+    await kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
+  const name = { namespace: "default", name: "chat" };
+  await vi.waitFor(async () => {
+    const found = await client.get(INFERENCE_SERVICES, name);
+    expect(found, controller.log()).toMatchObject({
+      value: { status: { phase: "Ready", readyReplicas: 2 } },
+    });
+  }, WAIT);
+  expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1");
+
+  await kubectl(["delete", "isvc", "chat", "--timeout=20s"]);
+  await vi.waitFor(
+    async () =>
+      expect(await kubectl(["get", "irep,roles,services", "-o", "name"])).toBe("service/kubernetes\n"),
+    WAIT,
+  );
+  expect(controller.log()).not.toMatch(/forbidden/i);
+  connection.close();
+}

@@ -1,0 +1,125 @@
+/** The chart without a cluster: values, schema, versions, what Helm renders and refuses; and the files of the image. */
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { controllerConfigSchema } from "../../controller/config.ts";
+import { bundleInto } from "../../scripts/bundle.ts";
+import { chartValues } from "../../scripts/generate/chart.ts";
+import { root } from "../docs/pages.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
+import { CHART, helmIn, helmProgram, lint, needsHelm, render } from "./helm.ts";
+import { layOut, readImage } from "./image.ts";
+
+const helm = helmIn("/nonexistent");
+const withHelm = test.skipIf(helmProgram === undefined);
+
+test("the chart has the version of the program", () => {
+  const chart = parse(readFileSync(path.join(CHART, "Chart.yaml"), "utf8"));
+  const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
+  expect(chart).toMatchObject({ version, appVersion: version });
+});
+
+test("every value is described, and has a default unless it is the controller's", () => {
+  for (const { key, description, byDefault } of chartValues()) {
+    expect(description, key).not.toBe("");
+    expect(byDefault === undefined, key).toBe(key.startsWith("controller."));
+  }
+});
+
+test("the controller's flags are values, but for those that a pod settles itself", () => {
+  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort"];
+  const flags = Object.keys(controllerConfigSchema.shape).filter((key) => !settled.includes(key));
+  const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
+  expect(values.sort()).toEqual([...flags, "logLevel"].sort());
+});
+
+withHelm(`helm lint finds nothing${needsHelm}`, async () => {
+  await expect(lint(helm)).resolves.toMatch(/1 chart\(s\) linted, 0 chart\(s\) failed/);
+});
+
+withHelm(`values become flags of the controller and fields of its pods${needsHelm}`, async () => {
+  const digest = `sha256:${"a".repeat(64)}`;
+  const objects = await render(
+    helm,
+    "--set",
+    `controller.allowPrivate=true,controller.allowLoopback=false,image.digest=${digest},priorityClass.create=false,priorityClass.name=high`,
+    "--set-json",
+    'controller.allowNetworks=["10.0.0.0/8","fd00::/8"]',
+    "--set-json",
+    "controller.maxHeaderBytes=134217728",
+  );
+  const deployment = objects.find(({ kind }) => kind === "Deployment");
+  const pod = {
+    priorityClassName: "high",
+    containers: [{ image: `registry.example.com/metalbridge@${digest}` }],
+  };
+  expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
+  expect(JSON.stringify(deployment)).toContain(
+    '"controller","--health-address=0.0.0.0","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--max-header-bytes=134217728"]',
+  );
+});
+
+withHelm(`without replicas there are no pods, and no image is needed${needsHelm}`, async () => {
+  const objects = await render(helm, "--set", "replicas=0,image.repository=");
+  expect(objects.map(({ kind }) => kind)).not.toContain("Deployment");
+});
+
+withHelm(`the address of the runbooks is put before their pages${needsHelm}`, async () => {
+  const values = "prometheusRule.enabled=true,prometheusRule.runbooks=https://git.example.com/m/";
+  const rules = JSON.stringify(
+    (await render(helm, "--set", values)).find(({ kind }) => kind === "PrometheusRule"),
+  );
+  const urls = [...rules.matchAll(/"runbook_url":"([^"]+)"/g)].map(([, url]) => url);
+  expect(urls.length).toBeGreaterThan(20);
+  for (const url of urls) expect(url).toMatch(/^https:\/\/git\.example\.com\/m\/docs\/troubleshooting\.md#/);
+  expect(rules).toContain("{{ $labels.queue }}");
+});
+
+const refused: readonly (readonly [set: string, why: RegExp])[] = [
+  ["colour=blue", /additional properties 'colour' not allowed/],
+  ["replicas=-1", /'\/replicas': minimum: got -1, want 0/],
+  ["replicas=two", /'\/replicas': got string, want integer/],
+  ["controller.healthPort=1", /'\/controller': additional properties 'healthPort' not allowed/],
+  ["controller.hfEndpoint=hub", /'\/controller\/hfEndpoint': 'hub' does not match pattern/],
+  [
+    "controller.logLevel=loud",
+    /'\/controller\/logLevel': value must be one of 'debug', 'info', 'warn', 'error'/,
+  ],
+  ["image.digest=latest", /'\/image\/digest': 'latest' does not match pattern/],
+  ["image.repository=", /image\.repository is needed: there is no published image/],
+  ["metrics.interval=soon", /'\/metrics\/interval': 'soon' does not match pattern/],
+  ["podLabels.a=1", /'\/podLabels\/a': got number, want string/],
+  ["metrics.service=false,metrics.serviceMonitor=true", /serviceMonitor needs metrics\.service: true/],
+  ["metrics.podMonitor=true,metrics.serviceMonitor=true", /would scrape everything twice: choose one/],
+];
+
+withHelm.each(refused)(`%s is refused with the reason${needsHelm}`, async (set, why) => {
+  await expect(render(helm, "--set", set)).rejects.toThrow(why);
+});
+
+withHelm(`another namespace is refused with the flags to use${needsHelm}`, async () => {
+  await expect(render(helm, "--namespace", "default")).rejects.toThrow(
+    /add --namespace metalbridge-system --create-namespace/,
+  );
+});
+
+test("the image gets what .dockerignore lets through, and nothing more", () => {
+  const { copies, allowed, user, entrypoint, workdir } = readImage();
+  const copied = copies.flatMap(({ from }) => from.map((source) => source.replace(/\/$/, "")));
+  expect(copied.sort()).toEqual([...allowed].sort());
+  expect(copied).toEqual(["LICENSE", "cli/metalbridge.mjs", "dist", "package.json"]);
+  expect(user).toBe("65532:65532");
+  expect(entrypoint).toEqual(["/nodejs/bin/node", `${workdir}/cli/metalbridge.mjs`]);
+});
+
+test("the files of the image run without anything beside them", { timeout: 60_000 }, async () => {
+  await using folder = await temporaryFolder();
+  const dist = path.join(folder.path, "bundle");
+  await bundleInto(dist);
+  const program = layOut(path.join(folder.path, "image"), dist);
+  const run = promisify(execFile)(process.execPath, [program, "controller", "--help"], { cwd: "/", env: {} });
+  await expect(run).resolves.toMatchObject({ stdout: expect.stringContaining("--health-address") });
+});
