@@ -66,7 +66,10 @@ export async function startAbandoned(
     stdio: ["pipe", "pipe", "inherit"],
   });
   const exited = once(parent, "exit");
-  bench.cleanUp(async () => void parent.kill("SIGKILL"));
+  // Before the engine is looked for: until then the parent may still start it.
+  bench.cleanUp(async () => {
+    if (parent.kill("SIGKILL")) await exited;
+  });
   const lines = createInterface({ input: parent.stdout });
   parent.stdin.write(`${JSON.stringify({ dir, ...command })}\n`);
   const [said] = await Promise.race([once(lines, "line", { signal: bench.signal }), exited]);
