@@ -5,6 +5,7 @@ import { apiErrors } from "./api.ts";
 import { cliErrors } from "./cli.ts";
 import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
+import { installErrors } from "./install.ts";
 import { placementErrors } from "./placement.ts";
 import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
@@ -20,6 +21,7 @@ const sections = [
   rolloutErrors,
   cliErrors,
   doctorErrors,
+  installErrors,
 ].map((section) => Object.keys(section));
 
 test("no code is defined in two sections, or one text would silently replace the other", () => {
