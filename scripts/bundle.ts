@@ -60,6 +60,8 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
       entryPoints: { gate: "agent/gate/main.ts" },
       outExtension: { ".js": ".cjs" },
       format: "cjs",
+      // Of the launch of terminals, which the gate's imports reach and the gate never calls.
+      logOverride: { "empty-import-meta": "silent" },
     }),
   ]);
   return program;
