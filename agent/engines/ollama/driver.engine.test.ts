@@ -60,10 +60,11 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(await isFree(target.port, ["127.0.0.1"])).toBe(true);
   });
 
-  test("two services on one model share it; another model joins the same server; other settings get a server of their own", async () => {
+  test("two services on one model share it; another model of the same name joins the same server; other settings get a server of their own", async () => {
     await using folder = runFolder();
+    await using elsewhere = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
-    const [first, second] = [await tinyModel(folder), await tinyModel(folder, "second", 2)];
+    const [first, second] = [await tinyModel(folder), await tinyModel(elsewhere, "tiny", 2)];
     const one = await driver.open(placeOf("a"), launchOf(first));
     const same = await driver.open(placeOf("b"), launchOf(first));
     const other = await driver.open(placeOf("c"), launchOf(second));
