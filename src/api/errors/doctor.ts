@@ -166,18 +166,18 @@ export const doctorErrors = {
   },
   CredentialExpired: {
     what: "The credential in the kubeconfig has expired.",
-    do: "put a new one into the same file; the agent reloads it without a restart",
-    command: "kubectl create token <service account> -n metalbridge-hosts",
+    do: "issue a new join token, and run the printed command on the host; the agent reloads the credential without a restart",
+    command: "metalbridge host add <host>",
   },
   CredentialExpiresSoon: {
     what: "More than two thirds of the credential's life have passed.",
-    do: "put a new one into the same file; the agent reloads it without a restart",
-    command: "kubectl create token <service account> -n metalbridge-hosts",
+    do: "issue a new join token, and run the printed command on the host; the agent reloads the credential without a restart",
+    command: "metalbridge host add <host>",
   },
   CredentialLongLived: {
     what: "The credential is valid for more than a year, or without end.",
-    do: "use a token of limited life; a client certificate cannot be revoked",
-    command: "kubectl create token <service account> -n metalbridge-hosts",
+    do: "let the host join: its credential is then renewed automatically, and can be revoked",
+    command: "metalbridge host add <host>",
   },
   EngineKnownBad: {
     what: "This version of an engine is known to fail with Metalbridge.",
