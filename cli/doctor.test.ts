@@ -16,7 +16,7 @@ const BAD_M5 = "mac17-2-m5-32gb-macos-26.1";
 const schema = z.strictObject({
   host: z.string(),
   platform: z.enum(["darwin", "linux"]),
-  tookMs: z.number().max(5_000),
+  tookMs: z.number(),
   summary: z.record(z.enum(["error", "warning", "unknown", "note", "ok", "notApplicable"]), z.number()),
   results: z.array(
     z.strictObject({
@@ -51,7 +51,7 @@ async function startBed(): Promise<Bed> {
   const stateDir = path.join(home, "state");
   await mkdir(stateDir, { mode: 0o700 });
   const doctor: Bed["doctor"] = (args = [], env = {}) =>
-    runProgram(["doctor", "--state-dir", stateDir, "--host-name", "mini-1", ...args], {
+    runProgram(["doctor", "--timeout", "60s", "--state-dir", stateDir, "--host-name", "mini-1", ...args], {
       env: { HOME: home, ...env },
     });
   return {
@@ -135,7 +135,8 @@ describe("a recorded Mac", { timeout: 30_000 }, () => {
     await mac.breakTool("launchctl", "silent");
     await mac.breakTool("socketfilterfw", "missing");
     await mac.breakTool("networksetup", "denied");
-    const report = await bed.report(...darwin(mac));
+    const [args, env] = darwin(mac);
+    const report = await bed.report([...args, "--timeout", "4s"], env);
     expect(codesWith(report, "unknown")).toEqual(
       expect.arrayContaining([
         ...["SleepEnabled", "OnBattery", "ThermalThrottled", "FileVaultOn", "ServiceNotInstalled"],

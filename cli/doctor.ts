@@ -8,10 +8,13 @@ import { examine, type Result } from "../src/doctor/check.ts";
 import { readValue } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/macos/command.ts";
-import { outputFlag } from "./cluster/flags.ts";
+import { outputFlag, parseDuration } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
 import { exitCodeOf, renderReport, reportFields } from "./doctor/render.ts";
+
+/** A second is then left, of five, to judge and to print. */
+const LIMIT_MS = 4_000;
 
 interface Flags {
   readonly config?: string;
@@ -24,6 +27,7 @@ interface Flags {
   readonly output: "text" | "json";
   readonly fix?: boolean;
   readonly all?: boolean;
+  readonly timeout?: number;
 }
 
 /** Options and action of the verb. Those of the agent mean the same here: give doctor what the agent gets. */
@@ -38,6 +42,11 @@ export function configureDoctor(command: Command): void {
     .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
     .option("--fix", "fix what is safe: needs no root, loses nothing; prints what it does")
     .option("--all", "list passed checks too")
+    .option(
+      "--timeout <time>",
+      "limit for each reading, such as 30s on a machine that is busy (default: 4s)",
+      parseDuration,
+    )
     .addOption(outputFlag())
     .action(doctor);
 }
@@ -45,7 +54,8 @@ export function configureDoctor(command: Command): void {
 async function doctor(flags: Flags): Promise<void> {
   const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
   const { all: env, toolPath } = readEnvironment();
-  const asked: Asked = { config, configFile: flags.config, env, toolPath, tempDir: tmpdir() };
+  const limitMs = flags.timeout ?? LIMIT_MS;
+  const asked: Asked = { config, limitMs, configFile: flags.config, env, toolPath, tempDir: tmpdir() };
   const startMs = performance.now();
   let found = await look(asked);
   const fixed: Fixed[] = [];

@@ -26,29 +26,39 @@ import { programsOf } from "./engines.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 import { known, mapReading, takeAll } from "./take.ts";
 
-export async function takeDarwin({ run, config, engines, server, tryReach }: Tools): Promise<SystemReadings> {
-  return takeAll({
-    power: readPower(run),
-    powerSource: readPowerSource(run),
-    thermal: readThermal(run),
-    fileVault: readFileVault(run),
-    updates: readUpdates(run),
-    gpuMemory: readGpuMemory(run),
-    backup: readBackup(run, join(config.stateDir, "models")),
-    firewall: engines.then(programsOf).then((programs) => readFirewall(run, programs)),
-    links: readLinks(run, server),
-    neighbors: readNeighbors(run, tryReach),
-    service: readService(run, process.getuid?.() ?? 0),
-    supervised: readSupervised(run),
-    crashes: readCrashes(REPORTS_FOLDER),
-    fileLimit: readFileLimit(run),
-    program: readIsTranslated(run).then((reading) =>
-      mapReading(reading, (isTranslated) => ({ isTranslated, nodeArch: process.arch })),
-    ),
-    programs: readPrograms(run),
-    listeners: readListeners(run),
-    ephemeral: known(readEphemeralPorts(run)),
-  });
+export async function takeDarwin({
+  run,
+  config,
+  limitMs,
+  engines,
+  server,
+  tryReach,
+}: Tools): Promise<SystemReadings> {
+  return takeAll(
+    {
+      power: readPower(run),
+      powerSource: readPowerSource(run),
+      thermal: readThermal(run),
+      fileVault: readFileVault(run),
+      updates: readUpdates(run),
+      gpuMemory: readGpuMemory(run),
+      backup: readBackup(run, join(config.stateDir, "models")),
+      firewall: engines.then(programsOf).then((programs) => readFirewall(run, programs)),
+      links: readLinks(run, server),
+      neighbors: readNeighbors(run, tryReach),
+      service: readService(run, process.getuid?.() ?? 0),
+      supervised: readSupervised(run),
+      crashes: readCrashes(REPORTS_FOLDER),
+      fileLimit: readFileLimit(run),
+      program: readIsTranslated(run).then((reading) =>
+        mapReading(reading, (isTranslated) => ({ isTranslated, nodeArch: process.arch })),
+      ),
+      programs: readPrograms(run),
+      listeners: readListeners(run),
+      ephemeral: known(readEphemeralPorts(run)),
+    },
+    limitMs,
+  );
 }
 
 async function readGpuMemory(run: RunTool): Promise<Reading<Readings["gpuMemory"]>> {

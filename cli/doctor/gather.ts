@@ -28,13 +28,16 @@ import { type Inventory, readInventory } from "./inventory.ts";
 import { takeLinux } from "./linux-host.ts";
 import { tryReach } from "./reach.ts";
 import type { Tools } from "./system.ts";
-import { known, LIMIT_MS, mapReading, takeAll } from "./take.ts";
+import { known, mapReading, takeAll } from "./take.ts";
 
 /** One tool of the system. */
-const TOOL_MS = 2_500;
+/** Some readings ask several tools. */
+const TOOL_SHARE = 0.6;
 
 export interface Asked {
   readonly config: AgentConfig;
+  /** For each reading. */
+  readonly limitMs: number;
   /** The configuration file, where there is one. */
   readonly configFile?: string | undefined;
   readonly toolPath: string;
@@ -48,23 +51,23 @@ export interface Gathered {
 }
 
 export async function gather(asked: Asked): Promise<Gathered> {
-  const { config, toolPath } = asked;
+  const { config, toolPath, limitMs } = asked;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
-  const run = createRunTool(path, TOOL_MS);
+  const run = createRunTool(path, limitMs * TOOL_SHARE);
   const engines = findEngines(config, { PATH: toolPath, HOME: asked.env.HOME ?? "/" });
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(runtimesOf);
   const cluster = readCluster(connection, { config, up: addressesUp(), runtimes });
   const tools: Tools = {
-    ...{ run, config, engines, server, tryReach },
+    ...{ run, config, limitMs, engines, server, tryReach },
     routed: cluster.then(({ routed }) => routed),
   };
   const own = ownEngines(config.stateDir);
   const [common, system, inventory] = await Promise.all([
     takeCommon(asked, { engines, cluster, own, server }),
     config.platform === "darwin" ? takeDarwin(tools) : takeLinux(tools),
-    readInventoryOf(config.platform),
+    readInventoryOf(config.platform, limitMs),
   ]);
   if (!(connection instanceof MetalbridgeError)) connection.close();
   const { programs, listeners, ephemeral, ...rest } = system;
@@ -90,8 +93,11 @@ export async function gather(asked: Asked): Promise<Gathered> {
 }
 
 /** systeminformation reads only the machine that it runs on. */
-async function readInventoryOf(platform: AgentConfig["platform"]): Promise<Reading<Inventory>> {
-  if (platform === process.platform) return readInventory(LIMIT_MS);
+async function readInventoryOf(
+  platform: AgentConfig["platform"],
+  limitMs: number,
+): Promise<Reading<Inventory>> {
+  if (platform === process.platform) return readInventory(limitMs);
   return { unknown: `systeminformation runs on ${process.platform} here` };
 }
 
@@ -103,24 +109,28 @@ interface Begun {
 }
 
 /** What is read the same way everywhere. */
-function takeCommon({ config, configFile, toolPath, tempDir, env }: Asked, begun: Begun): Promise<Taken> {
+function takeCommon(asked: Asked, begun: Begun): Promise<Taken> {
+  const { config, configFile, limitMs, toolPath, tempDir, env } = asked;
   const { stateDir, kubeconfig, context } = config;
-  const host = createHostReader(config.platform, createRunCommand(toolPath, TOOL_MS));
+  const host = createHostReader(config.platform, createRunCommand(toolPath, limitMs * TOOL_SHARE));
   const { engines, cluster, server } = begun;
-  return takeAll({
-    machine: host.info().then(machineOf),
-    memory: host.memory().then(memoryOf),
-    store: known(readSpace(config)),
-    writeSpeed: readWriteSpeed(stateDir),
-    names: known(readNames(server, config.huggingFace.endpoint)),
-    api: cluster.then(({ api }) => api),
-    preflight: cluster.then((read) => read.preflight),
-    credential: readCredential({ kubeconfigPath: kubeconfig, context }),
-    engines: known(engines),
-    agent: known(findRunningAgent(stateDir, tempDir).then(agentOf)),
-    stateDir: known(readStateDir(stateDir)),
-    files: known(readFiles(ownFiles(config, configFile, env))),
-  });
+  return takeAll(
+    {
+      machine: host.info().then(machineOf),
+      memory: host.memory().then(memoryOf),
+      store: known(readSpace(config)),
+      writeSpeed: readWriteSpeed(stateDir),
+      names: known(readNames(server, config.huggingFace.endpoint)),
+      api: cluster.then(({ api }) => api),
+      preflight: cluster.then((read) => read.preflight),
+      credential: readCredential({ kubeconfigPath: kubeconfig, context }),
+      engines: known(engines),
+      agent: known(findRunningAgent(stateDir, tempDir).then(agentOf)),
+      stateDir: known(readStateDir(stateDir)),
+      files: known(readFiles(ownFiles(config, configFile, env))),
+    },
+    limitMs,
+  );
 }
 
 function ownFiles(

@@ -8,6 +8,8 @@ import { readTool } from "../../src/macos/doctor/reading.ts";
 export interface Tools {
   readonly run: RunTool;
   readonly config: AgentConfig;
+  /** For each reading. */
+  readonly limitMs: number;
   readonly tryReach: (address: string) => Promise<Reach>;
   readonly engines: Promise<readonly FoundEngine[]>;
   /** Name or address of the API server; undefined without a kubeconfig. */

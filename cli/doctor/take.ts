@@ -1,13 +1,10 @@
 /** Waits for readings side by side, each within the same limit: a tool that hangs costs its own answer, not the others. */
 import type { Reading } from "../../src/doctor/readings.ts";
 
-/** doctor then has a second left to judge and to print. */
-export const LIMIT_MS = 4_000;
-
 /** Never rejects: what goes wrong in a reader is its reading. What a system does not have is left out. */
 export async function takeAll<T extends object>(
   begun: { readonly [Key in keyof T]: Promise<T[Key]> },
-  limitMs = LIMIT_MS,
+  limitMs: number,
 ): Promise<{ readonly [Key in keyof T]?: Exclude<T[Key], undefined> }> {
   const taken = await Promise.all(
     Object.entries<Promise<unknown>>(begun).map(
