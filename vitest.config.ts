@@ -22,6 +22,8 @@ export default defineConfig({
           ],
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
           testTimeout: 20_000,
+          // One less than cores by default, which is one on the smallest machine.
+          maxWorkers: "100%",
         },
       },
       {

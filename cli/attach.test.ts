@@ -1,5 +1,5 @@
 /** `metalbridge attach` in a real terminal, to programs in terminals of their own. */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { until } from "../agent/fixtures/until.ts";
@@ -28,11 +28,14 @@ function stateFolder() {
   });
   return {
     dir,
-    start: (script: string, tty = true) =>
-      instances.open(
+    start: async (script: string, tty = true) => {
+      const instance = await instances.open(
         { dir, log: ports.log, onChange: () => {} },
         { ...shell(script, { tty }), target: { host: "127.0.0.1", port: 1 } },
-      ),
+      );
+      if (tty) await until(() => expect(existsSync(path.join(dir, "terminal.sock"))).toBe(true));
+      return instance;
+    },
     args: (...more: string[]) => ["attach", "chat", "--state-dir", folder.root, ...more],
     [Symbol.asyncDispose]: folder[Symbol.asyncDispose],
   };
