@@ -66,7 +66,7 @@ test("the start of a gate that failed is retried without being asked", async () 
   expect(await routes.problem("replica-1")).toBe("the gate does not answer");
   rmSync(ports.folder);
   await until(async () => expect((await post(bed.url, {})).status).toBe(200));
-  expect(await routes.problem("replica-1")).toBeUndefined();
+  await until(async () => expect(await routes.problem("replica-1")).toBeUndefined());
 });
 
 test("the start of an agent does not wait for the upgrade of its gate", async () => {
