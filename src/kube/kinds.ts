@@ -13,6 +13,16 @@ import type {
   Service,
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  Job,
+  NetworkPolicy,
+  PersistentVolumeClaim,
+  Pod,
+  PodDisruptionBudget,
+  PodMonitor,
+} from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";
@@ -39,6 +49,39 @@ export const ACCESS_REVIEWS: Kind<AccessReview> = clusterWide(
   "SelfSubjectAccessReview",
 );
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "namespaces", "Namespace");
+
+export const DEPLOYMENTS: Kind<Deployment> = inNamespace("apps", "deployments", "Deployment");
+export const PODS: Kind<Pod> = inNamespace("", "pods", "Pod");
+export const JOBS: Kind<Job> = inNamespace("batch", "jobs", "Job");
+export const PERSISTENT_VOLUME_CLAIMS: Kind<PersistentVolumeClaim> = inNamespace(
+  "",
+  "persistentvolumeclaims",
+  "PersistentVolumeClaim",
+);
+export const AUTOSCALERS: Kind<HorizontalPodAutoscaler> = {
+  ...inNamespace<HorizontalPodAutoscaler>(
+    "autoscaling",
+    "horizontalpodautoscalers",
+    "HorizontalPodAutoscaler",
+  ),
+  version: "v2",
+};
+export const DISRUPTION_BUDGETS: Kind<PodDisruptionBudget> = inNamespace(
+  "policy",
+  "poddisruptionbudgets",
+  "PodDisruptionBudget",
+);
+export const NETWORK_POLICIES: Kind<NetworkPolicy> = inNamespace(
+  "networking.k8s.io",
+  "networkpolicies",
+  "NetworkPolicy",
+);
+/** Of the Prometheus operator: absent in many clusters. */
+export const POD_MONITORS: Kind<PodMonitor> = inNamespace(
+  "monitoring.coreos.com",
+  "podmonitors",
+  "PodMonitor",
+);
 
 export const SERVICE_ACCOUNTS: Kind<KubeObject> = inNamespace("", "serviceaccounts", "ServiceAccount");
 

@@ -1,0 +1,194 @@
+/** Minimal types of the objects of the Linux path; what is only passed on keeps the type of its fields open. */
+import type { KubeObject } from "./types.ts";
+
+type Open = Readonly<Record<string, unknown>>;
+
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: readonly Open[];
+}
+
+export interface Container {
+  name: string;
+  image: string;
+  command?: readonly string[];
+  args?: readonly string[];
+  env?: readonly Open[];
+  envFrom?: readonly Open[];
+  ports?: readonly { readonly name?: string; readonly containerPort: number; readonly protocol?: string }[];
+  resources?: {
+    limits?: Record<string, string>;
+    requests?: Record<string, string>;
+    claims?: readonly Open[];
+  };
+  volumeMounts?: readonly Open[];
+  startupProbe?: Open;
+  livenessProbe?: Open;
+  readinessProbe?: Open;
+  lifecycle?: Open;
+  securityContext?: Open;
+  terminationMessagePath?: string;
+  terminationMessagePolicy?: string;
+}
+
+export interface PodSpec {
+  containers: readonly Container[];
+  initContainers?: readonly Container[];
+  volumes?: readonly Open[];
+  nodeName?: string;
+  nodeSelector?: Readonly<Record<string, string>>;
+  tolerations?: readonly Open[];
+  affinity?: Open;
+  topologySpreadConstraints?: readonly Open[];
+  priorityClassName?: string;
+  priority?: number;
+  runtimeClassName?: string;
+  imagePullSecrets?: readonly Open[];
+  securityContext?: Open;
+  serviceAccountName?: string;
+  automountServiceAccountToken?: boolean;
+  enableServiceLinks?: boolean;
+  terminationGracePeriodSeconds?: number;
+  restartPolicy?: string;
+  resourceClaims?: readonly Open[];
+}
+
+export interface PodTemplate {
+  metadata?: { labels?: Record<string, string>; annotations?: Record<string, string> };
+  spec: PodSpec;
+}
+
+export interface StatusCondition {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  reason?: string;
+  message?: string;
+  lastTransitionTime?: string;
+}
+
+export interface Deployment extends KubeObject {
+  spec: {
+    replicas?: number;
+    selector: LabelSelector;
+    template: PodTemplate;
+    strategy?: Open;
+    revisionHistoryLimit?: number;
+    progressDeadlineSeconds?: number;
+    minReadySeconds?: number;
+    paused?: boolean;
+  };
+  status?: {
+    observedGeneration?: number;
+    replicas?: number;
+    updatedReplicas?: number;
+    readyReplicas?: number;
+    availableReplicas?: number;
+    unavailableReplicas?: number;
+    conditions?: readonly StatusCondition[];
+  };
+}
+
+interface ContainerEnd {
+  exitCode: number;
+  reason?: string;
+  message?: string;
+  signal?: number;
+  startedAt?: string;
+  finishedAt?: string;
+}
+
+export interface ContainerStatus {
+  name: string;
+  ready?: boolean;
+  restartCount?: number;
+  image?: string;
+  state?: {
+    waiting?: { reason?: string; message?: string };
+    running?: { startedAt?: string };
+    terminated?: ContainerEnd;
+  };
+  lastState?: { terminated?: ContainerEnd };
+}
+
+export interface Pod extends KubeObject {
+  spec: PodSpec;
+  status?: {
+    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+    reason?: string;
+    message?: string;
+    podIP?: string;
+    startTime?: string;
+    conditions?: readonly StatusCondition[];
+    containerStatuses?: readonly ContainerStatus[];
+    initContainerStatuses?: readonly ContainerStatus[];
+  };
+}
+
+export interface Job extends KubeObject {
+  spec: {
+    template: PodTemplate;
+    backoffLimit?: number;
+    activeDeadlineSeconds?: number;
+    ttlSecondsAfterFinished?: number;
+    suspend?: boolean;
+  };
+  status?: {
+    active?: number;
+    succeeded?: number;
+    failed?: number;
+    startTime?: string;
+    completionTime?: string;
+    conditions?: readonly StatusCondition[];
+  };
+}
+
+export interface PersistentVolumeClaim extends KubeObject {
+  spec: {
+    accessModes?: readonly string[];
+    storageClassName?: string;
+    volumeName?: string;
+    resources?: { requests?: Record<string, string> };
+  };
+  status?: {
+    phase?: "Pending" | "Bound" | "Lost";
+    capacity?: Record<string, string>;
+    conditions?: readonly StatusCondition[];
+  };
+}
+
+export interface HorizontalPodAutoscaler extends KubeObject {
+  spec: {
+    scaleTargetRef: { apiVersion: string; kind: string; name: string };
+    minReplicas?: number;
+    maxReplicas: number;
+    metrics?: readonly Open[];
+    behavior?: Open;
+  };
+  status?: {
+    currentReplicas?: number;
+    desiredReplicas?: number;
+    conditions?: readonly StatusCondition[];
+  };
+}
+
+export interface PodDisruptionBudget extends KubeObject {
+  spec: {
+    selector: LabelSelector;
+    minAvailable?: number | string;
+    maxUnavailable?: number | string;
+    unhealthyPodEvictionPolicy?: string;
+  };
+}
+
+export interface NetworkPolicy extends KubeObject {
+  spec: {
+    podSelector: LabelSelector;
+    policyTypes?: readonly string[];
+    ingress?: readonly Open[];
+    egress?: readonly Open[];
+  };
+}
+
+export interface PodMonitor extends KubeObject {
+  spec: { selector: LabelSelector; podMetricsEndpoints: readonly Open[] };
+}
