@@ -9,6 +9,7 @@ import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { ensureHelm } from "./setup/helm.mjs";
+import { ensureKwok } from "./setup/kwok.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
 import { ensureMlxLm } from "./setup/mlx-lm.mjs";
 import { ensureMonitoringCrds } from "./setup/monitoring-crds.mjs";
@@ -20,7 +21,7 @@ import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -35,6 +36,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const prometheus = purpose === "test" ? await ensurePrometheus({ progress }) : undefined;
   const ollama = purpose === "test" ? await ensureOllama({ progress }) : undefined;
   const helm = purpose === "test" ? await ensureHelm({ progress }) : undefined;
+  const kwok = purpose === "test" ? await ensureKwok({ progress }) : undefined;
   await ensureBundle(node, progress);
   const parts = {
     node,
@@ -43,6 +45,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
     ...(prometheus === undefined ? {} : { prometheus }),
     ...(ollama === undefined ? {} : { ollama }),
     ...(helm === undefined ? {} : { helm }),
+    ...(kwok === undefined ? {} : { kwok }),
   };
   record(parts);
   return parts;
@@ -70,8 +73,8 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
-METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM
-(see scripts/README.md).`;
+METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
+METALBRIDGE_KWOK (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

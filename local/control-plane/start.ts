@@ -9,6 +9,7 @@ import { describeApiServer } from "./components/api-server.ts";
 import type { Component } from "./components/component.ts";
 import { describeControllerManager } from "./components/controller-manager.ts";
 import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
+import { describeScheduler } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
 import { cutWhenLarge } from "./process/log-size.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
@@ -32,6 +33,8 @@ export interface ControlPlaneOptions {
   /** False only for tests: a crash of the machine then loses data. */
   readonly fsync?: boolean;
   readonly controllerManager?: boolean;
+  /** False by default: there are no nodes. */
+  readonly scheduler?: boolean;
   /** More flags of kube-apiserver. */
   readonly apiServerArgs?: readonly string[] | undefined;
   readonly readyTimeoutMs?: number;
@@ -53,7 +56,7 @@ export interface ControlPlane {
   /** Same port, same certificate; resolves when it is ready. */
   readonly startApiServer: () => Promise<void>;
   /** KILL without warning; supervision brings it back. */
-  readonly crash: (part: "etcd" | "kube-apiserver" | "kube-controller-manager") => void;
+  readonly crash: (part: "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler") => void;
 }
 
 const READY_TIMEOUT_MS = 90_000;
@@ -80,7 +83,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
       layout.kubeconfig,
       kubeconfigFor(access, credentials.adminToken, "metalbridge-admin"),
     );
-    parts.startControllerManager(access);
+    parts.startClients(access);
     return {
       kubeconfig: layout.kubeconfig,
       url: plan.url,
@@ -145,17 +148,24 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
       if (!running.has(apiServer.name)) start(apiServer);
       await ready();
     },
-    startControllerManager: (access: ApiAccess) => {
-      const component = describeControllerManager(options.parts, layout, { address });
-      if (component === undefined || options.controllerManager === false) return;
-      const user = "kube-controller-manager";
-      const text = kubeconfigFor(access, plan.credentials.controllerManagerToken, user);
-      writeFileAtomicSync(layout.controllerManagerKubeconfig, text);
-      start(component);
+    startClients: (access: ApiAccess) => {
+      const startClient = (component: Component | undefined, kubeconfig: string, token: string) => {
+        if (component === undefined) return;
+        writeFileAtomicSync(kubeconfig, kubeconfigFor(access, token, component.name));
+        start(component);
+      };
+      const { controllerManagerToken, schedulerToken } = plan.credentials;
+      if (options.controllerManager !== false) {
+        const component = describeControllerManager(options.parts, layout, { address });
+        startClient(component, layout.controllerManagerKubeconfig, controllerManagerToken);
+      }
+      if (options.scheduler === true)
+        startClient(describeScheduler(options.parts, layout), layout.schedulerKubeconfig, schedulerToken);
     },
     stop: () => {
       stopped ??= (async () => {
-        for (const name of ["kube-controller-manager", "kube-apiserver", "etcd"]) await stopPart(name);
+        await Promise.all(["kube-controller-manager", "kube-scheduler"].map(stopPart));
+        for (const name of ["kube-apiserver", "etcd"]) await stopPart(name);
         rmSync(layout.run, { recursive: true, force: true });
       })();
       return stopped;
@@ -188,7 +198,7 @@ function prepareFolder(dir: string, address: string): Layout {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
     }
     mkdirSync(layout.certificates(address), { recursive: true, mode: 0o700 });
-    for (const part of ["etcd", "kube-apiserver", "kube-controller-manager"])
+    for (const part of ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"])
       cutWhenLarge(layout.log(part), LARGEST_OLD_LOG_BYTES);
     return layout;
   } catch (cause) {

@@ -52,6 +52,12 @@ export const environmentVariables: readonly Variable[] = [
       "The helm that tests of the chart use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_KWOK",
+    readBy: "setup, tests",
+    meaning:
+      "The kwok that simulates nodes in tests, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

@@ -43,6 +43,8 @@ export interface PrivateClusterOptions {
   /** Installs our CRDs and namespaces; true by default. */
   readonly crds?: boolean;
   readonly controllerManager?: boolean;
+  /** Binds pods to nodes, which linux-cluster.ts has. */
+  readonly scheduler?: boolean;
   /** Of an earlier private cluster, to come back with its data; kept on disposal. */
   readonly dir?: string;
   readonly bindAddress?: string;
@@ -67,6 +69,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     fsync: false,
     log: quietLog,
     controllerManager: options.controllerManager ?? false,
+    scheduler: options.scheduler ?? false,
     bindAddress: options.bindAddress,
     apiServerArgs: options.apiServerArgs,
   });
@@ -96,9 +99,14 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
  * test that needs an empty one, or changes what cannot be changed back, starts its own.
  */
 export function oneCluster(options: PrivateClusterOptions = {}): () => PrivateCluster {
-  let cluster: PrivateCluster | undefined;
+  return one(() => startCluster(options));
+}
+
+/** The same for a cluster that is started in another way. */
+export function one<T extends PrivateCluster>(start: () => Promise<T>): () => T {
+  let cluster: T | undefined;
   beforeAll(async () => {
-    cluster = await startCluster(options);
+    cluster = await start();
   });
   afterAll(() => cluster?.[Symbol.asyncDispose]());
   return () => {

@@ -3,6 +3,7 @@ import { layoutOf } from "../state/layout.ts";
 import { describeApiServer } from "./api-server.ts";
 import { describeControllerManager } from "./controller-manager.ts";
 import { describeEtcd } from "./etcd.ts";
+import { describeScheduler } from "./scheduler.ts";
 
 const parts = { etcd: "/p/etcd", kubeApiserver: "/p/kube-apiserver" };
 const layout = layoutOf("/state", "run-1");
@@ -33,11 +34,13 @@ test("secrets are in files, never in arguments", () => {
   });
   const all = [
     ...(manager?.args ?? []),
+    ...(describeScheduler({ ...parts, kubeScheduler: "/p/ks" }, layout)?.args ?? []),
     ...describeApiServer(parts, layout, { address: "::1", port: 1 }).args,
   ];
   expect(all.filter((arg) => /token|key/.test(arg)).every((arg) => arg.includes("=/state/pki/"))).toBe(true);
 });
 
-test("without the program there is no controller manager", () => {
+test("without their programs there is neither controller manager nor scheduler", () => {
+  expect(describeScheduler(parts, layout)).toBeUndefined();
   expect(describeControllerManager(parts, layout, { address: "127.0.0.1" })).toBeUndefined();
 });

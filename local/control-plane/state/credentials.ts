@@ -7,10 +7,12 @@ import type { Layout } from "./layout.ts";
 export interface Credentials {
   readonly adminToken: string;
   readonly controllerManagerToken: string;
+  readonly schedulerToken: string;
 }
 
 const ADMIN = "metalbridge-admin";
 const CONTROLLER_MANAGER = "system:kube-controller-manager";
+const SCHEDULER = "system:kube-scheduler";
 
 /** Reads the credentials of an earlier run, or makes them; both are the same to the caller. */
 export function ensureCredentials(layout: Layout): Credentials {
@@ -19,6 +21,7 @@ export function ensureCredentials(layout: Layout): Credentials {
   const credentials = {
     adminToken: known.get(ADMIN) ?? newToken(),
     controllerManagerToken: known.get(CONTROLLER_MANAGER) ?? newToken(),
+    schedulerToken: known.get(SCHEDULER) ?? newToken(),
   };
   writeFileAtomicSync(layout.tokens, renderTokens(credentials));
   return credentials;
@@ -29,6 +32,7 @@ export function renderTokens(credentials: Credentials): string {
   return [
     `${credentials.adminToken},${ADMIN},1,"system:masters"`,
     `${credentials.controllerManagerToken},${CONTROLLER_MANAGER},2,`,
+    `${credentials.schedulerToken},${SCHEDULER},3,`,
     "",
   ].join("\n");
 }

@@ -12,6 +12,7 @@ export interface Layout {
   readonly serviceAccountKey: string;
   readonly serviceAccountPublicKey: string;
   readonly controllerManagerKubeconfig: string;
+  readonly schedulerKubeconfig: string;
   readonly runs: string;
   /**
    * Working folder of one run's programs: their sockets have short relative names here, however long `dir` is.
@@ -39,6 +40,7 @@ export function layoutOf(dir: string, runName = "run"): Layout {
     serviceAccountKey: at("pki", "service-account.key"),
     serviceAccountPublicKey: at("pki", "service-account.pub"),
     controllerManagerKubeconfig: at("pki", "kube-controller-manager.kubeconfig"),
+    schedulerKubeconfig: at("pki", "kube-scheduler.kubeconfig"),
     runs: at("run"),
     run: at("run", runName),
     logs: at("logs"),

@@ -12,7 +12,10 @@ const REQUIRED = ["etcd", "kube-apiserver", "kubectl"];
 const OPTIONAL = {
   "kube-controller-manager":
     "garbage collection, service accounts and Deployments do not work in the embedded control plane",
+};
+const FOR_TESTS = {
   "kube-proxy": "tests that send traffic through a Service are skipped",
+  "kube-scheduler": "tests with pods on simulated nodes are skipped",
 };
 
 /** Returns the folders to search, in order. With `forTest` the optional programs are built too where Go is installed. */
@@ -54,12 +57,13 @@ async function provideRequired(missing, target, progress, env) {
 }
 
 async function provideOptional(missing, target, progress, forTest, env) {
-  const absent = missing(Object.keys(OPTIONAL));
+  const reasons = forTest ? { ...OPTIONAL, ...FOR_TESTS } : OPTIONAL;
+  const absent = missing(Object.keys(reasons));
   if (absent.length === 0) return;
   const go = findOnPath("go", env);
   if (forTest && go !== undefined) return await buildAll(absent, target, progress, go);
   for (const name of absent)
-    progress.note(`${name} is not here (it is built where Go is installed): ${OPTIONAL[name]}`);
+    progress.note(`${name} is not here (it is built where Go is installed): ${reasons[name]}`);
 }
 
 async function buildAll(names, target, progress, go) {

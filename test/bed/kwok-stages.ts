@@ -1,0 +1,213 @@
+/** What kwok does with nodes and pods: its Stage objects, as the text of its configuration file. */
+
+/**
+ * How a pod continues once it is bound to a node. `ready` by default, `complete` for a Job's pods; both become ready first, as
+ * `fail` and `evicted` do. An outcome that is set later changes a pod that runs.
+ */
+export type Outcome = "ready" | "complete" | "fail" | "crash" | "never-ready" | "image-pull" | "evicted";
+
+const PREFIX = "bed.metalbridge.dev";
+/** Annotations of a pod. */
+const OUTCOME = `${PREFIX}/outcome`;
+const EXIT_CODE = `${PREFIX}/exit-code`;
+const MESSAGE = `${PREFIX}/message`;
+const AFTER = `${PREFIX}/after`;
+const POD_IP = `${PREFIX}/pod-ip`;
+/** A condition that remembers which outcome a pod has reached. */
+const REACHED = `${PREFIX}/reached`;
+
+export interface PodScript {
+  readonly outcome?: Outcome;
+  /** Of a container that failed or crashed; 1 unless given. */
+  readonly exitCode?: number;
+  /** What every container that exits leaves as its termination message. */
+  readonly message?: string;
+  /** Before each step: "1.5s"; at once unless given, but for the end of a pod: 200ms, and an eviction: 1s. */
+  readonly after?: string;
+  /** Where something real answers in its place. */
+  readonly podIP?: string;
+}
+
+/** For `metadata.annotations` of a pod or of a pod template. */
+export function scriptAnnotations(script: PodScript): Readonly<Record<string, string>> {
+  return {
+    ...(script.outcome === undefined ? {} : { [OUTCOME]: script.outcome }),
+    ...(script.exitCode === undefined ? {} : { [EXIT_CODE]: String(script.exitCode) }),
+    ...(script.message === undefined ? {} : { [MESSAGE]: script.message }),
+    ...(script.after === undefined ? {} : { [AFTER]: script.after }),
+    ...(script.podIP === undefined ? {} : { [POD_IP]: script.podIP }),
+  };
+}
+
+/** Text of a file for `kwok --config`. */
+export function renderStages(): string {
+  const ending: readonly Outcome[] = ["complete", "fail", "evicted"];
+  const stages = [
+    nodeStage(),
+    stage("Pod", "pod-delete", [{ key: ".metadata.deletionTimestamp", operator: "Exists" }], {
+      delete: true,
+    }),
+    podStage("pod-ready", ["ready"], ["In", ["none", "crash", "never-ready", "image-pull"]], READY),
+    podStage("pod-starts", ending, ["In", ["none"]], READY),
+    podStage("pod-completes", ["complete"], ["In", ["ready"]], COMPLETE, 200),
+    podStage("pod-fails", ["fail"], ["In", ["ready"]], FAIL, 200),
+    podStage("pod-is-evicted", ["evicted"], ["In", ["ready"]], EVICTED, 1_000),
+    podStage("pod-crashes", ["crash"], ["NotIn", ["crash"]], CRASH),
+    podStage("pod-is-never-ready", ["never-ready"], ["NotIn", ["never-ready"]], NEVER_READY),
+    podStage("pod-has-no-image", ["image-pull"], ["NotIn", ["image-pull"]], IMAGE_PULL),
+  ];
+  return stages.map((object) => JSON.stringify(object)).join("\n---\n");
+}
+
+type Expression = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
+
+function stage(
+  kind: "Node" | "Pod",
+  name: string,
+  matchExpressions: readonly Expression[],
+  next: object,
+  delay?: object,
+) {
+  return {
+    apiVersion: "kwok.x-k8s.io/v1alpha1",
+    kind: "Stage",
+    metadata: { name },
+    spec: {
+      resourceRef: { apiGroup: "v1", kind },
+      selector: { matchExpressions },
+      next,
+      ...(delay && { delay }),
+    },
+  };
+}
+
+/** Only the first time, so that a test may make a node not ready. Capacity is what the node was created with. */
+function nodeStage() {
+  const isNew = { key: '.status.conditions.[] | select(.type == "Ready")', operator: "DoesNotExist" };
+  const conditions = `
+conditions:
+{{ range NodeConditions }}
+- { lastHeartbeatTime: {{ Now | Quote }}, lastTransitionTime: {{ Now | Quote }}, message: {{ .message | Quote }}, reason: {{ .reason | Quote }}, status: {{ .status | Quote }}, type: {{ .type | Quote }} }
+{{ end }}
+phase: Running
+`;
+  return stage("Node", "node-starts", [isNew], { statusTemplate: conditions });
+}
+
+function podStage(
+  name: string,
+  outcomes: readonly Outcome[],
+  [operator, values]: readonly ["In" | "NotIn", readonly string[]],
+  statusTemplate: string,
+  durationMilliseconds = 0,
+) {
+  const byDefault = `if any(.metadata.ownerReferences[]?; .kind == "Job") then "complete" else "ready" end`;
+  const wanted = `.metadata.annotations["${OUTCOME}"] // (${byDefault})`;
+  const reached = `[.status.conditions[]? | select(.type == "${REACHED}") | .reason][0] // "none"`;
+  const expressions = [
+    { key: ".metadata.deletionTimestamp", operator: "DoesNotExist" },
+    { key: wanted, operator: "In", values: outcomes },
+    { key: reached, operator, values },
+  ];
+  const durationFrom = { jq: { expression: `.metadata.annotations["${AFTER}"]` } };
+  return stage("Pod", name, expressions, { statusTemplate }, { durationMilliseconds, durationFrom });
+}
+
+const TERMINATED = `exitCode: {{ $exitCode }}, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}`;
+const COMPLETED = `{ terminated: { exitCode: 0, reason: Completed, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }`;
+
+const READY = podStatus("ready", {
+  phase: "Running",
+  isReady: true,
+  state: "{ running: { startedAt: {{ $now | Quote }} } }",
+});
+const NEVER_READY = podStatus("never-ready", {
+  phase: "Running",
+  isReady: false,
+  state: "{ running: { startedAt: {{ $now | Quote }} } }",
+});
+const COMPLETE = podStatus("complete", {
+  phase: "Succeeded",
+  isReady: false,
+  state: COMPLETED,
+  why: "PodCompleted",
+});
+const FAIL = podStatus("fail", {
+  phase: "Failed",
+  isReady: false,
+  state: `{ terminated: { reason: Error, ${TERMINATED} } }`,
+  why: "PodFailed",
+});
+const EVICTED = podStatus("evicted", {
+  phase: "Failed",
+  isReady: false,
+  state:
+    "{ terminated: { exitCode: 137, reason: Error, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }",
+  why: "PodFailed",
+  more: `
+reason: Evicted
+message: 'The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi.'
+`,
+});
+const CRASH = podStatus("crash", {
+  phase: "Running",
+  isReady: false,
+  restarts: 3,
+  state: `{ waiting: { reason: CrashLoopBackOff, message: "back-off 40s restarting failed container" } }, lastState: { terminated: { reason: Error, ${TERMINATED} } }`,
+});
+const IMAGE_PULL = podStatus("image-pull", {
+  phase: "Pending",
+  isReady: false,
+  state: `{ waiting: { reason: ImagePullBackOff, message: {{ printf "Back-off pulling image %q" .image | Quote }} } }`,
+});
+
+interface PodStatus {
+  readonly phase: string;
+  readonly isReady: boolean;
+  /** Of every container. */
+  readonly state: string;
+  readonly restarts?: number;
+  /** Reason for which it is not ready. */
+  readonly why?: string;
+  readonly more?: string;
+}
+
+function podStatus(
+  reached: string,
+  { phase, isReady, state, restarts = 0, why = "ContainersNotReady", more = "" }: PodStatus,
+): string {
+  const condition = (type: string, status: boolean, reason?: string) =>
+    `- { type: ${type}, status: "${status ? "True" : "False"}", lastTransitionTime: {{ $now | Quote }}${reason === undefined ? "" : `, reason: ${reason}`} }`;
+  const notReady = isReady ? undefined : why;
+  return `
+{{ $now := Now }}
+{{ $notes := or .metadata.annotations dict }}
+{{ $exitCode := or (index $notes "${EXIT_CODE}") "1" }}
+{{ $message := or (index $notes "${MESSAGE}") "" }}
+phase: ${phase}
+startTime: {{ or .status.startTime $now | Quote }}
+conditions:
+${condition(REACHED, true, reached)}
+${condition("PodReadyToStartContainers", true)}
+${condition("Initialized", true)}
+${condition("ContainersReady", isReady, notReady)}
+${condition("Ready", isReady, notReady)}
+{{ range .spec.readinessGates }}
+${condition("{{ .conditionType | Quote }}", true)}
+{{ end }}
+initContainerStatuses:
+{{ range .spec.initContainers }}
+- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: true, restartCount: 0, state: { terminated: { exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } } }
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: ${isReady}, started: ${isReady}, restartCount: ${restarts}, state: ${state} }
+{{ end }}
+{{ if not .status.podIP }}
+{{ $ip := index $notes "${POD_IP}" }}
+{{ $ips := PodIPsWith .spec.nodeName (or .spec.hostNetwork false) .metadata.uid .metadata.name .metadata.namespace }}
+podIP: {{ or $ip (index $ips 0) | Quote }}
+podIPs: [{ ip: {{ or $ip (index $ips 0) | Quote }} }]
+{{ end }}
+${more}`;
+}

@@ -1,0 +1,210 @@
+/** The real kwok: nodes without machines, and pods on them that follow their annotations. No kubelet, no container, no traffic. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { tailOf } from "../../local/control-plane/process/log-tail.ts";
+import { startWatched } from "../../local/control-plane/process/watched-child.ts";
+import { findKwok } from "../../scripts/setup/kwok.mjs";
+import type { Kubectl } from "./kubectl.ts";
+import { type PodScript, renderStages, scriptAnnotations } from "./kwok-stages.ts";
+
+export interface SimulatedNode {
+  readonly name: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
+  /** Beside or instead of 32 cores, 128Gi of memory and 110 pods: { "nvidia.com/gpu": "8" }. */
+  readonly capacity?: Readonly<Record<string, string>>;
+}
+
+export interface SimulatedNodes extends AsyncDisposable {
+  /** Resolves when pods can be bound to them. */
+  readonly add: (...nodes: readonly SimulatedNode[]) => Promise<void>;
+  /**
+   * From now on every new pod of the namespace, with these labels, gets the annotations of this script: for pods of others,
+   * such as a controller's Jobs. A test can also set `scriptAnnotations` itself, and change them later.
+   */
+  readonly direct: (
+    namespace: string,
+    script: PodScript,
+    labels?: Readonly<Record<string, string>>,
+  ) => Promise<void>;
+}
+
+export interface KwokOptions {
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  /** Of its own, for configuration and log. */
+  readonly dir: string;
+  /** Of the nodes' Leases, which kwok renews four times as often. */
+  readonly leaseSeconds?: number;
+}
+
+const LIMIT_MS = 60_000;
+const POLL_MS = 100;
+
+/** Undefined where kwok and kube-scheduler are installed, else the reason for skipping a test. */
+export function whyNoSimulatedNodes(): string | undefined {
+  try {
+    const { kubeScheduler, kubeControllerManager } = findClusterParts(readPartsConfig());
+    if (kubeScheduler !== undefined && kubeControllerManager !== undefined && findKwok() !== undefined)
+      return undefined;
+    return "needs kwok and kube-scheduler: npm run setup -- --for test";
+  } catch {
+    return "the control plane's programs are not installed: npm run setup";
+  }
+}
+
+/** Returns at once; its first nodes show that it runs. */
+export function startKwok({ kubeconfig, kubectl, dir, leaseSeconds = 40 }: KwokOptions): SimulatedNodes {
+  const program = findKwok();
+  if (program === undefined) throw new Error(whyNoSimulatedNodes());
+  mkdirSync(dir, { recursive: true });
+  const config = path.join(dir, "stages.yaml");
+  writeFileSync(config, renderStages());
+  const logFile = path.join(dir, "kwok.log");
+  const kwok = startWatched({
+    name: "kwok",
+    program,
+    args: [
+      `--kubeconfig=${kubeconfig}`,
+      `--config=${config}`,
+      "--manage-all-nodes",
+      `--node-lease-duration-seconds=${leaseSeconds}`,
+      // Apart from the cluster addresses of Services.
+      "--cidr=10.128.0.1/16",
+      "--node-ip=10.127.0.1",
+    ],
+    env: {},
+    cwd: dir,
+    logFile,
+    graceMs: 2_000,
+    orphanGraceMs: 1_000,
+  });
+  const failure = (what: string) => new Error(`${what}; the end of kwok's log:\n${tailOf(logFile, 2_000)}`);
+  return {
+    add: async (...nodes) => {
+      const items = nodes.map(nodeObject);
+      await kubectl(["create", "-f", "-"], {
+        input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
+      });
+      const names = new Set(nodes.map(({ name }) => name));
+      await poll(
+        () => areUsable(kubectl, names),
+        () => failure(`${names.size} nodes are not ready`),
+      );
+    },
+    direct: (namespace, script, labels = {}) => direct(kubectl, namespace, script, labels),
+    [Symbol.asyncDispose]: async () => {
+      await kwok.stop();
+    },
+  };
+}
+
+function nodeObject({ name, labels = {}, taints = [], capacity = {} }: SimulatedNode): object {
+  const resources = { cpu: "32", memory: "128Gi", "ephemeral-storage": "500Gi", pods: "110", ...capacity };
+  const version = "v1.36.3";
+  return {
+    apiVersion: "v1",
+    kind: "Node",
+    metadata: {
+      name,
+      labels: {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        ...labels,
+      },
+    },
+    spec: { taints },
+    status: {
+      capacity: resources,
+      allocatable: resources,
+      nodeInfo: {
+        ...{ architecture: "amd64", operatingSystem: "linux", kubeletVersion: version, kubeProxyVersion: "" },
+        ...{ bootID: "", machineID: "", systemUUID: "", kernelVersion: "kwok", osImage: "kwok" },
+        containerRuntimeVersion: "kwok",
+      },
+    },
+  };
+}
+
+interface NodeSeen {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly taints?: readonly { readonly key: string }[] };
+}
+
+/** kube-controller-manager takes the taint of a new node away once kwok has made it ready. */
+async function areUsable(kubectl: Kubectl, names: ReadonlySet<string>): Promise<boolean> {
+  const { items } = JSON.parse(await kubectl(["get", "nodes", "-o", "json"])) as {
+    items: readonly NodeSeen[];
+  };
+  const isTainted = ({ spec }: NodeSeen) =>
+    (spec.taints ?? []).some(({ key }) => key === "node.kubernetes.io/not-ready");
+  return items.filter((node) => names.has(node.metadata.name) && !isTainted(node)).length === names.size;
+}
+
+async function direct(
+  kubectl: Kubectl,
+  namespace: string,
+  script: PodScript,
+  labels: Readonly<Record<string, string>>,
+): Promise<void> {
+  const name = `direct-${namespace}-${Object.values(labels).join("-")}`.replace(/-$/, "");
+  const annotations = scriptAnnotations(script);
+  const celMap = Object.entries(annotations).map((entry) =>
+    entry.map((text) => JSON.stringify(text)).join(": "),
+  );
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const policy = {
+    apiVersion,
+    kind: "MutatingAdmissionPolicy",
+    metadata: { name },
+    spec: {
+      failurePolicy: "Fail",
+      reinvocationPolicy: "Never",
+      matchConstraints: {
+        namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+        objectSelector: { matchLabels: labels },
+        resourceRules: [
+          { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods"] },
+        ],
+      },
+      mutations: [
+        {
+          patchType: "ApplyConfiguration",
+          applyConfiguration: {
+            expression: `Object{metadata: Object.metadata{annotations: {${celMap.join(", ")}}}}`,
+          },
+        },
+      ],
+    },
+  };
+  const binding = {
+    ...{ apiVersion, kind: "MutatingAdmissionPolicyBinding", metadata: { name }, spec: { policyName: name } },
+  };
+  const items = [policy, binding];
+  await kubectl(["apply", "-f", "-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+  const pod = {
+    ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace, labels } },
+    spec: { containers: [{ name: "probe", image: "probe" }] },
+  };
+  const isInForce = async () => {
+    const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+    const made = JSON.parse(await kubectl(args, { input: JSON.stringify(pod) })) as {
+      metadata: { annotations?: Readonly<Record<string, string>> };
+    };
+    return Object.entries(annotations).every(([key, value]) => made.metadata.annotations?.[key] === value);
+  };
+  await poll(
+    // The namespace's default ServiceAccount may still be missing.
+    () => isInForce().catch(() => false),
+    () => new Error(`policy ${name} is not in force`),
+  );
+}
+
+async function poll(look: () => Promise<boolean>, failure: () => Error): Promise<void> {
+  for (const end = performance.now() + LIMIT_MS; !(await look()); await pause(POLL_MS))
+    if (performance.now() > end) throw failure();
+}
