@@ -1,7 +1,7 @@
 /** What the tests of the whole system do with a service: apply it, wait for it, look at it, talk to it through its ClusterIP. */
 import path from "node:path";
 import { expect, vi } from "vitest";
-import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { ONE_THREAD } from "./agent.ts";
 import type { Farm } from "./farm.ts";
@@ -9,11 +9,32 @@ import type { NodeNetwork } from "./node-network.ts";
 
 export const NAMESPACE = "default";
 
+/** curl's own: refused, no route, and no answer in time. */
+const CANNOT_CONNECT: readonly (number | string)[] = [7, 28];
+
 export type Services = ReturnType<typeof servicesOf>;
 
 /** All in the default namespace of the farm's cluster. */
 export function servicesOf(farm: Farm, network: NodeNetwork) {
-  return { applyService, untilReady, serviceStatus, replicaOf, sliceIsReady, clusterIp, chat, post, ask };
+  return {
+    ...{ untilHostsReady, applyService, untilReady, serviceStatus, replicaOf, sliceIsReady },
+    ...{ clusterIp, chat, post, ask },
+  };
+
+  /** Until replicas can be placed on every host: its agent has reported an engine, and the controller has seen the agent. */
+  async function untilHostsReady(): Promise<void> {
+    const names = farm.agents.map(({ hostName }) => hostName);
+    const isTrue = (type: string) => expect.objectContaining({ type, status: "True" });
+    await vi.waitFor(
+      async () => {
+        for (const name of names) {
+          const { status } = await farm.reader.get(HOSTS, name);
+          expect(status?.conditions).toEqual(expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]));
+        }
+      },
+      { timeout: 60_000, interval: 50 },
+    );
+  }
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
@@ -42,6 +63,7 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
     await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
   }
 
+  /** Until it is Ready, and kube-proxy, a sync period behind, leads its ClusterIP to an engine. */
   async function untilReady(name: string): Promise<void> {
     await farm
       .kubectl(
@@ -56,6 +78,20 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
           `${error}\n${seen}\n${farm.controller().log().slice(-4_000)}\n${farm.agent().log().slice(-4_000)}`,
         );
       });
+    await untilConnected(name);
+  }
+
+  /** Whatever answers, and in whatever protocol, is an engine's: kube-proxy refuses connections where it knows of no endpoint. */
+  async function untilConnected(name: string): Promise<void> {
+    const { clusterIP, ports } = (await farm.reader.get(SERVICES, name)).spec;
+    const url = `http://${clusterIP}:${ports[0].port}/health`;
+    await vi.waitFor(
+      async () => {
+        const { code, stderr } = await network.curlInside(["-m", "2", "-o", "/dev/null", url]);
+        if (CANNOT_CONNECT.includes(code)) throw new Error(stderr);
+      },
+      { timeout: 20_000, interval: 50 },
+    );
   }
 
   async function serviceStatus(name: string) {

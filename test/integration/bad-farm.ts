@@ -84,8 +84,6 @@ function watchService(services: Services, stack: AsyncDisposableStack) {
   let answers = 0;
   let isOver = false;
   const run = async () => {
-    // kube-proxy follows within its sync period; only an answer says that it has.
-    await services.chat("good", { max_tokens: 1 });
     while (!isOver) {
       const failure = await services.ask("good", { max_tokens: 1 }).catch(String);
       if (failure === undefined) answers += 1;

@@ -37,14 +37,13 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
 
   afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
 
-  /** On the two usual hosts; resolves when it answers through kube-proxy. */
+  /** On the two usual hosts; resolves when it is Ready. */
   async function serve(name: string, spec: object): Promise<void> {
     const placement = { hosts: ["mac-1", "mac-2"], spread: "Required" };
     const slots = { contextSize: 8_192, parallelSlots: 4 };
     const usual = { ...slots, rollout: { drainSeconds: 180 }, placement };
     await on.services.applyService(name, "endless.gguf", { ...usual, ...spec });
     await on.services.untilReady(name);
-    await on.services.chat(name, { max_tokens: 2 });
   }
 
   async function clientsOf(service: string, clients: readonly ClientOrder[]): Promise<Clients> {

@@ -19,6 +19,7 @@ describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
     on = await startSystem();
     file = path.join(on.farm.modelsDir, "Tiny_Q8.gguf");
     await writeTinyGguf(file);
+    await on.services.untilHostsReady();
   }, 2 * MINUTE);
 
   afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);

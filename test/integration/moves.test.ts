@@ -38,7 +38,6 @@ describe.skipIf(!can.ok)(`moves under load${why}`, () => {
       rollout,
     });
     await on.services.untilReady("chat");
-    await on.services.chat("chat", { max_tokens: 2 });
   }, 3 * MINUTE);
 
   afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);

@@ -36,8 +36,6 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
       const { services, farm, network } = on;
       await on.apply(...claim("low", "low"));
       await services.untilReady("low");
-      // kube-proxy follows within its sync period; only an answer says that it has.
-      await services.chat("low", { max_tokens: 2 });
       const before = await services.replicaOf("low");
 
       const url = `http://${await services.clusterIp("low")}:8080/v1/chat/completions`;

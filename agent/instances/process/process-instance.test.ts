@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { until } from "../../fixtures/until.ts";
+import type { Instance } from "../instance.ts";
 import { isLiving, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { createProcessInstances } from "./process-instance.ts";
 import { createEngineProcesses } from "./processes.ts";
@@ -25,12 +26,15 @@ function open(dir: string, command: ReturnType<typeof shell>, log = ports.log) {
 
 const inLog = (text: string) => (tail: string) => tail.includes(text);
 
+/** Its pid is read from a file, which can take longer than its first line. */
+const untilRunning = (instance: Instance) =>
+  until(() => expect(instance.state()).toMatchObject({ at: "running" }));
+
 test("an engine that obeys is asked once, and is gone before its deadline", async () => {
   await using folder = runFolder();
   const instance = await open(folder.dir(), noting(1));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
-  // Its pid is read from a file, which can take longer than its first line.
-  await until(() => expect(instance.state()).toMatchObject({ at: "running" }));
+  await untilRunning(instance);
   instance.stopBy(clock.monotonicMs() + 30_000);
   expect(instance.state()).toMatchObject({ at: "running", ending: "stopping" });
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { code: 7 } }));
@@ -43,8 +47,11 @@ test("an engine that works on after the first TERM gets a second one, and only t
   const never = await open(folder.dir("never"), noting(9));
   for (const instance of [second, never]) {
     await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
-    instance.stopBy(clock.monotonicMs() + 900);
+    await untilRunning(instance);
   }
+  // Time enough for a shell on a busy machine to obey the second TERM, which comes after a third of it.
+  second.stopBy(clock.monotonicMs() + 3_000);
+  never.stopBy(clock.monotonicMs() + 900);
   await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 7 } }));
   await until(() => expect(never.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
   expect(await never.logTail(1_000)).toContain("TERM 2");
@@ -78,6 +85,7 @@ test("an adopted engine is stopped by its next agent", async () => {
   const dir = folder.dir();
   const first = await open(dir, noting(1));
   await until(async () => expect(await first.logTail(1_000)).toSatisfy(inLog("ready")));
+  await untilRunning(first);
   first.close();
   const next = createProcessInstances(createEngineProcesses(ports), { clock, footprintBytes: async () => 1 });
   const adopted = await next.adopt({ dir, log, onChange: () => {} }, target);
