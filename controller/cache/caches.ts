@@ -14,10 +14,27 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, LEASES, SERVICES } from "../../src/kube/kinds.ts";
+import {
+  AUTOSCALERS,
+  CONTROLLER_REVISIONS,
+  DEPLOYMENTS,
+  DISRUPTION_BUDGETS,
+  ENDPOINT_SLICES,
+  LEASES,
+  NETWORK_POLICIES,
+  PODS,
+  SERVICES,
+} from "../../src/kube/kinds.ts";
 import type { ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
-import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import type { Kind, KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  NetworkPolicy,
+  Pod,
+  PodDisruptionBudget,
+} from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
@@ -47,11 +64,22 @@ export interface Caches {
   readonly slices: Reflector<EndpointSlice>;
   readonly leases: Reflector<Lease>;
   readonly revisions: Reflector<ControllerRevision>;
+  readonly deployments: Reflector<Deployment>;
+  readonly autoscalers: Reflector<HorizontalPodAutoscaler>;
+  readonly disruptionBudgets: Reflector<PodDisruptionBudget>;
+  readonly networkPolicies: Reflector<NetworkPolicy>;
+  /** Of our Deployments only. */
+  readonly pods: Reflector<Pod>;
   /** By `namespace/name` of the service. */
   readonly replicasOfService: Grouping<InferenceReplica>;
   readonly slicesOfService: Grouping<EndpointSlice>;
   readonly kubeServicesOfService: Grouping<Service>;
   readonly revisionsOfService: Grouping<ControllerRevision>;
+  readonly deploymentsOfService: Grouping<Deployment>;
+  readonly autoscalersOfService: Grouping<HorizontalPodAutoscaler>;
+  readonly disruptionBudgetsOfService: Grouping<PodDisruptionBudget>;
+  readonly networkPoliciesOfService: Grouping<NetworkPolicy>;
+  readonly podsOfService: Grouping<Pod>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** By source, as a Host shows it. */
@@ -78,6 +106,8 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     (key: string, object: T | undefined, before: T | undefined) => {
       for (const service of grouping.note(key, object, before)) on.onService(service);
     };
+  const labelled = <T extends KubeObject>(kind: Kind<T>, grouping: Grouping<T>) =>
+    start({ kind, labelSelector: LABEL_SERVICE_UID, onChange: owned(grouping) });
   return {
     ...groupings,
     models: start({
@@ -104,16 +134,13 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       },
     }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),
-    kubeServices: start({
-      kind: SERVICES,
-      labelSelector: LABEL_SERVICE_UID,
-      onChange: owned(groupings.kubeServicesOfService),
-    }),
-    revisions: start({
-      kind: CONTROLLER_REVISIONS,
-      labelSelector: LABEL_SERVICE_UID,
-      onChange: owned(groupings.revisionsOfService),
-    }),
+    kubeServices: labelled(SERVICES, groupings.kubeServicesOfService),
+    revisions: labelled(CONTROLLER_REVISIONS, groupings.revisionsOfService),
+    deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
+    autoscalers: labelled(AUTOSCALERS, groupings.autoscalersOfService),
+    disruptionBudgets: labelled(DISRUPTION_BUDGETS, groupings.disruptionBudgetsOfService),
+    networkPolicies: labelled(NETWORK_POLICIES, groupings.networkPoliciesOfService),
+    pods: labelled(PODS, groupings.podsOfService),
     slices: start({
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
@@ -142,7 +169,11 @@ export async function whenCachesSynced(caches: Caches): Promise<void> {
 /** Every watch, for a caller that knows that the API server is back. */
 export function watchesOf(caches: Caches) {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  return [models, services, replicas, hosts, kubeServices, slices, leases, revisions] as const;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = caches;
+  return [
+    ...[models, services, replicas, hosts, kubeServices, slices, leases, revisions],
+    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods],
+  ] as const;
 }
 
 type Groupings = Pick<
@@ -158,6 +189,11 @@ export function createGroupings(): Groupings {
     slicesOfService: createGrouping<EndpointSlice>(byServiceLabel),
     kubeServicesOfService: createGrouping<Service>(byServiceLabel),
     revisionsOfService: createGrouping<ControllerRevision>(byServiceLabel),
+    deploymentsOfService: createGrouping<Deployment>(byServiceLabel),
+    autoscalersOfService: createGrouping<HorizontalPodAutoscaler>(byServiceLabel),
+    disruptionBudgetsOfService: createGrouping<PodDisruptionBudget>(byServiceLabel),
+    networkPoliciesOfService: createGrouping<NetworkPolicy>(byServiceLabel),
+    podsOfService: createGrouping<Pod>(byServiceLabel),
     servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
       const draft = spec.speculativeDecoding?.draftModelRef;
       const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);

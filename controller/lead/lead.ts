@@ -79,7 +79,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));
   // Every demand must be queued before the first is placed.
   for (const live of liveServices(caches))
-    choosePath(paths, caches.models.get(modelKeyOf(live.service))).prepare(live);
+    choosePath(paths, live, caches.models.get(modelKeyOf(live.service))).prepare(live);
   enqueueAll(caches, queues);
   options.onWorking();
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -85,9 +85,12 @@ export function createQueues(
 /** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. */
 export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues): void {
   const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = caches;
-  const keys = [replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService].flatMap(
-    (grouping) => grouping.groups(),
-  );
+  const { deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService } = caches;
+  const keys = [
+    ...[replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService],
+    ...[deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService],
+    caches.networkPoliciesOfService,
+  ].flatMap((grouping) => grouping.groups());
   for (const { metadata } of caches.models.list()) models.enqueue(keyOf(metadata));
   for (const { metadata } of caches.services.list()) keys.push(keyOf(metadata));
   for (const key of keys) services.enqueue(key);

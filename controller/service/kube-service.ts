@@ -38,6 +38,8 @@ export function desiredKubeService(service: InferenceService): Service {
           name: PORT_NAME,
           port: endpoint.port,
           protocol: "TCP",
+          // Of pods, by name; the slices of hosts have the ports of their replicas.
+          targetPort: PORT_NAME,
           // For gateways and meshes, which would speak plain HTTP otherwise.
           ...(endpoint.tls === undefined ? {} : { appProtocol: HTTPS }),
           ...(endpoint.nodePort === undefined ? {} : { nodePort: endpoint.nodePort }),
@@ -45,6 +47,12 @@ export function desiredKubeService(service: InferenceService): Service {
       ],
     },
   };
+}
+
+/** Where clients in the cluster reach it. */
+export function endpointOf({ metadata, spec }: InferenceService): string {
+  const { port, path, tls } = spec.endpoint;
+  return `${tls === undefined ? "http" : "https"}://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
 }
 
 /** Creates or corrects it. */
@@ -80,6 +88,7 @@ function isPort(now: ServicePort | undefined, wanted: ServicePort): boolean {
   return (
     now?.name === wanted.name &&
     now?.port === wanted.port &&
+    now?.targetPort === wanted.targetPort &&
     (now?.appProtocol === HTTPS) === (wanted.appProtocol === HTTPS) &&
     (wanted.nodePort === undefined || now?.nodePort === wanted.nodePort)
   );

@@ -8,6 +8,13 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { revisionName, serviceName, sliceName } from "../../src/api/names.ts";
 import type { ControllerRevision, EndpointSlice, Service } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  NetworkPolicy,
+  Pod,
+  PodDisruptionBudget,
+} from "../../src/kube/workload-objects.ts";
 import type { Caches } from "../cache/caches.ts";
 
 /** What belongs to one uid of a service. */
@@ -16,7 +23,25 @@ export interface Belongings {
   readonly slices: readonly EndpointSlice[];
   readonly kubeServices: readonly Service[];
   readonly revisions: readonly ControllerRevision[];
+  readonly deployments: readonly Deployment[];
+  readonly autoscalers: readonly HorizontalPodAutoscaler[];
+  readonly disruptionBudgets: readonly PodDisruptionBudget[];
+  readonly networkPolicies: readonly NetworkPolicy[];
+  /** Of the Deployment; never removed by the controller itself. */
+  readonly pods: readonly Pod[];
 }
+
+export const NO_BELONGINGS: Belongings = {
+  replicas: [],
+  slices: [],
+  kubeServices: [],
+  revisions: [],
+  deployments: [],
+  autoscalers: [],
+  disruptionBudgets: [],
+  networkPolicies: [],
+  pods: [],
+};
 
 export interface ServiceSeen {
   readonly service?: InferenceService | undefined;
@@ -36,10 +61,16 @@ export function seeService(caches: Caches, key: string): ServiceSeen {
     slices: caches.slicesOfService.of(key).filter(hasOurName),
     kubeServices: caches.kubeServicesOfService.of(key).filter(hasOurName),
     revisions: caches.revisionsOfService.of(key).filter(hasOurName),
+    deployments: caches.deploymentsOfService.of(key).filter(hasOurName),
+    autoscalers: caches.autoscalersOfService.of(key).filter(hasOurName),
+    disruptionBudgets: caches.disruptionBudgetsOfService.of(key).filter(hasOurName),
+    networkPolicies: caches.networkPoliciesOfService.of(key).filter(hasOurName),
+    pods: caches.podsOfService.of(key),
   };
+  const { replicas, pods: _pods, ...labelled } = all;
   const uids = new Set([
-    ...all.replicas.map(({ spec }) => spec.template.serviceUid),
-    ...[...all.slices, ...all.kubeServices, ...all.revisions].map(ownerUid),
+    ...replicas.map(({ spec }) => spec.template.serviceUid),
+    ...Object.values(labelled).flat().map(ownerUid),
   ]);
   const strays = new Map<string, Belongings>();
   for (const other of uids) if (other !== uid && other !== "") strays.set(other, belongingsOf(all, other));
@@ -55,13 +86,18 @@ export function hasNameOf(service: string, { metadata }: KubeObject): boolean {
 }
 
 function belongingsOf(all: Belongings, uid: string | undefined): Belongings {
-  if (uid === undefined) return { replicas: [], slices: [], kubeServices: [], revisions: [] };
+  if (uid === undefined) return NO_BELONGINGS;
   const isOwn = (object: KubeObject) => ownerUid(object) === uid;
   return {
     replicas: all.replicas.filter(({ spec }) => spec.template.serviceUid === uid),
     slices: all.slices.filter(isOwn),
     kubeServices: all.kubeServices.filter(isOwn),
     revisions: all.revisions.filter(isOwn),
+    deployments: all.deployments.filter(isOwn),
+    autoscalers: all.autoscalers.filter(isOwn),
+    disruptionBudgets: all.disruptionBudgets.filter(isOwn),
+    networkPolicies: all.networkPolicies.filter(isOwn),
+    pods: all.pods.filter(isOwn),
   };
 }
 

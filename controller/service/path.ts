@@ -2,14 +2,16 @@
  * The interface of a way to run services: engines on hosts, or pods. The rest of a service is the same on
  * every path.
  */
-import { type Accelerator, DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
 import type { Belongings } from "./observe.ts";
+import type { ServiceStep } from "./steps.ts";
 
 /** A service that is not being deleted, with what it owns. `key` is `namespace/name`. */
 export interface LiveService {
@@ -26,8 +28,7 @@ export interface PathResult {
 }
 
 export interface ServicePath {
-  /** Accelerators of the Models that it serves. */
-  readonly accelerators: readonly Accelerator[];
+  readonly on: RunsOn;
   /** Called once for every live service before the first pass, so that all demands are known together. */
   readonly prepare: (live: LiveService) => void;
   /**
@@ -36,18 +37,18 @@ export interface ServicePath {
   readonly reconcile: (live: LiveService) => Promise<PathResult>;
   /** The service needs nothing more of this path: it is being deleted, is gone, or is on another path. */
   readonly release: (key: string, isGone: boolean) => void;
+  /** Removes what this path has made for the service: asked once another path serves it. */
+  readonly leave: (own: Belongings) => readonly ServiceStep[];
 }
 
-/**
- * By the Model's accelerator. A Model that is missing, or that no path serves, is left to the first, which
- * reports it.
- */
+/** Where nothing says which, for a Model that is missing, it is the one that serves now, else the first. */
 export function choosePath(
   paths: readonly [ServicePath, ...ServicePath[]],
+  { service, own }: LiveService,
   model: Model | undefined,
 ): ServicePath {
-  const accelerator = model?.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
-  return paths.find((path) => path.accelerators.includes(accelerator)) ?? paths[0];
+  const on = runsOn(service, model) ?? (own.deployments.length > 0 ? "Pods" : undefined);
+  return paths.find((path) => path.on === on) ?? paths[0];
 }
 
 /** `namespace/name` of the Model that a service runs. */

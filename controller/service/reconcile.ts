@@ -1,7 +1,7 @@
 /**
  * One pass over one InferenceService, whatever path runs it: sweep, tear down or reconcile, then its status.
  */
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import { applySteps } from "./apply/apply.ts";
 import { NotAllTaken } from "./apply/rejection.ts";
@@ -38,14 +38,24 @@ async function tearDown(
   return isBehind ? { recheckAfterMs: BEHIND_MS } : undefined;
 }
 
+/** Until then what served before, on another path, serves on. */
+const NEEDS_NO_OTHER = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopped", "Suspended"]);
+
 async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | undefined> {
   const { key, service } = live;
-  const chosen = choosePath(ports.paths, ports.caches.models.get(modelKeyOf(service)));
+  const chosen = choosePath(ports.paths, live, ports.caches.models.get(modelKeyOf(service)));
   for (const path of ports.paths) if (path !== chosen) path.release(key, false);
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
   if (obstacle.at === "nameTaken") await leaveForeignService(ports, live);
   else ports.foreign.forget(key);
   await writeStatus(ports, service, status);
+  if (NEEDS_NO_OTHER.has(status.phase)) {
+    const others = ports.paths.filter((path) => path !== chosen);
+    await applySteps(
+      ports,
+      others.flatMap((path) => path.leave(live.own)),
+    );
+  }
   const retryMs = ports.retries.afterMs(key, rejections.length > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs]);
 }

@@ -3,6 +3,13 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { ControllerRevision, EndpointSlice, Service } from "../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  NetworkPolicy,
+  PodDisruptionBudget,
+  PodMonitor,
+} from "../../src/kube/workload-objects.ts";
 
 /** Objects that a service owns, by what they are. */
 export interface Owned {
@@ -10,11 +17,23 @@ export interface Owned {
   readonly slice: EndpointSlice;
   readonly kubeService: Service;
   readonly revision: ControllerRevision;
+  readonly deployment: Deployment;
+  readonly autoscaler: HorizontalPodAutoscaler;
+  readonly disruptionBudget: PodDisruptionBudget;
+  readonly networkPolicy: NetworkPolicy;
+  readonly podMonitor: PodMonitor;
 }
 
 export type OwnedKind = keyof Owned;
 
 type OnOwned<K extends OwnedKind> =
+  /** Makes the object, or restores what it says in one that is ours; what others have added stays. */
+  | {
+      readonly do: "apply";
+      readonly what: K;
+      readonly object: Owned[K];
+      readonly current: Owned[K] | undefined;
+    }
   | { readonly do: "create"; readonly what: K; readonly object: Owned[K] }
   | {
       readonly do: "patch";

@@ -1,12 +1,12 @@
 /**
- * Teardown of a service: replicas first (their agents withdraw, drain and stop), then slices, Service,
- * revisions, then the finalizer. Pure.
+ * Teardown of a service: replicas first (their agents withdraw, drain and stop), with them the Deployment and what scales
+ * it; then slices, Service, revisions and the rest, then the finalizer. Pure.
  */
 import { FINALIZER_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Belongings } from "./observe.ts";
-import type { ServiceStep } from "./steps.ts";
+import type { Owned, OwnedKind, ServiceStep } from "./steps.ts";
 
 /** The same for a service that is being deleted and for leftovers of an unknown uid. */
 export function planTeardown(
@@ -14,26 +14,36 @@ export function planTeardown(
   because: string,
   service?: InferenceService,
 ): ServiceStep[] {
-  const { replicas, slices, kubeServices, revisions } = belongings;
-  if (replicas.length > 0) {
-    return replicas
-      .filter(isStaying)
-      .map((object): ServiceStep => ({ do: "remove", what: "replica", object, because }));
+  const { replicas, slices, kubeServices, revisions, deployments, autoscalers } = belongings;
+  if (replicas.length > 0 || deployments.length > 0) {
+    return [
+      ...removals("autoscaler", autoscalers, because),
+      ...removals("deployment", deployments, because),
+      ...removals("replica", replicas, because),
+    ];
   }
   const steps: ServiceStep[] = [
-    ...slices
-      .filter(isStaying)
-      .map((object): ServiceStep => ({ do: "remove", what: "slice", object, because })),
-    ...kubeServices
-      .filter(isStaying)
-      .map((object): ServiceStep => ({ do: "remove", what: "kubeService", object, because })),
-    ...revisions
-      .filter(isStaying)
-      .map((object): ServiceStep => ({ do: "remove", what: "revision", object, because })),
+    ...removals("slice", slices, because),
+    ...removals("kubeService", kubeServices, because),
+    ...removals("revision", revisions, because),
+    ...removals("autoscaler", autoscalers, because),
+    ...removals("disruptionBudget", belongings.disruptionBudgets, because),
+    ...removals("networkPolicy", belongings.networkPolicies, because),
   ];
   const isHeld = service?.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   if (steps.length === 0 && service !== undefined && isHeld) steps.push({ do: "removeFinalizer", service });
   return steps;
+}
+
+/** Of those that are not being deleted yet. */
+export function removals<K extends OwnedKind>(
+  what: K,
+  objects: readonly Owned[K][],
+  because: string,
+): ServiceStep[] {
+  return objects
+    .filter(isStaying)
+    .map((object) => ({ do: "remove", what, object, because }) as unknown as ServiceStep);
 }
 
 function isStaying({ metadata }: KubeObject): boolean {

@@ -25,6 +25,9 @@ export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
 export const ANNOTATION_PLACEMENT_REASON = "metalbridge.dev/placement-reason";
 export const ANNOTATION_PLACEMENT_SCORE = "metalbridge.dev/placement-score";
 
+/** On an object that the controller applies: hash of what it applied. */
+export const ANNOTATION_APPLIED = "metalbridge.dev/applied";
+
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 

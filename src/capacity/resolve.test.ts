@@ -133,7 +133,6 @@ test.each([
   ["a Model not inspected", model({}, { phase: "Pending" }), {}, "ModelNotReady", false],
   ["a status of an older spec", model({}, { observedGeneration: 0 }), {}, "ModelNotReady", false],
   ["a failed Model", model({}, { phase: "Failed", reason: "SourceNotFound" }), {}, "ModelFailed", true],
-  ["a Linux accelerator", model({ hardware: { accelerator: "cuda" } }), {}, "NotYetSupported", true],
   ["no size", model(), {}, "ModelSizeUnknown", false],
   ["an incomplete header", model({}, { weightsBytes: GIB }), {}, "ModelSizeUnknown", false],
   [

@@ -2,7 +2,6 @@
 
 import type { Runtime } from "../api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
-import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
@@ -159,17 +158,20 @@ function warningOf(
 }
 
 /** spec.format of the Model, else the format that was found at its source, else the one its source's name implies, else gguf. */
-function formatOf({ spec, status }: Model): ModelFormat {
+export function formatOf({ spec, status }: Model): ModelFormat {
   return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";
 }
 
-function usableModel(model: Model | undefined, name: string, field = "spec.modelRef"): Model | Blocked {
+/** Also where it cannot be used, and why. */
+export function usableModel(
+  model: Model | undefined,
+  name: string,
+  field = "spec.modelRef",
+): Model | Blocked {
   if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
     const message = `Model ${name} does not exist in this namespace; create it or correct ${field}`;
     return { at: "blocked", code: "ModelNotFound", message, isFinal: false };
   }
-  const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
-  if (accelerator !== "metal") return notYetSupported(name, accelerator);
   const { phase, reason, message, observedGeneration } = model.status ?? {};
   const isCurrent = observedGeneration === undefined || observedGeneration === model.metadata.generation;
   if (phase === "Ready" && isCurrent) return model;
@@ -179,9 +181,4 @@ function usableModel(model: Model | undefined, name: string, field = "spec.model
   }
   const text = why === "" ? `Model ${name} is not resolved yet` : `Model ${name} is not ready: ${why}`;
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
-}
-
-function notYetSupported(name: string, accelerator: string): Blocked {
-  const message = `Model ${name} asks for accelerator ${accelerator}; this version serves metal only: set spec.hardware.accelerator of the Model to metal`;
-  return { at: "blocked", code: "NotYetSupported", message, isFinal: true };
 }

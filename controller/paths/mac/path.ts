@@ -11,8 +11,10 @@ import type { ControllerPorts } from "../../cache/ports.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
 import { applySteps } from "../../service/apply/apply.ts";
 import type { Outcome } from "../../service/apply/run.ts";
+import { NO_BELONGINGS } from "../../service/observe.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../service/path.ts";
 import type { ServiceStep } from "../../service/steps.ts";
+import { planTeardown } from "../../service/teardown.ts";
 import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
 import { draftNow } from "./draft.ts";
 import { planService } from "./plan/plan.ts";
@@ -27,12 +29,14 @@ const REFRESH_MS = 60_000;
 
 export function createMacPath(ports: MacPorts): ServicePath {
   return {
-    accelerators: ["metal"],
+    on: "Hosts",
     prepare: (live) => {
       draftNow(ports, live);
     },
     reconcile: (live) => reconcile(ports, live),
     release: (key, isGone) => release(ports, key, isGone),
+    leave: ({ replicas, slices, revisions }) =>
+      planTeardown({ ...NO_BELONGINGS, replicas, slices, revisions }, "the service runs as pods now"),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
 import type { JsonPatchOp, Kind, KubeObject } from "../../../src/kube/types.ts";
 import type { OwnedKind, ServiceStep } from "../steps.ts";
+import { applyObject } from "./apply-object.ts";
 import { create } from "./create.ts";
 import { addFinalizer, removeFinalizer } from "./finalizer.ts";
 import { KINDS, newRun, type Outcome, type Run, reject, type StepPorts, settle } from "./run.ts";
@@ -50,13 +51,18 @@ async function applyOwned(ports: StepPorts, run: Run, step: OwnedStep): Promise<
       return change(ports, run, step, step.operations);
     case "remove":
       return remove(ports, run, step);
+    case "apply":
+      return isHeldBack(run, step.what) ? undefined : applyObject(ports, run, step);
     default:
       return step satisfies never;
   }
 }
 
+/** Of no use without it. */
+const NEED_SERVICE = new Set<OwnedKind>(["replica", "slice", "deployment"]);
+
 function isHeldBack({ obstacle, isWithoutService }: Run, what: OwnedKind): boolean {
-  return obstacle.at !== "none" || (isWithoutService && (what === "replica" || what === "slice"));
+  return obstacle.at !== "none" || (isWithoutService && NEED_SERVICE.has(what));
 }
 
 async function change(

@@ -61,13 +61,21 @@ async function meetExisting<K extends OwnedKind>(
   }
   if (!live.ok || ownerOf(live.value) === ownerOf(object)) run.isBehind = true;
   else if (what === "kubeService") run.obstacle = { at: "nameTaken", message: takenMessage(kind, name) };
-  // Leftovers of another uid of this service are cleaned up separately.
-  else if (isOfThisName(live.value, object)) run.isBehind = true;
-  else {
-    const message = takenMessage(kind, name);
-    run.rejections.push({ what: `create ${kind.kind} ${name}`, code: "ObjectNameTaken", message });
-  }
+  else meetForeign(run, kind, live.value, object);
 }
+
+/** An object of another owner has the name: it is left alone. */
+export function meetForeign(run: Run, kind: Kind<KubeObject>, live: KubeObject, wanted: KubeObject): void {
+  const { name } = wanted.metadata;
+  // Leftovers of another uid of this service are cleaned up separately.
+  if (isOfThisName(live, wanted)) {
+    run.isBehind = true;
+    return;
+  }
+  const message = takenMessage(kind, name);
+  run.rejections.push({ what: `create ${kind.kind} ${name}`, code: "ObjectNameTaken", message });
+}
+
 /**
  * A slice names the host of the replica that exists, so it waits if this pass did not create that replica.
  */

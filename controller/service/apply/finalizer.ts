@@ -12,7 +12,6 @@ import type { JsonPatchOp, Kind, KubeClient, KubeObject } from "../../../src/kub
 import { guards } from "../corrections.ts";
 import { ApiCallFailed } from "../failure.ts";
 import { hasNameOf } from "../observe.ts";
-import type { OwnedKind } from "../steps.ts";
 import { KINDS, type Run, type StepPorts, settle } from "./run.ts";
 
 /** Added before anything is created. */
@@ -52,14 +51,16 @@ async function hasBelongings(
   client: KubeClient,
   { namespace, name, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
-  for (const [what, kind] of Object.entries(KINDS) as [OwnedKind, Kind<KubeObject>][]) {
+  const asked = Object.entries(KINDS).map(async ([what, kind]: [string, Kind<KubeObject>]) => {
     // Kubernetes' own slices copy the labels of their Service, and are deleted with it.
     const ours = kind.kind === ENDPOINT_SLICES.kind ? `,${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}` : "";
     const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
+    // Not every cluster has every kind.
+    if (!result.ok && result.error.kind === "notFound") return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
     const isOurs = (object: KubeObject) => what === "replica" || hasNameOf(name, object);
-    if (result.value.items.some(isOurs)) return true;
-  }
-  return false;
+    return result.value.items.some(isOurs);
+  });
+  return (await Promise.all(asked)).includes(true);
 }

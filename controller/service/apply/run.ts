@@ -3,7 +3,16 @@
 import { LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, SERVICES } from "../../../src/kube/kinds.ts";
+import {
+  AUTOSCALERS,
+  CONTROLLER_REVISIONS,
+  DEPLOYMENTS,
+  DISRUPTION_BUDGETS,
+  ENDPOINT_SLICES,
+  NETWORK_POLICIES,
+  POD_MONITORS,
+  SERVICES,
+} from "../../../src/kube/kinds.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Log } from "../../../src/ports.ts";
 import type { Removal } from "../../paths/mac/rollout/types.ts";
@@ -16,6 +25,11 @@ export const KINDS: { readonly [K in OwnedKind]: Kind<Owned[K]> } = {
   slice: ENDPOINT_SLICES,
   kubeService: SERVICES,
   revision: CONTROLLER_REVISIONS,
+  deployment: DEPLOYMENTS,
+  autoscaler: AUTOSCALERS,
+  disruptionBudget: DISRUPTION_BUDGETS,
+  networkPolicy: NETWORK_POLICIES,
+  podMonitor: POD_MONITORS,
 };
 
 /** What outside the service keeps it from running. */
@@ -33,6 +47,8 @@ export interface Outcome {
   readonly made: readonly InferenceReplica[];
   /** Replicas that were deleted; they stop once they are drained. */
   readonly removed: readonly Removal[];
+  /** Objects that another client had edited, as in `Deployment chat`. */
+  readonly restored: readonly string[];
   /** Another client wrote meanwhile, or the cache is behind: recheck soon. */
   readonly isBehind: boolean;
 }
@@ -50,6 +66,7 @@ export interface Run {
   created: InferenceReplica[];
   made: InferenceReplica[];
   removed: Removal[];
+  restored: string[];
   isBehind: boolean;
 }
 
@@ -60,7 +77,7 @@ export interface StepPorts {
 
 /** Nothing done yet. */
 export function newRun(planned: ReadonlySet<string>): Run {
-  const nothing = { rejections: [], created: [], made: [], removed: [] };
+  const nothing = { rejections: [], created: [], made: [], removed: [], restored: [] };
   return { planned, obstacle: { at: "none" }, isWithoutService: false, isBehind: false, ...nothing };
 }
 

@@ -5,7 +5,17 @@ import { labelSelectorSchema } from "../fields/kubernetes.ts";
 import { hostName } from "../fields/shared.ts";
 import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
 
+const RUNS_ON = ["Hosts", "Pods"] as const;
+/** Engines under the agents of hosts, or pods on Linux nodes. */
+export type RunsOn = (typeof RUNS_ON)[number];
+
 export const placementSchema = z.object({
+  on: z
+    .enum(RUNS_ON)
+    .describe(
+      "What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Absent: Hosts where the Model's accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready.",
+    )
+    .optional(),
   hosts: z
     .array(hostName("Name of a Host."))
     .max(256)

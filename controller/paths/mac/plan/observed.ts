@@ -4,7 +4,8 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { Model } from "../../../../src/api/model.ts";
 import type { Belongings } from "../../../service/observe.ts";
 
-export interface ServiceObserved extends Belongings {
+export interface ServiceObserved
+  extends Pick<Belongings, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;

@@ -158,6 +158,7 @@ function shortStep(step: ServiceStep): object {
     case "removeFinalizer":
       return { do: step.do };
     case "create":
+    case "apply":
       return { do: step.do, what: step.what, object: withoutSums(step.object) };
     case "patch": {
       const { name } = step.object.metadata;

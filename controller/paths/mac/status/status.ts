@@ -6,12 +6,11 @@ import {
   LABEL_SERVICE,
 } from "../../../../src/api/group.ts";
 import type {
-  InferenceService,
   InferenceServiceStatus,
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
-import { serviceName } from "../../../../src/api/names.ts";
 import { truncate } from "../../../../src/text.ts";
+import { endpointOf } from "../../../service/kube-service.ts";
 import { conditionsOf } from "./conditions.ts";
 import {
   preemptedNow,
@@ -58,12 +57,6 @@ export function planStatus(input: StatusInput, nowIso: string): InferenceService
     ...modelOf(facts),
   };
   return withoutAbsent(status);
-}
-
-/** Where clients in the cluster reach it. */
-export function endpointOf({ metadata, spec }: InferenceService): string {
-  const { port, path, tls } = spec.endpoint;
-  return `${tls === undefined ? "http" : "https"}://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
 }
 
 function modelOf({ draft }: StatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {

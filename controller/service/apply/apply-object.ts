@@ -1,0 +1,65 @@
+/** Server-side apply of one object of a service, with who may own it. */
+import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { canonicalJson, hash } from "../../../src/hash.ts";
+import type { Kind, KubeObject } from "../../../src/kube/types.ts";
+import { isTerminating } from "../failure.ts";
+import type { ServiceStep } from "../steps.ts";
+import { meetForeign } from "./create.ts";
+import { KINDS, ownerOf, type Run, reject, type StepPorts, settle } from "./run.ts";
+
+type ApplyStep = Extract<ServiceStep, { readonly do: "apply" }>;
+
+const MARK_DIGITS = 16;
+
+/** An object of another owner is left alone; `Run.restored` names one that another client had edited. */
+export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): Promise<void> {
+  const kind = KINDS[step.what] as Kind<KubeObject>;
+  const wanted = marked(step.object);
+  const what = `${kind.kind} ${wanted.metadata.name}`;
+  const current = step.current ?? (await readLive(ports, run, kind, wanted));
+  if (current === NOT_OURS) return;
+  if (current?.metadata.deletionTimestamp !== undefined) {
+    run.isBehind = true;
+    return;
+  }
+  const result = await ports.client.apply(kind, wanted, { manager: MANAGER_CONTROLLER, current });
+  if (!result.ok) {
+    if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
+    // Not found: the cluster does not have the kind.
+    else settle(run, `apply ${what}`, result);
+  } else if (result.value.sent && wasEdited(current, result.value.object, wanted)) run.restored.push(what);
+}
+
+const NOT_OURS = Symbol("an object of another owner");
+
+/** What the cache does not show: an apply would take over whatever has the name. */
+async function readLive(
+  { client }: StepPorts,
+  run: Run,
+  kind: Kind<KubeObject>,
+  wanted: KubeObject,
+): Promise<KubeObject | undefined | typeof NOT_OURS> {
+  const live = await client.get(kind, wanted.metadata);
+  if (live.ok && ownerOf(live.value) === ownerOf(wanted)) return live.value;
+  if (!live.ok && live.error.kind === "notFound") return undefined;
+  if (live.ok) meetForeign(run, kind, live.value, wanted);
+  else reject(run, `read ${kind.kind} ${wanted.metadata.name}`, live.error);
+  return NOT_OURS;
+}
+
+/** The mark distinguishes an edit by another client from a change of the service. */
+function marked(object: KubeObject): KubeObject {
+  const mark = hash(canonicalJson(object), MARK_DIGITS);
+  const annotations = { ...object.metadata.annotations, [ANNOTATION_APPLIED]: mark };
+  return { ...object, metadata: { ...object.metadata, annotations } };
+}
+
+/** What an admission webhook rewrites each time does not change by an apply. */
+function wasEdited(before: KubeObject | undefined, after: KubeObject, wanted: KubeObject): boolean {
+  const markOf = ({ metadata }: KubeObject) => metadata.annotations?.[ANNOTATION_APPLIED];
+  return (
+    before !== undefined &&
+    markOf(before) === markOf(wanted) &&
+    before.metadata.resourceVersion !== after.metadata.resourceVersion
+  );
+}
