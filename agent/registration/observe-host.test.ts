@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { PINNED_HELP } from "../../src/engines/llamacpp/pinned.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -181,14 +181,12 @@ function install(path: string, script: string): void {
   renameSync(`${path}.new`, path);
 }
 
-const help = fileURLToPath(new URL("../../src/engines/llamacpp/fixtures/help-b11669.txt", import.meta.url));
-
 test.each<[string, string, (version: number) => string]>([
   [
     "llamacpp",
     "llama-server",
     (version) =>
-      `[ "$1" = --version ] && echo 'version: 0.0.1 (build ${version}, commit x)' || cat '${help}'`,
+      `[ "$1" = --version ] && echo 'version: 0.0.1 (build ${version}, commit x)' || cat <<'HELP'\n${PINNED_HELP}\nHELP`,
   ],
   ["ollama", "ollama", (version) => `echo 'Warning: client version is ${version}'`],
 ])(

@@ -1,20 +1,14 @@
 /** The cluster Service of an InferenceService: the same on every path. Pure. */
-import { LABEL_SERVICE, LABEL_SERVICE_UID, PORT_NAME } from "../../src/api/group.ts";
+import { LABEL_SERVICE, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
 import type { Service, ServicePort } from "../../src/kube/objects.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { correctLabels, guarded, isSame } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
 const HTTPS = "https";
-
-export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
-
-/** Labels that everything of one service carries. */
-export function ownerLabels({ metadata }: InferenceService): Record<string, string> {
-  return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
-}
 
 /** The Service's selector and `status.selector`: nothing in it can ever change. */
 function selectorOf({ metadata }: InferenceService): Record<string, string> {
@@ -62,11 +56,6 @@ export function stepsOfKubeService(service: InferenceService, object: Service | 
   const operations = correctKubeService(object, wanted);
   if (operations.length === 0) return [];
   return [{ do: "patch", what: "kubeService", object, operations, because: "spec.endpoint changed" }];
-}
-
-/** Name and namespace of an object that belongs to a service. */
-export function placeOf({ metadata }: InferenceService, name: string): { name: string; namespace: string } {
-  return { name, namespace: metadata.namespace ?? "default" };
 }
 
 function correctKubeService({ metadata, spec }: Service, wanted: Service): JsonPatchOp[] {

@@ -8,6 +8,7 @@ import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { installErrors } from "../../src/api/errors/install.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
+import { podErrors } from "../../src/api/errors/pods.ts";
 import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
@@ -21,6 +22,7 @@ const sections: readonly Section[] = [
   ["Sources and downloads", sourceErrors],
   ["Engines", engineErrors],
   ["Replicas", replicaErrors],
+  ["Pods", podErrors],
   ["Placement", placementErrors],
   ["Rollouts and hosts", rolloutErrors],
   ["Agent and host", agentErrors],

@@ -7,6 +7,7 @@ import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
 import { installErrors } from "./errors/install.ts";
 import { placementErrors } from "./errors/placement.ts";
+import { podErrors } from "./errors/pods.ts";
 import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
 import { sourceErrors } from "./errors/source.ts";
@@ -19,6 +20,7 @@ export const errorCatalogue = {
   ...placementErrors,
   ...rolloutErrors,
   ...replicaErrors,
+  ...podErrors,
   ...cliErrors,
   ...doctorErrors,
   ...installErrors,

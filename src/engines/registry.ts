@@ -11,10 +11,12 @@ import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./g
 import { KNOWN_PROGRAMS, knownName, withKnownProgram } from "./generic/known-programs.ts";
 import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
+import { llamacppPod } from "./llamacpp/pod.ts";
 import { ollamaClaims } from "./ollama/claims.ts";
 import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
 import { omlxClaims } from "./omlx/claims.ts";
 import { OMLX_SETTINGS } from "./omlx/settings.ts";
+import type { PodRuntime } from "./pods.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
@@ -51,6 +53,8 @@ export interface RuntimeEntry {
   readonly neededProgram?: (settings: EngineSettings) => string | undefined;
   /** Absent: this version has no driver for it on hosts. */
   readonly claims?: ClaimEstimator;
+  /** Absent: it does not run in pods. */
+  readonly pod?: PodRuntime;
 }
 
 type GateWish = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
@@ -75,6 +79,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
       "loraAdapters",
     ],
     claims: llamacppClaims,
+    pod: llamacppPod,
   },
   {
     runtime: "omlx",

@@ -22,6 +22,7 @@ import type {
   Pod,
   PodDisruptionBudget,
   PodMonitor,
+  PriorityClass,
 } from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
@@ -81,6 +82,12 @@ export const POD_MONITORS: Kind<PodMonitor> = inNamespace(
   "monitoring.coreos.com",
   "podmonitors",
   "PodMonitor",
+);
+
+export const PRIORITY_CLASSES: Kind<PriorityClass> = clusterWide(
+  "scheduling.k8s.io",
+  "priorityclasses",
+  "PriorityClass",
 );
 
 export const SERVICE_ACCOUNTS: Kind<KubeObject> = inNamespace("", "serviceaccounts", "ServiceAccount");

@@ -192,3 +192,11 @@ export interface NetworkPolicy extends KubeObject {
 export interface PodMonitor extends KubeObject {
   spec: { selector: LabelSelector; podMetricsEndpoints: readonly Open[] };
 }
+
+/** `value` and `preemptionPolicy` cannot be changed. */
+export interface PriorityClass extends KubeObject {
+  value: number;
+  description?: string;
+  globalDefault?: boolean;
+  preemptionPolicy?: string;
+}

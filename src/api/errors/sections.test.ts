@@ -7,6 +7,7 @@ import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
 import { installErrors } from "./install.ts";
 import { placementErrors } from "./placement.ts";
+import { podErrors } from "./pods.ts";
 import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
 import { sourceErrors } from "./source.ts";
@@ -18,6 +19,7 @@ const sections = [
   apiErrors,
   placementErrors,
   replicaErrors,
+  podErrors,
   rolloutErrors,
   cliErrors,
   doctorErrors,

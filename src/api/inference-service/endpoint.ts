@@ -21,6 +21,21 @@ export const endpointSchema = z
       .max(32767)
       .describe("Port on every node, with type NodePort. Absent: chosen by the cluster.")
       .optional(),
+    allowFrom: z
+      .array(
+        z
+          .string()
+          .min(1)
+          .max(63)
+          .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
+      )
+      .max(64)
+      .meta({
+        description:
+          "Namespaces from which pods may connect to the engine, beside the service's own and the controller's; Prometheus needs its own to be in the list. A NetworkPolicy, so clients outside of the cluster are refused. Linux nodes only: not in this version. Absent: no NetworkPolicy.",
+        "x-kubernetes-list-type": "set",
+      })
+      .optional(),
     gate: z
       .enum(["Auto", "Always", "Never"])
       .describe(

@@ -21,6 +21,8 @@ export interface LlamaServerInput {
   /** Names by which clients may call the model. */
   readonly aliases: readonly string[];
   readonly apiKeyFile?: string;
+  /** How the model is split over several GPUs; the parts are shares, in the order of the devices. */
+  readonly split?: { readonly mode: string; readonly parts?: readonly number[] };
   /** From the model's header, where known. */
   readonly gguf?: {
     readonly contextLength?: number | undefined;

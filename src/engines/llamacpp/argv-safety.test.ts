@@ -1,16 +1,12 @@
 /** What must not get into a command line, or not without being asked for. */
-import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { buildArgv } from "./argv.ts";
-import { parseCapabilities } from "./capabilities.ts";
-
-const help = readFileSync(new URL("./fixtures/help-b11669.txt", import.meta.url), "utf8");
-const current = parseCapabilities(help, "version: 0.7.0 (build 11669, commit Debian)");
+import { PINNED } from "./pinned.ts";
 
 function build(settings: Partial<EngineSettings>) {
   const input = { modelPath: "/m.gguf", hosts: ["127.0.0.1"], port: 21000, aliases: ["chat"] };
-  return buildArgv({ ...input, settings: { mode: "chat", ...settings } }, current);
+  return buildArgv({ ...input, settings: { mode: "chat", ...settings } }, PINNED);
 }
 
 it("origins are those of this machine, unless the user names others", () => {

@@ -4,12 +4,9 @@ import type { EngineSettings } from "../../api/engine-settings.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { parseCapabilities } from "./capabilities.ts";
+import { PINNED as current } from "./pinned.ts";
 
 const read = (name: string) => readFileSync(new URL(`./fixtures/${name}.txt`, import.meta.url), "utf8");
-const current = parseCapabilities(
-  read("help-b11669"),
-  "version: 0.7.0 (build 11669, commit Debian)\nbuilt with GNU",
-);
 const older = parseCapabilities(read("help-b5000-style"), "version: 5000 (ed7adbfef)\nbuilt with cc");
 
 function build(

@@ -16,7 +16,7 @@ export function buildArgv(
   addServer(builder, input);
   addContext(builder, input);
   addCacheSettings(builder, input);
-  addPlacement(builder, input.settings);
+  addPlacement(builder, input);
   addMode(builder, input.settings);
   addChat(builder, input);
   addLora(builder, input.loraAdapters ?? []);
@@ -66,11 +66,17 @@ function canListenTwice(builder: ArgvBuilder): boolean {
 }
 
 /** "all" where the build knows it: its own default is free to leave layers on the CPU without a word. */
-function addPlacement(builder: ArgvBuilder, settings: EngineSettings): void {
+function addPlacement(builder: ArgvBuilder, { settings, split }: LlamaServerInput): void {
   const layers = settings.gpuLayers ?? -1;
   const flag = builder.flag("--n-gpu-layers");
   const all = flag?.description.includes("'all'") === true ? "all" : "999";
   builder.addIfKnown(["--n-gpu-layers"], layers < 0 ? all : String(layers));
+  if (split !== undefined) {
+    builder.add("hardware.gpu.sharding.strategy", ["--split-mode"], split.mode);
+    const { parts } = split;
+    if (parts !== undefined)
+      builder.add("hardware.gpu.sharding.layerSplit", ["--tensor-split"], parts.join(","));
+  }
   if (settings.moeCPUOffload === true) builder.add("moeCPUOffload", ["--cpu-moe"]);
   if ((settings.moeCPULayers ?? 0) > 0)
     builder.add("moeCPULayers", ["--n-cpu-moe"], String(settings.moeCPULayers));

@@ -15,12 +15,12 @@ import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { replicaName, revisionName, serviceName, sliceName } from "../../../../src/api/names.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../../../../src/api/owned.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
 import type { RevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import { toReplicaProbes } from "../../../../src/capacity/template.ts";
 import type { ControllerRevision, EndpointSlice } from "../../../../src/kube/objects.ts";
-import { MANAGED_BY, ownerLabels, placeOf } from "../../../service/kube-service.ts";
 
 export interface ReplicaParts {
   readonly service: InferenceService;

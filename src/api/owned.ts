@@ -1,0 +1,15 @@
+/** What every object that belongs to a service carries: its place and its labels. */
+import { LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
+import type { InferenceService } from "./inference-service/index.ts";
+
+export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
+
+/** Labels that everything of one service carries. */
+export function ownerLabels({ metadata }: InferenceService): Record<string, string> {
+  return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
+}
+
+/** Name and namespace of an object that belongs to a service. */
+export function placeOf({ metadata }: InferenceService, name: string): { name: string; namespace: string } {
+  return { name, namespace: metadata.namespace ?? "default" };
+}

@@ -1,0 +1,80 @@
+/** llama-server as a pod: the same command line as on hosts, for the build that the images are pinned to. */
+import { engineFields } from "../../api/engine-settings.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { Accelerator } from "../../api/fields/hardware.ts";
+import type { PodGPUs, PodInput, PodRuntime } from "../pods.ts";
+import { buildArgv } from "./argv.ts";
+import type { LlamaServerInput } from "./argv-input.ts";
+import { PINNED } from "./pinned.ts";
+
+const FOREIGN_SETTINGS = ["turboQuantBits", "pagedSSDCacheDir", "hotCacheMaxSize", "pagedSSDCacheMaxSize"];
+
+export const llamacppPod: PodRuntime = {
+  images: {
+    cpu: image(""),
+    cuda: image("-cuda"),
+    rocm: image("-rocm"),
+    vulkan: image("-vulkan"),
+    intel: image("-intel"),
+  } satisfies Partial<Record<Accelerator, string>>,
+  port: 8080,
+  address: "::",
+  healthPath: "/health",
+  metrics: {
+    path: "/metrics",
+    inFlight: ["llamacpp:requests_processing", "llamacpp:requests_deferred"],
+    load: "llamacpp:requests_processing",
+    isProtected: true,
+  },
+  apiKey: "file",
+  needsWeights: true,
+  settings: [
+    ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
+    "speculativeDecoding",
+    "loraAdapters",
+  ],
+  command: (input) => {
+    const { argv, problems } = buildArgv(toServerInput(input), PINNED);
+    const [first] = problems;
+    if (first !== undefined) {
+      const message = problems.map(({ field, why }) => `${field}: ${why}`).join("; ");
+      throw new MetalbridgeError(first.code, message);
+    }
+    // It would start a debugger after a crash, and wait for it.
+    return { args: argv, env: [{ name: "GGML_NO_BACKTRACE", value: "1" }] };
+  },
+};
+
+function image(variant: string): string {
+  return `ghcr.io/ggml-org/llama.cpp:server${variant}-${PINNED.version}`;
+}
+
+function toServerInput(input: PodInput): LlamaServerInput {
+  const { settings, spec, weights, projector, draft, adapters, gpus, model } = input;
+  const { chatTemplateFile, slotFolder, apiKeyFile } = input;
+  return {
+    // A build without a GPU would only warn that it ignores them.
+    settings: gpus.count === 0 ? { ...settings, gpuLayers: 0 } : settings,
+    modelPath: weights?.main ?? "",
+    ...(projector === undefined ? {} : { mmprojPath: projector }),
+    ...(draft === undefined ? {} : { draftPath: draft.main }),
+    loraAdapters: adapters.map(({ main }, index) => ({
+      path: main,
+      scale: spec.loraAdapters?.[index]?.scale ?? 1,
+    })),
+    ...(chatTemplateFile === undefined ? {} : { chatTemplatePath: chatTemplateFile }),
+    ...(slotFolder === undefined ? {} : { slotSavePath: slotFolder }),
+    ...(apiKeyFile === undefined ? {} : { apiKeyFile }),
+    hosts: [input.address],
+    port: input.port,
+    aliases: [input.served],
+    ...(model.status?.gguf === undefined ? {} : { gguf: model.status.gguf }),
+    ...(gpus.count > 1 ? { split: splitOf(gpus) } : {}),
+  };
+}
+
+/** In equal parts where the Model names none: its own default follows the memory that happens to be free. */
+function splitOf({ count, strategy = "layer", layers }: PodGPUs): LlamaServerInput["split"] & {} {
+  const mode = { layer: "layer", pipeline: "layer", row: "row", tensor: "row", none: "none" }[strategy];
+  return mode === "none" ? { mode } : { mode, parts: layers ?? Array<number>(count).fill(1) };
+}

@@ -1,0 +1,48 @@
+/** What a workload is made from, and what it is. Builders read nothing else: neither cluster nor clock. */
+import type { Runtime } from "../api/engine-settings.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import type {
+  Deployment,
+  HorizontalPodAutoscaler,
+  NetworkPolicy,
+  PodDisruptionBudget,
+  PodMonitor,
+} from "../kube/workload-objects.ts";
+
+/** Files on a volume: `folder` relative to its root ("" for the root itself), `file` relative to the folder. */
+export interface Weights {
+  readonly claimName: string;
+  readonly folder: string;
+  readonly file: string;
+}
+
+/** From the controller's configuration. */
+export interface LinuxSettings {
+  /** By runtime ("vllm") or by runtime and accelerator ("sglang/rocm"), instead of the pinned ones. */
+  readonly images: Readonly<Record<string, string>>;
+  /** Put before the pinned images, for a mirror: `mirror.example/proxy` makes `mirror.example/proxy/ghcr.io/…`. */
+  readonly registryPrefix?: string | undefined;
+}
+
+export interface WorkloadInput {
+  readonly service: InferenceService;
+  readonly model: Model;
+  readonly runtime: Runtime;
+  /** Absent: the engine fetches the weights itself. */
+  readonly weights?: Weights | undefined;
+  readonly draftWeights?: Weights | undefined;
+  /** In the order of spec.loraAdapters. */
+  readonly adapterWeights?: readonly Weights[] | undefined;
+  /** Undefined: an autoscaler owns it. */
+  readonly replicas: number | undefined;
+  readonly settings: LinuxSettings;
+}
+
+export interface Workload {
+  readonly deployment: Deployment;
+  readonly autoscaler?: HorizontalPodAutoscaler;
+  readonly disruptionBudget?: PodDisruptionBudget;
+  readonly networkPolicy?: NetworkPolicy;
+  readonly podMonitor?: PodMonitor;
+}

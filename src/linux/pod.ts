@@ -1,0 +1,105 @@
+/** The pods of a service: their metadata, and everything around the engine's container. */
+import { GROUP } from "../api/group.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import { MANAGED_BY, ownerLabels } from "../api/owned.ts";
+import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
+import { ENGINE_CONTAINER } from "./container.ts";
+import { graceSeconds } from "./drain.ts";
+import type { GPURequest } from "./gpus.ts";
+import { priorityClassName } from "./priorities.ts";
+import type { Files } from "./volumes.ts";
+
+/** User and group of engines: any that is not root; the model cache is written as the same. */
+export const POD_USER = 65_532;
+/**
+ * Groups that own the device files of AMD's and Intel's GPUs on nodes: video, and render as Debian, Ubuntu and Red Hat
+ * number it. NVIDIA's are open to all.
+ */
+const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
+
+export interface PodWish {
+  readonly service: InferenceService;
+  readonly gpus: GPURequest;
+  readonly resourceClaims: readonly object[];
+  readonly files: Files;
+  readonly container: Container;
+}
+
+export function podTemplateOf(wish: PodWish): PodTemplate {
+  const { service, gpus, files, container } = wish;
+  const { spec } = service;
+  return {
+    metadata: {
+      labels: { ...withoutOurs(spec.podLabels), ...ownerLabels(service), ...MANAGED_BY },
+      annotations: {
+        "kubectl.kubernetes.io/default-container": ENGINE_CONTAINER,
+        ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
+        ...withoutOurs(spec.podAnnotations),
+        ...files.annotations,
+      },
+    },
+    spec: {
+      containers: [container],
+      volumes: [...files.volumes],
+      ...schedulingOf(wish),
+      ...(gpus.claims.length === 0
+        ? {}
+        : { resourceClaims: wish.resourceClaims as PodSpec["resourceClaims"] & {} }),
+      ...(spec.imagePullSecrets === undefined ? {} : { imagePullSecrets: spec.imagePullSecrets }),
+      ...(spec.runtimeClassName === undefined ? {} : { runtimeClassName: spec.runtimeClassName }),
+      priorityClassName: spec.priorityClassName ?? priorityClassName(spec.priority),
+      securityContext: podSecurity(spec.podSecurityContext, gpus),
+      automountServiceAccountToken: false,
+      // Variables such as VLLM_PORT of a Service named vllm would be taken for settings.
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: graceSeconds(spec.rollout.drainSeconds),
+    },
+  };
+}
+
+/** What cluster-autoscaler and Karpenter read. */
+const NEVER_DISRUPT = {
+  "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+  "karpenter.sh/do-not-disrupt": "true",
+};
+
+/** Keys that pods carry for Metalbridge cannot be the user's; SpecHonored names them. */
+export function isOurs(key: string): boolean {
+  return key.startsWith(`${GROUP}/`) || key in MANAGED_BY;
+}
+
+function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(map).filter(([key]) => !isOurs(key)));
+}
+
+function schedulingOf({ service: { spec }, gpus }: PodWish): Partial<PodSpec> {
+  const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
+  const tolerations = [...ours, ...(spec.tolerations ?? [])];
+  return {
+    ...(spec.nodeSelector === undefined ? {} : { nodeSelector: spec.nodeSelector }),
+    ...(tolerations.length === 0 ? {} : { tolerations }),
+    ...(spec.affinity === undefined ? {} : { affinity: spec.affinity }),
+    ...(spec.topologySpreadConstraints === undefined
+      ? {}
+      : { topologySpreadConstraints: spec.topologySpreadConstraints }),
+  };
+}
+
+/** The restricted level of Pod Security. Who runs as root means it: runAsNonRoot would only keep the pod from starting. */
+function podSecurity(
+  given: Readonly<Record<string, unknown>> = {},
+  { count, vendor }: GPURequest,
+): Readonly<Record<string, unknown>> {
+  const needsGroups = count > 0 && vendor !== "nvidia";
+  return {
+    ...(given.runAsUser === 0 ? {} : { runAsNonRoot: true }),
+    runAsUser: POD_USER,
+    runAsGroup: POD_USER,
+    fsGroup: POD_USER,
+    // Else a kubelet walks through all files of the volume at each start.
+    fsGroupChangePolicy: "OnRootMismatch",
+    ...(needsGroups ? { supplementalGroups: DEVICE_GROUPS } : {}),
+    seccompProfile: { type: "RuntimeDefault" },
+    ...given,
+  };
+}

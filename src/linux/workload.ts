@@ -1,0 +1,125 @@
+/** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
+import { isIP } from "node:net";
+import { MetalbridgeError } from "../api/errors.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import { serviceName } from "../api/names.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../api/owned.ts";
+import { revisionHistoryLimit, toEngineSettings } from "../capacity/template.ts";
+import type { PodInput, PodRuntime } from "../engines/pods.ts";
+import { runtimeEntry } from "../engines/registry.ts";
+import type { Deployment } from "../kube/workload-objects.ts";
+import { containerOf, startSeconds } from "./container.ts";
+import type { Workload, WorkloadInput } from "./contract.ts";
+import { type GPURequest, gpusOf } from "./gpus.ts";
+import { imageOf } from "./images.ts";
+import { podTemplateOf } from "./pod.ts";
+import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
+import { type Files, filesOf } from "./volumes.ts";
+
+/** Throws MetalbridgeError for what no pod can be made from. */
+export function buildWorkload(input: WorkloadInput): Workload {
+  const { service, replicas } = input;
+  const pod = podRuntime(input);
+  checkGate(service, pod, input);
+  const autoscaler = autoscalerOf(service, pod);
+  const disruptionBudget = disruptionBudgetOf(service, replicas);
+  const networkPolicy = networkPolicyOf(service);
+  const podMonitor = podMonitorOf(service, pod);
+  return {
+    deployment: deploymentOf(input, pod),
+    ...(autoscaler === undefined ? {} : { autoscaler }),
+    ...(disruptionBudget === undefined ? {} : { disruptionBudget }),
+    ...(networkPolicy === undefined ? {} : { networkPolicy }),
+    ...(podMonitor === undefined ? {} : { podMonitor }),
+  };
+}
+
+function podRuntime({ runtime, weights }: WorkloadInput): PodRuntime {
+  const pod = runtimeEntry(runtime)?.pod;
+  if (pod === undefined)
+    throw new MetalbridgeError("RuntimeMismatch", `runtime ${runtime} does not run in pods`);
+  if (pod.needsWeights === true && weights === undefined)
+    throw new MetalbridgeError("WeightsNotCached", `runtime ${runtime} reads its weights from a volume`);
+  return pod;
+}
+
+/** What is asked for and only the gate has is refused: to serve without it would be less than what was asked for. */
+function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: WorkloadInput): void {
+  const { auth, endpoint } = spec;
+  const why =
+    endpoint.tls !== undefined
+      ? "spec.endpoint.tls is served by the gate, which pods do not have"
+      : auth !== undefined && pod.apiKey === undefined
+        ? `runtime ${runtime} cannot check the API keys of spec.auth`
+        : undefined;
+  if (why !== undefined) throw new MetalbridgeError("GateNotInPods", why);
+}
+
+function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
+  const { service, model, runtime, replicas, settings } = input;
+  const { spec } = service;
+  const gpus = gpusOf(model, spec);
+  const files = filesOf(input, pod, gpus);
+  const sizeBytes = model.status?.sizeBytes;
+  const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
+  const container = containerOf({
+    spec,
+    pod,
+    input: podInput(input, { pod, gpus, files }),
+    gpus,
+    image,
+    mounts: files.mounts,
+    sizeBytes,
+  });
+  const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
+  return {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: {
+      ...placeOf(service, serviceName(service.metadata.name)),
+      labels: { ...ownerLabels(service), ...MANAGED_BY },
+    },
+    spec: {
+      ...(replicas === undefined ? {} : { replicas }),
+      selector: { matchLabels: ownerLabels(service) },
+      strategy: strategyOf(service, gpus),
+      progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
+      revisionHistoryLimit: revisionHistoryLimit(spec),
+      template: podTemplateOf({ service, gpus, resourceClaims, files, container }),
+    },
+  };
+}
+
+/** A new pod would wait for the GPU that the old one holds until it is gone. */
+function strategyOf({ spec }: InferenceService, { count }: GPURequest): Deployment["spec"]["strategy"] & {} {
+  if (count > 0) return { type: "Recreate" };
+  const { maxUnavailable, maxSurge } = spec.rollout;
+  return { type: "RollingUpdate", rollingUpdate: { maxUnavailable, maxSurge } };
+}
+
+interface Parts {
+  readonly pod: PodRuntime;
+  readonly gpus: GPURequest;
+  readonly files: Files;
+}
+
+function podInput({ service, model }: WorkloadInput, { pod, gpus, files }: Parts): PodInput {
+  const { spec } = service;
+  const gguf = model.status?.gguf;
+  const gpuLayers = model.spec.hardware?.gpu?.layers;
+  const { volumes: _volumes, mounts: _mounts, annotations: _annotations, ...paths } = files;
+  const address = spec.bindAddress ?? pod.address;
+  if (isIP(address) === 0)
+    throw new MetalbridgeError("SettingNotSupported", `spec.bindAddress ${address} is no IP address`);
+  return {
+    spec,
+    settings: toEngineSettings(spec, { gguf, gpuLayers }),
+    model,
+    served: service.metadata.name,
+    ...paths,
+    address,
+    port: spec.containerPort ?? pod.port,
+    accelerator: gpus.accelerator,
+    gpus,
+  };
+}
