@@ -69,7 +69,10 @@ export function renderService(state: ServiceState): string {
     ],
     ["service", `${manager}, ${scope}: ${describeJob(state.job)}`],
     ["agent", describeAgent(state.agent)],
-    ["engines", String(engines)],
+    [
+      "engines",
+      engines === undefined ? "unknown: the state folder can be read with sudo only" : String(engines),
+    ],
     ["definition", definition],
     ["state", stateDir],
     ["log", logs],

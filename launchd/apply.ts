@@ -1,5 +1,6 @@
 /** Does one step. Each is safe to repeat, and leaves either the old thing or the new one. */
-import { chmod, chown, lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, lstat, mkdir, open, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type Layout, placesBelow, socketOf } from "./layout.ts";
 import { uidOf } from "./observe.ts";
@@ -85,9 +86,19 @@ async function makeFolder(path: string, mode: number, ids: Ids | undefined): Pro
   await setOwner(path, mode, ids);
 }
 
+/** Never through a link: in the state folder the agent's account could put one that leads to a file of root's. */
 async function setOwner(path: string, mode: number, ids: Ids | undefined): Promise<void> {
-  if (ids !== undefined) await chown(path, ids.uid, ids.gid);
-  await chmod(path, mode);
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    await give(file, mode, ids);
+  } finally {
+    await file.close();
+  }
+}
+
+async function give(file: FileHandle, mode: number, ids: Ids | undefined): Promise<void> {
+  if (ids !== undefined) await file.chown(ids.uid, ids.gid);
+  await file.chmod(mode);
 }
 
 async function replaceFile(
@@ -101,11 +112,11 @@ async function replaceFile(
     const file = await open(temporary, "wx", 0o600);
     try {
       await file.writeFile(text);
+      await give(file, mode, ids);
       await file.sync();
     } finally {
       await file.close();
     }
-    await setOwner(temporary, mode, ids);
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });

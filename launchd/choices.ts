@@ -7,8 +7,9 @@ import type { Choices } from "./plan/entries.ts";
 
 const optional = z.string().optional();
 
-const choicesSchema = z.strictObject({
-  layout: z.strictObject({
+/** Keys of a newer version are left out: after a rollback this one has to read its record. */
+const choicesSchema = z.object({
+  layout: z.object({
     manager: z.enum(["launchd", "systemd"]),
     scope: z.enum(["system", "user"]),
     prefix: z.string(),

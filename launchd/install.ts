@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { type Apply, createApply } from "./apply.ts";
 import { awaitHealthy, type Outcome, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout.ts";
-import { observe, ownerOfState, uidOf } from "./observe.ts";
+import { namesIn, observe, ownerOfState, uidOf } from "./observe.ts";
 import type { Choices, Given } from "./plan/entries.ts";
 import { planCleanup, planInstall, planRollback } from "./plan/install.ts";
 import type { Observed } from "./plan/observed.ts";
@@ -76,6 +76,7 @@ async function refuse(ports: Ports, input: InstallInput, observed: Observed): Pr
       euid: ports.euid,
       ...{ allowDowngrade, takeOver },
       stateOwner: await ownerOfState(layout.stateDir),
+      stateEntries: await namesIn(layout.stateDir),
       accountUid: layout.account === undefined ? ports.euid : uidOf(account),
     },
     observed,

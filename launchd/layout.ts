@@ -58,6 +58,11 @@ export function socketOf({ stateDir }: Pick<Layout, "stateDir">): string {
   return `${stateDir}/agent.sock`;
 }
 
+/** Where `metalbridge join` stores the credential, and the agent looks for one: it replaces it there when it renews it. */
+function kubeconfigIn(stateDir: string): string {
+  return `${stateDir}/kubeconfig`;
+}
+
 function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Layout {
   const state = stateDir ?? `${root}/usr/local/var/metalbridge`;
   return {
@@ -66,7 +71,7 @@ function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Layo
     prefix: `${root}/usr/local/lib/metalbridge`,
     definition: `${root}/Library/LaunchDaemons/${LABEL}.plist`,
     configFile: `${root}/usr/local/etc/metalbridge/agent.yaml`,
-    kubeconfig: `${root}/usr/local/etc/metalbridge/kubeconfig`,
+    kubeconfig: kubeconfigIn(state),
     stateDir: state,
     agentLog: `${state}/logs/agent.log`,
     crashLog: `${root}/Library/Logs/Metalbridge/agent.crash.log`,
@@ -84,7 +89,7 @@ function launchAgent({ home, uid, stateDir }: LayoutInput): Layout {
     prefix: `${home}/.local/lib/metalbridge`,
     definition: `${home}/Library/LaunchAgents/${LABEL}.plist`,
     configFile: `${home}/.config/metalbridge/agent.yaml`,
-    kubeconfig: `${home}/.config/metalbridge/kubeconfig`,
+    kubeconfig: kubeconfigIn(state),
     stateDir: state,
     agentLog: `${state}/logs/agent.log`,
     crashLog: `${home}/Library/Logs/Metalbridge/agent.crash.log`,
@@ -95,14 +100,15 @@ function launchAgent({ home, uid, stateDir }: LayoutInput): Layout {
 }
 
 function linux({ root, account = "metalbridge", stateDir }: LayoutInput): Layout {
+  const state = stateDir ?? `${root}/var/lib/metalbridge`;
   return {
     manager: "systemd",
     scope: "system",
     prefix: `${root}/usr/local/lib/metalbridge`,
     definition: `${root}/etc/systemd/system/${UNIT}`,
     configFile: `${root}/etc/metalbridge/agent.yaml`,
-    kubeconfig: `${root}/etc/metalbridge/kubeconfig`,
-    stateDir: stateDir ?? `${root}/var/lib/metalbridge`,
+    kubeconfig: kubeconfigIn(state),
+    stateDir: state,
     agentLog: undefined,
     crashLog: undefined,
     command: `${root}/usr/local/bin/metalbridge`,

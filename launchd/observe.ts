@@ -14,7 +14,7 @@ export async function observe(ports: Ports, choices: Choices, given: Given = {})
   const { versions, current, previous } = placesBelow(layout.prefix);
   const account = layout.account === undefined ? undefined : await ports.accounts.observe(layout.account);
   const uids = {
-    installer: ports.euid,
+    installer: layout.domain === "system" ? 0 : ports.euid,
     account: uidOf(account) ?? (layout.account === undefined ? ports.euid : undefined),
   };
   const entries = [];
@@ -54,8 +54,9 @@ async function versionOf(link: string): Promise<string | undefined> {
 type Uids = { readonly installer: number; readonly account: number | undefined };
 
 async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<EntryState> {
-  const found = await lstat(entry.path).catch(() => undefined);
-  if (found === undefined) return { is: "missing" };
+  const found = await lstat(entry.path).catch((error: NodeJS.ErrnoException) => error.code);
+  if (found === "EACCES") return { is: "unreadable" };
+  if (found === undefined || typeof found === "string") return { is: "missing" };
   if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
   const isKind = entry.kind === "folder" ? found.isDirectory() : found.isFile();
   if (!isKind) return { is: "different", what: "kind", isOurs: false };

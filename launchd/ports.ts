@@ -8,8 +8,8 @@ export interface Ports {
   readonly euid: number;
   readonly supervisor: Supervisor;
   readonly accounts: Accounts;
-  /** Living engines in a state folder. */
-  readonly countEngines: (stateDir: string) => Promise<number>;
+  /** Living engines in a state folder; undefined when it may not be read. */
+  readonly countEngines: (stateDir: string) => Promise<number | undefined>;
   /** One line for a person. */
   readonly print: (line: string) => void;
 }

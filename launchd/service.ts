@@ -28,7 +28,10 @@ export async function stop(ports: Ports, choices: Choices): Promise<void> {
   const { job, engines } = await observe(ports, choices);
   if (job.at === "absent") return ports.print("the agent is stopped already");
   await ports.supervisor.unload();
-  const keep = engines === 0 ? "" : `; ${engines} engines keep running, and leave their Services after 40 s`;
+  const keep =
+    engines === 0 || engines === undefined
+      ? ""
+      : `; ${engines} engines keep running, and leave their Services after 40 s`;
   ports.print(`the agent is stopped${keep}`);
 }
 
@@ -70,7 +73,7 @@ export async function uninstall(ports: Ports, choices: Choices, options: Uninsta
   const { layout } = choices;
   const observed = await observe(ports, choices);
   refuseForeign(choices, observed);
-  if (observed.engines > 0 && !options.stopEngines && !options.dryRun)
+  if (observed.engines !== undefined && observed.engines > 0 && !options.stopEngines && !options.dryRun)
     throw new MetalbridgeError("EnginesRunning", `${observed.engines} engines run on this host`);
   const stateEntries = await namesIn(layout.stateDir);
   const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
@@ -120,6 +123,8 @@ export async function serviceState(ports: Ports, choices: Choices): Promise<Serv
   return {
     ...{ manager, scope, current, previous, versions, definition, stateDir, job, agent, engines },
     logs: agentLog ?? "journalctl -u metalbridge-agent",
-    differing: entries.filter(({ state }) => state.is !== "as wanted").map(({ entry }) => entry.path),
+    differing: entries
+      .filter(({ state }) => state.is === "missing" || state.is === "different")
+      .map(({ entry }) => entry.path),
   };
 }

@@ -29,6 +29,6 @@ export async function drainEngines(ports: Ports, layout: Layout, socket: string)
   await until(ports.clock, STARTS_WITHIN_MS, serves);
   child.kill("SIGTERM");
   await exited;
-  const left = await ports.countEngines(layout.stateDir);
+  const left = (await ports.countEngines(layout.stateDir)) ?? 0;
   if (left > 0) throw new MetalbridgeError("EnginesRunning", `${left} engines did not stop`);
 }

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { systemCode } from "../../agent/atomic-file.ts";
 import { readEnvironment } from "../../agent/config/environment.ts";
 import { DAEMONS_FOLDER, ENGINES_FOLDER } from "../../agent/instances/instances.ts";
 import { createIdentity } from "../../agent/instances/process/identity/identity.ts";
@@ -56,9 +57,9 @@ export interface Wished {
   readonly drainSeconds?: number | undefined;
 }
 
-/** As installed, changed by what the user wishes now. */
+/** As installed, changed by what the user wishes now. A record that cannot be read is written anew. */
 export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promise<Choices> {
-  const installed = await installedChoices(flags);
+  const installed = await installedChoices(flags).catch(unlessUnreadable);
   const layout = freshLayout(flags, {
     scope: flags.scope ?? installed?.layout.scope ?? "system",
     account: wished.user ?? installed?.layout.account,
@@ -99,6 +100,10 @@ export function toolPath(): string {
   return `${readEnvironment().toolPath}:/usr/sbin:/sbin:/usr/bin:/bin`;
 }
 
+function unlessUnreadable(error: unknown): undefined {
+  if (!(error instanceof MetalbridgeError) || error.code !== "InstallUnreadable") throw error;
+}
+
 async function installedChoices(flags: PlaceFlags): Promise<Choices | undefined> {
   const scopes: readonly Scope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
   for (const scope of scopes) {
@@ -120,11 +125,13 @@ function here(): "darwin" | "linux" {
 }
 
 /** By pid and start time, as the agent does: a pid alone may belong to a stranger by now. */
-function countEngines(stateDir: string): number {
+function countEngines(stateDir: string): number | undefined {
   const identity = createIdentity(process.platform);
   let count = 0;
   for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER]) {
-    for (const name of namesIn(join(stateDir, kind))) {
+    const names = namesIn(join(stateDir, kind));
+    if (names === undefined) return undefined;
+    for (const name of names) {
       const { main } = readRunFiles(join(stateDir, kind, name));
       if (main !== undefined && identity.startTimeNow(main.pid) === main.startTime) count += 1;
     }
@@ -132,10 +139,11 @@ function countEngines(stateDir: string): number {
   return count;
 }
 
-function namesIn(folder: string): readonly string[] {
+/** Undefined when the folder may not be read. */
+function namesIn(folder: string): readonly string[] | undefined {
   try {
     return readdirSync(folder);
-  } catch {
-    return [];
+  } catch (error) {
+    return systemCode(error) === "EACCES" ? undefined : [];
   }
 }

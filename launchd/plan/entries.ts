@@ -56,18 +56,12 @@ export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[]
       : [folder(dirname(crashLog), "installer", 0o755), kept(crashLog, "account", 0o600, "")]),
     folder(dirname(configFile), "installer", 0o755),
     given.config === undefined
-      ? kept(configFile, "installer", 0o644, defaultConfig(layout, given))
+      ? kept(configFile, "installer", 0o644, DEFAULT_CONFIG)
       : file(configFile, "installer", 0o644, given.config),
     ...(given.kubeconfig === undefined ? [] : [file(kubeconfig, "account", 0o600, given.kubeconfig)]),
     { kind: "link", path: layout.command, target: `${current}/bin/metalbridge` },
     file(layout.definition, "installer", 0o644, definitionOf(choices)),
   ];
-}
-
-function defaultConfig({ kubeconfig }: Layout, given: Given): string {
-  return given.kubeconfig === undefined
-    ? DEFAULT_CONFIG
-    : `${DEFAULT_CONFIG}kubeconfig: ${JSON.stringify(kubeconfig)}\n`;
 }
 
 function folder(path: string, owner: Owner, mode: number): Entry {

@@ -30,6 +30,8 @@ export type Agent =
 export type EntryState =
   | { readonly is: "as wanted" }
   | { readonly is: "missing" }
+  /** In a folder that only root and the agent's account may enter. */
+  | { readonly is: "unreadable" }
   /** `isOurs`: what stands there names our program, or is a folder or link. */
   | {
       readonly is: "different";
@@ -50,6 +52,6 @@ export interface Observed {
   readonly entries: readonly { readonly entry: Entry; readonly state: EntryState }[];
   readonly job: Job;
   readonly agent: Agent;
-  /** Engines that live in the state folder, whoever started them. */
-  readonly engines: number;
+  /** Engines that live in the state folder, whoever started them; undefined where the folder may not be read. */
+  readonly engines: number | undefined;
 }

@@ -2,6 +2,7 @@
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Layout } from "../layout.ts";
 import type { Observed } from "./observed.ts";
+import { MODEL_STORE } from "./uninstall.ts";
 import { compareVersions, isVersion } from "./version.ts";
 
 export interface Request {
@@ -13,9 +14,16 @@ export interface Request {
   readonly takeOver: boolean;
   /** Who owns what is in the state folder already; undefined when there is nothing. */
   readonly stateOwner: number | undefined;
+  /** What is in the state folder; undefined when there is none. */
+  readonly stateEntries?: readonly string[] | undefined;
   /** Whom it should belong to; undefined while the account does not exist. */
   readonly accountUid: number | undefined;
 }
+
+/** What tells that an agent has run on a folder; the first comes with its first contact to the cluster. */
+const OF_AN_AGENT: readonly string[] = ["instance-id", "agent.sock", "desired", "engines"];
+/** What join, an interrupted install and an uninstall leave there. */
+const BEFORE_AN_AGENT: readonly string[] = ["kubeconfig", "logs", MODEL_STORE];
 
 export function refusalOf(request: Request, observed: Observed): MetalbridgeError | undefined {
   return (
@@ -28,8 +36,10 @@ export function refusalOf(request: Request, observed: Observed): MetalbridgeErro
 
 /** For every verb that changes the service. */
 export function rootNeeded({ layout, euid }: Pick<Request, "layout" | "euid">): MetalbridgeError | undefined {
-  if (layout.domain !== "system" || euid === 0) return undefined;
-  return error("RootRequired", `${layout.definition} belongs to the system`);
+  if ((layout.domain === "system") === (euid === 0)) return undefined;
+  return euid === 0
+    ? error("RootRefused", `${layout.definition} belongs to a user`)
+    : error("RootRequired", `${layout.definition} belongs to the system`);
 }
 
 function downgrade(
@@ -53,8 +63,25 @@ function foreign({ layout, takeOver }: Request, { job, entries }: Observed): Met
   return error("ServiceForeign", `${strange.entry.path} was not made by this installation`);
 }
 
-/** Files of another account in there would stop the agent; the whole tree is not ours to give away. */
-function strangersState({ layout, stateOwner, accountUid }: Request): MetalbridgeError | undefined {
+/** Files of others in there would stop the agent, and uninstall would remove them. */
+function strangersState({
+  layout,
+  stateOwner,
+  accountUid,
+  stateEntries = [],
+}: Request): MetalbridgeError | undefined {
+  const strange = stateEntries.some((name) => OF_AN_AGENT.includes(name))
+    ? undefined
+    : stateEntries.find((name) => !BEFORE_AN_AGENT.includes(name.split(".")[0] ?? ""));
+  if (strange !== undefined)
+    return new MetalbridgeError(
+      "ServiceForeign",
+      `${layout.stateDir} holds files that are not the agent's: ${strange}`,
+      {
+        summary:
+          "choose an empty or a new folder with --state-dir: all of it belongs to the agent, and uninstall removes it",
+      },
+    );
   if (stateOwner === undefined || stateOwner === 0 || stateOwner === accountUid) return undefined;
   const remedy = {
     summary: "install with --user and that account, or choose another folder with --state-dir",

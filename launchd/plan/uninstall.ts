@@ -19,10 +19,10 @@ export const MODEL_STORE = "models";
 /** The service first, so that nothing is restarted; the record of where everything is, last. */
 export function planUninstall({ layout, observed, purge, stateEntries }: UninstallInput): readonly Step[] {
   const places = placesBelow(layout.prefix);
+  const { engines = 0 } = observed;
   const paths = [
     layout.definition,
     layout.command,
-    layout.kubeconfig,
     layout.configFile,
     ...(layout.crashLog === undefined ? [] : [layout.crashLog]),
   ];
@@ -32,7 +32,7 @@ export function planUninstall({ layout, observed, purge, stateEntries }: Uninsta
   const keepsModels = !purge && (stateEntries ?? []).includes(MODEL_STORE);
   return [
     ...(observed.job.at === "loaded" ? [{ do: "unload" } as const] : []),
-    ...(observed.engines > 0 ? [{ do: "stop engines", count: observed.engines } as const] : []),
+    ...(engines > 0 ? [{ do: "stop engines", count: engines } as const] : []),
     // launchd reads its folder at boot: without the plist there is nothing to forget.
     ...(layout.manager === "systemd" ? [{ do: "forget" } as const] : []),
     ...paths.map((path) => ({ do: "remove", path }) as const),

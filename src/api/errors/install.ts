@@ -6,6 +6,10 @@ export const installErrors = {
     what: "A service of the system can be changed by root only.",
     do: "run the same command with sudo, or install for your user only with --scope user (macOS)",
   },
+  RootRefused: {
+    what: "A LaunchAgent belongs to the user who logs in; made by root, its files could not be changed by that user.",
+    do: "run the same command without sudo, or install a LaunchDaemon with --scope system",
+  },
   InstallNotFound: {
     what: "Metalbridge is not installed as a service on this machine.",
     do: "install it",

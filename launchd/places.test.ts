@@ -1,0 +1,136 @@
+/** Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others. */
+import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  isRoot,
+  PATIENT,
+  PREFIX,
+  prepareReleases,
+  type Releases,
+  runProgram,
+  startMachine,
+} from "../test/bed/launchd/machine.ts";
+
+const NOBODY = 65_534;
+
+let releases: Releases;
+let release = "";
+beforeAll(async () => {
+  releases = await prepareReleases();
+  release = releases.make("1.0.0");
+}, 120_000);
+afterAll(() => releases[Symbol.asyncDispose]());
+
+test.runIf(isRoot)(
+  "a user without root sees a healthy installation as healthy, and what he may not read as unknown",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    const shown = await machine.run(machine.installed, ["service"], { uid: NOBODY });
+    expect(shown.out).not.toContain("is not as install writes it");
+    expect(shown.out).toMatch(/^engines +unknown/m);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a root shell that hides new files from others installs an agent that its account can read",
+  async () => {
+    await using machine = await startMachine();
+    const program = path.join(release, "bin", "metalbridge");
+    const ran = await runProgram(
+      "/bin/sh",
+      [
+        "-c",
+        'umask 077; exec "$0" "$@"',
+        program,
+        "install",
+        "--root",
+        machine.root,
+        "--platform",
+        "darwin",
+        ...PATIENT,
+      ],
+      { env: { PATH: `${machine.bin}:/usr/bin:/bin`, HOME: "/home/me" } },
+    );
+    expect(ran).toMatchObject({ code: 0, err: "" });
+    for (const folder of ["usr/local", "usr/local/bin", "usr/local/var", `${PREFIX}/versions/1.0.0/cli`])
+      expect({ folder, mode: statSync(machine.at(folder)).mode & 0o777 }).toEqual({ folder, mode: 0o755 });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a state folder with files of others is refused",
+  async () => {
+    await using machine = await startMachine();
+    const shared = machine.at("srv");
+    mkdirSync(shared);
+    chmodSync(shared, 0o755);
+    writeFileSync(path.join(shared, "accounts.db"), "");
+    const options = ["--state-dir", shared, ...PATIENT];
+    expect(await machine.run(release, ["install", ...options])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^ServiceForeign: .*accounts\.db/),
+    });
+    expect(statSync(shared)).toMatchObject({ uid: 0, mode: 0o40755 });
+
+    // Of an agent before, or of a host that has joined already.
+    for (const name of ["models", "kubeconfig", "instance-id", "host.json"]) {
+      const own = machine.at("srv/metalbridge");
+      mkdirSync(own, { recursive: true });
+      writeFileSync(path.join(own, name), "");
+      const dry = await machine.run(release, ["install", "--state-dir", own, "--dry-run"]);
+      expect(dry).toMatchObject({ code: 0, err: "" });
+    }
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a LaunchAgent of root is refused: it would leave root's files in the home of whoever ran sudo",
+  async () => {
+    await using machine = await startMachine();
+    expect(await machine.run(release, ["install", "--scope", "user", ...PATIENT])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^RootRefused/),
+    });
+    expect(machine.files()).toEqual([]);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "an agent can replace the credential that install gave it",
+  async () => {
+    await using machine = await startMachine();
+    const given = machine.at("given");
+    writeFileSync(given, "users: []\n", { mode: 0o600 });
+    await machine.run(release, ["install", "--kubeconfig", given, "--timeout-seconds", "1"]);
+    const file = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}").layout.kubeconfig;
+    const agent = machine.directory.idsOf("_metalbridge");
+    expect(existsSync(file)).toBe(true);
+    expect(statSync(file)).toMatchObject({ ...agent, mode: 0o100600 });
+    // Replaced by rename, which needs the folder.
+    expect(statSync(path.dirname(file)).uid).toBe(agent?.uid);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a damaged record of the installation is written again by install",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    writeFileSync(machine.at(`${PREFIX}/install.json`), "{");
+    expect((await machine.run(release, ["restart"])).err).toMatch(/^InstallUnreadable/);
+    expect(await machine.run(release, ["install", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    expect((await machine.service()).differing).toEqual([]);
+    // As a newer version leaves it that was rolled back.
+    const record = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}");
+    writeFileSync(machine.at(`${PREFIX}/install.json`), JSON.stringify({ ...record, channel: "stable" }));
+    expect((await machine.service()).current).toBe("1.0.0");
+  },
+  200_000,
+);
