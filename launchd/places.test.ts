@@ -12,7 +12,7 @@ import {
   startMachine,
 } from "../test/bed/launchd/machine.ts";
 
-const NOBODY = 65_534;
+const OTHER_UID = 65_534;
 
 let releases: Releases;
 let release = "";
@@ -27,7 +27,7 @@ test.runIf(isRoot)(
   async () => {
     await using machine = await startMachine();
     await machine.run(release, ["install", ...PATIENT]);
-    const shown = await machine.run(machine.installed, ["service"], { uid: NOBODY });
+    const shown = await machine.run(machine.installed, ["service"], { uid: OTHER_UID });
     expect(shown.out).not.toContain("is not as install writes it");
     expect(shown.out).toMatch(/^engines +unknown/m);
   },

@@ -20,7 +20,7 @@ export interface Request {
   readonly accountUid: number | undefined;
 }
 
-/** What tells that an agent has run on a folder; the first comes with its first contact to the cluster. */
+/** What shows that an agent has run on a folder; the first comes with its first contact to the cluster. */
 const OF_AN_AGENT: readonly string[] = ["instance-id", "agent.sock", "desired", "engines"];
 /** What join, an interrupted install and an uninstall leave there. */
 const BEFORE_AN_AGENT: readonly string[] = ["kubeconfig", "logs", MODEL_STORE];
