@@ -57,7 +57,7 @@ export interface Wished {
   readonly drainSeconds?: number | undefined;
 }
 
-/** As installed, changed by what the user wishes now. A record that cannot be read is written anew. */
+/** As installed, changed by what the user wishes now. A record that cannot be read is replaced. */
 export async function choicesFor(flags: PlaceFlags, wished: Wished = {}): Promise<Choices> {
   const installed = await installedChoices(flags).catch(unlessUnreadable);
   const layout = freshLayout(flags, {
