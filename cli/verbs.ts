@@ -182,6 +182,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./fit.ts")).configureFit,
   },
   {
+    name: "fetch",
+    summary: "download a model to a volume, as the Jobs of the model cache do",
+    load: async () => (await import("./fetch.ts")).configureFetch,
+  },
+  {
     name: "calibrate",
     summary: "measure llama-server's buffers on this machine",
     load: async () => (await import("./calibrate.ts")).configureCalibrate,

@@ -1,5 +1,5 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
@@ -91,11 +91,16 @@ async function isStillThere(
   return retrying(isSame, fetcher.limits, { ...fetcher, signal });
 }
 
+const OUTAGES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "SourceUnreachable",
+  "SourceCertificateUntrusted",
+  "SourceUnavailable",
+  "SourceStalled",
+]);
+
 /** True for errors that say nothing about the content. */
 export function isOutage(error: MetalbridgeError): boolean {
-  return (
-    error.code === "SourceUnreachable" || error.code === "SourceUnavailable" || error.code === "SourceStalled"
-  );
+  return OUTAGES.has(error.code);
 }
 
 async function publish(

@@ -53,7 +53,9 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     reserveBytes: options.reserveBytes,
     quotaBytes: () => quotaBytes,
     usedBytes: usage.usedBytes,
-    makeRoom: async (bytes) => void (await usage.makeRoom(bytes)),
+    makeRoom: async (bytes) => {
+      if (options.neverEvicts !== true) await usage.makeRoom(bytes);
+    },
   });
   const fetcher = createFetcher(options, layout, refs, admission, usage);
   return {
@@ -98,11 +100,11 @@ function createFetcher(
   admission: Admission,
   usage: Usage,
 ): ModelFetcher {
-  const { clock, log, hfEndpoint, hfToken, allowedHosts } = options;
+  const { clock, log, hfEndpoint, hfToken, allowedHosts, allowedNetworks } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { allowLoopback = false, allowPrivate = false } = options;
   const rules: HttpRules = {
-    ...{ allowLoopback, allowPrivate, allowedHosts, ...limits },
+    ...{ allowLoopback, allowPrivate, allowedHosts, allowedNetworks, ...limits },
     underWay: new Set(),
   };
   const { onReceived } = options;
@@ -226,6 +228,7 @@ async function use({ layout, refs, isReadOnly }: Readable, ref: Ref, nowMs: numb
     ...(ref.mmproj === undefined ? {} : { mmprojPath: join(view, ref.mmproj) }),
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     sha256: first.sha256,
+    ...(ref.revision === undefined ? {} : { revision: ref.revision }),
     files: ref.files.map(({ name, sizeBytes, sha256 }) => ({
       name,
       path: blobPath(layout, sha256),

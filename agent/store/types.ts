@@ -41,6 +41,8 @@ export interface StoredModel {
   readonly sizeBytes: number;
   /** Of the first file; absent for a file used in place without a checksum to verify. */
   readonly sha256?: string;
+  /** The commit, where the source has one. */
+  readonly revision?: string;
   readonly files: readonly StoredFile[];
 }
 
@@ -131,9 +133,13 @@ export interface StoreOptions {
   readonly allowedHosts?: readonly string[] | undefined;
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
+  /** Private networks, as CIDRs, that sources may be in. */
+  readonly allowedNetworks?: readonly string[] | undefined;
   readonly quotaBytes?: number | undefined;
   /** Makes and removes nothing when it is opened, and may be opened beside an agent that writes. */
   readonly isReadOnly?: boolean;
+  /** Removes no model to make room: others that read this folder hold nothing here. */
+  readonly neverEvicts?: boolean;
   /** Called with bytes as they arrive from a source; bytes that a resumed part already had do not count. */
   readonly onReceived?: (bytes: number) => void;
   /** Left free on the disk by every download. */

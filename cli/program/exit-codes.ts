@@ -1,4 +1,5 @@
 /** What the exit code of `metalbridge` means; docs/cli.md has the same table for users. */
+import { FETCH_EXIT } from "../../src/linux/fetch-result.ts";
 
 export const exitCodes = {
   /** Done. */
@@ -11,6 +12,8 @@ export const exitCodes = {
   warnings: 3,
   /** A bug in Metalbridge: a stack trace follows. */
   bug: 70,
+  /** `fetch`: the network or the source's server failed, and a later run may succeed. */
+  retryable: FETCH_EXIT.retryable,
   /** Stopped by Ctrl-C. */
   interrupted: 130,
 } as const;

@@ -4,9 +4,7 @@ import type { Model } from "../../src/api/model.ts";
 import { permanent, SourceFailure, transient } from "../../src/hub/failure.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-
-/** First match wins; hosts read the same keys. */
-const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"];
+import { TOKEN_KEYS } from "../../src/models/source/source.ts";
 
 /** Headers with the credential; none where the Model names no Secret. Rejects with SourceFailure. */
 export async function readSecretHeaders(

@@ -9,6 +9,9 @@ export const LABEL_SERVICE = "metalbridge.dev/service";
 export const LABEL_SERVICE_UID = "metalbridge.dev/service-uid";
 export const LABEL_REVISION = "metalbridge.dev/revision";
 export const LABEL_REPLICA = "metalbridge.dev/replica";
+/** On what belongs to a Model's download: its name, and the key of its source, which is the folder on the volume. */
+export const LABEL_MODEL = "metalbridge.dev/model";
+export const LABEL_MODEL_CACHE = "metalbridge.dev/model-cache";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";

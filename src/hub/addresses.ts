@@ -1,5 +1,6 @@
 /** Which addresses a download may connect to. Applied to every connection after DNS, so that neither a name nor a redirect reaches inside. */
 import { BlockList, isIP } from "node:net";
+import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
 
 export interface AddressPolicy {
   readonly allowLoopback: boolean;
@@ -9,33 +10,8 @@ export interface AddressPolicy {
 }
 
 const LOOPBACK = listOf(["127.0.0.0/8", "::1/128"]);
-const PRIVATE = listOf([
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "fc00::/7",
-  "fec0::/10",
-]);
-/** Unspecified, link-local, multicast and metadata addresses, and tunnels that may lead to any of them. */
-const NEVER = listOf([
-  "0.0.0.0/8",
-  "100.100.100.200/32",
-  "168.63.129.16/32",
-  "169.254.0.0/16",
-  "192.0.0.192/32",
-  "224.0.0.0/4",
-  "240.0.0.0/4",
-  "::/128",
-  "64:ff9b:1::/48",
-  "2001::/32",
-  "fd00:ec2::254/128",
-  "fd20:ce::254/128",
-  "fe80::/10",
-  "ff00::/8",
-]);
+const PRIVATE = listOf(PRIVATE_NETWORKS);
+const NEVER = listOf(FORBIDDEN_NETWORKS);
 
 /** True for an address that must not be connected to, and for text that is no address. */
 export function isForbiddenAddress(

@@ -149,10 +149,20 @@ function sendOnce(
   });
 }
 
+/** What Node calls the ways in which a certificate can be refused. */
+const UNTRUSTED = /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/;
+
 function connectionFailure(url: URL, error: Error, signal: AbortSignal): unknown {
   if (error instanceof SourceFailure) return error;
   if (signal.aborted) return signal.reason;
-  const detail = error.message || ("code" in error ? String(error.code) : "connection failed");
+  const code = "code" in error ? String(error.code) : "";
+  const detail = error.message || code || "connection failed";
+  if (UNTRUSTED.test(code))
+    return transient(
+      "SourceCertificateUntrusted",
+      `${url.host} has an untrusted certificate: ${detail}`,
+      error,
+    );
   return transient("SourceUnreachable", `could not reach ${url.host}: ${detail}`, error);
 }
 

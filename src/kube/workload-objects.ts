@@ -130,6 +130,8 @@ export interface Job extends KubeObject {
     backoffLimit?: number;
     activeDeadlineSeconds?: number;
     ttlSecondsAfterFinished?: number;
+    podReplacementPolicy?: string;
+    podFailurePolicy?: Open;
     suspend?: boolean;
   };
   status?: {

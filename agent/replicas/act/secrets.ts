@@ -5,11 +5,10 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
+import { TOKEN_KEYS } from "../../../src/models/source/source.ts";
 import { writeFileAtomicSync } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
-/** Keys of a source's Secret that hold its token, first match wins. */
-const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"];
 const KEY_FILE = "api-keys";
 
 /** The credentials of a source; empty where it names no Secret. */

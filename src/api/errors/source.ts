@@ -61,7 +61,11 @@ export const sourceErrors = {
   },
   SourceUnreachable: {
     what: "Cannot reach the source's server: DNS, the connection or TLS failed.",
-    do: "check the host name, the network and the certificate from the machine that reports it (the controller's for a Model, the host for a replica); retried automatically",
+    do: "check the host name and the network from the machine that reports it (the controller's for a Model, the host for a replica, the pod's for a download Job); retried automatically",
+  },
+  SourceCertificateUntrusted: {
+    what: "The certificate of the source's server is not signed by an authority that this machine trusts, or is for another name.",
+    do: "trust its authority: NODE_EXTRA_CA_CERTS for the controller and the agent, --cache-ca-config-map of the controller for download Jobs; retried automatically",
   },
   SourceUnavailable: {
     what: "The source's server returned a transient error (429 or 5xx).",
@@ -108,9 +112,53 @@ export const sourceErrors = {
     do: "use plain relative paths in spec.files and spec.mmproj",
   },
   DiskFull: {
-    what: "The model does not fit on the host's disk.",
-    do: "free space outside the model store, raise spec.disk.quota of the Host if the message names it, or use another host; unused models in the store are evicted automatically, least recently used first",
+    what: "The model does not fit on the host's disk, or on the volume of the model cache.",
+    do: "free space outside the model store, raise spec.disk.quota of the Host if the message names it, or use another host; unused models in the store are evicted automatically, least recently used first; for a volume of the model cache enlarge its claim",
     command: "kubectl get hosts",
+  },
+  VolumeClaimNotFound: {
+    what: "The PersistentVolumeClaim that holds the weights does not exist in the Model's namespace.",
+    do: "create it there, or correct its name in spec.source (pvc://claim/path) or spec.modelCache.claimName; a claim of another namespace cannot be mounted",
+    command: "kubectl get pvc -n NAMESPACE",
+  },
+  VolumeClaimPending: {
+    what: "The PersistentVolumeClaim of a pvc:// source is not bound to a volume, so it holds no file yet.",
+    do: "wait until it is bound, and copy the weights to it",
+    command: "kubectl describe pvc NAME",
+  },
+  UnbindableModelCache: {
+    what: "The volume of the model cache cannot be provisioned, or no node that the download Job may use can mount it.",
+    do: "read the message: create the storage class or set --cache-storage-class of the controller, add a node where the volume is, or use an access mode that more nodes can mount",
+    command: "kubectl describe pvc -n NAMESPACE",
+  },
+  ModelCacheAmbiguous: {
+    what: "Services of one Model name different claims, and a Model is downloaded to one.",
+    do: "use the same spec.modelCache.claimName in all services of the Model, or one Model for each claim",
+  },
+  ModelCacheNotConfigured: {
+    what: "The controller does not know its own image, so it cannot create download Jobs.",
+    do: "start it with --image; the Helm chart does so",
+    command: "metalbridge controller --help",
+  },
+  DownloadUnschedulable: {
+    what: "No node can run the pod of the download Job.",
+    do: "read the message; lower spec.resources of the Model, or set spec.prefetchTolerations",
+    command: "kubectl describe pods -n NAMESPACE -l metalbridge.dev/model=NAME",
+  },
+  DownloadImageUnavailable: {
+    what: "The node cannot pull the image of the download Job.",
+    do: "check --image and --image-pull-secrets of the controller",
+    command: "kubectl describe pods -n NAMESPACE -l metalbridge.dev/model=NAME",
+  },
+  DownloadFailed: {
+    what: "The download Job ended without a result: it was killed, evicted, ran out of memory or exceeded its deadline.",
+    do: "read the message; a new Job resumes the download automatically after a delay",
+    command: "kubectl describe jobs -n NAMESPACE -l metalbridge.dev/model=NAME",
+  },
+  VolumeNotWritable: {
+    what: "The volume of the model cache cannot be written by the download Job, which runs as user and group 65532.",
+    do: "use a storage class whose volumes honor fsGroup, or make the volume's root folder writable for group 65532",
+    command: "kubectl get pvc -n NAMESPACE",
   },
   FileUnreadable: {
     what: "The file exists on the host, but the agent's user may not read it, or it is not a regular file.",

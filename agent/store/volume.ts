@@ -1,0 +1,118 @@
+/** Brings one model to a folder of a volume, as a download Job does: the store of the hosts, opened in that folder. */
+import { chmod, readdir, readFile, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { ggufSchema } from "../../src/api/fields/gguf.ts";
+import type { FetchResult } from "../../src/linux/fetch-result.ts";
+import { defaultFormat, parseSource } from "../../src/models/source/source.ts";
+import { systemCode } from "../atomic-file.ts";
+import { readBootId } from "../host/reader.ts";
+import { openStore } from "./store.ts";
+import type { FetchProgress, ModelFacts, ModelRequest, StoredModel, StoreOptions } from "./types.ts";
+
+export interface VolumeFetch
+  extends Pick<
+    StoreOptions,
+    "clock" | "log" | "hfEndpoint" | "allowLoopback" | "allowPrivate" | "allowedNetworks" | "limits"
+  > {
+  readonly request: ModelRequest;
+  /** Where the volume is mounted. */
+  readonly volume: string;
+  /** Folder on it; empty for a file:// source, which is used in place. */
+  readonly folder: string;
+  /** File in PEM with authorities that are trusted too, in the whole process. */
+  readonly certificates?: string | undefined;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: FetchProgress) => void;
+}
+
+/** Codes of failures that another attempt may not meet. */
+const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "SourceUnreachable",
+  "SourceUnavailable",
+  "SourceStalled",
+  "SourceTruncated",
+  "SourceChanged",
+]);
+
+/** The result, for expected failures too. Rejects with the signal's reason, or for a bug. */
+export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> {
+  const { request, volume, folder, certificates, signal, onProgress, ...settings } = options;
+  const dir = join(volume, folder);
+  const isInPlace = folder === "";
+  try {
+    if (certificates !== undefined) await trust(certificates);
+    const store = await openStore({
+      ...settings,
+      dir,
+      // Nothing is removed for room: other Models of the same source may be served from this folder.
+      neverEvicts: true,
+      isReadOnly: isInPlace,
+      allowedRoots: isInPlace ? [volume] : [],
+      reserveBytes: 0,
+      bootId: await readBootId("linux", async () => undefined),
+    });
+    const model = await store.fetch(request, { signal, onProgress });
+    if (!isInPlace) await openForReaders(dir);
+    return resultOf(request, dir, model, await store.inspect(model));
+  } catch (error) {
+    signal.throwIfAborted();
+    const expected = expectedFailure(error, dir);
+    if (expected === undefined) throw error;
+    return { code: expected.code, message: expected.message, isRetryable: RETRYABLE.has(expected.code) };
+  }
+}
+
+function resultOf(request: ModelRequest, dir: string, model: StoredModel, facts: ModelFacts): FetchResult {
+  const { problem, gguf, sizeBytes } = facts;
+  const format = request.format ?? (gguf === undefined ? defaultFormat(parseSource(request.source)) : "gguf");
+  if (problem !== undefined && format === "gguf") return { ...problem, isRetryable: false };
+  const { sha256, revision, mmprojPath } = model;
+  return {
+    code: "Fetched",
+    ...(sha256 === undefined ? {} : { sha256 }),
+    sizeBytes,
+    file: relative(dir, model.path),
+    ...(mmprojPath === undefined ? {} : { mmproj: relative(dir, mmprojPath) }),
+    files: model.files.map(({ name }) => name),
+    ...(format === undefined ? {} : { format }),
+    ...(revision === undefined ? {} : { revision }),
+    ...(gguf?.weightsBytes === undefined ? {} : { weightsBytes: gguf.weightsBytes }),
+    ...(gguf === undefined ? {} : { gguf: ggufSchema.parse(gguf) }),
+  };
+}
+
+function expectedFailure(error: unknown, dir: string): MetalbridgeError | undefined {
+  if (error instanceof MetalbridgeError) return error;
+  const code = systemCode(error);
+  const about = (known: ErrorCode, what: string) =>
+    new MetalbridgeError(known, `${dir}: ${what}`, undefined, { cause: error });
+  if (code === "ENOSPC" || code === "EDQUOT") return about("DiskFull", "no space left on the volume");
+  if (code === "EACCES" || code === "EPERM" || code === "EROFS")
+    return about("VolumeNotWritable", `the volume is not writable for this user (${code})`);
+  return undefined;
+}
+
+/** Engines run as other users; the store makes its folders for its own user alone. */
+async function openForReaders(dir: string): Promise<void> {
+  const folders = [dir, join(dir, "blobs"), join(dir, "blobs", "sha256"), join(dir, "views")];
+  const below = await readdir(join(dir, "views"), { recursive: true, withFileTypes: true });
+  const views = below
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name));
+  for (const folder of [...folders, ...views]) {
+    const { mode } = await stat(folder);
+    if ((mode & 0o055) !== 0o055) await chmod(folder, (mode & 0o7777) | 0o055);
+  }
+}
+
+async function trust(path: string): Promise<void> {
+  try {
+    setDefaultCACertificates([...getCACertificates("default"), await readFile(path, "utf8")]);
+  } catch (error) {
+    const code = systemCode(error) ?? (error instanceof Error ? error.message : String(error));
+    const message = `${path} cannot be used as a file of certificates: ${code}`;
+    throw new MetalbridgeError("FileUnreadable", message, undefined, { cause: error });
+  }
+}

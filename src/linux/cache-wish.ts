@@ -1,0 +1,80 @@
+/** Which Models are downloaded to a volume, to which one, and which cannot be. Pure. */
+import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
+import type { InferenceService } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
+import { runsOn } from "../capacity/runs-on.ts";
+import { parseSource } from "../models/source/source.ts";
+import { type CacheSettings, cacheClaimName, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
+
+export type CacheWish =
+  /** No pod needs the weights, or every pod fetches them itself. */
+  | { readonly at: "none" }
+  | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
+  | VolumeWish;
+
+/** Whether any pod may need the weights of a Model: `services` are those that name it. */
+export function needsCache(model: Model, services: readonly InferenceService[]): boolean {
+  if (services.length > 0) return services.some((service) => runsOn(service, model) !== "Hosts");
+  return (model.spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) !== DEFAULT_ACCELERATOR;
+}
+
+/** What the Model's spec and its services ask for; throws nothing. */
+export function cacheWish(
+  model: Model,
+  services: readonly InferenceService[],
+  settings: CacheSettings,
+): CacheWish {
+  if (!needsCache(model, services)) return { at: "none" };
+  try {
+    return wishOf(model, services, settings);
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return { at: "refused", code: error.code, message: error.message };
+  }
+}
+
+function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
+  const source = parseSource(model.spec.source);
+  switch (source.kind) {
+    case "pvc":
+      return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
+    case "http":
+    case "hf":
+      break;
+    default:
+      throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
+        summary: "use https://, hf:// or pvc:// for models that run in pods",
+      });
+  }
+  const claims = claimsOf(services);
+  if (claims === "none") return { at: "none" };
+  const [first, ...others] = [...claims].sort();
+  if (others.length > 0) throw ambiguous(claims);
+  const isOurs = first === undefined || first === "";
+  const claimName = isOurs ? cacheClaimName(model, settings) : checkClaim(first);
+  return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
+}
+
+/** Claims that the services name, the empty text for the cache of the namespace; `none` where no service reads a volume. */
+function claimsOf(services: readonly InferenceService[]): ReadonlySet<string> | "none" {
+  const readers = services.filter(
+    ({ spec }) => spec.modelCache?.persistence !== "Ephemeral" && spec.skipModelInit !== true,
+  );
+  if (services.length > 0 && readers.length === 0) return "none";
+  return new Set(readers.map(({ spec }) => spec.modelCache?.claimName ?? ""));
+}
+
+const CLAIM_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+
+function checkClaim(name: string): string {
+  if (CLAIM_NAME.test(name)) return name;
+  const why = name.includes("/") ? ": a claim of another namespace cannot be mounted" : "";
+  throw new MetalbridgeError("VolumeClaimNotFound", `${name} is not the name of a claim${why}`);
+}
+
+function ambiguous(claims: ReadonlySet<string>): MetalbridgeError {
+  const shown = [...claims].sort().map((name) => (name === "" ? "the model cache of the namespace" : name));
+  const message = `services of this Model name different claims in spec.modelCache.claimName: ${shown.join(", ")}`;
+  return new MetalbridgeError("ModelCacheAmbiguous", message);
+}

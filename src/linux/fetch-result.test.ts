@@ -1,0 +1,49 @@
+import { expect, test } from "vitest";
+import { type Fetched, parseFetchResult, renderFetchResult } from "./fetch-result.ts";
+
+const fetched: Fetched = {
+  code: "Fetched",
+  sha256: "a".repeat(64),
+  sizeBytes: 1,
+  file: `views/${"b".repeat(40)}/model-00001-of-00300.gguf`,
+  files: Array.from(
+    { length: 300 },
+    (_, index) => `model-${String(index + 1).padStart(5, "0")}-of-00300.gguf`,
+  ),
+  gguf: {
+    architecture: "llama",
+    layerCount: 200,
+    sizing: { headCountKVByLayer: Array.from({ length: 200 }, () => 8) },
+  },
+};
+
+test("a result of many files is shortened to what a termination message holds, with the facts of the header", () => {
+  const text = renderFetchResult(fetched);
+  expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(4096);
+  expect(parseFetchResult(text)).toEqual({ ...fetched, files: fetched.files.slice(0, 16) });
+});
+
+test("sizing is left out only where nothing else helps", () => {
+  const sizing = { layerKinds: "aw".repeat(1900), headCountKVByLayer: [] };
+  const parsed = parseFetchResult(renderFetchResult({ ...fetched, gguf: { architecture: "x", sizing } }));
+  expect(parsed).toMatchObject({ files: ["model-00001-of-00300.gguf"], gguf: { architecture: "x" } });
+  expect(parsed).not.toHaveProperty("gguf.sizing");
+});
+
+test("a long message of a failure is cut", () => {
+  const text = renderFetchResult({ code: "SourceNotFound", message: "é".repeat(5000), isRetryable: false });
+  expect(new TextEncoder().encode(text).length).toBeLessThanOrEqual(4096);
+  expect(parseFetchResult(text)).toMatchObject({ code: "SourceNotFound" });
+});
+
+test.each([
+  undefined,
+  "",
+  "Killed",
+  "{",
+  '{"code":"NoSuchCode","message":"","isRetryable":true}',
+  "null",
+  "[]",
+])("%j is no result", (text) => {
+  expect(parseFetchResult(text)).toBeUndefined();
+});

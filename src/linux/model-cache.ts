@@ -1,0 +1,334 @@
+/** The objects of the model cache: the claim, the Job that downloads to it, and the NetworkPolicy of the Job. Pure. */
+import { API_VERSION, LABEL_MODEL, LABEL_MODEL_CACHE } from "../api/group.ts";
+import type { ObjectMeta } from "../api/metadata.ts";
+import type { Model } from "../api/model.ts";
+import { canonicalJson, hash } from "../hash.ts";
+import type { Container, Job, NetworkPolicy, PersistentVolumeClaim } from "../kube/workload-objects.ts";
+import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
+import type { Source } from "../models/source/source.ts";
+import { FETCH_EXIT } from "./fetch-result.ts";
+
+export interface CacheSettings {
+  /** Image of Metalbridge itself; undefined: no Job can be made. */
+  readonly image?: string | undefined;
+  /** Names of Secrets in the Model's namespace. */
+  readonly imagePullSecrets: readonly string[];
+  /** One claim for a namespace, or one for each Model. */
+  readonly cacheScope: "Namespace" | "Model";
+  readonly cacheSize: string;
+  /** Undefined: the cluster's default class. */
+  readonly cacheStorageClass?: string | undefined;
+  readonly cacheAccessMode: "ReadWriteOnce" | "ReadWriteMany" | "ReadWriteOncePod";
+  /** ConfigMap in the Model's namespace with `ca.crt`. */
+  readonly cacheCaConfigMap?: string | undefined;
+  readonly hfEndpoint: string;
+  readonly allowLoopback: boolean;
+  readonly allowPrivate: boolean;
+  readonly allowNetworks: readonly string[];
+}
+
+export interface VolumeWish {
+  readonly at: "volume";
+  readonly claimName: string;
+  /** The claim is made by the controller; others are used as they are. */
+  readonly isOurs: boolean;
+  /** Folder on the volume; empty where the source is a volume itself, which is used in place. */
+  readonly folder: string;
+  readonly source: Extract<Source, { kind: "http" | "hf" | "pvc" }>;
+}
+
+/** A download: what for, to where. `key` changes with everything that changes the outcome. */
+export interface Download {
+  readonly model: Model;
+  readonly wish: VolumeWish;
+  readonly key: string;
+  /** 1 for the first Job of this key. */
+  readonly attempt: number;
+  /** Commit that the Model is pinned to. */
+  readonly revision?: string | undefined;
+}
+
+/** On a download Job: what it downloads, and how many Jobs have tried it. */
+export const ANNOTATION_FETCH_KEY = "metalbridge.dev/fetch-key";
+export const ANNOTATION_ATTEMPT = "metalbridge.dev/attempt";
+
+/** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */
+export const SECRET_PREFIX = "SOURCE_";
+
+export const FETCH_CONTAINER = "fetch";
+const CACHE_PATH = "/cache";
+const CA_FOLDER = "/etc/metalbridge/ca";
+const RESULT_PATH = "/dev/termination-log";
+const SHARED_CLAIM = "metalbridge-model-cache";
+const MANAGED = { "app.kubernetes.io/managed-by": "metalbridge" };
+/** User and group of the image. */
+const USER = 65_532;
+const DAY_SECONDS = 86_400;
+/** With the delays of the Job controller (10 s, doubled) an outage of ten minutes. */
+const RETRIES = 6;
+/** `metalbridge` exits so for a bad command line and for a bug. */
+const EXIT_USAGE = 2;
+const EXIT_BUG = 70;
+
+/** Key of a source: its folder on every volume. */
+export function cacheKeyOf({ spec }: Model): string {
+  return hash(spec.source, 16);
+}
+
+/** The claim of a Model's weights where no service names one. */
+export function cacheClaimName({ metadata }: Model, { cacheScope }: CacheSettings): string {
+  return cacheScope === "Namespace" ? SHARED_CLAIM : shortName(metadata.name, "-model-cache", 253);
+}
+
+/** Changes with the files, and with the volume: an empty one of the same name has nothing. */
+export function downloadKey({ spec }: Model, wish: VolumeWish, claimUid: string, revision?: string): string {
+  const { source, files, mmproj, sha256, quantization, format } = spec;
+  const request = { source, files, mmproj, sha256: sha256?.toLowerCase(), quantization, format, revision };
+  return hash(canonicalJson({ ...request, claimUid, folder: wish.folder }), 16);
+}
+
+/** The same for every Model that downloads to the same folder: only one of them can have a Job at a time. */
+export function fetchJobName({ claimName, folder, source }: VolumeWish): string {
+  const place = folder === "" && source.kind === "pvc" ? source.path : folder;
+  return `metalbridge-fetch-${hash(`${claimName}/${place}`, 16)}`;
+}
+
+/** Only for a claim that is ours. It outlives its Models unless it is for one of them. */
+export function buildCacheClaim(model: Model, settings: CacheSettings): PersistentVolumeClaim {
+  const { cacheScope, cacheStorageClass, cacheAccessMode, cacheSize } = settings;
+  const isPerModel = cacheScope === "Model";
+  return {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: {
+      name: cacheClaimName(model, settings),
+      namespace: namespaceOf(model),
+      labels: { ...MANAGED, [LABEL_MODEL_CACHE]: cacheScope },
+      ...(isPerModel ? ownedBy(model) : {}),
+    },
+    spec: {
+      accessModes: [cacheAccessMode],
+      ...(cacheStorageClass === undefined ? {} : { storageClassName: cacheStorageClass }),
+      resources: { requests: { storage: cacheSize } },
+    },
+  };
+}
+
+export function buildFetchJob(download: Download, settings: CacheSettings): Job {
+  const { model, wish, key, attempt } = download;
+  const isInPlace = wish.folder === "";
+  const { cacheCaConfigMap: ca, imagePullSecrets } = settings;
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: {
+      ...jobMetadata(model, wish),
+      annotations: { [ANNOTATION_FETCH_KEY]: key, [ANNOTATION_ATTEMPT]: String(attempt) },
+    },
+    spec: {
+      backoffLimit: RETRIES,
+      activeDeadlineSeconds: DAY_SECONDS,
+      ttlSecondsAfterFinished: DAY_SECONDS,
+      // Two pods at once would write the same partial file.
+      podReplacementPolicy: "Failed",
+      podFailurePolicy: {
+        rules: [
+          { action: "Ignore", onPodConditions: [{ type: "DisruptionTarget", status: "True" }] },
+          {
+            action: "FailJob",
+            onExitCodes: {
+              containerName: FETCH_CONTAINER,
+              operator: "In",
+              values: [FETCH_EXIT.final, EXIT_USAGE, EXIT_BUG],
+            },
+          },
+        ],
+      },
+      template: {
+        metadata: { labels: jobLabels(model, wish) },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          nodeSelector: { "kubernetes.io/os": "linux" },
+          ...some("tolerations", model.spec.prefetchTolerations),
+          ...some(
+            "imagePullSecrets",
+            imagePullSecrets.map((name) => ({ name })),
+          ),
+          securityContext: {
+            runAsNonRoot: true,
+            runAsUser: USER,
+            runAsGroup: USER,
+            fsGroup: USER,
+            fsGroupChangePolicy: "OnRootMismatch",
+            seccompProfile: { type: "RuntimeDefault" },
+          },
+          containers: [fetchContainer(download, settings)],
+          volumes: [
+            {
+              name: "cache",
+              persistentVolumeClaim: { claimName: wish.claimName, ...(isInPlace ? { readOnly: true } : {}) },
+            },
+            ...(ca === undefined ? [] : [{ name: "ca", configMap: { name: ca } }]),
+          ],
+        },
+      },
+    },
+  };
+}
+
+/** The container that downloads to the volume `cache`: of the Job, and as an init container of pods without a volume. */
+export function fetchContainer(
+  { model, wish, revision }: Pick<Download, "model" | "wish" | "revision">,
+  settings: CacheSettings,
+): Container {
+  const { resources = {}, sourceSecretRef } = model.spec;
+  const isInPlace = wish.folder === "";
+  const { cpu, memory } = resources;
+  return {
+    name: FETCH_CONTAINER,
+    image: settings.image ?? "",
+    args: fetchArguments(model, wish, settings, revision).map(literal),
+    ...(sourceSecretRef === undefined
+      ? {}
+      : { envFrom: [{ prefix: SECRET_PREFIX, secretRef: { name: sourceSecretRef.name } }] }),
+    resources: {
+      requests: { cpu: text(cpu) ?? "100m", memory: text(memory) ?? "256Mi" },
+      limits: { ...(cpu === undefined ? {} : { cpu: String(cpu) }), memory: text(memory) ?? "1Gi" },
+    },
+    volumeMounts: [
+      { name: "cache", mountPath: CACHE_PATH, ...(isInPlace ? { readOnly: true } : {}) },
+      ...(settings.cacheCaConfigMap === undefined
+        ? []
+        : [{ name: "ca", mountPath: CA_FOLDER, readOnly: true }]),
+    ],
+    terminationMessagePath: RESULT_PATH,
+    terminationMessagePolicy: "File",
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    },
+  };
+}
+
+/** DNS, and the web outside the networks that sources must not be in; nothing at all for weights used in place. */
+export function buildFetchPolicy({ model, wish }: Download, settings: CacheSettings): NetworkPolicy {
+  const { source } = wish;
+  const ports =
+    source.kind === "pvc" ? [] : webPorts(source.kind === "hf" ? settings.hfEndpoint : source.url);
+  return {
+    apiVersion: "networking.k8s.io/v1",
+    kind: "NetworkPolicy",
+    metadata: jobMetadata(model, wish),
+    spec: {
+      podSelector: { matchLabels: { "batch.kubernetes.io/job-name": fetchJobName(wish) } },
+      policyTypes: ["Ingress", "Egress"],
+      egress:
+        source.kind === "pvc"
+          ? []
+          : [
+              { ports: ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 })) },
+              { to: allowedBlocks(settings), ports: ports.map((port) => ({ protocol: "TCP", port })) },
+            ],
+    },
+  };
+}
+
+function fetchArguments(
+  { spec }: Model,
+  { source, folder }: VolumeWish,
+  settings: CacheSettings,
+  revision: string | undefined,
+): string[] {
+  const inPlace = source.kind === "pvc" ? `file://${CACHE_PATH}/${encodeURI(source.path)}` : undefined;
+  const flag = (name: string, value: string | undefined) =>
+    value === undefined ? [] : [`--${name}=${value}`];
+  return [
+    "fetch",
+    inPlace ?? spec.source,
+    `--to=${CACHE_PATH}`,
+    ...flag("folder", folder === "" ? undefined : folder),
+    ...(spec.files ?? []).map((file) => `--file=${file}`),
+    ...flag("mmproj", spec.mmproj),
+    ...flag("sha256", spec.sha256),
+    ...flag("quantization", spec.quantization),
+    ...flag("format", spec.format),
+    ...(inPlace === undefined ? networkFlags(settings, revision) : []),
+    `--result=${RESULT_PATH}`,
+  ];
+}
+
+function networkFlags(settings: CacheSettings, revision: string | undefined): string[] {
+  const { hfEndpoint, allowLoopback, allowPrivate, allowNetworks, cacheCaConfigMap } = settings;
+  return [
+    ...(revision === undefined ? [] : [`--revision=${revision}`]),
+    `--hf-endpoint=${hfEndpoint}`,
+    ...(allowLoopback ? ["--allow-loopback"] : []),
+    ...(allowPrivate ? ["--allow-private"] : []),
+    ...allowNetworks.map((network) => `--allow-network=${network}`),
+    ...(cacheCaConfigMap === undefined ? [] : [`--ca=${CA_FOLDER}/ca.crt`]),
+  ];
+}
+
+/** Kubelet replaces $(NAME) by the environment, and so a Secret's value could get into an address. */
+function literal(argument: string): string {
+  return argument.replaceAll("$", "$$$$");
+}
+
+function webPorts(address: string): number[] {
+  const { port } = new URL(address);
+  return [...new Set([443, 80, ...(port === "" ? [] : [Number(port)])])];
+}
+
+function allowedBlocks({ allowPrivate, allowNetworks }: CacheSettings) {
+  const refused = [...FORBIDDEN_NETWORKS, ...(allowPrivate ? [] : PRIVATE_NETWORKS)];
+  const all = ["0.0.0.0/0", "::/0"].map((cidr) => {
+    const isIPv6 = cidr.includes(":");
+    return { ipBlock: { cidr, except: refused.filter((network) => network.includes(":") === isIPv6) } };
+  });
+  return [...all, ...allowNetworks.map((cidr) => ({ ipBlock: { cidr } }))];
+}
+
+function jobMetadata(model: Model, wish: VolumeWish): ObjectMeta {
+  return {
+    name: fetchJobName(wish),
+    namespace: namespaceOf(model),
+    labels: jobLabels(model, wish),
+    ...ownedBy(model),
+  };
+}
+
+function jobLabels(model: Model, _wish: VolumeWish): Record<string, string> {
+  return {
+    ...MANAGED,
+    [LABEL_MODEL]: shortName(model.metadata.name, "", 63),
+    [LABEL_MODEL_CACHE]: cacheKeyOf(model),
+  };
+}
+
+/** The garbage collector removes it with the Model; the order does not matter. */
+function ownedBy({ metadata }: Model): Pick<ObjectMeta, "ownerReferences"> {
+  const { name, uid = "" } = metadata;
+  return { ownerReferences: [{ apiVersion: API_VERSION, kind: "Model", name, uid }] };
+}
+
+function namespaceOf({ metadata }: Model): string {
+  return metadata.namespace ?? "default";
+}
+
+function shortName(name: string, suffix: string, longest: number): string {
+  const whole = `${name}${suffix}`;
+  if (whole.length <= longest) return whole;
+  const digest = hash(name, 8);
+  return `${name.slice(0, longest - suffix.length - digest.length - 1)}-${digest}${suffix}`;
+}
+
+function text(quantity: string | number | undefined): string | undefined {
+  return quantity === undefined ? undefined : String(quantity);
+}
+
+function some<K extends string, T>(key: K, list: readonly T[] | undefined): { [P in K]?: readonly T[] } {
+  return (list === undefined || list.length === 0 ? {} : { [key]: list }) as { [P in K]?: readonly T[] };
+}
