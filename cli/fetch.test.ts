@@ -142,7 +142,7 @@ test("the token comes from the environment alone, and is not printed", async () 
   expect(given.lines.join("\n")).not.toContain("t0ken");
 });
 
-test("a failure has its code, and an exit code that tells whether a retry can help", async () => {
+test("a failure has its code, and an exit code for whether a retry can help", async () => {
   await using origin = await startOrigin();
   const content = model();
   origin.serve("/good.gguf", content);
