@@ -59,7 +59,7 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
   });
 }
 
-/** Ctrl-C ends the answer, at the prompt the conversation; so does Ctrl-D. */
+/** Ctrl-C ends the answer, at the prompt the conversation; Ctrl-D ends both. */
 async function converse(target: Target, system: readonly Message[], flags: Flags): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let messages = system;
@@ -67,6 +67,11 @@ async function converse(target: Target, system: readonly Message[], flags: Flags
   terminal.on("SIGINT", () => {
     if (answering === undefined) terminal.close();
     else answering.abort();
+  });
+  let isClosed = false;
+  terminal.on("close", () => {
+    isClosed = true;
+    answering?.abort();
   });
   process.stderr.write(`${target.model}: /clear forgets the conversation, Ctrl-D ends it\n`);
   terminal.setPrompt("> ");
@@ -81,6 +86,8 @@ async function converse(target: Target, system: readonly Message[], flags: Flags
       answering = undefined;
       if (answer !== undefined) messages = [...asked, { role: "assistant", content: answer }];
     }
+    // Closed in the middle of an answer: it can prompt no more.
+    if (isClosed) break;
     terminal.prompt();
   }
   process.stdout.write("\n");

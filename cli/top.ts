@@ -4,15 +4,17 @@ import { createLogUpdate } from "log-update";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
-import { follow } from "./cluster/follow.ts";
+import { type Follower, follow } from "./cluster/follow.ts";
 import { listenForStop } from "./program/stop-signals.ts";
-import { type TopInput, topLines } from "./top/view.ts";
+import { topLines } from "./top/view.ts";
 
 /** Redrawn at most this often, however much changes. */
 const REDRAW_MS = 200;
 /** q, Ctrl-C, Ctrl-D: in raw mode the terminal sends no signals. */
 const QUIT_KEYS = ["q", "\u0003", "\u0004"];
 const ALTERNATE_SCREEN = { enter: "\u001b[?1049h", leave: "\u001b[?1049l" };
+/** The cursor enters the alternate screen where it was, and a resize may move it. */
+const EMPTY = "\u001b[2J\u001b[H";
 
 /** Options and action of the verb. */
 export function configureTop(command: Command): void {
@@ -25,40 +27,50 @@ export function configureTop(command: Command): void {
 async function top(flags: ClusterFlags): Promise<void> {
   await withCluster("top", flags, async (cluster) => {
     const stop = listenForStop();
-    const isLive = process.stdout.isTTY === true;
     const scope = flags.namespace === undefined ? {} : { namespace: flags.namespace };
+    const screen = process.stdout.isTTY === true ? openScreen(stop.stop) : undefined;
     let trouble = "";
-    const screen = isLive ? openScreen(stop.stop) : undefined;
-    const draw = (input: TopInput): void => {
-      const help = isLive ? "  q quits" : "";
-      const title = `${cluster.connection.server}  ${new Date().toISOString().slice(0, 19)}Z${help}  ${trouble}`;
-      if (screen !== undefined) screen.draw(topLines(input, title.trimEnd(), screen.size()));
-      else process.stdout.write(`${topLines(input, title.trimEnd(), UNLIMITED).join("\n")}\n`);
+    let redraw = (): void => {};
+    const tellTrouble = (message: string): void => {
+      if (screen === undefined) process.stderr.write(`${message}\n`);
+      trouble = message;
+      redraw();
+    };
+    const begin = ({ watch, finish }: Follower<void>): void => {
+      let timer: NodeJS.Timeout | undefined;
+      const isSynced = () => [hosts, services, replicas].every((one) => one.isSynced());
+      const show = (): void => {
+        timer = undefined;
+        const help = screen === undefined ? "" : "  q quits";
+        const title = `${cluster.connection.server}  ${new Date().toISOString().slice(0, 19)}Z${help}`;
+        const input = isSynced()
+          ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list() }
+          : undefined;
+        const lines = topLines(input, { title, trouble }, screen?.size() ?? UNLIMITED);
+        if (screen !== undefined) return screen.draw(lines);
+        if (input === undefined) return;
+        process.stdout.write(`${lines.join("\n")}\n`);
+        finish();
+      };
+      redraw = () => {
+        timer ??= setTimeout(show, screen === undefined ? 0 : REDRAW_MS);
+      };
+      const changed = (): void => {
+        trouble = "";
+        redraw();
+      };
+      const hosts = watch(HOSTS, {}, changed);
+      const services = watch(INFERENCE_SERVICES, scope, changed);
+      const replicas = watch(INFERENCE_REPLICAS, scope, changed);
+      screen?.onResize(redraw);
+      stop.signal.addEventListener("abort", () => clearTimeout(timer));
     };
     try {
-      const tellTrouble = (message: string) => {
-        trouble = message;
-      };
-      await follow<void>(cluster, { signal: stop.signal, timeoutMs: 0, tellTrouble }, ({ watch, finish }) => {
-        let timer: NodeJS.Timeout | undefined;
-        const show = (): void => {
-          timer = undefined;
-          draw({ hosts: hosts.list(), services: services.list(), replicas: replicas.list() });
-          if (!isLive) finish();
-        };
-        const changed = (): void => {
-          if (!hosts.isSynced() || !services.isSynced() || !replicas.isSynced()) return;
-          timer ??= setTimeout(show, isLive ? REDRAW_MS : 0);
-        };
-        const hosts = watch(HOSTS, {}, () => changed());
-        const services = watch(INFERENCE_SERVICES, scope, () => changed());
-        const replicas = watch(INFERENCE_REPLICAS, scope, () => changed());
-        screen?.onResize(changed);
-        stop.signal.addEventListener("abort", () => clearTimeout(timer));
-      });
+      await follow<void>(cluster, { signal: stop.signal, timeoutMs: 0, tellTrouble }, begin);
     } finally {
       screen?.close();
     }
+    process.exitCode = stop.exitCode();
   });
 }
 
@@ -69,7 +81,7 @@ function openScreen(quit: () => void) {
   const { stdin, stdout } = process;
   const update = createLogUpdate(stdout);
   const resizes = new AbortController();
-  stdout.write(ALTERNATE_SCREEN.enter);
+  stdout.write(ALTERNATE_SCREEN.enter + EMPTY);
   if (stdin.isTTY) stdin.setRawMode(true);
   stdin.on("data", (keys: Buffer) => {
     if (QUIT_KEYS.some((key) => keys.includes(key))) quit();
@@ -80,6 +92,7 @@ function openScreen(quit: () => void) {
     onResize: (changed: () => void): void => {
       const listener = () => {
         update.clear();
+        stdout.write(EMPTY);
         changed();
       };
       stdout.on("resize", listener);

@@ -40,7 +40,7 @@ const input = {
 };
 
 test("hosts with their memory, services with the speed of their ready replicas, the queue", () => {
-  expect(topLines(input, "title", { columns: 200, rows: 50 })).toEqual([
+  expect(topLines(input, { title: "title", trouble: "" }, { columns: 200, rows: 50 })).toEqual([
     "title",
     "",
     "HOST    STATE  MEMORY CLAIMED                         PRESSURE  REPLICAS",
@@ -56,7 +56,7 @@ test("hosts with their memory, services with the speed of their ready replicas, 
 });
 
 test("fits into any terminal, and counts what it leaves out", () => {
-  const lines = topLines(input, "title", { columns: 20, rows: 5 });
+  const lines = topLines(input, { title: "title", trouble: "" }, { columns: 20, rows: 5 });
   expect(lines).toHaveLength(5);
   expect(lines.at(-1)).toBe("… 7 more lines");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);

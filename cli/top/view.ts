@@ -13,6 +13,12 @@ export interface TopInput {
   readonly replicas: readonly InferenceReplica[];
 }
 
+export interface TopHead {
+  readonly title: string;
+  /** What keeps the screen from being current; "": nothing. */
+  readonly trouble: string;
+}
+
 export interface TopSize {
   readonly columns: number;
   readonly rows: number;
@@ -21,17 +27,27 @@ export interface TopSize {
 const BAR = 20;
 const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/** At most `rows` lines of at most `columns` characters; what does not fit is counted. */
-export function topLines(input: TopInput, title: string, { columns, rows }: TopSize): readonly string[] {
+/** At most `rows` lines of at most `columns` characters; what does not fit is counted. `input` is undefined until all is read. */
+export function topLines(
+  input: TopInput | undefined,
+  { title, trouble }: TopHead,
+  { columns, rows }: TopSize,
+): readonly string[] {
+  const lines = [title, trouble, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
+    line.length > columns ? `${line.slice(0, Math.max(0, columns - 1))}…` : line,
+  );
+  if (lines.length <= rows) return lines;
+  return [...lines.slice(0, Math.max(0, rows - 1)), `… ${lines.length - rows + 1} more lines`];
+}
+
+function tablesOf(input: TopInput): readonly string[] {
   const { hosts, services } = overviewOf(input.hosts, input.services, input.replicas);
   const pressures = new Map(
     input.hosts.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
   );
   const speeds = speedsOf(input);
   const queue = queueOf(input.services);
-  const lines = [
-    title,
-    "",
+  return [
     ...table(
       ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
       hosts.map((host) => [
@@ -49,9 +65,7 @@ export function topLines(input: TopInput, title: string, { columns, rows }: TopS
       }),
     ),
     ...(queue.length === 0 ? [] : ["", ...table(["QUEUE", "SERVICE", "WAITS FOR"], queue)]),
-  ].map((line) => (line.length > columns ? `${line.slice(0, Math.max(0, columns - 1))}…` : line));
-  if (lines.length <= rows) return lines;
-  return [...lines.slice(0, Math.max(0, rows - 1)), `… ${lines.length - rows + 1} more lines`];
+  ];
 }
 
 function table(header: Row, rows: readonly Row[]): readonly string[] {

@@ -1,8 +1,11 @@
 /** The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete. */
+import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { until } from "../../agent/fixtures/until.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
+import { runInTerminal } from "../cli/in-terminal.ts";
 import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
@@ -96,6 +99,53 @@ spec:
     const end = await run("chat", "tiny-q8", "What is the sea?", "--max-tokens", "8");
     expect(end).toMatchObject({ code: 0, stderr: "" });
     expect(end.stdout.trim()).not.toBe("");
+  });
+
+  it("talks at a terminal: Ctrl-C ends the answer, then the conversation; Ctrl-D ends both", async () => {
+    const { items } = JSON.parse(await on.farm.kubectl(["get", "irep", "-o", "json"]));
+    const { pid } = items[0].status;
+    const open = () =>
+      runInTerminal(["chat", "tiny-q8", "--max-tokens", "8"], { kubeconfig: on.cluster.kubeconfig });
+    using one = open();
+    using other = open();
+    for (const chat of [one, other]) {
+      await until(() => expect(chat.screen()).toMatch(/^tiny-q8: .*\n>$/));
+      chat.pty.write("Hello?\r");
+      await until(() => expect(chat.screen()).toMatch(/\n> Hello\?\n[^>][\s\S]*\n>$/));
+    }
+    // So that an answer lasts until it is interrupted.
+    process.kill(pid, "SIGSTOP");
+    try {
+      for (const [chat, key] of [
+        [one, "\u0003"],
+        [other, "\u0004"],
+      ] as const) {
+        chat.pty.write("More?\r");
+        await chat.shows(/More\?[\r\n]+$/);
+        chat.pty.write(key);
+      }
+      await until(() => expect(one.screen()).toMatch(/\n> More\?\n+>$/));
+      one.pty.write("\u0003");
+      expect([await one.exitCode, await other.exitCode]).toEqual([0, 0]);
+      expect(other.screen()).toMatch(/\n> More\?$/);
+    } finally {
+      spawnSync("kill", ["-CONT", String(pid)]);
+    }
+  });
+
+  it("draws top at a terminal, again after each resize, without colour, until Ctrl-C", async () => {
+    using top = runInTerminal(["top"], { kubeconfig: on.cluster.kubeconfig, cols: 120 });
+    const whole =
+      /^https:.*q quits\n\nHOST .*\n[^\n]+ Ready .*\n\nSERVICE .*\ndefault\/tiny-q8 +Ready +1\/1 [^\n]*$/;
+    await until(() => expect(top.screen()).toMatch(whole));
+    top.resize(40, 6);
+    await until(() => expect(top.screen()).toMatch(/^https:.{33}…\n\nHOST .{34}…\n.*\n… 3 more lines$/));
+    top.resize(120, 24);
+    await until(() => expect(top.screen()).toMatch(whole));
+    top.pty.write("\u0003");
+    expect(await top.exitCode).toBe(0);
+    expect(top.screen()).toBe("");
+    expect(top.output()).not.toMatch(/\[[\d;]*m/);
   });
 
   it("measures each number of clients", async () => {

@@ -1,0 +1,47 @@
+/** `metalbridge deploy` at a terminal; status is written by the test, as controller and agent would. */
+import { expect, test } from "vitest";
+import { until } from "../agent/fixtures/until.ts";
+import { LABEL_SERVICE } from "../src/api/group.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { runInTerminal } from "../test/cli/in-terminal.ts";
+import { openDesk } from "../test/cli/objects.ts";
+
+const MIB = 2 ** 20;
+
+test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C stops following", async () => {
+  await using desk = await openDesk();
+  const { kubeconfig, namespace } = desk;
+  const start = (name: string, ...more: readonly string[]) => {
+    const line = ["deploy", "/models/tiny.gguf", "--name", name, "-n", namespace, ...more];
+    return runInTerminal(line, { kubeconfig, cols: 120 });
+  };
+  using refused = start("refused");
+  using deploy = start("tiny");
+  await refused.shows(/deploy refused in namespace \S+\? \[y\/N\]/);
+  refused.pty.write("\u0003");
+  expect(await refused.exitCode).toBe(1);
+  expect(refused.screen()).toContain("NotConfirmed: nothing was changed");
+  using left = start("left", "--yes");
+  await deploy.shows("[y/N]");
+  deploy.pty.write("y\r");
+  await deploy.shows("service tiny is created");
+
+  await desk.replica("tiny-0", "mac-1");
+  await desk.cluster.kubectl(["label", "irep", "tiny-0", `${LABEL_SERVICE}=tiny`, "-n", namespace]);
+  for (const mib of [100, 300]) {
+    const progress = { bytes: mib * MIB, totalBytes: 400 * MIB };
+    await desk.status(INFERENCE_REPLICAS, "tiny-0", { phase: "Fetching", progress });
+    const bar = new RegExp(`\\nfetching .* ${mib / 4}% of 400 MiB, [^\\n]*$`);
+    await until(() => expect(deploy.screen()).toMatch(bar));
+  }
+  expect(deploy.screen().match(/fetching/g)).toHaveLength(1);
+  await desk.status(INFERENCE_SERVICES, "tiny", { phase: "Ready" });
+  expect(await deploy.exitCode).toBe(0);
+  expect(deploy.screen()).not.toContain("fetching");
+  expect(deploy.screen()).toMatch(/\nservice tiny +Ready\nask it something: metalbridge chat tiny$/);
+
+  await left.shows("service left is created");
+  left.pty.write("\u0003");
+  expect(await left.exitCode).toBe(130);
+  await desk.cluster.kubectl(["get", "isvc", "left", "-n", namespace]);
+});
