@@ -36,6 +36,8 @@ export interface RuntimeEntry {
   readonly isSharedDaemon: boolean;
   /** Without the gate it can be made to check the API key itself. */
   readonly checksApiKey?: true;
+  /** Behind the gate it asks for a key of the agent's, so that other programs of the host cannot bypass the gate. */
+  readonly asksGateForKey?: true;
   /** Fields of InferenceService.spec that it honours on a host. */
   readonly hostSettings?: readonly string[];
   /** Settings of probeOverrides that it honours there beside those of every runtime. */
@@ -72,6 +74,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     runsAs: ["host", "pod"],
     isSharedDaemon: false,
     checksApiKey: true,
+    asksGateForKey: true,
     install: "brew install llama.cpp",
     hostSettings: [
       ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
@@ -88,6 +91,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["host"],
     isSharedDaemon: true,
+    asksGateForKey: true,
     install: "brew tap jundot/omlx https://github.com/jundot/omlx && brew install omlx",
     hostSettings: OMLX_SETTINGS,
     claims: omlxClaims,

@@ -172,6 +172,18 @@ export const placementErrors = {
     what: "Fields of the spec are ignored on Metal hosts, or honored only in part; the message lists them, with what is used instead.",
     do: "remove them, or leave them for a Linux accelerator",
   },
+  NoAuth: {
+    what: "Clients need no API key: any client that reaches the Service, or a replica's port on its host, can use the model.",
+    do: "set spec.auth to require a key",
+  },
+  GateChecksKeys: {
+    what: "The hosts' gates check the API key; the message lists what can be reached without one.",
+    do: "nothing to do",
+  },
+  EngineChecksKeys: {
+    what: "The engines check the API key themselves (endpoint.gate is Never); the message lists what can be reached without one.",
+    do: "nothing to do",
+  },
   ContextBeyondTraining: {
     what: "A request could use more tokens than the model was trained for. The engine caps each request at the trained length, and reserves memory for the full context.",
     do: "lower spec.contextSize to what the model was trained for, times spec.parallelSlots",

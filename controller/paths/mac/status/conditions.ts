@@ -1,6 +1,7 @@
 /** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
 import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.ts";
 import { setCondition } from "../../../../src/api/conditions.ts";
+import { isGated, runtimeEntry } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../../service/apply/rejection.ts";
 import type { StatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
@@ -17,6 +18,7 @@ export function conditionsOf(facts: StatusFacts, now: PhaseStatus, nowIso: strin
     placed(facts, now),
     honored(facts),
     warnings(facts),
+    keyRequired(facts),
   ];
   return updates.flatMap((update) => {
     const before = status?.conditions?.filter(({ type }) => type === update.type);
@@ -112,4 +114,31 @@ function warnings({ draft: { resolution } }: StatusFacts): ConditionUpdate {
   const { beyondTraining } = resolution;
   if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
   return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
+}
+
+/** What clients reach without a key. */
+function keyRequired({ draft: { observed, resolution } }: StatusFacts): ConditionUpdate {
+  const type = "KeyRequired";
+  const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);
+  if (observed.service.spec.auth === undefined || open.length > 0) {
+    const message =
+      observed.service.spec.auth === undefined
+        ? "any client that reaches the Service or a replica's port can use the model; set spec.auth to require a key"
+        : `replicas of an older revision need no key, until the rollout has replaced them: ${open.map(({ metadata }) => metadata.name).join(", ")}`;
+    return { type, status: "False", reason: "NoAuth", message };
+  }
+  if (resolution.at === "blocked") {
+    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+  }
+  const { template } = resolution;
+  const status = "True";
+  if (!isGated(template)) {
+    const message = "the engine checks the key; without one: /health, /v1/health and OPTIONS requests";
+    return { type, status, reason: "EngineChecksKeys", message };
+  }
+  const { checksApiKey, asksGateForKey } = runtimeEntry(template.runtime) ?? {};
+  const preflights = checksApiKey === true ? " and OPTIONS requests" : "";
+  const inside = asksGateForKey === true ? "" : "; programs on the host reach the engine on 127.0.0.1";
+  const message = `the gate checks the key; without one: GET /health${preflights}${inside}`;
+  return { type, status, reason: "GateChecksKeys", message };
 }

@@ -25,6 +25,8 @@ interface Case {
   readonly model?: Model | undefined;
   /** Of every replica. */
   readonly annotations?: Record<string, string>;
+  /** Of every replica. */
+  readonly auth?: object;
 }
 
 function statusOf({
@@ -51,7 +53,7 @@ function statusOf({
     ];
     return {
       metadata: { name: `chat-${ordinal}-aa`, namespace: "default", annotations: rest.annotations },
-      spec: { template: { hostName: "mac-1", revision, model: { source: "" } } },
+      spec: { template: { hostName: "mac-1", revision, model: { source: "" }, auth: rest.auth } },
       status: { phase, reason, message, conditions },
     } as unknown as InferenceReplica;
   });
@@ -161,6 +163,7 @@ test.each<[string, Case, object]>([
     "Placed",
     "SpecHonored",
     "Warnings",
+    "KeyRequired",
   ]);
   for (const condition of status.conditions ?? []) expect(condition).toMatchObject({ observedGeneration: 3 });
   const { phase, reason } = status;
@@ -314,6 +317,30 @@ test("a context that the model was not trained for is a warning, not a refusal",
   // Only its host can read the file, so the trained context is still unknown.
   expect(warnings({ ...spec(8194), model })).toBe("Ready False NoWarnings: ");
   expect(warnings({ ...spec(8194), model: undefined })).toContain("Unknown ModelNotFound");
+});
+
+test("what can be reached without a key is a condition", () => {
+  const keyRequired = (given: Case) => {
+    const found = getCondition(statusOf(given).conditions, "KeyRequired");
+    return `${found?.status} ${found?.reason}: ${found?.message}`;
+  };
+  const auth = { secretRef: { name: "keys" } };
+  expect(keyRequired({ phases: ["Ready"] })).toMatch(/^False NoAuth: any client that reaches the Service /);
+  expect(keyRequired({ spec: { auth }, phases: ["Ready"] })).toBe(
+    "False NoAuth: replicas of an older revision need no key, until the rollout has replaced them: chat-0-aa",
+  );
+  const closed = { spec: { auth }, phases: ["Ready"], auth: { secretName: "keys", key: "apiKey" } };
+  expect(keyRequired(closed)).toBe(
+    "True GateChecksKeys: the gate checks the key; without one: GET /health and OPTIONS requests",
+  );
+  expect(keyRequired({ ...closed, spec: { auth, endpoint: { gate: "Never" } } })).toBe(
+    "True EngineChecksKeys: the engine checks the key; without one: /health, /v1/health and OPTIONS requests",
+  );
+  expect(keyRequired({ ...closed, model: undefined })).toContain("Unknown ModelNotFound");
+  const asOllama = { ...model, spec: { source: "ollama://qwen3:8b" } } as Model;
+  expect(keyRequired({ ...closed, model: asOllama })).toBe(
+    "True GateChecksKeys: the gate checks the key; without one: GET /health; programs on the host reach the engine on 127.0.0.1",
+  );
 });
 
 test("only what lacks a replica earns a class by waiting, not a rollout that finds no room for its surge", () => {
