@@ -1,7 +1,7 @@
 /** A service in full, as text: what it asks for, where it went and why, what its replicas do. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
@@ -21,7 +21,7 @@ export interface ServiceFacts {
 export function renderService(facts: ServiceFacts, nowMs: number): string {
   const { service, events } = facts;
   return layOut(fieldLines(headOf(facts, nowMs)), [
-    specSection(service.spec),
+    specSection(service),
     replicaSection(facts, nowMs),
     placementSection(service),
     conditionSection(service.status?.conditions, service.status?.message, nowMs),
@@ -75,9 +75,9 @@ function queueOf(status: InferenceService["status"]): string | undefined {
 }
 
 /** What was asked for beyond defaults, and how changes go. */
-function specSection(spec: InferenceServiceSpec): Section {
+function specSection({ spec, status }: InferenceService): Section {
   const { rollout, placement } = spec;
-  const { modelRef: _, ...set } = revisionSpec(spec);
+  const { modelRef: _, ...set } = revisionSpec(spec, spec.runtime ?? status?.runtime);
   const asked: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
   const { drainSeconds, maxSurge, maxUnavailable } = rollout;
   return {
