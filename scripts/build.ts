@@ -10,7 +10,7 @@ import { PLATFORMS, pinnedNode } from "./release/node.ts";
 
 const { values } = parseArgs({
   options: {
-    /** Archives, sums, bill of materials, install script, formula. */
+    /** Archives, sums, bill of materials, install script, Homebrew formula, krew manifest. */
     release: { type: "boolean", default: false },
     /** Only these; comma-separated. */
     platforms: { type: "string", default: PLATFORMS.join(",") },

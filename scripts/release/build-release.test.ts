@@ -1,9 +1,19 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
 import { readManifest } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle.ts";
 import { buildRelease } from "./build-release.ts";
@@ -38,6 +48,7 @@ test("two builds give the same bytes", async () => {
     [
       "SHA256SUMS",
       "install.sh",
+      "krew.yaml",
       "metalbridge-3.2.1.cdx.json",
       ...PLATFORMS.flatMap((one) => [
         `metalbridge-3.2.1-${one}.tar.gz`,
@@ -100,6 +111,39 @@ test("the formula has the sum of each platform's archive", () => {
   for (const sum of Object.values(sums)) expect(formula).toContain(`sha256 "${sum}"`);
   expect(formula).not.toMatch(/@[A-Z]/);
 });
+
+interface Plugin {
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly version: string;
+    readonly platforms: readonly {
+      readonly selector: { readonly matchLabels: { readonly os: string; readonly arch: string } };
+      readonly uri: string;
+      readonly sha256: string;
+      readonly bin: string;
+    }[];
+  };
+}
+
+test("the krew manifest leads to each platform's archive, and what krew links runs", async () => {
+  const text = readFileSync(path.join(folder, "one", "krew.yaml"), "utf8");
+  expect(text).not.toMatch(/@[A-Z]/);
+  const { metadata, spec } = parse(text) as Plugin;
+  expect(spec.version).toBe("v3.2.1");
+  const names = spec.platforms.map(({ uri }) => path.basename(uri));
+  expect(names.sort()).toEqual(Object.keys(sums).sort());
+  for (const { uri, sha256 } of spec.platforms) expect(sha256).toBe(sums[path.basename(uri)]);
+  const arch = { x64: "amd64", arm64: "arm64" }[process.arch as string];
+  const own = spec.platforms.find(
+    ({ selector: { matchLabels } }) => matchLabels.os === process.platform && matchLabels.arch === arch,
+  );
+  // As krew does: unpack, then link the plugin by its name into a folder of the PATH.
+  const store = mkdtempSync(path.join(folder, "krew-"));
+  await run("tar", ["-xzf", fileURLToPath(own?.uri ?? ""), "-C", store]);
+  const plugin = path.join(store, `kubectl-${metadata.name}`);
+  symlinkSync(path.join(store, own?.bin ?? ""), plugin);
+  expect((await run(plugin, ["--version"])).stdout).toBe("3.2.1\n");
+}, 60_000);
 
 /** With the installer's own verb, which says what it would do. */
 async function runScript(text: string, base = `file://${folder}/one`) {

@@ -1,4 +1,4 @@
-/** Everything that a release consists of: archives, sums, bill of materials, install script and Homebrew formula. */
+/** Everything that a release consists of: archives, sums, bill of materials, install script, Homebrew formula and krew manifest. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -51,10 +51,11 @@ export async function buildRelease(options: ReleaseOptions): Promise<Readonly<Re
   const fill = (name: string) =>
     fillTemplate(readFileSync(path.join(here, name), "utf8"), { version, baseUrl, lines });
   writeFileSync(path.join(out, "install.sh"), fill("install.sh"), { mode: 0o755 });
-  // A formula needs its address, and all platforms.
-  const formula = fill("metalbridge.rb");
-  if (baseUrl !== "" && !formula.includes("@SHA256"))
-    writeFileSync(path.join(out, "metalbridge.rb"), formula);
+  for (const name of ["metalbridge.rb", "krew.yaml"]) {
+    // For package managers: they need the address, and all platforms.
+    const text = fill(name);
+    if (baseUrl !== "" && !text.includes("@SHA256")) writeFileSync(path.join(out, name), text);
+  }
   return sums;
 }
 

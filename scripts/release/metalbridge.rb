@@ -24,6 +24,7 @@ class Metalbridge < Formula
   def install
     libexec.install Dir["*"]
     bin.install_symlink libexec/"bin/metalbridge"
+    bin.install_symlink libexec/"bin/metalbridge" => "kubectl-metalbridge"
   end
 
   # The service is not brew's: its plist, account and versions outlive a brew upgrade.
