@@ -47,10 +47,11 @@ async function top(flags: ClusterFlags): Promise<void> {
           ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list() }
           : undefined;
         const lines = topLines(input, { title, trouble }, screen?.size() ?? UNLIMITED);
-        if (screen !== undefined) return screen.draw(lines);
-        if (input === undefined) return;
-        process.stdout.write(`${lines.join("\n")}\n`);
-        finish();
+        if (screen !== undefined) screen.draw(lines);
+        else if (input !== undefined) {
+          process.stdout.write(`${lines.join("\n")}\n`);
+          finish();
+        }
       };
       redraw = () => {
         timer ??= setTimeout(show, screen === undefined ? 0 : REDRAW_MS);
