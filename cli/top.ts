@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { createLogUpdate } from "log-update";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { withCluster } from "./cluster/cluster.ts";
+import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -41,8 +41,7 @@ async function top(flags: ClusterFlags): Promise<void> {
       const isSynced = () => [hosts, services, replicas].every((one) => one.isSynced());
       const show = (): void => {
         timer = undefined;
-        const help = screen === undefined ? "" : "  q quits";
-        const title = `${cluster.connection.server}  ${new Date().toISOString().slice(0, 19)}Z${help}`;
+        const title = titleOf(cluster, { isLive: screen !== undefined });
         const input = isSynced()
           ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list() }
           : undefined;
@@ -73,6 +72,11 @@ async function top(flags: ClusterFlags): Promise<void> {
     }
     process.exitCode = stop.exitCode();
   });
+}
+
+function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean }): string {
+  const time = `${new Date().toISOString().slice(0, 19)}Z`;
+  return [connection.server, time, ...(isLive ? ["q quits"] : [])].join("  ");
 }
 
 const UNLIMITED = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
