@@ -1,16 +1,22 @@
 /** doctor as users run it: on recorded Macs, on this machine, and with --fix. */
+import { execFile } from "node:child_process";
+import { createSocket } from "node:dgram";
 import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { lockStateDir } from "../agent/single.ts";
+import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
+import { packageRoot } from "../local/package-root.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { startDoctorReplay } from "../test/bed/doctor-replay.ts";
 import { M4_MAX } from "../test/bed/replay.ts";
 import { type ProgramEnd, runProgram } from "../test/cli/program.ts";
 
+const isRoot = process.geteuid?.() === 0;
 const BAD_M5 = "mac17-2-m5-32gb-macos-26.1";
 
 const schema = z.strictObject({
@@ -217,6 +223,34 @@ describe.skipIf(process.platform !== "linux")("this machine", { timeout: 30_000 
     expect((await stat(stateDir)).mode & 0o777).toBe(0o755);
     await expect(stat(left ?? "")).rejects.toMatchObject({ code: "ENOENT" });
     expect((await stat(wanted ?? "")).isDirectory()).toBe(true);
+  });
+
+  it.runIf(isRoot)("names what a DNS server that stays silent breaks, and ends all the same", async () => {
+    await using bed = await startBed();
+    await using silent = createSocket("udp4");
+    await new Promise<void>((resolve) => silent.bind(53, "127.0.0.99", resolve));
+    const resolv = path.join(bed.home, "resolv.conf");
+    await writeFile(resolv, "nameserver 127.0.0.99\noptions timeout:30 attempts:5\n");
+    const kubeconfig = path.join(bed.home, "kubeconfig");
+    await writeFile(
+      kubeconfig,
+      renderKubeconfig({
+        ...{ url: "https://api.farm.example:6443", certificateAuthority: undefined },
+        ...{ token: "t", user: "mini-1" },
+      }),
+      { mode: 0o600 },
+    );
+    const args = ["--kubeconfig", kubeconfig, "--state-dir", bed.stateDir, "--host-name", "mini-1"];
+    const program = ["doctor", "-o", "json", "--timeout", "20s", ...args];
+    // In a mount namespace of its own the machine has this DNS server.
+    const { stdout } = await promisify(execFile)("unshare", [
+      ...["-m", "sh", "-c", `mount --bind ${resolv} /etc/resolv.conf && exec "$@"`, "sh"],
+      ...[process.execPath, path.join(packageRoot(), "cli", "metalbridge.mjs"), ...program],
+    ]).catch((failed: { stdout: string }) => failed);
+    const report = schema.parse(JSON.parse(stdout));
+    expect(statusOf(report, "NameNotResolved")).toEqual(["error", "error"]);
+    expect(statusOf(report, "ApiUnreachable")).toEqual(["error"]);
+    expect(codesWith(report, "unknown")).not.toContain("LinkSlow");
   });
 
   it("leaves engines of a running agent alone", async () => {

@@ -1,6 +1,6 @@
 /** `metalbridge doctor`: checks this machine as a host, says what to change, and changes what is safe to change. */
 import { tmpdir } from "node:os";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
@@ -12,6 +12,8 @@ import { outputFlag, parseDuration } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
 import { exitCodeOf, renderReport, reportFields } from "./doctor/render.ts";
+import { here } from "./install/context.ts";
+import { becomeInstalledAgent } from "./install/installed-agent.ts";
 
 /** A second is then left, of five, to judge and to print. */
 const LIMIT_MS = 4_000;
@@ -28,17 +30,18 @@ interface Flags {
   readonly fix?: boolean;
   readonly all?: boolean;
   readonly timeout?: number;
+  readonly root: string;
 }
 
-/** Options and action of the verb. Those of the agent mean the same here: give doctor what the agent gets. */
+/** Options and action of the verb. Those of the agent mean the same here; without --config and --state-dir it checks the installed agent. */
 export function configureDoctor(command: Command): void {
   command
-    .option("--config <file>", "the agent's configuration, YAML or JSON")
+    .option("--config <file>", "the agent's configuration, YAML or JSON (default: the installed agent's)")
     .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
     .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
     .option("--address <ip...>", "address that engines listen on (default: as the agent)")
-    .option("--state-dir <folder>", "the agent's state folder")
+    .option("--state-dir <folder>", "the agent's state folder (default: the installed agent's)")
     .option("--platform <name>", "darwin or linux: how to read this machine (default: detected)")
     .option("--fix", "fix what is safe: needs no root, loses nothing; prints what it does")
     .option("--all", "list passed checks too")
@@ -48,14 +51,21 @@ export function configureDoctor(command: Command): void {
       parseDuration,
     )
     .addOption(outputFlag())
+    .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(doctor);
 }
 
 async function doctor(flags: Flags): Promise<void> {
-  const config = loadAgentConfig({ file: flags.config, flags: settingsOf(flags) });
-  const { all: env, toolPath } = readEnvironment();
+  const { all, toolPath } = readEnvironment();
+  const isOther = flags.config !== undefined || flags.stateDir !== undefined;
+  const place = { platform: flags.platform ?? here(), root: flags.root };
+  const installed = isOther ? undefined : await becomeInstalledAgent(place);
+  const configFile = flags.config ?? installed?.configFile;
+  const env = installed?.env ?? all;
+  const settings = { ...settingsOf(flags), stateDir: flags.stateDir ?? installed?.stateDir };
+  const config = loadAgentConfig({ file: configFile, flags: settings, env });
   const limitMs = flags.timeout ?? LIMIT_MS;
-  const asked: Asked = { config, limitMs, configFile: flags.config, env, toolPath, tempDir: tmpdir() };
+  const asked: Asked = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir() };
   const startMs = performance.now();
   let found = await look(asked);
   const fixed: Fixed[] = [];

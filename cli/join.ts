@@ -4,7 +4,7 @@ import { chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from "node:fs
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { writeFileAtomic } from "../agent/atomic-file.ts";
 import { loadAgentConfig } from "../agent/config/load.ts";
 import type { AgentConfig } from "../agent/config/schema.ts";
@@ -25,11 +25,14 @@ import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/token.ts";
 import type { ApiFailure } from "../src/kube/types.ts";
 import { type AgentFlags, addMachineFlags, settingsOf, withFoundEngine } from "./agent.ts";
+import { here } from "./install/context.ts";
+import { becomeInstalledAgent } from "./install/installed-agent.ts";
 
 interface JoinFlags extends AgentFlags {
   readonly server: string;
   readonly caData?: string;
   readonly token: string;
+  readonly root: string;
 }
 
 type HostClaims = TokenClaims & { readonly host: string };
@@ -46,10 +49,12 @@ export function configureJoin(command: Command): void {
       .requiredOption("--token <token>", "join token; - reads it from standard input"),
   )
     .option("--kubeconfig <file>", "where to store the credential (default: kubeconfig in the state folder)")
+    .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(join);
 }
 
-async function join(flags: JoinFlags): Promise<void> {
+async function join(given: JoinFlags): Promise<void> {
+  const flags = await forInstalledAgent(given);
   const token = flags.token === "-" ? (await text(process.stdin)).trim() : flags.token;
   const claims = readTokenClaims(token);
   if (claims?.host === undefined)
@@ -75,6 +80,15 @@ async function join(flags: JoinFlags): Promise<void> {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** The installed agent is meant unless a flag says where another one keeps its files. */
+async function forInstalledAgent(flags: JoinFlags): Promise<JoinFlags> {
+  if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined) return flags;
+  const installed = await becomeInstalledAgent({ platform: flags.platform ?? here(), root: flags.root });
+  return installed === undefined
+    ? flags
+    : { ...flags, config: installed.configFile, stateDir: installed.stateDir };
 }
 
 /** As the agent will read it. */

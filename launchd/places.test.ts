@@ -134,3 +134,23 @@ test.runIf(isRoot)(
   },
   200_000,
 );
+
+test.runIf(isRoot)(
+  "doctor and join act for the installed agent with the rights of its account, and ask others for sudo",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    const ask = (uid: number) =>
+      machine.run(machine.installed, ["doctor", "--output", "json", "--timeout", "30s"], { uid });
+    const { results } = JSON.parse((await ask(0)).out);
+    const found = (code: string) => results.find((result: { code: string }) => result.code === code);
+    expect(found("AgentNotRunning")).toMatchObject({ status: "ok" });
+    expect(found("FilesOfAnotherUser")).toMatchObject({ status: "ok" });
+    expect(found("ConfigWritable")).toMatchObject({ status: "ok" });
+    expect((await ask(OTHER_UID)).err).toMatch(/^RootRequired: the agent runs as _metalbridge[\s\S]*sudo/);
+    const join = ["join", "--server", "https://127.0.0.1:1", "--token", "x"];
+    expect((await machine.run(machine.installed, join, { uid: OTHER_UID })).err).toMatch(/^RootRequired/);
+    expect((await machine.run(machine.installed, join)).err).toMatch(/^JoinTokenInvalid/);
+  },
+  200_000,
+);

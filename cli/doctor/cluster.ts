@@ -38,10 +38,13 @@ export async function readCluster(
     config,
     up,
     runtimes,
+    serverFault,
   }: {
     readonly config: AgentConfig;
     readonly up: ReadonlySet<string>;
     readonly runtimes: Promise<FoundRuntimes>;
+    /** Why the server's name has no address; undefined where it has one. */
+    readonly serverFault: Promise<string | undefined>;
   },
 ): Promise<ClusterReadings> {
   if (connection instanceof MetalbridgeError) {
@@ -49,7 +52,18 @@ export async function readCluster(
     const api = { server: "the cluster", sentMs: 0, receivedMs: 0, failure: { code, message } };
     return { api: { value: api }, preflight: { unknown: message }, routed: undefined };
   }
-  const [api, routed] = await Promise.all([askApi(connection), routedAddress(connection.server)]);
+  const { server } = connection;
+  const fault = await serverFault;
+  if (fault !== undefined) {
+    const failure = { code: "ApiUnreachable" as const, message: `its name cannot be resolved: ${fault}` };
+    const api = { server, sentMs: 0, receivedMs: 0, failure };
+    return {
+      api: { value: api },
+      preflight: { unknown: "the API server's name has no address" },
+      routed: undefined,
+    };
+  }
+  const [api, routed] = await Promise.all([askApi(connection), routedAddress(server)]);
   if (api.failure !== undefined)
     return { api: { value: api }, preflight: { unknown: "the API server gave no answer" }, routed };
   const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
@@ -61,7 +75,6 @@ export async function readCluster(
     { configured: addresses, allowed: host?.spec.addresses, routed, inUse: [] },
     up,
   );
-  const { server } = connection;
   const serverAheadMs = connection.serverAheadMs();
   const seen = { host, address, runtimes: await runtimes, server, serverAheadMs };
   const checks = await preflight(client, config, seen);

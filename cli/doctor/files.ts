@@ -86,6 +86,8 @@ export async function readWriteSpeed(stateDir: string): Promise<Reading<Readings
   try {
     const handle = await open(file, "wx", 0o600);
     try {
+      // At once: however doctor ends, nothing stays.
+      await rm(file);
       // Random: some disks compress.
       const chunk = randomBytes(CHUNK);
       const startMs = performance.now();

@@ -1,8 +1,10 @@
 /** Every reading that doctor judges, taken at the same time. */
-import { lookup } from "node:dns/promises";
+import { constants } from "node:fs";
+import { access } from "node:fs/promises";
 import { isIP } from "node:net";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
+import { systemCode } from "../../agent/atomic-file.ts";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { createHostReader } from "../../agent/host/reader.ts";
 import { findRunningAgent } from "../../agent/single.ts";
@@ -26,11 +28,11 @@ import { findEngines, runtimesOf } from "./engines.ts";
 import { type OwnEngines, readFiles, readOwnEngines, readStateDir, readWriteSpeed } from "./files.ts";
 import { type Inventory, readInventory } from "./inventory.ts";
 import { takeLinux } from "./linux-host.ts";
-import { tryReach } from "./reach.ts";
+import { lookupFault, tryReach } from "./reach.ts";
 import type { Tools } from "./system.ts";
 import { known, mapReading, takeAll } from "./take.ts";
 
-/** One tool of the system. */
+const API_SERVER = "API server";
 /** Some readings ask several tools. */
 const TOOL_SHARE = 0.6;
 
@@ -54,18 +56,20 @@ export async function gather(asked: Asked): Promise<Gathered> {
   const { config, toolPath, limitMs } = asked;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, limitMs * TOOL_SHARE);
-  const engines = findEngines(config, { PATH: toolPath, HOME: asked.env.HOME ?? "/" });
+  const engines = findEngines(config, { PATH: asked.env.PATH ?? toolPath, HOME: asked.env.HOME ?? "/" });
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(runtimesOf);
-  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes });
+  const names = readNames(server, config.huggingFace.endpoint);
+  const serverFault = names.then((found) => found.find(({ use }) => use === API_SERVER)?.error);
+  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes, serverFault });
   const tools: Tools = {
     ...{ run, config, limitMs, engines, server, tryReach },
     routed: cluster.then(({ routed }) => routed),
   };
   const own = ownEngines(config.stateDir);
   const [common, system, inventory] = await Promise.all([
-    takeCommon(asked, { engines, cluster, own, server }),
+    takeCommon(asked, { engines, cluster, own, names }),
     config.platform === "darwin" ? takeDarwin(tools) : takeLinux(tools),
     readInventoryOf(config.platform, limitMs),
   ]);
@@ -105,7 +109,7 @@ interface Begun {
   readonly engines: Promise<readonly FoundEngine[]>;
   readonly cluster: ReturnType<typeof readCluster>;
   readonly own: Reading<OwnEngines>;
-  readonly server: string | undefined;
+  readonly names: ReturnType<typeof readNames>;
 }
 
 /** What is read the same way everywhere. */
@@ -113,19 +117,19 @@ function takeCommon(asked: Asked, begun: Begun): Promise<Taken> {
   const { config, configFile, limitMs, toolPath, tempDir, env } = asked;
   const { stateDir, kubeconfig, context } = config;
   const host = createHostReader(config.platform, createRunCommand(toolPath, limitMs * TOOL_SHARE));
-  const { engines, cluster, server } = begun;
+  const { engines, cluster, names } = begun;
   return takeAll(
     {
       machine: host.info().then(machineOf),
       memory: host.memory().then(memoryOf),
       store: known(readSpace(config)),
       writeSpeed: readWriteSpeed(stateDir),
-      names: known(readNames(server, config.huggingFace.endpoint)),
+      names: known(names),
       api: cluster.then(({ api }) => api),
       preflight: cluster.then((read) => read.preflight),
       credential: readCredential({ kubeconfigPath: kubeconfig, context }),
       engines: known(engines),
-      agent: known(findRunningAgent(stateDir, tempDir).then(agentOf)),
+      agent: readAgent(stateDir, tempDir),
       stateDir: known(readStateDir(stateDir)),
       files: known(readFiles(ownFiles(config, configFile, env))),
     },
@@ -155,16 +159,13 @@ async function readSpace({ stateDir, disk }: AgentConfig): Promise<Readings["sto
 
 async function readNames(server: string | undefined, hub: string): Promise<Readings["names"]> {
   const wanted = [
-    ...(server === undefined ? [] : [{ name: server.replace(/^\[|\]$/g, ""), use: "API server" }]),
+    ...(server === undefined ? [] : [{ name: server.replace(/^\[|\]$/g, ""), use: API_SERVER }]),
     { name: new URL(hub).hostname, use: "model source" },
   ];
   const asked = wanted.filter(({ name }) => isIP(name) === 0);
   return Promise.all(
     asked.map(async (one) => {
-      const error = await lookup(one.name).then(
-        () => undefined,
-        (reason: NodeJS.ErrnoException) => reason.code ?? String(reason),
-      );
+      const error = await lookupFault(one.name);
       return error === undefined ? one : { ...one, error };
     }),
   );
@@ -185,8 +186,12 @@ function memoryOf(memory: Awaited<ReturnType<HostReader["memory"]>>): Reading<Re
     : { value: memory };
 }
 
-function agentOf(pid: string | undefined): Readings["agent"] {
-  return pid === undefined ? { isRunning: false } : { isRunning: true, pid };
+/** Whose state folder cannot be entered may have a running agent all the same. */
+async function readAgent(stateDir: string, tempDir: string): Promise<Reading<Readings["agent"]>> {
+  const refused = await access(stateDir, constants.X_OK).catch(systemCode);
+  if (refused === "EACCES") return { unknown: `${stateDir} cannot be entered by this user` };
+  const pid = await findRunningAgent(stateDir, tempDir);
+  return { value: pid === undefined ? { isRunning: false } : { isRunning: true, pid } };
 }
 
 function ownEngines(stateDir: string): Reading<OwnEngines> {

@@ -1,4 +1,5 @@
-/** Whether a machine of the network answers. */
+/** Whether names have addresses, and machines of the network answer. */
+import { execFile } from "node:child_process";
 import { connect } from "node:net";
 import type { Reach } from "../../src/doctor/readings.ts";
 
@@ -25,6 +26,24 @@ function tryPort(host: string, port: number): Promise<Reach> {
     socket.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ECONNREFUSED" || error.code === "ECONNRESET") finish("answers");
       else finish(error.code === "EHOSTUNREACH" ? "noRoute" : "silent");
+    });
+  });
+}
+
+const LOOKUP_MS = 2_000;
+const LOOKUP =
+  "require('node:dns').lookup(process.argv[1], (error) => process.stdout.write(error === null ? '' : String(error.code)))";
+
+/**
+ * Undefined when the name has an address. In a process that can be ended: a lookup that no server answers would hold one of
+ * this process's four threads for half a minute, and with all of them held no file could be read, nor the process exit.
+ */
+export function lookupFault(name: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const options = { timeout: LOOKUP_MS, killSignal: "SIGKILL" } as const;
+    execFile(process.execPath, ["-e", LOOKUP, name], options, (error, stdout) => {
+      if (error === null) return resolve(stdout === "" ? undefined : stdout);
+      resolve(error.killed === true ? `no answer within ${LOOKUP_MS / 1_000} s` : error.message);
     });
   });
 }

@@ -104,7 +104,8 @@ function unlessUnreadable(error: unknown): undefined {
   if (!(error instanceof MetalbridgeError) || error.code !== "InstallUnreadable") throw error;
 }
 
-async function installedChoices(flags: PlaceFlags): Promise<Choices | undefined> {
+/** Undefined when nothing is installed. Throws InstallUnreadable. */
+export async function installedChoices(flags: PlaceFlags): Promise<Choices | undefined> {
   const scopes: readonly Scope[] = flags.scope === undefined ? ["system", "user"] : [flags.scope];
   for (const scope of scopes) {
     const found = await readChoices(freshLayout(flags, { scope }).prefix);
@@ -120,7 +121,7 @@ function freshLayout(
   return layoutFor({ platform, root, home: homedir(), uid: process.getuid?.() ?? 0, ...wished });
 }
 
-function here(): "darwin" | "linux" {
+export function here(): "darwin" | "linux" {
   return process.platform === "darwin" ? "darwin" : "linux";
 }
 

@@ -1,7 +1,6 @@
 /** What `metalbridge doctor` finds on a host; the reason for each check is with the check, in src/doctor. */
 import type { ErrorEntry } from "./entry.ts";
 
-const PLIST = "/Library/LaunchDaemons/dev.metalbridge.agent.plist";
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
 export const doctorErrors = {
@@ -124,7 +123,7 @@ export const doctorErrors = {
   LocalNetworkBlocked: {
     what: "Other machines of this network cannot be reached although the gateway can: Local Network privacy.",
     do: "run the agent as a LaunchDaemon, which is exempt, or allow it under Privacy & Security, Local Network",
-    command: `sudo launchctl bootstrap system ${PLIST}`,
+    command: "sudo metalbridge install --scope system",
   },
   FirewallBlocksEngine: {
     what: "The application firewall does not let this engine accept connections.",
@@ -214,12 +213,12 @@ export const doctorErrors = {
   ServiceNotInstalled: {
     what: "The agent is not installed as a service: it will not start after a boot.",
     do: "install it as described in docs/install-a-mac.md or, for Linux, docs/add-a-host.md",
-    command: `sudo launchctl bootstrap system ${PLIST}`,
+    command: "sudo metalbridge install --config <file>",
   },
   ServiceIsLoginAgent: {
     what: "The agent runs as a LaunchAgent: it starts at login and ends at logout.",
     do: "install it as a LaunchDaemon",
-    command: `sudo launchctl bootstrap system ${PLIST}`,
+    command: "metalbridge uninstall --scope user && sudo metalbridge install --scope system",
   },
   ServiceFailing: {
     what: "The service of the agent does not stay up.",
@@ -228,8 +227,8 @@ export const doctorErrors = {
   },
   ServiceThrottled: {
     what: "launchd throttles the agent and the engines that it starts: ProcessType is not Interactive.",
-    do: "set it in the plist, then bootout and bootstrap",
-    command: `sudo plutil -replace ProcessType -string Interactive ${PLIST}`,
+    do: "let install write the plist again; it restarts the agent, whose engines keep running",
+    command: "sudo metalbridge install",
   },
   ServiceKillsEngines: {
     what: "A restart of the agent's service would end its engines.",
@@ -238,13 +237,13 @@ export const doctorErrors = {
   },
   FileLimitLow: {
     what: "The limit on open files is low.",
-    do: "raise it for the service",
-    command: `sudo plutil -replace SoftResourceLimits -json '{"NumberOfFiles":65536}' ${PLIST}`,
+    do: "raise the system's limit until the next boot, then restart the agent",
+    command: "sudo launchctl limit maxfiles 65536 unlimited && sudo metalbridge restart",
   },
   AgentNotRunning: {
     what: "No agent runs on this state folder.",
-    do: "start it",
-    command: "metalbridge agent",
+    do: "start it; an agent that is not installed: metalbridge agent",
+    command: "sudo metalbridge start",
   },
   StateDirOpen: {
     what: "Other users may write into the state folder.",
@@ -263,8 +262,8 @@ export const doctorErrors = {
   },
   FilesOfAnotherUser: {
     what: "The state folder belongs to another user than the one who runs this.",
-    do: "run doctor as the agent's user",
-    command: "sudo -u metalbridge metalbridge doctor",
+    do: "run it with sudo: doctor then checks the installed agent, as the agent's user",
+    command: "sudo metalbridge doctor",
   },
   EngineLeftovers: {
     what: "The state folder holds engines that are neither wanted nor running.",
@@ -274,7 +273,7 @@ export const doctorErrors = {
   EnginesUnsupervised: {
     what: "Engines run without an agent.",
     do: "start the agent, which adopts them; 40 s after it stopped they left their Services",
-    command: "metalbridge agent",
+    command: "sudo metalbridge start",
   },
   GpuDriverMissing: {
     what: "This machine has a GPU whose driver is not loaded.",

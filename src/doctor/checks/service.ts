@@ -19,7 +19,6 @@ export const serviceChecks: readonly Check[] = [
     title: "service of the agent",
     severity: "warning",
     reason: "started from a terminal, the agent ends with it and does not return after a boot",
-    linuxCommand: "sudo systemctl enable --now metalbridge-agent",
     needs: ["service"],
     judge: ({ service: { found } }) =>
       found === undefined ? [{ finding: "launchd or systemd knows no service of the agent" }] : [],

@@ -149,7 +149,7 @@ export const agentCases: Readonly<Record<string, Case>> = {
     fires: { service: { found: { ...daemon, processType: "Standard" } } },
     passes: { service: { found: { ...daemon, processType: "Interactive" } } },
     says: /Standard/,
-    command: /ProcessType -string Interactive/,
+    command: /sudo metalbridge install/,
   },
   ServiceKillsEngines: {
     platform: "linux",

@@ -172,7 +172,7 @@ export const hostCases: Readonly<Record<string, Case>> = {
       },
     },
     says: /192\.168\.1\.1 answers, but there is no route to 192\.168\.1\.30/,
-    command: /launchctl bootstrap system/,
+    command: /sudo metalbridge install/,
   },
   FirewallBlocksAll: {
     fires: { firewall: { state: "blockAll", programs: [] } },

@@ -1,0 +1,47 @@
+/** The installed agent: what doctor checks and join stores a credential for, unless they are given another. */
+import { spawnSync } from "node:child_process";
+import type { Stats } from "node:fs";
+import { stat } from "node:fs/promises";
+import { agentPath } from "../../launchd/agent-command.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { installedChoices, type PlaceFlags } from "./context.ts";
+
+export interface InstalledAgent {
+  readonly configFile: string;
+  readonly stateDir: string;
+  /** As launchd or systemd gives it to an agent with an account of its own. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Undefined when none is installed. From here on this process has the agent's rights and no others: root would find
+ * readable what the agent cannot read, leave files that it cannot change, and run the engines of others as root. Throws
+ * RootRequired.
+ */
+export async function becomeInstalledAgent(flags: PlaceFlags): Promise<InstalledAgent | undefined> {
+  const installed = await installedChoices(flags);
+  if (installed === undefined) return undefined;
+  const { account, stateDir, configFile } = installed.layout;
+  const owner = await stat(stateDir).catch(() => undefined);
+  if (account === undefined || owner === undefined) return { configFile, stateDir };
+  const euid = process.geteuid?.();
+  if (euid === 0) takeRights(account, owner);
+  else if (euid !== owner.uid)
+    throw new MetalbridgeError(
+      "RootRequired",
+      `the agent runs as ${account}, and ${stateDir} is closed to others`,
+    );
+  return { configFile, stateDir, env: { PATH: agentPath, HOME: stateDir } };
+}
+
+function takeRights(account: string, { uid, gid }: Stats): void {
+  process.setgroups?.([gid, ...groupsOf(account)]);
+  process.setgid?.(gid);
+  process.setuid?.(uid);
+}
+
+/** Those that a GPU's device is open to, for example. */
+function groupsOf(account: string): readonly number[] {
+  const { stdout } = spawnSync("id", ["-G", account], { encoding: "utf8" });
+  return (stdout ?? "").split(/\s+/).filter(Boolean).map(Number);
+}
