@@ -1,13 +1,26 @@
-/** Order of test files: whole systems and dozens of real engines first, since a long file that starts last keeps one worker busy and the others idle. */
+/** Order of test files: a long file that starts last keeps one worker busy and the others idle, and long files side by side take the CPU from each other. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
+/** Whole systems, dozens of real engines, many installations. */
+const LONG = [/\/test\/integration\//, /\.engine\.test\.ts$/, /\/launchd\/install\.test\.ts$/];
+
+/** Of those that start after each long one: as many as keep about half of the workers at long files. */
+const SHORT_PER_LONG = 2;
+
 export class LongestFirst extends BaseSequencer {
-  /** Within a group of projects; vitest's own order, by earlier durations or else by size, decides the rest. */
+  /** Long files from the start, with short files between; vitest's own order, by earlier durations or else by size, decides the rest. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const isLong = (file: TestSpecification) =>
-      file.project.name === "integration" || file.moduleId.endsWith(".engine.test.ts") ? 0 : 1;
-    const group = (file: TestSpecification) => file.project.config.sequence.groupOrder;
-    return sorted.toSorted((one, other) => group(one) - group(other) || isLong(one) - isLong(other));
+    const long = sorted.filter(isLong);
+    const short = [
+      ...sorted.filter((file) => !isLong(file) && file.project.name === "cluster"),
+      ...sorted.filter((file) => !isLong(file) && file.project.name !== "cluster"),
+    ];
+    const first = long.flatMap((file) => [file, ...short.splice(0, SHORT_PER_LONG)]);
+    return [...first, ...short];
   }
+}
+
+function isLong({ moduleId }: TestSpecification): boolean {
+  return LONG.some((pattern) => pattern.test(moduleId));
 }
