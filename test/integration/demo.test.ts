@@ -58,10 +58,13 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     await untilNothingIsLeft();
   });
 
-  it("restores its service from the folder, prints what to try next, and stops on Ctrl-C", async () => {
+  it("restores its service from the folder, prints what to try next, refuses a second demo there, and stops on Ctrl-C", async () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     expect(run.output()).toContain(`export KUBECONFIG=${dir}`);
+    const second = demo(["--once"]);
+    expect((await second.ended)[0]).toBe(1);
+    expect(second.output()).toContain("ControlPlaneRunning");
     run.child.kill("SIGINT");
     expect(await run.ended).toEqual([130, null]);
     await untilNothingIsLeft();
@@ -99,17 +102,6 @@ describe.skipIf(!can)(`the demo${why}`, () => {
     process.kill(agent, "SIGKILL");
     expect((await run.ended)[0]).toBe(1);
     expect(run.output()).toContain("DemoPartEnded: agent ended with SIGKILL");
-    await untilNothingIsLeft();
-  });
-
-  it("refuses a second demo on the same folder, and names what to do", async () => {
-    const first = demo([]);
-    await untilPrinted(first, "Try next");
-    const second = demo(["--once"]);
-    expect((await second.ended)[0]).toBe(1);
-    expect(second.output()).toContain("ControlPlaneRunning");
-    first.child.kill("SIGINT");
-    await first.ended;
     await untilNothingIsLeft();
   });
 
