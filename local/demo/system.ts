@@ -35,6 +35,8 @@ export interface DemoSystemOptions {
 
 /** Within this the agent drains its engines; TERM then is the second request, and it waits for no request any more. */
 const AGENT_GRACE_MS = 8_000;
+/** For one that has to start first, on a machine that may be busy: an engine that it does not stop outlives the demo. */
+const NEXT_AGENT_GRACE_MS = 30_000;
 const CONTROLLER_GRACE_MS = 3_000;
 
 /** Opens the control plane; on failure nothing is left running. */
@@ -110,7 +112,7 @@ async function stopAll(
 ): Promise<void> {
   // Engines outlive an agent that was killed: another one adopts them, and ends them with itself.
   const agent = children.find(({ name }) => name === "agent");
-  if (agentDied) await agent?.again().stop(AGENT_GRACE_MS);
+  if (agentDied) await agent?.again().stop(NEXT_AGENT_GRACE_MS);
   await Promise.all(
     children.map((child) => child.stop(child.name === "agent" ? AGENT_GRACE_MS : CONTROLLER_GRACE_MS)),
   );
