@@ -9,6 +9,7 @@ export const RUNTIMES = [
   "vllm",
   "tgi",
   "sglang",
+  "tensorrt-llm",
   "personaplex",
   "generic",
 ] as const;

@@ -1,5 +1,5 @@
 /** What every object that belongs to a service carries: its place and its labels. */
-import { LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
+import { GROUP, LABEL_SERVICE, LABEL_SERVICE_UID } from "./group.ts";
 import type { InferenceService } from "./inference-service/index.ts";
 
 export const MANAGED_BY = { "app.kubernetes.io/managed-by": "metalbridge" };
@@ -12,4 +12,9 @@ export function ownerLabels({ metadata }: InferenceService): Record<string, stri
 /** Name and namespace of an object that belongs to a service. */
 export function placeOf({ metadata }: InferenceService, name: string): { name: string; namespace: string } {
   return { name, namespace: metadata.namespace ?? "default" };
+}
+
+/** Labels and annotations that users cannot set on what Metalbridge owns. */
+export function isOwnKey(key: string): boolean {
+  return key.startsWith(`${GROUP}/`) || key in MANAGED_BY;
 }

@@ -2,8 +2,9 @@
 import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { linuxFields } from "../api/inference-service/linux.ts";
+import { isOwnKey } from "../api/owned.ts";
 import { readProbes } from "../api/probes.ts";
-import { HOST_ONLY_SETTINGS, runtimeEntry } from "../engines/registry.ts";
+import { runtimeEntry } from "../engines/registry.ts";
 
 export type ServicePath = "metal" | "linux";
 
@@ -22,7 +23,7 @@ const LINUX_ONLY = Object.keys(linuxFields).filter((field) => field !== "probeOv
  * instead. Defaults that the API server filled in do not count.
  */
 export function unhonoredFields(spec: InferenceServiceSpec, path: ServicePath, runtime: Runtime): string[] {
-  const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec);
+  const found = path === "metal" ? onMetal(spec, runtime) : onLinux(spec, runtime);
   return found.sort();
 }
 
@@ -64,9 +65,28 @@ function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"], own: r
   );
 }
 
-function onLinux(spec: InferenceServiceSpec): string[] {
-  const hostOnly = HOST_ONLY_SETTINGS.filter((field) => isSet(spec, field));
-  return [...(hasHostChoice(spec) ? ["placement"] : []), ...hostOnly].map((field) => `spec.${field}`);
+/** Fields of single runtimes: those of the others are not read. */
+const RUNTIME_FIELDS = [
+  ...Object.keys(engineFields),
+  ...["speculativeDecoding", "loraAdapters", "tty", "command", "args"],
+  ...["vllmConfig", "tgiConfig", "sglangConfig", "personaPlexConfig"],
+];
+
+function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
+  const honoured = runtimeEntry(runtime)?.pod?.settings ?? [];
+  const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding } = spec;
+  const ours = (field: string, map: Readonly<Record<string, string>>) =>
+    Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
+  return [
+    ...(hasHostChoice(spec) ? ["placement"] : []),
+    ...RUNTIME_FIELDS.filter((field) => !honoured.includes(field) && isSet(spec, field)),
+    ...(isSet(spec, "slo") ? ["slo"] : []),
+    ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
+    ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
+    ...(speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
+    ...ours("podLabels", podLabels),
+    ...ours("podAnnotations", podAnnotations),
+  ].map((field) => `spec.${field}`);
 }
 
 function hasHostChoice(spec: InferenceServiceSpec): boolean {

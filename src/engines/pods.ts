@@ -1,8 +1,10 @@
 /** What a runtime is as the container of a pod: image, port, arguments, probes, metrics. */
 import type { EngineSettings } from "../api/engine-settings.ts";
+import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
+import { parseSource } from "../models/source/source.ts";
 
 /** A variable of the container; a secret's value is only referred to. */
 export type PodVariable =
@@ -73,16 +75,16 @@ export interface PodRuntime {
     /** The API key protects it too. */
     readonly isProtected?: true;
   };
-  /** How it gets the API key: as a file, or as a variable. Absent: it checks none. */
-  readonly apiKey?: "file" | { readonly variable: string };
+  /** How it gets the API key: as a file, or as a variable, which `flag` takes where it does not read it. Absent: it checks none. */
+  readonly apiKey?: "file" | { readonly variable: string; readonly flag?: string };
   /** It cannot fetch the weights itself. */
   readonly needsWeights?: true;
   /** More than one GPU needs more shared memory than the 64 MiB of a container. */
   readonly sharesMemory?: true;
   /** Its image writes outside of /tmp. */
   readonly writesImage?: true;
-  /** Its arguments are the user's own text, in which Kubernetes resolves $(NAME) as in any pod. */
-  readonly expandsVariables?: true;
+  /** Its arguments, variables and probes are the user's own texts: fills in their placeholders. Throws MetalbridgeError. */
+  readonly render?: (text: string, input: PodInput) => string;
   /** Fields of InferenceService.spec that it honours in a pod beside those of every runtime. */
   readonly settings: readonly string[];
   /** Throws MetalbridgeError for what it cannot be made to do. */
@@ -90,11 +92,80 @@ export interface PodRuntime {
 }
 
 /** The Secret that a Hugging Face token comes from: the runtime's own setting, else the credentials of the source. */
-export function tokenVariable(
+function tokenVariable(
   model: Model,
   own?: { readonly name: string; readonly key?: string | undefined },
 ): PodVariable[] {
   const reference = own ?? model.spec.sourceSecretRef;
   if (reference === undefined) return [];
   return [{ name: "HF_TOKEN", secret: { name: reference.name, key: own?.key ?? "HF_TOKEN" } }];
+}
+
+/** Engines of Python: where the weights are, or what to fetch, as the library of Hugging Face names it. */
+export interface HubModel {
+  /** A folder, or a repository. */
+  readonly name: string;
+  /** Branch, tag or commit of a repository. */
+  readonly revision?: string;
+  readonly env: readonly PodVariable[];
+}
+
+/** Throws `WeightsNotCached` for a source that such an engine cannot fetch. */
+export function hubModel(
+  { model, weights }: Pick<PodInput, "model" | "weights">,
+  token?: { readonly name: string; readonly key?: string | undefined },
+): HubModel {
+  const env = [{ name: "HF_HUB_DISABLE_TELEMETRY", value: "1" }, ...tokenVariable(model, token)];
+  // What is not on the volume must not be fetched in silence, at whatever revision it has today.
+  if (weights !== undefined)
+    return { name: weights.folder, env: [...env, { name: "HF_HUB_OFFLINE", value: "1" }] };
+  const source = parseSource(model.spec.source);
+  if (source.kind !== "hf") {
+    const message = `only hf:// can be fetched by the engine itself, and spec.source is ${model.spec.source}`;
+    throw new MetalbridgeError("WeightsNotCached", message);
+  }
+  return { name: source.repo, revision: model.status?.pinned?.revision ?? source.revision, env };
+}
+
+/** A name or value for each setting that is there; a switch for true, nothing for false. */
+export function flagsOf(settings: Readonly<Record<string, string | number | boolean | undefined>>): string[] {
+  return Object.entries(settings).flatMap(([flag, value]) => {
+    if (value === undefined || value === false) return [];
+    return value === true ? [flag] : [flag, String(value)];
+  });
+}
+
+/** GPUs that one copy of the model spreads over: how many shards of a layer, and how many groups of layers. */
+export function parallelSizes(
+  { gpus: { count, strategy } }: PodInput,
+  given: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined } = {},
+): { readonly tensor: number; readonly pipeline: number } {
+  const isPipeline = strategy === "pipeline";
+  const pipeline = given.pipeline ?? (isPipeline && given.tensor === undefined ? Math.max(count, 1) : 1);
+  const rest = isPipeline || strategy === "none" ? 1 : Math.max(Math.floor(count / pipeline), 1);
+  const tensor = given.tensor ?? rest;
+  if (count > 0 && tensor * pipeline > count) {
+    const message = `${tensor} tensor and ${pipeline} pipeline shards need ${tensor * pipeline} GPUs, and a pod has ${count}`;
+    throw new MetalbridgeError("GPURequestInvalid", message);
+  }
+  return { tensor, pipeline };
+}
+
+/** Longest sequence of one request, in tokens, where the service sets a context: slots have equal shares of it. */
+export function tokensPerRequest({
+  contextSize,
+  parallelSlots = 1,
+  kvUnified,
+}: InferenceServiceSpec): number | undefined {
+  if (contextSize === undefined) return undefined;
+  return kvUnified === true ? contextSize : Math.floor(contextSize / parallelSlots);
+}
+
+/** Throws for a mode that the runtime does not serve. */
+export function onlyChat({ settings }: PodInput, runtime: string): void {
+  if (settings.mode === "chat") return;
+  throw new MetalbridgeError(
+    "SettingNotSupported",
+    `runtime ${runtime} does not serve spec.mode ${settings.mode}`,
+  );
 }

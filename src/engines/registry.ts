@@ -9,6 +9,7 @@ import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";
 import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./generic/hosting.ts";
 import { KNOWN_PROGRAMS, knownName, withKnownProgram } from "./generic/known-programs.ts";
+import { genericPod } from "./generic/pod.ts";
 import { toProgram } from "./generic/program.ts";
 import { llamacppClaims } from "./llamacpp/claims.ts";
 import { llamacppPod } from "./llamacpp/pod.ts";
@@ -16,7 +17,12 @@ import { ollamaClaims } from "./ollama/claims.ts";
 import { OLLAMA_SETTINGS } from "./ollama/settings.ts";
 import { omlxClaims } from "./omlx/claims.ts";
 import { OMLX_SETTINGS } from "./omlx/settings.ts";
+import { personaPlexPod } from "./personaplex/pod.ts";
 import type { PodRuntime } from "./pods.ts";
+import { sglangPod } from "./sglang/pod.ts";
+import { tensorrtLLMPod } from "./tensorrt-llm/pod.ts";
+import { tgiPod } from "./tgi/pod.ts";
+import { vllmPod } from "./vllm/pod.ts";
 
 export interface RuntimeEntry {
   readonly runtime: Runtime;
@@ -115,6 +121,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["pod"],
     isSharedDaemon: false,
+    pod: vllmPod,
   },
   {
     runtime: "sglang",
@@ -123,6 +130,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["pod"],
     isSharedDaemon: false,
+    pod: sglangPod,
   },
   {
     runtime: "tgi",
@@ -131,6 +139,17 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "openai",
     runsAs: ["pod"],
     isSharedDaemon: false,
+    pod: tgiPod,
+  },
+  {
+    runtime: "tensorrt-llm",
+    formats: ["safetensors"],
+    accelerators: ["cuda"],
+    api: "openai",
+    runsAs: ["pod"],
+    isSharedDaemon: false,
+    modes: ["chat"],
+    pod: tensorrtLLMPod,
   },
   {
     runtime: "personaplex",
@@ -139,6 +158,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     api: "custom",
     runsAs: ["pod"],
     isSharedDaemon: false,
+    pod: personaPlexPod,
   },
   {
     runtime: "generic",
@@ -158,6 +178,7 @@ export const RUNTIMES_IN_ORDER: readonly RuntimeEntry[] = [
     programs: KNOWN_PROGRAMS,
     neededProgram: ({ program }) => knownName(program),
     claims: genericClaims,
+    pod: genericPod,
   },
 ];
 
@@ -179,9 +200,6 @@ export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator:
 function canServe(entry: RuntimeEntry, format: ModelFormat, accelerator: Accelerator): boolean {
   return entry.formats.includes(format) && entry.accelerators.includes(accelerator);
 }
-
-/** Settings that only engines on hosts know. */
-export const HOST_ONLY_SETTINGS: readonly string[] = FOREIGN_SETTINGS;
 
 export function runtimeEntry(runtime: Runtime): RuntimeEntry | undefined {
   return RUNTIMES_IN_ORDER.find((entry) => entry.runtime === runtime);

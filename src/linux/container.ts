@@ -39,7 +39,7 @@ export interface ContainerInput {
 /** Throws MetalbridgeError. */
 export function containerOf(wish: ContainerInput): Container {
   const { spec, pod, input, gpus, image, mounts } = wish;
-  const command = commandOf(pod, input);
+  const command = commandOf(wish);
   const env = variablesOf(command, wish);
   checkLength([...(command.command ?? []), ...command.args, ...env.map(({ value = "" }) => value)]);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
@@ -73,14 +73,19 @@ export function containerOf(wish: ContainerInput): Container {
 }
 
 /** Kubernetes resolves $(NAME) in arguments: what is not the user's own text is escaped, so that it stays what it is. */
-function commandOf(pod: PodRuntime, input: PodInput): PodCommand {
+function commandOf({ pod, input, spec }: ContainerInput): PodCommand {
   const command = pod.command(input);
-  if (pod.expandsVariables === true) return command;
-  return { ...command, args: command.args.map((text) => text.replaceAll("$(", "$$$$(")) };
+  if (pod.render !== undefined) return command;
+  const args = command.args.map((text) => text.replaceAll("$(", "$$$$("));
+  const { flag, variable } = typeof pod.apiKey === "object" ? pod.apiKey : {};
+  return {
+    ...command,
+    args: flag === undefined || spec.auth === undefined ? args : [...args, flag, `$(${variable})`],
+  };
 }
 
 /** A variable of the user's replaces one of ours, but not the one that holds the API key. */
-function variablesOf({ env }: PodCommand, { spec, pod, gpus }: ContainerInput): EnvironmentVariable[] {
+function variablesOf({ env }: PodCommand, { spec, pod, gpus, input }: ContainerInput): EnvironmentVariable[] {
   const ours: PodVariable[] = [
     // Caches of compilers and downloads go where every user may write; some of them ask for the user's name.
     { name: "HOME", value: "/tmp" },
@@ -90,7 +95,12 @@ function variablesOf({ env }: PodCommand, { spec, pod, gpus }: ContainerInput): 
   ];
   const key =
     typeof pod.apiKey === "object" && spec.auth !== undefined ? keyVariable(pod.apiKey, spec.auth) : [];
-  const given = (spec.env ?? []) as unknown as EnvironmentVariable[];
+  const given = (spec.env ?? []).map((variable) => ({
+    ...(variable as unknown as EnvironmentVariable),
+    ...(typeof variable.value === "string" && pod.render !== undefined
+      ? { value: pod.render(variable.value, input) }
+      : {}),
+  }));
   const byName = new Map<string, EnvironmentVariable>();
   for (const variable of [...ours.map(toVariable), ...given, ...key.map(toVariable)])
     byName.set(variable.name, variable);
@@ -162,12 +172,15 @@ export function startSeconds(sizeBytes: number | undefined): number {
   return START_SECONDS + Math.ceil((sizeBytes ?? 0) / LOAD_BYTES_PER_SECOND);
 }
 
-function probesOf({ pod, spec, sizeBytes }: ContainerInput) {
+function probesOf({ pod, input, spec, sizeBytes }: ContainerInput) {
   const check =
     pod.healthPath === undefined
       ? { tcpSocket: { port: PORT_NAME } }
       : { httpGet: { path: pod.healthPath, port: PORT_NAME } };
-  const { startup, liveness, readiness } = spec.probeOverrides ?? {};
+  const given = spec.probeOverrides ?? {};
+  const [startup, liveness, readiness] = [given.startup, given.liveness, given.readiness].map((probe) =>
+    withRendered(probe, (text) => pod.render?.(text, input) ?? text),
+  );
   const failureThreshold = Math.ceil(startSeconds(sizeBytes) / START_PERIOD_SECONDS);
   const times = startup?.periodSeconds ?? startup?.failureThreshold;
   return {
@@ -209,4 +222,13 @@ function overridden(ours: PassedThrough, given: PassedThrough | undefined): Pass
     ["httpGet", "tcpSocket"].includes(key) ? [key, { port: PORT_NAME, ...(value as object) }] : [key, value],
   );
   return Object.fromEntries([...kept, ...theirs]);
+}
+
+function withRendered(
+  probe: PassedThrough | undefined,
+  render: (text: string) => string,
+): PassedThrough | undefined {
+  const { command } = (probe?.exec ?? {}) as { readonly command?: unknown };
+  if (!Array.isArray(command)) return probe;
+  return { ...probe, exec: { command: command.map((text) => render(String(text))) } };
 }

@@ -1,7 +1,6 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
-import { GROUP } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
-import { MANAGED_BY, ownerLabels } from "../api/owned.ts";
+import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
 import { graceSeconds } from "./drain.ts";
@@ -63,13 +62,9 @@ const NEVER_DISRUPT = {
   "karpenter.sh/do-not-disrupt": "true",
 };
 
-/** Keys that pods carry for Metalbridge cannot be the user's; SpecHonored names them. */
-export function isOurs(key: string): boolean {
-  return key.startsWith(`${GROUP}/`) || key in MANAGED_BY;
-}
-
+/** SpecHonored names what is left out. */
 function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string, string> {
-  return Object.fromEntries(Object.entries(map).filter(([key]) => !isOurs(key)));
+  return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
 function schedulingOf({ service: { spec }, gpus }: PodWish): Partial<PodSpec> {

@@ -100,10 +100,7 @@ export function renderProgram(
     ...missing.map((name) => `{{${name}}} has no value: set ${name}`),
   ];
   if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
-  const render = (text: string) =>
-    text.replace(ANY_PLACEHOLDER, (whole, name: string) =>
-      isPlaceholder(name) ? (values[name] ?? whole) : whole,
-    );
+  const render = (text: string) => substitute(text, values);
   const check = ({ exec, ...rest }: ProgramCheck): ProgramCheck =>
     exec === undefined ? rest : { exec: exec.map(render) };
   return {
@@ -113,6 +110,23 @@ export function renderProgram(
     liveness: check(program.liveness),
     ...(program.readiness === undefined ? {} : { readiness: check(program.readiness) }),
   };
+}
+
+function substitute(text: string, values: Readonly<Record<Placeholder, string | undefined>>): string {
+  return text.replace(ANY_PLACEHOLDER, (whole, name: string) =>
+    isPlaceholder(name) ? (values[name] ?? whole) : whole,
+  );
+}
+
+/** One text of a container, checked and rendered alike. Throws `CommandInvalid`. */
+export function fillIn(text: string, values: Readonly<Record<Placeholder, string | undefined>>): string {
+  const missing = PLACEHOLDERS.find((name) => values[name] === undefined && text.includes(`{{${name}}}`));
+  const problems = [
+    ...unknownIn(text),
+    ...(missing === undefined ? [] : [`{{${missing}}} has no value: no weights are on a volume`]),
+  ];
+  if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
+  return substitute(text, values);
 }
 
 /** Requests in flight by metrics text; undefined where a gauge is missing or no number: that is not "idle". */

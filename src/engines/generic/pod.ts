@@ -1,0 +1,39 @@
+/** Any program in an image of the user's, with the same placeholders as on hosts. */
+import type { PodInput, PodRuntime } from "../pods.ts";
+import { fillIn, type Placeholder } from "./program.ts";
+
+export const genericPod: PodRuntime = {
+  images: {},
+  port: 8080,
+  address: "0.0.0.0",
+  writesImage: true,
+  settings: ["contextSize", "parallelSlots", "command", "args"],
+  render: (text, input) => fillIn(text, valuesOf(input)),
+  command: (input) => {
+    const { command, args = [] } = input.spec;
+    const render = (text: string) => fillIn(text, valuesOf(input));
+    return {
+      ...(command === undefined ? {} : { command: command.map(render) }),
+      args: args.map(render),
+      env: [],
+    };
+  },
+};
+
+function valuesOf({
+  weights,
+  settings,
+  address,
+  port,
+  model,
+}: PodInput): Record<Placeholder, string | undefined> {
+  const format = model.status?.format ?? model.spec.format ?? "gguf";
+  const isFolder = format === "safetensors" || format === "mlx" || format === "pytorch";
+  return {
+    model: isFolder ? weights?.folder : weights?.main,
+    port: String(port),
+    address,
+    contextSize: String(settings.contextSize),
+    slots: String(settings.parallelSlots),
+  };
+}

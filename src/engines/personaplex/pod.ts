@@ -1,0 +1,35 @@
+/** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod: it fetches its own weights, and nobody publishes an image. */
+
+import { flagsOf, hubModel, onlyChat, type PodRuntime } from "../pods.ts";
+
+export const personaPlexPod: PodRuntime = {
+  images: {},
+  port: 8998,
+  address: "0.0.0.0",
+  settings: ["extraArgs", "personaPlexConfig"],
+  command: (input) => {
+    onlyChat(input, "personaplex");
+    const { spec, settings } = input;
+    const config = spec.personaPlexConfig;
+    const { weights: _none, ...withoutWeights } = input;
+    const { name, env } = hubModel(withoutWeights, config?.hfTokenSecretRef);
+    return {
+      command: ["/app/moshi/.venv/bin/python", "-m", "moshi.server"],
+      args: [
+        ...flagsOf({
+          "--host": input.address,
+          "--port": input.port,
+          "--hf-repo": name,
+          "--quantize-4bit": config?.quantize4Bit,
+          "--cpu-offload": config?.cpuOffload,
+        }),
+        ...(settings.extraArgs ?? []),
+      ],
+      env: [
+        ...env,
+        // Compiling takes longer than it ever saves in the start of a conversation.
+        { name: "NO_TORCH_COMPILE", value: "1" },
+      ],
+    };
+  },
+};

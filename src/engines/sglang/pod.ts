@@ -1,0 +1,87 @@
+/** SGLang as a pod. Arguments are those of 0.5.15. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { flagsOf, hubModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+
+type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
+
+export const sglangPod: PodRuntime = {
+  images: {
+    cuda: "docker.io/lmsysorg/sglang:v0.5.15.post1-cu129",
+    rocm: "docker.io/lmsysorg/sglang:v0.5.15-rocm720-mi30x",
+  },
+  port: 30_000,
+  // Its server would listen on "::" without IPv4.
+  address: "0.0.0.0",
+  healthPath: "/health",
+  metrics: {
+    path: "/metrics",
+    inFlight: ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
+    load: "sglang:num_running_reqs",
+  },
+  apiKey: { variable: "SGLANG_API_KEY", flag: "--api-key" },
+  sharesMemory: true,
+  settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "sglangConfig"],
+  command: (input) => {
+    const { spec, settings, gpus, served } = input;
+    const config = spec.sglangConfig;
+    if (settings.mode === "rerank")
+      throw new MetalbridgeError("SettingNotSupported", "runtime sglang does not serve spec.mode rerank");
+    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    const given = { tensor: config?.tensorParallelSize, pipeline: config?.pipelineParallelSize };
+    const { tensor, pipeline } = parallelSizes(input, given);
+    return {
+      command: ["python3", "-m", "sglang.launch_server"],
+      args: [
+        ...flagsOf({
+          "--model-path": name,
+          "--revision": revision,
+          "--served-model-name": served,
+          "--host": input.address,
+          "--port": input.port,
+          "--enable-metrics": true,
+          "--is-embedding": settings.mode === "embedding",
+          "--context-length": config?.contextLength ?? tokensPerRequest(spec),
+          "--max-running-requests": config?.maxRunningRequests ?? spec.parallelSlots,
+          "--tp-size": tensor > 1 ? tensor : undefined,
+          "--pp-size": pipeline > 1 ? pipeline : undefined,
+          "--mem-fraction-static": config?.memFractionStatic ?? gpus.memoryShare,
+          "--chat-template": input.chatTemplateFile ?? config?.chatTemplate,
+        }),
+        ...(config === undefined ? [] : configFlags(config)),
+        ...(settings.extraArgs ?? []),
+      ],
+      env,
+    };
+  },
+};
+
+function configFlags(config: Config): string[] {
+  return flagsOf({
+    "--dp-size": config.dataParallelSize,
+    "--ep-size": config.expertParallelSize,
+    "--quantization": config.quantization,
+    "--dtype": config.dtype,
+    "--kv-cache-dtype": config.kvCacheDtype,
+    "--max-total-tokens": config.maxTotalTokens,
+    "--chunked-prefill-size": config.chunkedPrefillSize,
+    "--max-prefill-tokens": config.maxPrefillTokens,
+    "--schedule-policy": config.schedulePolicy,
+    "--attention-backend": config.attentionBackend,
+    "--sampling-backend": config.samplingBackend,
+    "--disable-radix-cache": config.disableRadixCache,
+    "--disable-cuda-graph": config.disableCudaGraph,
+    "--enable-torch-compile": config.enableTorchCompile,
+    "--enable-mixed-chunk": config.enableMixedChunk,
+    "--enable-dp-attention": config.enableDPAttention,
+    "--trust-remote-code": config.trustRemoteCode,
+    "--reasoning-parser": config.reasoningParser,
+    "--tool-call-parser": config.toolCallParser,
+    "--speculative-algorithm": config.speculativeAlgorithm,
+    "--speculative-draft-model-path": config.speculativeDraftModelPath,
+    "--speculative-num-steps": config.speculativeNumSteps,
+    "--speculative-eagle-topk": config.speculativeEagleTopk,
+    "--speculative-num-draft-tokens": config.speculativeNumDraftTokens,
+    "--cpu-offload-gb": config.cpuOffloadGB,
+  });
+}

@@ -1,0 +1,37 @@
+/** TensorRT-LLM's own server as a pod. Arguments are those of 1.2. */
+import { flagsOf, hubModel, onlyChat, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+
+export const tensorrtLLMPod: PodRuntime = {
+  images: { cuda: "nvcr.io/nvidia/tensorrt-llm/release:1.2.1" },
+  port: 8000,
+  // It opens an IPv4 socket only.
+  address: "0.0.0.0",
+  healthPath: "/health",
+  sharesMemory: true,
+  settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs"],
+  command: (input) => {
+    onlyChat(input, "tensorrt-llm");
+    const { spec, settings, gpus } = input;
+    const { name, revision, env } = hubModel(input);
+    const { tensor, pipeline } = parallelSizes(input);
+    return {
+      command: ["trtllm-serve", "serve"],
+      args: [
+        name,
+        ...flagsOf({
+          "--revision": revision,
+          "--host": input.address,
+          "--port": input.port,
+          "--max_seq_len": tokensPerRequest(spec),
+          "--max_batch_size": spec.parallelSlots,
+          "--tensor_parallel_size": tensor > 1 ? tensor : undefined,
+          "--pipeline_parallel_size": pipeline > 1 ? pipeline : undefined,
+          "--free_gpu_memory_fraction": gpus.memoryShare,
+          "--chat_template": input.chatTemplateFile,
+        }),
+        ...(settings.extraArgs ?? []),
+      ],
+      env,
+    };
+  },
+};

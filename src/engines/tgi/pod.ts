@@ -1,0 +1,45 @@
+/** Text Generation Inference as a pod. Arguments are those of 3.3. */
+import { flagsOf, hubModel, onlyChat, type PodRuntime, tokensPerRequest } from "../pods.ts";
+
+export const tgiPod: PodRuntime = {
+  images: { cuda: "ghcr.io/huggingface/text-generation-inference:3.3.7" },
+  // Its own is 80, which a user other than root may not open everywhere.
+  port: 8080,
+  address: "::",
+  healthPath: "/health",
+  metrics: {
+    path: "/metrics",
+    inFlight: ["tgi_batch_current_size", "tgi_queue_size"],
+    load: "tgi_queue_size",
+  },
+  apiKey: { variable: "API_KEY" },
+  sharesMemory: true,
+  settings: ["contextSize", "parallelSlots", "kvUnified", "extraArgs", "tgiConfig"],
+  command: (input) => {
+    onlyChat(input, "tgi");
+    const { spec, settings, gpus } = input;
+    const config = spec.tgiConfig;
+    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    return {
+      args: [
+        ...flagsOf({
+          "--model-id": name,
+          "--revision": revision,
+          "--hostname": input.address,
+          "--port": input.port,
+          "--num-shard": gpus.count > 1 ? gpus.count : undefined,
+          "--max-input-tokens": config?.maxInputLength,
+          "--max-total-tokens": config?.maxTotalTokens ?? tokensPerRequest(spec),
+          "--max-batch-size": spec.parallelSlots,
+          "--quantize": config?.quantize,
+          "--dtype": config?.dtype,
+          "--cuda-memory-fraction": gpus.memoryShare,
+          "--huggingface-hub-cache": "/tmp/huggingface",
+          "--usage-stats": "off",
+        }),
+        ...(settings.extraArgs ?? []),
+      ],
+      env,
+    };
+  },
+};

@@ -1,0 +1,102 @@
+/** vLLM as a pod. Arguments are those of 0.25.1. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { flagsOf, hubModel, type PodRuntime, parallelSizes, tokensPerRequest } from "../pods.ts";
+
+type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
+
+/** The field's names for what this version calls otherwise; undefined for what it no longer has. */
+const QUANTIZATION: Readonly<Record<string, string | undefined>> = {
+  nvfp4: "modelopt_fp4",
+  squeezellm: undefined,
+};
+const MODES = {
+  chat: {},
+  embedding: { "--runner": "pooling", "--convert": "embed" },
+  rerank: { "--runner": "pooling", "--convert": "classify" },
+} as const;
+
+export const vllmPod: PodRuntime = {
+  images: { cuda: "docker.io/vllm/vllm-openai:v0.25.1" },
+  port: 8000,
+  address: "::",
+  healthPath: "/health",
+  metrics: {
+    path: "/metrics",
+    inFlight: ["vllm:num_requests_running", "vllm:num_requests_waiting"],
+    load: "vllm:num_requests_running",
+  },
+  apiKey: { variable: "VLLM_API_KEY" },
+  sharesMemory: true,
+  settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "vllmConfig"],
+  command: (input) => {
+    const { spec, settings, gpus, served } = input;
+    const config = spec.vllmConfig;
+    const { name, revision, env } = hubModel(input, config?.hfTokenSecretRef);
+    const { tensor, pipeline } = parallelSizes(input, { tensor: config?.tensorParallelSize });
+    return {
+      command: ["vllm", "serve"],
+      args: [
+        name,
+        ...flagsOf({
+          "--revision": revision,
+          "--served-model-name": served,
+          "--host": input.address,
+          "--port": input.port,
+          ...MODES[settings.mode],
+          "--max-model-len": config?.maxModelLen ?? tokensPerRequest(spec),
+          "--max-num-seqs": spec.parallelSlots,
+          "--tensor-parallel-size": tensor > 1 ? tensor : undefined,
+          "--pipeline-parallel-size": pipeline > 1 ? pipeline : undefined,
+          "--gpu-memory-utilization": config?.gpuMemoryUtilization ?? gpus.memoryShare,
+          "--chat-template": input.chatTemplateFile,
+        }),
+        ...(config === undefined ? [] : configFlags(config)),
+        ...(settings.extraArgs ?? []),
+      ],
+      env: [
+        ...env,
+        { name: "VLLM_NO_USAGE_STATS", value: "1" },
+        { name: "VLLM_CACHE_ROOT", value: "/tmp/vllm" },
+      ],
+    };
+  },
+};
+
+function configFlags(config: Config): string[] {
+  const { kvCacheCustomDtype, kvCacheDtype, enablePrefixCaching, enableChunkedPrefill, speculative } = config;
+  const cacheType = kvCacheCustomDtype ?? (kvCacheDtype === "auto" ? undefined : kvCacheDtype);
+  return [
+    ...flagsOf({
+      "--quantization": quantizationOf(config),
+      "--dtype": config.dtype,
+      "--kv-cache-dtype": cacheType,
+      "--max-num-batched-tokens": config.maxNumBatchedTokens,
+      "--attention-backend": config.attentionBackend,
+      "--enable-expert-parallel": config.enableExpertParallel,
+      "--cpu-offload-gb": config.cpuOffloadGB,
+      "--speculative-config": speculative?.enabled === true ? speculativeConfig(speculative) : undefined,
+    }),
+    ...toggle("enable-prefix-caching", enablePrefixCaching),
+    ...toggle("enable-chunked-prefill", enableChunkedPrefill),
+  ];
+}
+
+/** Both are on by default, so that only a written false turns them off. */
+function toggle(name: string, value: boolean | undefined): string[] {
+  return value === undefined ? [] : [value ? `--${name}` : `--no-${name}`];
+}
+
+function quantizationOf({ quantization }: Config): string | undefined {
+  if (quantization === undefined) return undefined;
+  const name = quantization in QUANTIZATION ? QUANTIZATION[quantization] : quantization;
+  if (name !== undefined) return name;
+  const message = `vllmConfig.quantization: vLLM 0.25.1 has no ${quantization}`;
+  throw new MetalbridgeError("SettingNotSupported", message);
+}
+
+/** Without a draft model it drafts from the text so far. */
+function speculativeConfig({ model, numSpeculativeTokens }: NonNullable<Config["speculative"]>): string {
+  const source = model === undefined ? { method: "ngram", prompt_lookup_max: 4 } : { model };
+  return JSON.stringify({ ...source, num_speculative_tokens: numSpeculativeTokens });
+}
