@@ -1,4 +1,4 @@
-/** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod: it fetches its own weights, and nobody publishes an image. */
+/** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its own weights; there is no published image. */
 
 import { flagsOf, hubModel, onlyChat, type PodRuntime } from "../pods.ts";
 

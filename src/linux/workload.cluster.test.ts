@@ -1,0 +1,86 @@
+/** Every object of every golden input is what the real API server takes, under the restricted level of Pod Security. */
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
+import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
+import { type PrivateCluster, startCluster } from "../../test/cluster/cluster.ts";
+import { inputOf, type WorkloadWish } from "./fixtures/workload-input.ts";
+import { priorityClasses } from "./priorities.ts";
+import { buildWorkload } from "./workload.ts";
+
+const folder = new URL("./golden/", import.meta.url);
+const inputs = readdirSync(folder).filter((name) => name.endsWith(".input.yaml"));
+const monitoring: string | undefined = findMonitoringCrds();
+const NAMESPACE = "team-a";
+
+let cluster: PrivateCluster;
+beforeAll(async () => {
+  cluster = await startCluster({ crds: false });
+  if (monitoring !== undefined) {
+    const file = path.join(monitoring, "monitoring.coreos.com_podmonitors.yaml");
+    await cluster.kubectl(["apply", "--server-side", "-f", file]);
+    await cluster.kubectl(["wait", "--for=condition=Established", "-f", file]);
+  }
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  const metadata = { name: NAMESPACE, labels };
+  await apply({ apiVersion: "v1", kind: "Namespace", metadata });
+  // A controller-manager would make it.
+  await apply({
+    apiVersion: "v1",
+    kind: "ServiceAccount",
+    metadata: { name: "default", namespace: NAMESPACE },
+  });
+  // What the golden inputs name beside ours.
+  await apply({
+    apiVersion: "scheduling.k8s.io/v1",
+    kind: "PriorityClass",
+    metadata: { name: "mine" },
+    value: 1,
+  });
+  const handler = "runsc";
+  await apply({ apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", metadata: { name: "gvisor" }, handler });
+  for (const one of priorityClasses()) await apply(one);
+}, 60_000);
+afterAll(() => cluster[Symbol.asyncDispose]());
+
+function apply(object: object, ...more: string[]): Promise<string> {
+  const args = ["apply", "--server-side", "--validate=strict", "-o", "name", "-f", "-", ...more];
+  return cluster.kubectl(args, { input: JSON.stringify(object) });
+}
+
+function workloadOf(name: string) {
+  return buildWorkload(inputOf(parse(readFileSync(new URL(name, folder), "utf8")) as WorkloadWish));
+}
+
+test.for(inputs)("%s", async (name) => {
+  const { podMonitor, ...workload } = workloadOf(name);
+  const objects = [
+    ...Object.values(workload),
+    ...(monitoring === undefined ? [] : [podMonitor ?? []].flat()),
+  ];
+  const said = await apply({ apiVersion: "v1", kind: "List", items: objects }, "--dry-run=server");
+  expect(said.trim().split("\n")).toHaveLength(objects.length);
+  // Pod Security judges pods: for a Deployment it would only warn.
+  const { metadata, spec } = workload.deployment.spec.template;
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, name: "p", namespace: NAMESPACE },
+    spec,
+  };
+  expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
+});
+
+test("the namespace refuses what is less than restricted", async () => {
+  const { deployment } = workloadOf("llamacpp-cpu.input.yaml");
+  const { metadata, spec } = deployment.spec.template;
+  const privileged = { ...spec, securityContext: { runAsUser: 0 } };
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, name: "p", namespace: NAMESPACE },
+    spec: privileged,
+  };
+  await expect(apply(pod, "--dry-run=server")).rejects.toThrow(/violates PodSecurity "restricted/);
+});
