@@ -4,7 +4,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
-import { runProgram } from "../test/cli/program.ts";
+import { HOSTS } from "../src/api/kinds.ts";
+import { PODS } from "../src/kube/kinds.ts";
+import { type Desk, must, openDesk } from "../test/cli/objects.ts";
+import { runProgram, startProgram } from "../test/cli/program.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 
 interface Result {
@@ -19,7 +22,8 @@ async function startBed() {
   const { kubeconfig } = sharedCluster();
   const name = `doctor-${path.basename(home).slice(-6).toLowerCase()}`;
   const doctor = async (file = kubeconfig): Promise<readonly Result[]> => {
-    const args = ["doctor", "-o", "json", "--state-dir", home, "--host-name", name, "--kubeconfig", file];
+    const where = ["--state-dir", home, "--host-name", name, "--kubeconfig", file];
+    const args = ["doctor", "-o", "json", "--timeout", "30s", ...where];
     const { stdout } = await runProgram(args, { env: { HOME: home } });
     return (JSON.parse(stdout) as { results: readonly Result[] }).results;
   };
@@ -100,3 +104,63 @@ test("a token that has expired is found, and so is that the API server refuses i
   expect(statusOf(results, "rights of the credential")).toEqual(["unknown ApiForbidden"]);
   expect(statusOf(results, "permissions of the credential")).toEqual(["error CredentialReadable"]);
 });
+
+test("a pod asks the host's port; the pod is always deleted", { timeout: 120_000 }, async () => {
+  await using desk = await openDesk();
+  const { kubeconfig, namespace } = desk;
+  const { kubectl } = desk.cluster;
+  await kubectl(["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
+  const host = await desk.host();
+  const args = ["doctor", "--from-cluster", host, "-n", namespace, "--kubeconfig", kubeconfig];
+  await desk.status(HOSTS, host, { addresses: ["192.168.1.21"] });
+  expect(await runProgram(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("NoProbeImage") });
+
+  /** Starts the probe, and ends its pod as a kubelet would. */
+  const probe = async (status: object | undefined, ...more: readonly string[]) => {
+    await using doctor = startProgram([...args, "--image", "node:24-alpine", "--all", ...more]);
+    const pods = async () => (await listPods(desk)).filter(({ status: is }) => is?.phase === "Pending");
+    await expect.poll(async () => (await pods()).length, { timeout: 20_000 }).toBe(1);
+    const [pod] = await pods();
+    const name = pod?.metadata.name ?? "";
+    if (status !== undefined) await desk.status(PODS, name, status);
+    const end = await doctor.ended;
+    await expect.poll(() => listPods(desk), { timeout: 20_000 }).toEqual([]);
+    return { ...end, command: pod?.spec.containers[0]?.command?.slice(3) };
+  };
+  const failedWith = (message: string) => ({
+    phase: "Failed",
+    containerStatuses: [
+      {
+        ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 },
+        state: { terminated: { exitCode: 1, reason: "Error", message } },
+      },
+    ],
+  });
+  const any = "192.168.1.21:21000";
+  // It serves nothing: a refusal shows that it can be reached.
+  expect(await probe(failedWith(`${any} ECONNREFUSED\n`))).toMatchObject({ code: 0, command: [any] });
+
+  const slice = {
+    ...{ apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", addressType: "IPv4" },
+    metadata: { name: "chat-x", namespace, labels: { "metalbridge.dev/host": host } },
+    endpoints: [{ addresses: ["192.168.1.21"], conditions: { ready: true } }],
+    ports: [{ name: "http", port: 21_007 }],
+  };
+  await kubectl(["create", "-f", "-"], { input: JSON.stringify(slice) });
+  const served = "192.168.1.21:21007";
+  const refused = await probe(failedWith(`${served} ECONNREFUSED\n`));
+  expect(refused).toMatchObject({ code: 1, command: [served] });
+  expect(refused.stdout).toContain(
+    `error    HostUnreachableFromCluster: a pod gets no connection to ${served}: ECONNREFUSED`,
+  );
+  const late = await probe(undefined, "--timeout", "1s", "-o", "json");
+  expect(late.code).toBe(3);
+  expect(JSON.parse(late.stdout)).toMatchObject({
+    summary: { unknown: 1 },
+    results: [{ status: "unknown", finding: "the probe did not run: the pod is Pending" }],
+  });
+});
+
+async function listPods({ client, namespace }: Desk) {
+  return must(await client.list(PODS, { namespace })).items;
+}

@@ -8,10 +8,11 @@ import { examine, type Result } from "../src/doctor/check.ts";
 import { readValue } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/macos/command.ts";
-import { outputFlag, parseDuration } from "./cluster/flags.ts";
+import { outputFlag, parseDuration, parseHostName, parseName } from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
+import { probeFromCluster } from "./doctor/from-cluster.ts";
 import { type Asked, type Gathered, gather } from "./doctor/gather.ts";
-import { exitCodeOf, renderReport, reportFields } from "./doctor/render.ts";
+import { exitCodeOf, type Report, renderReport, reportFields } from "./doctor/render.ts";
 import { here } from "./install/context.ts";
 import { becomeInstalledAgent } from "./install/installed-agent.ts";
 
@@ -31,6 +32,9 @@ interface Flags {
   readonly all?: boolean;
   readonly timeout?: number;
   readonly root: string;
+  readonly fromCluster?: string;
+  readonly image?: string;
+  readonly namespace?: string;
 }
 
 /** Options and action of the verb. Those of the agent mean the same here; without --config and --state-dir it checks the installed agent. */
@@ -47,15 +51,34 @@ export function configureDoctor(command: Command): void {
     .option("--all", "list passed checks too")
     .option(
       "--timeout <time>",
-      "limit for each reading, such as 30s on a machine that is busy (default: 4s)",
+      "limit for each reading, such as 30s on a machine that is busy (default: 4s); for the probe pod: 60s",
       parseDuration,
     )
+    .option(
+      "--from-cluster <host>",
+      "instead of this machine: whether a pod reaches the ports of this Host; creates a pod and deletes it",
+      parseHostName,
+    )
+    .option("--image <image>", "of that pod: one that has Node (default: the controller's)")
+    .option("-n, --namespace <name>", "of that pod (default: the controller's)", parseName)
     .addOption(outputFlag())
     .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(doctor);
 }
 
 async function doctor(flags: Flags): Promise<void> {
+  const { fromCluster } = flags;
+  const report =
+    fromCluster === undefined ? await checkMachine(flags) : await probeFromCluster(fromCluster, flags);
+  const text =
+    flags.output === "json"
+      ? JSON.stringify(reportFields(report), undefined, 2)
+      : renderReport(report, { isAll: flags.all === true });
+  process.stdout.write(`${text}\n`);
+  process.exitCode = exitCodeOf(report.results);
+}
+
+async function checkMachine(flags: Flags): Promise<Report> {
   const { all, toolPath } = readEnvironment();
   const isOther = flags.config !== undefined || flags.stateDir !== undefined;
   const place = { platform: flags.platform ?? here(), root: flags.root };
@@ -74,7 +97,7 @@ async function doctor(flags: Flags): Promise<void> {
     fixed.push(...(await fixAll(found.results, { run, stateDir: config.stateDir, tempDir: asked.tempDir })));
     if (fixed.length > 0) found = await look(asked);
   }
-  const report = {
+  return {
     host: config.hostName,
     platform: config.platform,
     machine: machineLine(config, found),
@@ -83,12 +106,6 @@ async function doctor(flags: Flags): Promise<void> {
     fixed,
     inventory: found.inventory,
   };
-  const text =
-    flags.output === "json"
-      ? JSON.stringify(reportFields(report), undefined, 2)
-      : renderReport(report, { isAll: flags.all === true });
-  process.stdout.write(`${text}\n`);
-  process.exitCode = exitCodeOf(found.results);
 }
 
 async function look(asked: Asked): Promise<Gathered & { readonly results: readonly Result[] }> {

@@ -50,6 +50,7 @@ export interface PodSpec {
   enableServiceLinks?: boolean;
   terminationGracePeriodSeconds?: number;
   restartPolicy?: string;
+  activeDeadlineSeconds?: number;
   resourceClaims?: readonly Open[];
 }
 

@@ -275,6 +275,16 @@ export const doctorErrors = {
     do: "start the agent, which adopts them; 40 s after it stopped they left their Services",
     command: "sudo metalbridge start",
   },
+  HostUnreachableFromCluster: {
+    what: "A pod of the cluster gets no connection to a port of the host.",
+    do: "check the host's firewall, the route between nodes and host, and NetworkPolicies for outgoing traffic; on the host run",
+    command: "metalbridge doctor",
+  },
+  NoProbeImage: {
+    what: "It is not known which image the probe pod should run.",
+    do: "name an image that has Node and that the nodes can pull",
+    command: "metalbridge doctor --from-cluster <host> --image node:24-alpine",
+  },
   GpuDriverMissing: {
     what: "This machine has a GPU whose driver is not loaded.",
     do: "install the vendor's driver",

@@ -1,0 +1,133 @@
+/** `metalbridge doctor --from-cluster HOST`: whether pods reach the ports of a host, asked by a pod. */
+import { randomUUID } from "node:crypto";
+import { defaultRemedy, MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL_HOST } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import type { Result } from "../../src/doctor/check.ts";
+import { DEPLOYMENTS, ENDPOINT_SLICES, PODS } from "../../src/kube/kinds.ts";
+import type { Deployment } from "../../src/kube/workload-objects.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { findHost, listAll } from "../cluster/find.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+import { follow } from "../cluster/follow.ts";
+import { readyEndpoints } from "../endpoint/target.ts";
+import { need, removeOne } from "../host/access.ts";
+import { listenForStop } from "../program/stop-signals.ts";
+import { type ProbeEnd, probePod, readProbe } from "./probe-pod.ts";
+import type { Report } from "./render.ts";
+
+export interface ProbeFlags extends ClusterFlags {
+  /** Has Node. Absent: the controller's. */
+  readonly image?: string;
+  readonly timeout?: number;
+}
+
+/** A cold node pulls the image first. */
+const TIMEOUT_MS = 60_000;
+/** Of a host that serves nothing now: its refusal is an answer. */
+const ANY_PORT = 21_000;
+const CONTROLLER = "app.kubernetes.io/name=metalbridge,app.kubernetes.io/component=controller";
+const CODE = "HostUnreachableFromCluster";
+
+/** Creates a pod and deletes it again, whatever happens. Throws HostNotFound, AddressUnknown, NoProbeImage. */
+export async function probeFromCluster(name: string, flags: ProbeFlags): Promise<Report> {
+  return withCluster("doctor", flags, async (cluster) => {
+    const startMs = performance.now();
+    const host = await findHost(cluster, name);
+    const served = await servedBy(cluster, name);
+    const targets = served.length > 0 ? served : addressesOf(host);
+    const { end, namespace } = await runProbe(cluster, targets, flags);
+    return {
+      host: name,
+      platform: host.status?.info?.os ?? "",
+      machine: `asked by a pod in namespace ${namespace}${end.at === "ran" ? ` on node ${end.node}` : ""}`,
+      tookMs: Math.round(performance.now() - startMs),
+      results: resultsOf(targets, end, { isServing: served.length > 0 }),
+      fixed: [],
+      inventory: {},
+    };
+  });
+}
+
+/** What kube-proxy sends requests to. */
+async function servedBy(cluster: Cluster, host: string): Promise<readonly string[]> {
+  const slices = await listAll(cluster, ENDPOINT_SLICES, { labelSelector: `${LABEL_HOST}=${host}` });
+  return slices.flatMap((slice) => readyEndpoints([slice]).map(({ address, port }) => `${address}:${port}`));
+}
+
+function addressesOf({ metadata, status }: Host): readonly string[] {
+  const addresses = status?.addresses ?? [];
+  if (addresses.length === 0)
+    throw new MetalbridgeError("AddressUnknown", `the agent of ${metadata.name} has published no address`);
+  return addresses.map((address) => `${address}:${ANY_PORT}`);
+}
+
+async function runProbe(cluster: Cluster, targets: readonly string[], flags: ProbeFlags) {
+  const timeoutMs = flags.timeout ?? TIMEOUT_MS;
+  const stop = listenForStop();
+  const { image, namespace, pullSecrets } = await planFor(cluster, flags);
+  const ref = { name: `metalbridge-probe-${randomUUID().slice(0, 8)}`, namespace };
+  const deadlineSeconds = Math.max(1, Math.ceil((timeoutMs || TIMEOUT_MS) / 1_000));
+  const pod = probePod({ ...ref, image, pullSecrets, targets, deadlineSeconds });
+  try {
+    need({ verb: "create", kind: PODS, ...ref }, await cluster.client.create(PODS, pod));
+    let why = "it has not started";
+    const options = {
+      signal: stop.signal,
+      timeoutMs,
+      tellTrouble: (message: string) => process.stderr.write(`${message}\n`),
+    };
+    const followed = await follow<ProbeEnd>(cluster, options, ({ watch, finish }) => {
+      const pods = watch(PODS, { namespace, fieldSelector: `metadata.name=${ref.name}` }, () => {
+        const [found] = pods.list();
+        if (found === undefined) return finish({ at: "stuck", why: "its pod was deleted" });
+        const seen = readProbe(found);
+        if (seen.at === "waiting") why = seen.why;
+        else finish(seen);
+      });
+    });
+    const end: ProbeEnd = followed.how === "finished" ? followed.value : { at: "waiting", why };
+    return { end, namespace };
+  } finally {
+    await removeOne(cluster, PODS, ref);
+  }
+}
+
+async function planFor(cluster: Cluster, flags: ProbeFlags) {
+  const found = await cluster.client.list<Deployment>(DEPLOYMENTS, { labelSelector: CONTROLLER });
+  const controller = found.ok ? found.value.items[0] : undefined;
+  const spec = controller?.spec.template.spec;
+  const image = flags.image ?? spec?.containers[0]?.image;
+  if (image === undefined)
+    throw new MetalbridgeError("NoProbeImage", "no controller was found in the cluster whose image to use");
+  const namespace = flags.namespace ?? controller?.metadata.namespace ?? cluster.namespace;
+  const isAtHome = namespace === controller?.metadata.namespace;
+  return { image, namespace, pullSecrets: isAtHome ? (spec?.imagePullSecrets ?? []) : [] };
+}
+
+function resultsOf(
+  targets: readonly string[],
+  end: ProbeEnd,
+  { isServing }: { readonly isServing: boolean },
+): readonly Result[] {
+  const plain = {
+    check: "route from the cluster",
+    reason: "requests reach engines from nodes and pods, not from the host itself",
+  };
+  if (end.at !== "ran")
+    return [{ ...plain, code: CODE, status: "unknown", finding: `the probe did not run: ${end.why}` }];
+  return targets.map((target) => {
+    const why = end.failed.get(target);
+    if (why === undefined || (why === "ECONNREFUSED" && !isServing))
+      return { ...plain, code: CODE, status: "ok", finding: `${target} answers` };
+    const { summary, command } = defaultRemedy(CODE);
+    const fix = { summary, ...(command === undefined ? {} : { command }) };
+    return {
+      ...plain,
+      code: CODE,
+      status: "error",
+      finding: `a pod gets no connection to ${target}: ${why}`,
+      fix,
+    };
+  });
+}

@@ -1,0 +1,125 @@
+/** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
+import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
+
+/** A connection that is not made in this time is not made. */
+const CONNECT_MS = 5_000;
+
+export interface PodPlan {
+  readonly name: string;
+  readonly namespace: string;
+  readonly image: string;
+  readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
+  /** `address:port`, IPv6 without brackets. */
+  readonly targets: readonly string[];
+  readonly deadlineSeconds: number;
+}
+
+/** Plain JavaScript for any Node: prints a line for each target that did not answer, and fails if there is one. */
+const SCRIPT = `const net = require("node:net");
+const tries = process.argv.slice(1).map((target) => new Promise((resolve) => {
+  const at = target.lastIndexOf(":");
+  const socket = net.connect({ host: target.slice(0, at), port: Number(target.slice(at + 1)) });
+  const end = (why) => { socket.destroy(); clearTimeout(late); resolve(why && target + " " + why); };
+  const late = setTimeout(() => end("ETIMEDOUT"), ${CONNECT_MS});
+  socket.on("connect", () => end(""));
+  socket.on("error", (error) => end(error.code));
+}));
+Promise.all(tries).then((all) => {
+  const failed = all.filter(Boolean);
+  if (failed.length > 0) process.exitCode = 1;
+  console.log(failed.join("\\n"));
+});`;
+
+/** Allowed at the restricted security level; without a token of the API server. */
+export function probePod({ name, namespace, image, pullSecrets, targets, deadlineSeconds }: PodPlan): Pod {
+  return {
+    metadata: { name, namespace, labels: { "app.kubernetes.io/name": "metalbridge-probe" } },
+    spec: {
+      restartPolicy: "Never",
+      activeDeadlineSeconds: deadlineSeconds,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: 0,
+      imagePullSecrets: pullSecrets,
+      securityContext: {
+        runAsNonRoot: true,
+        runAsUser: 65_532,
+        seccompProfile: { type: "RuntimeDefault" },
+      },
+      containers: [
+        {
+          name: "probe",
+          image,
+          // In the controller's image Node is in no folder of the usual PATH.
+          env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
+          command: ["node", "-e", SCRIPT, ...targets],
+          // What a failed container printed is then in the pod's status: reading logs would be a right of its own.
+          terminationMessagePolicy: "FallbackToLogsOnError",
+          resources: { requests: { cpu: "10m", memory: "32Mi" }, limits: { memory: "128Mi" } },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+        },
+      ],
+    },
+  };
+}
+
+export type ProbeEnd =
+  /** By target: why there was no connection. Empty where all were made. */
+  | { readonly at: "ran"; readonly failed: ReadonlyMap<string, string>; readonly node: string }
+  | { readonly at: "waiting"; readonly why: string }
+  /** It will not run without a change. */
+  | { readonly at: "stuck"; readonly why: string };
+
+const TERMINAL = [
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "ErrImageNeverPull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "RunContainerError",
+];
+
+export function readProbe(pod: Pod): ProbeEnd {
+  const node = pod.spec.nodeName ?? "?";
+  switch (pod.status?.phase) {
+    case "Succeeded":
+      return { at: "ran", failed: new Map(), node };
+    case "Failed": {
+      const failed = failuresIn(containerOf(pod)?.terminated?.message ?? "");
+      return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: whyFailed(pod) };
+    }
+    default:
+      return waitingFor(pod);
+  }
+}
+
+function containerOf({ status }: Pod) {
+  return status?.containerStatuses?.[0]?.state;
+}
+
+function whyFailed(pod: Pod): string {
+  const { reason, message, exitCode } = containerOf(pod)?.terminated ?? {};
+  const exit = exitCode === undefined ? "" : `exit code ${exitCode}`;
+  return [pod.status?.reason ?? reason, pod.status?.message ?? message, exit].filter(Boolean).join(": ");
+}
+
+function waitingFor(pod: Pod): ProbeEnd {
+  const { phase = "Pending", conditions = [] } = pod.status ?? {};
+  const { reason, message } = containerOf(pod)?.waiting ?? {};
+  if (reason !== undefined && reason !== "ContainerCreating") {
+    const why = [reason, message].filter(Boolean).join(": ");
+    return { at: TERMINAL.includes(reason) ? "stuck" : "waiting", why };
+  }
+  const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
+  return { at: "waiting", why: unscheduled?.message ?? `the pod is ${phase}` };
+}
+
+function failuresIn(printed: string): ReadonlyMap<string, string> {
+  const lines = printed.split("\n").map((line) => /^(\S+:\d+) ([A-Z_]+)$/.exec(line));
+  return new Map(lines.flatMap((found) => (found === null ? [] : [[found[1] ?? "", found[2] ?? ""]])));
+}
