@@ -65,6 +65,9 @@ describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
       await on.services.untilReady("secure");
       const { status } = await on.services.replicaOf("secure");
       expect((await on.services.serviceStatus("secure")).endpoint).toMatch(/^https:\/\/secure\./);
+      expect((await on.services.serviceStatus("secure")).conditions).toContainEqual(
+        expect.objectContaining({ type: "KeyRequired", status: "True", reason: "GateChecksKeys" }),
+      );
       const service = await on.farm.reader.get(SERVICES, "secure");
       expect(service.spec.ports[0]).toMatchObject({ port: PORT, appProtocol: "https" });
 
