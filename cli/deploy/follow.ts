@@ -8,6 +8,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
 import { listenForStop } from "../program/stop-signals.ts";
+import { printable } from "../program/table.ts";
 
 interface Progress {
   readonly bytes: number;
@@ -27,7 +28,7 @@ export async function followService(
   const shown = new Map<string, string>();
   const tell = (who: string, phase: string | undefined, message: string | undefined): void => {
     if (phase === undefined) return;
-    const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${message}`}`;
+    const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${printable(message)}`}`;
     if (shown.get(who) === line) return;
     shown.set(who, line);
     screen.line(line);

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { testScreens } from "../../test/golden/text.ts";
+import { printable } from "../program/table.ts";
 import { type ReplicaFacts, renderReplica } from "./replica.ts";
-import { printable } from "./sections.ts";
 import { renderService, type ServiceFacts } from "./service.ts";
 import { readTarget } from "./target.ts";
 

@@ -6,11 +6,12 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { formatBytes } from "../../src/bytes.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
+import { printable } from "../program/table.ts";
 import { overviewOf } from "../status/overview.ts";
 import { engineSection } from "./engine.ts";
 import { memorySection } from "./memory.ts";
 import { conditionSection, eventSection } from "./parts.ts";
-import { type Field, fieldLines, layOut, printable, type Section, tableLines } from "./sections.ts";
+import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
 
 export interface ReplicaFacts {
   readonly replica: InferenceReplica;

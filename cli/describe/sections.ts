@@ -1,5 +1,4 @@
 /** The layout of a description: a head of fields, then titled sections. Pure. */
-import { stripVTControlCharacters } from "node:util";
 import { alignColumns, type Row } from "../program/table.ts";
 
 export type Field = readonly [label: string, value: string | undefined];
@@ -15,15 +14,13 @@ const INDENT = "  ";
 /** Fields without a value are left out. */
 export function fieldLines(fields: readonly Field[]): readonly string[] {
   return alignColumns(
-    fields.flatMap(([label, value]) =>
-      value === undefined || value === "" ? [] : [[`${label}:`, printable(value)]],
-    ),
+    fields.flatMap(([label, value]) => (value === undefined || value === "" ? [] : [[`${label}:`, value]])),
   );
 }
 
 /** A table without its titles is no table. */
 export function tableLines(titles: Row, rows: readonly Row[]): readonly string[] {
-  return rows.length === 0 ? [] : alignColumns([titles, ...rows.map((row) => row.map(printable))]);
+  return rows.length === 0 ? [] : alignColumns([titles, ...rows]);
 }
 
 export function layOut(head: readonly string[], sections: readonly Section[]): string {
@@ -31,12 +28,4 @@ export function layOut(head: readonly string[], sections: readonly Section[]): s
     .filter(({ lines }) => lines.length > 0)
     .map(({ title, lines }) => [title, ...lines.map((line) => `${INDENT}${line}`.trimEnd())]);
   return [[...head], ...parts].map((lines) => lines.join("\n")).join("\n\n");
-}
-
-/** One line without what a terminal would obey: messages and logs hold what engines and models put there. */
-export function printable(text: string): string {
-  return stripVTControlCharacters(text)
-    .replaceAll(/\s*\n\s*/g, " ")
-    .replaceAll("\t", "  ")
-    .replaceAll(/\p{Cc}/gu, "");
 }

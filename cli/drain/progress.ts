@@ -3,6 +3,7 @@ import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { printable } from "../program/table.ts";
 
 export interface DrainView {
   /** `takenBack`: the drain was canceled (uncordon). */
@@ -43,7 +44,8 @@ export function newsOf(before: DrainView | undefined, now: DrainView): readonly 
 
 function storyOf({ metadata, spec, status }: InferenceReplica): string {
   const phase = status?.phase ?? "Pending";
-  const message = status?.message === undefined || status.message === "" ? "" : `: ${status.message}`;
+  const message =
+    status?.message === undefined || status.message === "" ? "" : `: ${printable(status.message)}`;
   const isLeaving = metadata.deletionTimestamp !== undefined || spec.drain !== undefined;
   if (phase === "Ready" && !isLeaving) return "Ready; stays until another is Ready elsewhere";
   return phase === "Ready" ? "Ready; is to leave" : `${phase}${message}`;

@@ -1,9 +1,11 @@
 /** Text in columns. Pure. */
+import { stripVTControlCharacters } from "node:util";
 
 export type Row = readonly string[];
 
-/** Every column as wide as its widest cell; no blanks at the ends of lines. */
-export function alignColumns(rows: readonly Row[], gap = "  "): readonly string[] {
+/** Every column as wide as its widest cell; no blanks at the ends of lines. Cells become printable. */
+export function alignColumns(cells: readonly Row[], gap = "  "): readonly string[] {
+  const rows = cells.map((row) => row.map(printable));
   const columns = Math.max(0, ...rows.map((row) => row.length));
   const widths = Array.from({ length: columns }, (_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),
@@ -14,4 +16,12 @@ export function alignColumns(rows: readonly Row[], gap = "  "): readonly string[
       .join(gap)
       .trimEnd(),
   );
+}
+
+/** One line without what a terminal would obey: messages and logs hold what engines and models put there. */
+export function printable(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll(/\s*\n\s*/g, " ")
+    .replaceAll("\t", "  ")
+    .replaceAll(/\p{Cc}/gu, "");
 }
