@@ -1,6 +1,6 @@
 /** `metalbridge join`: checks this machine, trades the join token for a credential of its own, and stores it. */
 import { existsSync } from "node:fs";
-import { chown, copyFile, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, lchown, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -184,7 +184,7 @@ async function store(file: string, content: string): Promise<string | undefined>
     await writeFileAtomic(file, content);
     if (process.getuid?.() === 0) {
       const { uid, gid } = await stat(folder);
-      await chown(file, uid, gid);
+      await lchown(file, uid, gid); // no link that the account may put there
     }
     return kept;
   } catch (cause) {

@@ -1,5 +1,6 @@
 /** Why `launchctl bootstrap` failed: it answers 5 to most causes, so the machine is asked. Pure. */
 import type { Job } from "../plan/observed.ts";
+import { NO_DOMAIN } from "./print.ts";
 
 export interface BootstrapFacts {
   readonly exitCode: number;
@@ -28,7 +29,6 @@ export type BootstrapFailure =
       readonly why: string;
     };
 
-const UNSUPPORTED_DOMAIN = 125;
 const WRITABLE_BY_OTHERS = 0o022;
 
 /** The most specific cause first. */
@@ -36,7 +36,7 @@ export function classifyBootstrap(facts: BootstrapFacts): BootstrapFailure {
   const { job, definition, domain, exitCode, said } = facts;
   if (domain === "system" && facts.euid !== 0)
     return fail("RootRequired", "launchd's system domain can be changed by root only");
-  if (exitCode === UNSUPPORTED_DOMAIN)
+  if (exitCode === NO_DOMAIN)
     return fail(
       "ServiceLoadFailed",
       `launchd has no domain ${domain} here: no user is logged in at the screen`,

@@ -205,3 +205,15 @@ test("restart makes a new process, and loads what is not loaded", async () => {
   while (next === first) next = await pid();
   expect(next).not.toBe(first);
 }, 60_000);
+
+test("without a login at the screen a LaunchAgent is absent, and loading it says why it cannot be", async () => {
+  const { launchctl } = startLaunchd({ hasLogin: false });
+  await using commands = await replayCommands({ launchctl, plutil });
+  const run = createCommand(`${commands.bin}:/usr/bin:/bin`);
+  const layout = { domain: "gui/501", definition: "/nowhere.plist" };
+  const supervisor = createLaunchctl({ run, clock: systemClock, euid: 501, layout, leaveMs: 1_000 });
+  expect(await supervisor.observe()).toEqual({ at: "absent", isDisabled: false });
+  await supervisor.unload();
+  for (const start of [supervisor.load, supervisor.restart])
+    await expect(start()).rejects.toThrow("no user is logged in at the screen");
+});

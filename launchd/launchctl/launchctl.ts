@@ -8,9 +8,11 @@ import type { Job } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 import { until } from "../wait.ts";
 import { type BootstrapFailure, classifyBootstrap } from "./classify.ts";
-import { isDisabledIn, jobOf, NOT_FOUND, parsePrint } from "./print.ts";
+import { isDisabledIn, jobOf, NO_DOMAIN, NOT_FOUND, parsePrint } from "./print.ts";
 
 const NO_SUCH_PROCESS = 3;
+/** There is no such job. */
+const NONE: readonly number[] = [NO_SUCH_PROCESS, NOT_FOUND, NO_DOMAIN];
 /** "Operation already in progress", "Operation now in progress": it leaves already. */
 const IN_PROGRESS: readonly number[] = [36, 37];
 /** For causes that pass, such as a job that launchd is still cleaning up. */
@@ -48,7 +50,7 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   };
   const unload = async (): Promise<void> => {
     const result = await run("launchctl", ["bootout", target]);
-    if (result.exitCode === NO_SUCH_PROCESS || result.exitCode === NOT_FOUND) return;
+    if (NONE.includes(result.exitCode)) return;
     if (result.exitCode !== 0 && !IN_PROGRESS.includes(result.exitCode) && (await observe()).at === "loaded")
       throw new MetalbridgeError("ServiceLoadFailed", `launchctl bootout: ${reasonOf(result)}`);
     await waitUntilGone();
@@ -62,7 +64,7 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   };
   const restart = async (): Promise<void> => {
     const result = await run("launchctl", ["kickstart", "-k", target]);
-    if (result.exitCode === NOT_FOUND) return load();
+    if (NONE.includes(result.exitCode)) return load();
     if (result.exitCode !== 0)
       throw new MetalbridgeError("ServiceLoadFailed", `launchctl kickstart: ${reasonOf(result)}`);
   };
@@ -74,7 +76,7 @@ async function observeJob(run: Command, domain: string): Promise<Job> {
   const disabled = await run("launchctl", ["print-disabled", domain]);
   const isDisabled = disabled.exitCode === 0 && isDisabledIn(disabled.stdout, LABEL);
   if (printed.exitCode === 0) return jobOf(parsePrint(printed.stdout), isDisabled);
-  if (printed.exitCode === NOT_FOUND || /could not find/i.test(printed.stderr))
+  if (NONE.includes(printed.exitCode) || /could not find/i.test(printed.stderr))
     return { at: "absent", isDisabled };
   throw new MetalbridgeError("ServiceLoadFailed", `launchctl print: ${reasonOf(printed)}`);
 }

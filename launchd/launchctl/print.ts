@@ -3,6 +3,8 @@ import type { Job } from "../plan/observed.ts";
 
 /** `launchctl print` of a missing service, and `kickstart` of one. */
 export const NOT_FOUND = 113;
+/** `gui/UID` while nobody is logged in at the screen: it has no services. */
+export const NO_DOMAIN = 125;
 
 export interface PrintedJob {
   readonly path: string | undefined;

@@ -4,8 +4,8 @@ import type { RunTool } from "../command.ts";
 import { readTool } from "./reading.ts";
 
 const LABEL = "dev.metalbridge.agent";
-/** launchctl print, for a service that the domain does not have. */
-const NO_SERVICE = 113;
+/** launchctl print, for a service that the domain does not have, and for the domain of a user who is not logged in. */
+const ABSENT: readonly number[] = [113, 125];
 const ENGINES = /^((homebrew\.mxcl|sh\.brew)\.(ollama|omlx|llama\.cpp|mlx-lm|vllm)|com\.mlx\.\S+)$/;
 
 /** In the system's domain first, then in that of the user. */
@@ -21,7 +21,7 @@ async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceSta
   const target = `${domain}/${LABEL}`;
   const answer = await run("launchctl", ["print", target]);
   if ("failed" in answer) return { unknown: answer.failed };
-  if (answer.code === NO_SERVICE) return "absent";
+  if (ABSENT.includes(answer.code)) return "absent";
   if (answer.code !== 0) return { unknown: `launchctl print ${target} exited with ${answer.code}` };
   const fields = parsePrint(answer.stdout);
   const state = fields.get("state");

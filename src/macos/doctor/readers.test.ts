@@ -202,3 +202,12 @@ test("reports of panics and jetsam are recognized by name, and GPU panics by the
   await rm(folder, { recursive: true });
   expect(await readCrashes(folder)).toEqual({ unknown: `${folder} cannot be read (ENOENT)` });
 });
+
+test("over ssh to a Mac without a login, an agent that is not installed is not installed", async () => {
+  const { service } = await readAll(M4_MAX, {
+    "launchctl print system/dev.metalbridge.agent": { code: 113, stderr: "Could not find service" },
+    "launchctl print gui/*": { code: 125, stderr: "Domain does not support specified action" },
+    "launchctl print user/*": { code: 113, stderr: "Could not find service" },
+  });
+  expect(service).toEqual({ value: {} });
+});

@@ -11,6 +11,8 @@ export interface LaunchdOptions {
   readonly leaveMs?: number;
   /** Numbers of an account; undefined: unknown, so that the job cannot start. */
   readonly idsOf?: (account: string) => { readonly uid: number; readonly gid: number } | undefined;
+  /** False: there is no domain gui/UID. */
+  readonly hasLogin?: boolean;
   /** Added to the environment of jobs, such as a PATH with replayed commands. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -53,7 +55,7 @@ const EXIT_TIMEOUT_SECONDS = 5;
 const THROTTLE_SECONDS = 10;
 
 export function startLaunchd(options: LaunchdOptions = {}): Launchd {
-  const { msPerSecond = 100, leaveMs = 50, idsOf = () => undefined, env = {} } = options;
+  const { msPerSecond = 100, leaveMs = 50, idsOf = () => undefined, env = {}, hasLogin = true } = options;
   const jobs = new Map<string, Job>();
   const disabled = new Set<string>();
   let failures = 0;
@@ -188,6 +190,9 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     disable: ([target = ""]) => change(() => disabled.add(target)),
   };
   const launchctl = ({ args: [verb = "", ...rest], euid }: Call): Answer => {
+    // Unsupported domain: nobody is logged in at the screen, as on a headless Mac.
+    if (!hasLogin && rest.some((one) => one.startsWith("gui/")))
+      return { code: 125, err: "Domain does not support specified action\n" };
     const read = reading[verb];
     if (read !== undefined) return read(rest[0] ?? "");
     const isSystem = rest.some((one) => one.startsWith("system"));
