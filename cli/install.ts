@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { loadAgentConfig } from "../agent/config/load.ts";
 import { createCommand } from "../launchd/command.ts";
 import { asExpected, install as installService } from "../launchd/install.ts";
 import { placesBelow } from "../launchd/layout.ts";
@@ -55,7 +56,11 @@ export function configureInstall(command: Command): void {
       parseSeconds,
     )
     .option("--take-over", "replace a service of this name that was not installed by this command")
-    .action(async (flags: InstallFlags) => bring(flags, await choicesFor(flags, wishedOf(flags))));
+    .action(async (flags: InstallFlags) => {
+      const choices = await choicesFor(flags, wishedOf(flags));
+      requireValid(flags, choices);
+      await bring(flags, choices);
+    });
 }
 
 /** Options and action of the verb. */
@@ -90,6 +95,13 @@ async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
   } finally {
     await source.discard();
   }
+}
+
+/** Before anything is changed: an agent that runs would not survive a configuration that this version refuses. */
+function requireValid({ config, platform }: InstallFlags, { layout }: Choices): void {
+  if (config === undefined) return;
+  const { stateDir } = layout;
+  loadAgentConfig({ file: config, flags: { platform, stateDir }, env: { PATH: toolPath() } });
 }
 
 function wishedOf({ user, stateDir, drainSeconds }: InstallFlags): Wished {

@@ -4,6 +4,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   isRoot,
+  LABEL,
   PATIENT,
   PREFIX,
   prepareReleases,
@@ -151,6 +152,25 @@ test.runIf(isRoot)(
     const join = ["join", "--server", "https://127.0.0.1:1", "--token", "x"];
     expect((await machine.run(machine.installed, join, { uid: OTHER_UID })).err).toMatch(/^RootRequired/);
     expect((await machine.run(machine.installed, join)).err).toMatch(/^JoinTokenInvalid/);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a configuration with a mistake is refused, and the agent keeps the one that it has",
+  async () => {
+    await using machine = await startMachine();
+    await machine.run(release, ["install", ...PATIENT]);
+    const pid = machine.launchd.pidOf(LABEL);
+    const file = machine.at("typo.yaml");
+    writeFileSync(file, "hostname: mini-1\n");
+    expect(await machine.run(release, ["install", "--config", file, ...PATIENT])).toMatchObject({
+      code: 2,
+      out: "",
+      err: expect.stringMatching(/^AgentConfigInvalid: .*typo\.yaml: hostname: unknown key/),
+    });
+    expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).not.toContain("hostname");
+    expect(machine.launchd.pidOf(LABEL)).toBe(pid);
   },
   200_000,
 );
