@@ -3,7 +3,7 @@ import type { Job } from "../plan/observed.ts";
 
 /** `launchctl print` of a missing service, and `kickstart` of one. */
 export const NOT_FOUND = 113;
-/** `gui/UID` while nobody is logged in at the screen: it has no services. */
+/** `gui/UID` without a login at the screen: it has no services. */
 export const NO_DOMAIN = 125;
 
 export interface PrintedJob {

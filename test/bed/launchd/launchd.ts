@@ -190,7 +190,7 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     disable: ([target = ""]) => change(() => disabled.add(target)),
   };
   const launchctl = ({ args: [verb = "", ...rest], euid }: Call): Answer => {
-    // Unsupported domain: nobody is logged in at the screen, as on a headless Mac.
+    // Unsupported domain: without a login at the screen, as on a headless Mac.
     if (!hasLogin && rest.some((one) => one.startsWith("gui/")))
       return { code: 125, err: "Domain does not support specified action\n" };
     const read = reading[verb];
