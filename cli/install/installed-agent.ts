@@ -35,6 +35,8 @@ export async function becomeInstalledAgent(flags: PlaceFlags): Promise<Installed
 }
 
 function takeRights(account: string, { uid, gid }: Stats): void {
+  // The folder that sudo was called in may be closed to the account.
+  process.chdir("/");
   process.setgroups?.([gid, ...groupsOf(account)]);
   process.setgid?.(gid);
   process.setuid?.(uid);
