@@ -9,6 +9,8 @@ import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
+import { RUNTIMES_IN_ORDER } from "../../src/engines/registry.ts";
+import { buildWorkload } from "../../src/linux/workload.ts";
 import { documentedManifests, exampleManifests } from "./manifests.ts";
 import { repositoryFiles, root } from "./pages.ts";
 
@@ -35,13 +37,44 @@ test.for(found)("$where: $object.kind has only fields that exist, with legal val
   expect(missingFrom(rest, parsed)).toEqual([]);
 });
 
-test.for(found.filter(({ object }) => object.kind === "InferenceService"))(
+const services = found.filter(({ object }) => object.kind === "InferenceService");
+const isForPods = ({ where }: { readonly where: string }) => where.startsWith("examples/linux/");
+
+test.for(services.filter((one) => !isForPods(one)))(
   "$where: the service is honoured in full on a Mac",
   ({ object }) => {
     const { spec } = inferenceServiceSchema.parse(object);
     expect(unhonoredFields(spec, "metal", spec.runtime ?? "llamacpp")).toEqual([]);
   },
 );
+
+test.for(services.filter(isForPods))(
+  "$where: the service is honoured in full in pods",
+  ({ object, where }) => {
+    const service = inferenceServiceSchema.parse(object);
+    const { spec } = service;
+    const runtime = spec.runtime ?? "llamacpp";
+    expect(unhonoredFields(spec, "linux", runtime)).toEqual([]);
+    const named = found.find((one) => one.where === where && one.object.metadata.name === spec.modelRef);
+    const weights = { claimName: "cache", folder: "k", file: "m" };
+    const input = {
+      service,
+      model: modelSchema.parse(named?.object),
+      runtime,
+      weights,
+      replicas: spec.replicas,
+    };
+    expect(buildWorkload({ ...input, settings: { images: {} } }).deployment.kind).toBe("Deployment");
+  },
+);
+
+test("every runtime that runs in pods has an example", () => {
+  const shown = new Set(
+    services.filter(isForPods).map(({ object }) => (object.spec as { runtime: string }).runtime),
+  );
+  const inPods = RUNTIMES_IN_ORDER.filter(({ pod }) => pod !== undefined).map(({ runtime }) => runtime);
+  expect([...shown].sort()).toEqual([...inPods].sort());
+});
 
 test("every service of an example names a Model of the same folder", () => {
   const examples = exampleManifests();

@@ -34,7 +34,11 @@ export const linuxFields = {
     .string()
     .min(1)
     .max(1024)
-    .describe(onNodes("Container image of the engine. Absent: the runtime's own for the accelerator."))
+    .describe(
+      onNodes(
+        "Container image of the engine, with a tag or a digest: without one, nodes would run different versions. Absent: the runtime's own for the accelerator, pinned by version.",
+      ),
+    )
     .optional(),
   command: argumentList(
     "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. On Linux nodes the command of the container: not in this version.",
