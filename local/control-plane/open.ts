@@ -14,6 +14,8 @@ export interface OpenOptions {
   readonly port?: number | undefined;
   /** The one address to listen on; loopback unless given. */
   readonly bindAddress?: string | undefined;
+  /** False by default: there are no nodes. */
+  readonly scheduler?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** Another process asked for the end (`metalbridge down`); the connection it waits on ends with this promise. */
   readonly onStopOrder: () => Promise<void>;

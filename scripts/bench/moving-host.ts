@@ -21,7 +21,7 @@ const NAME = "mac-on-the-move";
 /** Controller and agent run, Host and Model are ready. The agent finds its address by the route to the API server. */
 export async function openMovingHost(): Promise<MovingHost> {
   const network = await openNetwork([NAME]);
-  const plane = await openPlane(network.gateway).catch(async (error: unknown) => {
+  const plane = await openPlane({ bindAddress: network.gateway }).catch(async (error: unknown) => {
     await network[Symbol.asyncDispose]();
     throw error;
   });

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { openControlPlane } from "../../local/control-plane/open.ts";
+import { type OpenOptions, openControlPlane } from "../../local/control-plane/open.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import type { ControlPlane } from "../../local/control-plane/start.ts";
 import { createTerminalLog } from "../../local/terminal-log.ts";
@@ -44,13 +44,17 @@ export interface Plane extends AsyncDisposable {
 
 /** As shells count a process that SIGINT ended. */
 const INTERRUPTED = 130;
+/** A fleet is created on a machine that has not much more cores than one of its hosts. */
+const REQUEST_TIMEOUT_MS = 30_000;
 export const NAMESPACE = "default";
 /** Of all services that name no other. */
 const MODEL = "bench";
 export const log = createTerminalLog((line) => process.stderr.write(line));
 
 /** Our kinds are installed; nothing else runs. Without an address the API server listens on loopback. */
-export async function openPlane(bindAddress?: string): Promise<Plane> {
+export async function openPlane(
+  options: Pick<OpenOptions, "bindAddress" | "scheduler"> = {},
+): Promise<Plane> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(() => {});
@@ -64,7 +68,7 @@ export async function openPlane(bindAddress?: string): Promise<Plane> {
       parts: findClusterParts(readPartsConfig()),
       crds: customResourceDefinitions(),
       log,
-      bindAddress,
+      ...options,
       onStopOrder: async () => {},
     });
     cleanups.push(plane.close);
@@ -99,7 +103,7 @@ function endWith(dispose: () => Promise<void>, cleanups: (() => Promise<unknown>
 }
 
 function watchPlane(connection: KubeConnection, signal: AbortSignal) {
-  const client = createClient(connection);
+  const client = createClient(connection, { timeoutMs: REQUEST_TIMEOUT_MS });
   const changed = createSignal();
   const everywhere = { ...{ connection, clock: systemClock, signal, log }, onChange: changed.fire };
   const here = { ...everywhere, namespace: NAMESPACE };

@@ -7,6 +7,7 @@ import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts
 import { measureDaemon } from "./scenarios/daemon.ts";
 import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
+import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
@@ -19,6 +20,7 @@ export interface BenchOptions {
   readonly engines: number;
   readonly idleMinutes: number;
   readonly downloadGb: number;
+  readonly hosts: number;
 }
 
 type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
@@ -34,6 +36,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   address: measureAddressChanges,
   gate: measureGate,
   daemon: measureDaemon,
+  fleet: measureFleet,
 };
 
 /** In this order: each needs what the one before left running. */

@@ -17,6 +17,9 @@ import { expectOk } from "./plane.ts";
 export interface ScriptedHost {
   readonly name: string;
   readonly renewals: () => number;
+  /** Renews its Lease no more, and serves nothing new. */
+  readonly lose: () => void;
+  readonly isLost: () => boolean;
   /** As an agent whose engine has become ready. */
   readonly serve: (replica: InferenceReplica) => Promise<void>;
 }
@@ -31,7 +34,7 @@ export async function startScriptedHost(
   signal: AbortSignal,
 ): Promise<ScriptedHost> {
   const name = `mac-${index}`;
-  const address = `192.0.2.${index + 1}`;
+  const address = `198.18.${index >> 8}.${index & 255}`;
   const created = expectOk(
     await client.create(HOSTS, {
       apiVersion: API_VERSION,
@@ -48,7 +51,10 @@ export async function startScriptedHost(
   const onRenewed = () => {
     renewals += 1;
   };
-  keepLease({ client, clock: systemClock, log, signal, name, namespace: NAMESPACE_HOSTS, holder, onRenewed });
+  const losing = new AbortController();
+  const until = AbortSignal.any([signal, losing.signal]);
+  const lease = { name, namespace: NAMESPACE_HOSTS, holder, onRenewed };
+  keepLease({ client, clock: systemClock, log, signal: until, ...lease });
   const slices = createSliceWriter(client, createNewestSlices());
   const serve = async (replica: InferenceReplica) => {
     const { metadata } = replica;
@@ -65,7 +71,12 @@ export async function startScriptedHost(
     const options = { manager: MANAGER_AGENT, subresource: "status" } as const;
     expectOk(await client.apply(INFERENCE_REPLICAS, object as InferenceReplica, options));
   };
-  return { name, renewals: () => renewals, serve };
+  return {
+    ...{ name, serve },
+    renewals: () => renewals,
+    lose: () => losing.abort(),
+    isLost: () => losing.signal.aborted,
+  };
 }
 
 function statusOf(host: Host, address: string): Host {

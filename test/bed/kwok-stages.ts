@@ -39,13 +39,31 @@ export function scriptAnnotations(script: PodScript): Readonly<Record<string, st
   };
 }
 
+/** Default, bound at once to a volume that every node reaches. */
+const SHARED_CLASS = "kwok-shared";
+/** Bound when the first pod is scheduled, to a volume that only its node reaches. */
+const LOCAL_CLASS = "kwok-local";
+
+/** Classes of storage whose volumes kwok makes; claims without a class get the shared one. */
+export function storageClasses(): readonly object[] {
+  const one = (name: string, volumeBindingMode: string, isDefault: boolean) => ({
+    apiVersion: "storage.k8s.io/v1",
+    kind: "StorageClass",
+    metadata: { name, annotations: { "storageclass.kubernetes.io/is-default-class": String(isDefault) } },
+    provisioner: "kwok.x-k8s.io/volume",
+    reclaimPolicy: "Retain",
+    volumeBindingMode,
+  });
+  return [one(SHARED_CLASS, "Immediate", true), one(LOCAL_CLASS, "WaitForFirstConsumer", false)];
+}
+
 /** Text of a file for `kwok --config`. */
 export function renderStages(): string {
   const ending: readonly Outcome[] = ["complete", "fail", "evicted"];
   const stages = [
     nodeStage(),
     stage("Pod", "pod-delete", [{ key: ".metadata.deletionTimestamp", operator: "Exists" }], {
-      delete: true,
+      next: { delete: true },
     }),
     podStage("pod-ready", ["ready"], ["In", ["none", "crash", "never-ready", "image-pull"]], READY),
     podStage("pod-starts", ending, ["In", ["none"]], READY),
@@ -55,6 +73,8 @@ export function renderStages(): string {
     podStage("pod-crashes", ["crash"], ["NotIn", ["crash"]], CRASH),
     podStage("pod-is-never-ready", ["never-ready"], ["NotIn", ["never-ready"]], NEVER_READY),
     podStage("pod-has-no-image", ["image-pull"], ["NotIn", ["image-pull"]], IMAGE_PULL),
+    claimStage("claim-is-provisioned", SHARED_CLASS, []),
+    claimStage("claim-of-a-node-is-provisioned", LOCAL_CLASS, [{ key: SELECTED_NODE, operator: "Exists" }]),
   ];
   return stages.map((object) => JSON.stringify(object)).join("\n---\n");
 }
@@ -62,7 +82,7 @@ export function renderStages(): string {
 type Expression = { readonly key: string; readonly operator: string; readonly values?: readonly string[] };
 
 function stage(
-  kind: "Node" | "Pod",
+  kind: "Node" | "Pod" | "PersistentVolumeClaim",
   name: string,
   matchExpressions: readonly Expression[],
   next: object,
@@ -75,7 +95,7 @@ function stage(
     spec: {
       resourceRef: { apiGroup: "v1", kind },
       selector: { matchExpressions },
-      next,
+      ...next,
       ...(delay && { delay }),
     },
   };
@@ -91,7 +111,40 @@ conditions:
 {{ end }}
 phase: Running
 `;
-  return stage("Node", "node-starts", [isNew], { statusTemplate: conditions });
+  return stage("Node", "node-starts", [isNew], { next: { statusTemplate: conditions } });
+}
+
+const SELECTED_NODE = '.metadata.annotations["volume.kubernetes.io/selected-node"]';
+
+/** Only makes the volume: kube-controller-manager binds the claim to it. */
+function claimStage(name: string, storageClass: string, more: readonly Expression[]) {
+  const expressions = [
+    { key: ".metadata.deletionTimestamp", operator: "DoesNotExist" },
+    { key: ".spec.storageClassName", operator: "In", values: [storageClass] },
+    { key: ".spec.volumeName", operator: "DoesNotExist" },
+    ...more,
+  ];
+  const template = `
+{{ $node := index (or .metadata.annotations dict) "volume.kubernetes.io/selected-node" }}
+apiVersion: v1
+kind: PersistentVolume
+metadata: { name: pvc-{{ .metadata.uid }} }
+spec:
+  accessModes: {{ .spec.accessModes | toJson }}
+  capacity: {{ .spec.resources.requests | toJson }}
+  persistentVolumeReclaimPolicy: Retain
+  storageClassName: {{ .spec.storageClassName | Quote }}
+  claimRef: { apiVersion: v1, kind: PersistentVolumeClaim, name: {{ .metadata.name | Quote }}, namespace: {{ .metadata.namespace | Quote }}, uid: {{ .metadata.uid | Quote }} }
+  hostPath: { path: /volumes/{{ .metadata.uid }} }
+  {{ if $node }}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions:
+        - { key: kubernetes.io/hostname, operator: In, values: [{{ $node | Quote }}] }
+  {{ end }}
+`;
+  return stage("PersistentVolumeClaim", name, expressions, { steps: [{ apply: { template } }] });
 }
 
 function podStage(
@@ -110,7 +163,13 @@ function podStage(
     { key: reached, operator, values },
   ];
   const durationFrom = { jq: { expression: `.metadata.annotations["${AFTER}"]` } };
-  return stage("Pod", name, expressions, { statusTemplate }, { durationMilliseconds, durationFrom });
+  return stage(
+    "Pod",
+    name,
+    expressions,
+    { next: { statusTemplate } },
+    { durationMilliseconds, durationFrom },
+  );
 }
 
 const TERMINATED = `exitCode: {{ $exitCode }}, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}`;

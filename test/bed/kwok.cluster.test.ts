@@ -31,7 +31,7 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
   const pods = async (app: string): Promise<readonly Pod[]> =>
     (await get("pods")).items.filter((pod: Pod) => pod.metadata.labels.app === app);
 
-  test("a Deployment whose pods ask for a GPU becomes ready on the node that has them", async () => {
+  test("a Deployment whose pods request GPUs becomes ready on the node that has them", async () => {
     await apply(deployment("chat", { gpus: 1, replicas: 2 }));
     await vi.waitFor(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(2), WAIT);
     const found = await pods("chat");
@@ -110,6 +110,35 @@ describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ?
     },
   );
 
+  test.each([
+    ["kwok-shared", ["cpu-1", "gpu-1"]],
+    ["kwok-local", ["cpu-1", "cpu-1"]],
+  ])("a claim of class %s is bound, and pods run where its volume is", async (storageClassName, expected) => {
+    const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "models" } };
+    const resources = { requests: { storage: "100Gi" } };
+    await apply({ ...claim, spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources } });
+    for (const [app, hostname] of [
+      ["first", "cpu-1"],
+      ["second", expected[1]],
+    ] as const)
+      await apply(
+        deployment(app, { claimName: "models", nodeSelector: { "kubernetes.io/hostname": hostname ?? "" } }),
+      );
+    await vi.waitFor(async () => {
+      expect((await get("pvc/models")).status.phase).toBe("Bound");
+      const all = [...(await pods("first")), ...(await pods("second"))];
+      expect(all.map(({ spec }) => spec.nodeName)).toEqual(expected);
+    }, WAIT);
+    await apply(
+      deployment("third", { claimName: "models", nodeSelector: { "kubernetes.io/hostname": "gpu-1" } }),
+    );
+    await vi.waitFor(async () => {
+      const [third] = await pods("third");
+      if (storageClassName === "kwok-shared") expect(third?.spec.nodeName).toBe("gpu-1");
+      else expect(condition(third, "PodScheduled")?.message).toContain("PersistentVolume's node affinity");
+    }, WAIT);
+  });
+
   test("an evicted pod is replaced", async () => {
     await apply(deployment("chat", {}));
     const name = await vi.waitFor(async () => {
@@ -154,16 +183,18 @@ function condition(pod: Pod | undefined, type: string): Condition | undefined {
 
 interface PodsOptions {
   readonly gpus?: number;
-  readonly replicas?: number;
   readonly priorityClassName?: string;
   readonly script?: PodScript;
+  readonly claimName?: string;
+  readonly nodeSelector?: Readonly<Record<string, string>>;
 }
 
-function template(app: string, { gpus = 0, priorityClassName, script = {} }: PodsOptions) {
+function template(app: string, { gpus = 0, script = {}, claimName, ...spec }: PodsOptions) {
   return {
     metadata: { labels: { app }, annotations: scriptAnnotations(script) },
     spec: {
-      priorityClassName,
+      ...spec,
+      volumes: claimName === undefined ? [] : [{ name: "models", persistentVolumeClaim: { claimName } }],
       terminationGracePeriodSeconds: 0,
       tolerations: [{ key: GPU, value: "present", effect: "NoSchedule" }],
       containers: [
@@ -173,9 +204,12 @@ function template(app: string, { gpus = 0, priorityClassName, script = {} }: Pod
   };
 }
 
-function deployment(name: string, options: PodsOptions) {
+function deployment(
+  name: string,
+  { replicas = 1, ...options }: PodsOptions & { readonly replicas?: number },
+) {
   const spec = {
-    replicas: options.replicas ?? 1,
+    replicas,
     selector: { matchLabels: { app: name } },
     template: template(name, options),
   };

@@ -8,7 +8,7 @@ import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched } from "../../local/control-plane/process/watched-child.ts";
 import { findKwok } from "../../scripts/setup/kwok.mjs";
 import type { Kubectl } from "./kubectl.ts";
-import { type PodScript, renderStages, scriptAnnotations } from "./kwok-stages.ts";
+import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
 
 export interface SimulatedNode {
   readonly name: string;
@@ -56,10 +56,12 @@ export function whyNoSimulatedNodes(): string | undefined {
   }
 }
 
-/** Returns at once; its first nodes show that it runs. */
-export function startKwok({ kubeconfig, kubectl, dir, leaseSeconds = 40 }: KwokOptions): SimulatedNodes {
+/** Resolves when it has been started; its first nodes show that it works. */
+export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
+  const { kubeconfig, kubectl, dir, leaseSeconds = 40 } = options;
   const program = findKwok();
   if (program === undefined) throw new Error(whyNoSimulatedNodes());
+  await kubectl(["apply", "-f", "-"], { input: listOf(storageClasses()) });
   mkdirSync(dir, { recursive: true });
   const config = path.join(dir, "stages.yaml");
   writeFileSync(config, renderStages());
@@ -85,9 +87,8 @@ export function startKwok({ kubeconfig, kubectl, dir, leaseSeconds = 40 }: KwokO
   const failure = (what: string) => new Error(`${what}; the end of kwok's log:\n${tailOf(logFile, 2_000)}`);
   return {
     add: async (...nodes) => {
-      const items = nodes.map(nodeObject);
       await kubectl(["create", "-f", "-"], {
-        input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
+        input: listOf(nodes.map(nodeObject)),
       });
       const names = new Set(nodes.map(({ name }) => name));
       await poll(
@@ -128,6 +129,10 @@ function nodeObject({ name, labels = {}, taints = [], capacity = {} }: Simulated
       },
     },
   };
+}
+
+function listOf(items: readonly object[]): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }
 
 interface NodeSeen {
@@ -184,8 +189,7 @@ async function direct(
   const binding = {
     ...{ apiVersion, kind: "MutatingAdmissionPolicyBinding", metadata: { name }, spec: { policyName: name } },
   };
-  const items = [policy, binding];
-  await kubectl(["apply", "-f", "-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+  await kubectl(["apply", "-f", "-"], { input: listOf([policy, binding]) });
   const pod = {
     ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace, labels } },
     spec: { containers: [{ name: "probe", image: "probe" }] },

@@ -14,7 +14,7 @@ export async function startLinuxCluster(
 ): Promise<LinuxCluster> {
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await startCluster({ controllerManager: true, scheduler: true, ...options }));
-  const simulated = stack.use(startKwok({ ...cluster, dir: path.join(cluster.dir, "kwok") }));
+  const simulated = stack.use(await startKwok({ ...cluster, dir: path.join(cluster.dir, "kwok") }));
   await simulated.add(...nodes);
   const kept = stack.move();
   return { ...cluster, nodes: simulated, [Symbol.asyncDispose]: () => kept.disposeAsync() };

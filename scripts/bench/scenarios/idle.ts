@@ -17,7 +17,6 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
   const seconds = (performance.now() - before.at) / 1_000;
   const cpu = ((cpuSeconds(pid) - before.cpu) / seconds) * 100;
   const requests = ((await ourRequests(bed)) - before.requests) / (seconds / 60);
-  const memory = readFileSync(`/proc/${pid}/status`, "utf8");
   const engines = bed.replicas.list().length;
   const after = `idle agent, ${engines} engines, ${minutes} min`;
   return [
@@ -30,13 +29,13 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
     {
       name: `${after}: resident`,
       unit: "MB",
-      samples: [kib(memory, "VmRSS") / 1e3],
+      samples: [megabytes(pid, "VmRSS")],
       targets: [{ statistic: "max", limit: 100 }],
     },
     {
       name: `${after}: anonymous`,
       unit: "MB",
-      samples: [kib(memory, "RssAnon") / 1e3],
+      samples: [megabytes(pid, "RssAnon")],
       targets: [{ statistic: "max", limit: 50 }],
     },
     {
@@ -85,7 +84,7 @@ export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<reado
   ];
 }
 
-function cpuSeconds(pid: number): number {
+export function cpuSeconds(pid: number): number {
   const fields = statFields(pid);
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
@@ -102,8 +101,9 @@ function statFields(pid: number): readonly string[] {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
-function kib(status: string, key: string): number {
-  return (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1_024) / 1_000;
+export function megabytes(pid: number, key: "VmRSS" | "RssAnon" | "VmHWM"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1_024) / 1e6;
 }
 
 async function ourRequests(bed: Bed): Promise<number> {

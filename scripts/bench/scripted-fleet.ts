@@ -1,0 +1,193 @@
+/** Hosts that a script writes, with replicas that are ready on them, and one real controller. */
+import path from "node:path";
+import { writeTinyModel } from "../../local/demo/tiny-model.ts";
+import { LABEL_HOST } from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import { type Part, startPart } from "../../test/bed/part.ts";
+import { installRelease } from "../../test/bed/release.ts";
+import { VERSION } from "./bed.ts";
+import { isTrue, openPlane, type Plane } from "./plane.ts";
+import { isReady } from "./scenarios/start.ts";
+import { type ScriptedHost, startScriptedHost } from "./scripted-host.ts";
+
+export interface ScriptedFleetOptions {
+  readonly hosts: number;
+  readonly services: number;
+  /** Of each service. */
+  readonly replicas: number;
+  /** Of every service, beside what the plane sets. */
+  readonly spec?: object;
+}
+
+export interface ScriptedFleet extends Plane {
+  readonly fleet: readonly ScriptedHost[];
+  /** The one that was started last. */
+  readonly controller: () => Part;
+  /** Beside those that run. */
+  readonly startController: () => Part;
+  /** All services' replicas are ready on reachable hosts. */
+  readonly untilServing: (count: number) => Promise<void>;
+}
+
+const HOSTS_PER_CONNECTION = 25;
+/** Requests at a time while the fleet is made. */
+const AT_ONCE = 16;
+const LIMIT_MS = 480_000;
+
+/** Every replica is ready, and every host reachable. */
+export async function openScriptedFleet(options: ScriptedFleetOptions): Promise<ScriptedFleet> {
+  const plane = await openPlane();
+  try {
+    return await fill(plane, options);
+  } catch (error) {
+    await plane[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function fill(
+  plane: Plane,
+  { hosts, services, replicas, spec }: ScriptedFleetOptions,
+): Promise<ScriptedFleet> {
+  const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+  const args = ["controller", "--kubeconfig", plane.controlPlane.kubeconfig, "--health-port", "0"];
+  let controller: Part;
+  const startController = () => {
+    const started = startPart(args, path.join(plane.dir, "controller.log"), program);
+    plane.atEnd(() => started.kill("SIGTERM"));
+    controller = started;
+    return started;
+  };
+  controller = startController();
+  const ending = new AbortController();
+  plane.atEnd(async () => ending.abort());
+  const fleet = new Map<string, ScriptedHost>();
+  const clients = await openClients(plane, Math.ceil(hosts / HOSTS_PER_CONNECTION));
+  await inParallel(hosts, async (index) => {
+    const client = clients[index % clients.length] ?? plane.client;
+    const host = await startScriptedHost(client, index, ending.signal);
+    fleet.set(host.name, host);
+  });
+  await plane.changed.until(
+    `${hosts} reachable hosts`,
+    () => reachable(plane) === hosts || undefined,
+    LIMIT_MS,
+  );
+  const served = serveReplicas(plane, fleet, ending.signal);
+  // Whoever waits for replicas gets the failure; after the end of the fleet it means nothing.
+  served.catch(() => {});
+  const untilServing = async (count: number) => {
+    const isServing = () => {
+      const all = plane.replicas.list();
+      const areReady = () => all.every(({ status }) => isTrue(status?.conditions, "HostReachable"));
+      return (all.length === count && servingSlices(plane).length === count && areReady()) || undefined;
+    };
+    await Promise.race([served, plane.changed.until(`${count} ready replicas`, isServing, LIMIT_MS)]);
+  };
+  const source = path.join(plane.dir, "bench.gguf");
+  await writeTinyModel(source);
+  await plane.createModel(source);
+  await inParallel(services, async (index) => {
+    await plane.createService(`bench-${index}`, { replicas, ...spec });
+  });
+  await untilServing(services * replicas);
+  return {
+    ...plane,
+    fleet: [...fleet.values()],
+    controller: () => controller,
+    startController,
+    untilServing,
+  };
+}
+
+/** A connection has a few sockets only: agents have one each. */
+async function openClients(plane: Plane, count: number): Promise<readonly KubeClient[]> {
+  const opened = Array.from({ length: count }, () =>
+    connect({ kubeconfigPath: plane.controlPlane.kubeconfig }),
+  );
+  const connections = await Promise.all(opened);
+  plane.atEnd(async () => {
+    for (const connection of connections) connection.close();
+  });
+  return connections.map((connection) => createClient(connection));
+}
+
+/** Some at a time. */
+export async function inParallel(count: number, work: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async () => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+
+/** As agents would: each new replica of a host that renews its Lease becomes ready. Rejects where that fails. */
+async function serveReplicas(
+  plane: Plane,
+  fleet: ReadonlyMap<string, ScriptedHost>,
+  signal: AbortSignal,
+): Promise<void> {
+  const served = new Set<string>();
+  while (!signal.aborted) {
+    const ready = plane.replicas.list().flatMap((replica) => {
+      const { metadata, spec } = replica;
+      const { uid } = metadata;
+      const host = fleet.get(spec.template.hostName);
+      if (uid === undefined || served.has(uid) || metadata.deletionTimestamp !== undefined) return [];
+      if (host === undefined || host.isLost() || plane.slices.get(keyOf(metadata)) === undefined) return [];
+      return [() => host.serve(replica).then(() => served.add(uid))];
+    });
+    if (ready.length === 0) await nextChange(plane, signal);
+    await inParallel(ready.length, async (index) => void (await ready[index]?.()));
+  }
+}
+
+function nextChange(plane: Plane, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      forget();
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const forget = plane.changed.listen(done);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}
+
+function reachable(plane: Plane): number {
+  return plane.hosts.list().filter(({ status }) => isTrue(status?.conditions, "Reachable")).length;
+}
+
+/** Slices that stopped serving at any moment from now until the result is asked for; only those of hosts that count. */
+export function countWithdrawn(plane: Plane, counts: (host: string) => boolean = () => true): () => number {
+  const before = new Set(
+    servingSlices(plane)
+      .filter(isCounted)
+      .map(({ metadata }) => metadata.name),
+  );
+  const withdrawn = new Set<string>();
+  const look = () => {
+    const now = new Set(servingSlices(plane).map(({ metadata }) => metadata.name));
+    for (const name of before) if (!now.has(name)) withdrawn.add(name);
+  };
+  const forget = plane.changed.listen(look);
+  return () => {
+    look();
+    forget();
+    return withdrawn.size;
+  };
+  function isCounted({ metadata }: EndpointSlice): boolean {
+    return counts(metadata.labels?.[LABEL_HOST] ?? "");
+  }
+}
+
+/** The endpoint-slice controller keeps an empty one of its own beside them. */
+function servingSlices(plane: Plane): readonly EndpointSlice[] {
+  return plane.slices
+    .list()
+    .filter((slice) => slice.metadata.labels?.[LABEL_HOST] !== undefined && isReady(slice));
+}
