@@ -6,12 +6,13 @@ import { expect, test, vi } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { runProgram } from "../test/cli/program.ts";
-import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { oneCluster, sharedCluster } from "../test/cluster/cluster.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { signToken } from "../test/security/signed-token.ts";
 
 const { kubeconfig, kubectl } = sharedCluster();
+const otherCluster = oneCluster();
 
 interface Joining extends AsyncDisposable {
   readonly host: string;
@@ -134,7 +135,7 @@ test("a new host without an address is refused before anything is made", async (
 });
 
 test("nothing is issued where the policies are missing", async () => {
-  await using cluster = await startCluster();
+  const cluster = otherCluster();
   await cluster.kubectl(["delete", "validatingadmissionpolicybinding", "metalbridge-host-leases"]);
   const { stderr } = await runProgram(["host", "add", "mini-1", "--address", "192.168.1.2"], cluster);
   expect(stderr).toMatch(/^HostPoliciesMissing: missing: admission policy metalbridge-host-leases/);
@@ -193,10 +194,9 @@ test("a wrong clock fails the preflight, and the token can still be used", async
 });
 
 test("an API server with another certificate authority is not trusted with the token", async () => {
-  await using other = await startCluster();
   await using mini = await joining();
   const command = await mini.add("--address", testAddress());
-  const { stderr, code } = await mini.join(withValue(command, "--server", other.url));
+  const { stderr, code } = await mini.join(withValue(command, "--server", otherCluster().url));
   expect(code).toBe(1);
   expect(stderr).toMatch(/^ApiCertificateUntrusted: /);
   expect(stderr).toMatch(

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { findSession } from "../local/control-plane/session.ts";
 import { kubectlFor } from "../test/bed/kubectl.ts";
-import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { type TemporaryFolder, temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
 
@@ -143,36 +143,46 @@ test("a killed up leaves nothing running, and the next one starts on the same po
   await nothingLeft(dir, port);
 });
 
-test("a port that is taken is named, and nothing is started", async () => {
-  await using folder = await temporaryFolder();
-  await using up = startUp(folder.path);
-  await up.ready;
-  await using other = await temporaryFolder();
-  const refused = await run("up", "--dir", other.path, "--port", String(portOf(folder.path)));
-  expect(refused).toMatchObject({ code: 1, output: expect.stringMatching(/PortTaken: cannot listen/) });
-  expect(await processesOf(other.path)).toEqual([]);
-});
+describe("a control plane that runs", () => {
+  let folder: TemporaryFolder;
+  let up: RunningUp;
 
-test("the parts that crash come back, and the terminal says so", async () => {
-  await using folder = await temporaryFolder();
-  await using up = startUp(folder.path);
-  await up.ready;
-  const kubectl = kubectlFor(path.join(folder.path, "kubeconfig"));
-  for (const part of ["etcd", "kube-apiserver"]) {
-    const pids = await new Promise<number[]>((resolve) => {
-      execFile("ps", ["-A", "-o", "pid=,args="], { maxBuffer: 16 * 1024 * 1024 }, (_error, stdout) => {
-        const mine = stdout
-          .split("\n")
-          .filter((line) => line.includes(folder.path) && line.includes(`/${part} --`));
-        resolve(mine.filter((line) => !line.includes("/bin/sh")).map((line) => Number.parseInt(line, 10)));
+  beforeAll(async () => {
+    folder = await temporaryFolder();
+    up = startUp(folder.path);
+    await up.ready;
+  });
+
+  afterAll(async () => {
+    await up?.[Symbol.asyncDispose]();
+    await folder?.[Symbol.asyncDispose]();
+  });
+
+  test("a port that is taken is named, and nothing is started", async () => {
+    await using other = await temporaryFolder();
+    const refused = await run("up", "--dir", other.path, "--port", String(portOf(folder.path)));
+    expect(refused).toMatchObject({ code: 1, output: expect.stringMatching(/PortTaken: cannot listen/) });
+    expect(await processesOf(other.path)).toEqual([]);
+  });
+
+  test("the parts that crash come back, and the terminal says so", async () => {
+    const kubectl = kubectlFor(path.join(folder.path, "kubeconfig"));
+    for (const part of ["etcd", "kube-apiserver"]) {
+      const pids = await new Promise<number[]>((resolve) => {
+        execFile("ps", ["-A", "-o", "pid=,args="], { maxBuffer: 16 * 1024 * 1024 }, (_error, stdout) => {
+          const mine = stdout
+            .split("\n")
+            .filter((line) => line.includes(folder.path) && line.includes(`/${part} --`));
+          resolve(mine.filter((line) => !line.includes("/bin/sh")).map((line) => Number.parseInt(line, 10)));
+        });
       });
-    });
-    expect(pids).toHaveLength(1);
-    process.kill(pids[0] ?? 0, "SIGKILL");
-    await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 30_000 });
-    await vi.waitFor(async () => expect(await kubectl(["get", "--raw", "/readyz"])).toBe("ok"), {
-      timeout: 30_000,
-      interval: 200,
-    });
-  }
+      expect(pids).toHaveLength(1);
+      process.kill(pids[0] ?? 0, "SIGKILL");
+      await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 30_000 });
+      await vi.waitFor(async () => expect(await kubectl(["get", "--raw", "/readyz"])).toBe("ok"), {
+        timeout: 30_000,
+        interval: 200,
+      });
+    }
+  });
 });

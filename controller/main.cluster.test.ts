@@ -6,12 +6,13 @@ import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { LEASES } from "../src/kube/kinds.ts";
 import type { Log } from "../src/ports.ts";
-import { startCluster } from "../test/cluster/cluster.ts";
+import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { parseControllerConfig } from "./config.ts";
 import { runController } from "./main.ts";
 
 const WAIT = { timeout: 30_000, interval: 50 };
+const ownCluster = oneCluster({ crds: false });
 
 /** A controller of its own, with the address of its health endpoints. */
 async function start(kubeconfig: string, identity: string, log: Log = quietLog) {
@@ -36,7 +37,7 @@ async function start(kubeconfig: string, identity: string, log: Log = quietLog) 
 }
 
 test("it waits for CRDs, leads alone, hands over at once, and gives the Lease back", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = ownCluster();
   const first = await start(cluster.kubeconfig, "first");
   expect(await first.get("/healthz")).toBe("200 ok\n");
   await vi.waitFor(
@@ -75,7 +76,8 @@ test("a kubeconfig that cannot be read is an error", async () => {
 });
 
 test("a kubeconfig that leads nowhere is waited for, and said once with what to do", async () => {
-  await using cluster = await startCluster();
+  const cluster = ownCluster();
+  await cluster.installCrds();
   const right = await readFile(cluster.kubeconfig, "utf8");
   const file = path.join(cluster.dir, "nowhere.kubeconfig");
   await writeFile(file, right.replace(`:${cluster.port}`, ":1"));

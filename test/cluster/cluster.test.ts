@@ -1,6 +1,8 @@
 import { expect, test, vi } from "vitest";
 import { KubectlFailed } from "../bed/kubectl.ts";
-import { sharedCluster, startCluster } from "./cluster.ts";
+import { oneCluster, sharedCluster } from "./cluster.ts";
+
+const ownCluster = oneCluster({ crds: false });
 
 test("the shared cluster answers, and namespaces are the test's own", async () => {
   const cluster = sharedCluster();
@@ -19,7 +21,7 @@ test("the shared cluster answers, and namespaces are the test's own", async () =
 });
 
 test("a private cluster loses and regains its API server, and keeps its data", async () => {
-  await using cluster = await startCluster();
+  const cluster = ownCluster();
   await cluster.kubectl(["create", "configmap", "kept", "--from-literal=a=b"]);
 
   await cluster.stopApiServer();
@@ -37,7 +39,7 @@ test("a private cluster loses and regains its API server, and keeps its data", a
 });
 
 test("a watch from before a compaction gets 410 Gone", async () => {
-  await using cluster = await startCluster({ crds: false });
+  const cluster = ownCluster();
   await cluster.kubectl(["create", "configmap", "first"]);
   const version = await cluster.kubectl([
     "get",

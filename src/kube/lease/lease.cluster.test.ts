@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { sharedCluster, startCluster } from "../../../test/cluster/cluster.ts";
+import { oneCluster, sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import type { Clock } from "../../ports.ts";
@@ -17,6 +17,7 @@ import { systemClock } from "../system-clock.ts";
 import type { KubeClient } from "../types.ts";
 
 const within = { timeout: 30_000, interval: 20 };
+const ownCluster = oneCluster({ crds: false });
 
 async function open(kubeconfigPath: string, timeoutMs = 10_000) {
   const connection = await connect({ kubeconfigPath });
@@ -124,7 +125,7 @@ describe("the Lease of a host", () => {
   });
 
   it("is renewed again after the API server was killed", async () => {
-    await using cluster = await startCluster({ crds: false });
+    const cluster = ownCluster();
     using opened = await open(cluster.kubeconfig);
     const troubles: string[] = [];
     const onTrouble: KeepLeaseOptions["onTrouble"] = ({ kind }) => void troubles.push(kind);
@@ -140,7 +141,7 @@ describe("the Lease of a host", () => {
 
 describe("leader election", () => {
   it("has one leader; it fails over when the leader is cut off, and at once when it steps down", async () => {
-    await using cluster = await startCluster({ crds: false });
+    const cluster = ownCluster();
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
     using first = await open(proxy.kubeconfig, 4_000);
     using second = await open(cluster.kubeconfig);

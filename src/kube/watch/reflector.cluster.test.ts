@@ -1,10 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import {
-  oneCluster,
-  type PrivateCluster,
-  sharedCluster,
-  startCluster,
-} from "../../../test/cluster/cluster.ts";
+import { oneCluster, type PrivateCluster, sharedCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
 import type { Clock } from "../../ports.ts";
@@ -17,6 +12,7 @@ import type { ApiFailure, Kind, KubeObject } from "../types.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";
 
 const within = { timeout: 30_000, interval: 20 };
+const ownCluster = oneCluster({ crds: false });
 
 function watchMaps(
   connection: KubeConnection,
@@ -83,7 +79,7 @@ describe("a reflector on a healthy API server", () => {
   });
 
   it("waits for a kind that is not installed yet, and begins when it is", async () => {
-    await using cluster = await startCluster({ crds: false });
+    const cluster = ownCluster();
     using connection = await opened(cluster);
     const hosts: Kind<KubeObject> = {
       group: "metalbridge.dev",
@@ -113,10 +109,8 @@ describe("a reflector on a healthy API server", () => {
 });
 
 describe("a reflector through faults", () => {
-  const shared = oneCluster({ crds: false });
-
   it("resumes after the API server is killed and restarted, and after a longer outage", async () => {
-    const cluster = shared();
+    const cluster = ownCluster();
     await using place = await cluster.namespace();
     const namespace = place.name;
     using connection = await opened(cluster);
@@ -136,7 +130,7 @@ describe("a reflector through faults", () => {
   });
 
   it("lists again after etcd was compacted past its resourceVersion", async () => {
-    const cluster = shared();
+    const cluster = ownCluster();
     await using place = await cluster.namespace();
     const namespace = place.name;
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
@@ -163,7 +157,7 @@ describe("a reflector through faults", () => {
   });
 
   it("notices a connection that is open but dead, and resumes", async () => {
-    const cluster = shared();
+    const cluster = ownCluster();
     await using place = await cluster.namespace();
     const namespace = place.name;
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
@@ -187,7 +181,7 @@ describe("a reflector through faults", () => {
   });
 
   it("relists at once on request, on a dead connection and during backoff", async () => {
-    const cluster = shared();
+    const cluster = ownCluster();
     await using place = await cluster.namespace();
     const namespace = place.name;
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
@@ -224,7 +218,7 @@ describe("a reflector through faults", () => {
   });
 
   it("retries a requested list if the first attempt fails", async () => {
-    const cluster = shared();
+    const cluster = ownCluster();
     await using place = await cluster.namespace();
     const namespace = place.name;
     await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
