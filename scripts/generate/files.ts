@@ -4,6 +4,7 @@ import { parse, stringify } from "yaml";
 import { hostPolicies } from "../../src/api/access/policies.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
+import { priorityClasses } from "../../src/linux/priorities.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
 import { commandLineLines } from "./command-line.ts";
@@ -40,6 +41,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   for (const [name, objects] of [
     ["roles", sharedRoles()],
     ["policies", hostPolicies()],
+    ["priorities", priorityClasses()],
   ] as const) {
     const text = objects.map((object) => stringify(object, { lineWidth: 0, aliasDuplicateObjects: false }));
     files.set(`charts/metalbridge/templates/${name}.yaml`, HEADER + text.join("---\n"));
