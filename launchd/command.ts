@@ -1,8 +1,8 @@
-/** Runs a program of the system and keeps what it says: unlike readings, installing needs exit code and reason. */
-import { execFile } from "node:child_process";
+/** Runs a program of the system for install and its sisters: one that could not be run has an exit code too. */
+import { createRunTool } from "../src/macos/command.ts";
 
 export interface CommandResult {
-  /** 127 when there is no such program, 124 when it did not end in time. */
+  /** As a shell's: 127 when it could not be run or did not end in time. */
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -11,37 +11,21 @@ export interface CommandResult {
 export type Command = (program: string, args: readonly string[]) => Promise<CommandResult>;
 
 const TIMEOUT_MS = 60_000;
-const MOST_BYTES = 4 << 20;
+const NOT_RUN = 127;
 
 /** `path` is where programs are found. */
 export function createCommand(path: string, timeoutMs = TIMEOUT_MS): Command {
-  return (program, args) =>
-    new Promise((resolve) => {
-      const options = {
-        timeout: timeoutMs,
-        killSignal: "SIGKILL",
-        maxBuffer: MOST_BYTES,
-        env: { LC_ALL: "C", PATH: path },
-      } as const;
-      execFile(program, [...args], options, (error, stdout, stderr) => {
-        resolve({
-          exitCode: exitCodeOf(error),
-          stdout,
-          stderr: stderr === "" ? (error?.message ?? "") : stderr,
-        });
-      });
-    });
+  const run = createRunTool(path, timeoutMs);
+  return async (program, args) => {
+    const answer = await run(program, args);
+    if ("failed" in answer) return { exitCode: NOT_RUN, stdout: "", stderr: answer.failed };
+    const { code: exitCode, stdout, stderr } = answer;
+    return { exitCode, stdout, stderr };
+  };
 }
 
 /** The first line that says something. */
 export function reasonOf({ stderr, stdout, exitCode }: CommandResult): string {
   const line = `${stderr}\n${stdout}`.split("\n").find((text) => text.trim() !== "");
   return line?.trim() ?? `exit code ${exitCode}`;
-}
-
-function exitCodeOf(error: (Error & { code?: unknown; killed?: boolean }) | null): number {
-  if (error === null) return 0;
-  if (error.killed === true) return 124;
-  if (typeof error.code === "number") return error.code;
-  return error.code === "ENOENT" ? 127 : 1;
 }

@@ -17,13 +17,7 @@ const MOST_BYTES = 4 << 20;
 export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunCommand {
   return (program, args, { partial = false } = {}) =>
     new Promise((resolve) => {
-      const options = {
-        timeout: timeoutMs,
-        killSignal: "SIGKILL",
-        maxBuffer: MOST_BYTES,
-        env: { LC_ALL: "C", PATH: path },
-      } as const;
-      execFile(program, [...args], options, (error, stdout) => {
+      execFile(program, [...args], optionsOf(path, timeoutMs), (error, stdout) => {
         const isWhole = error === null || (partial && error.killed !== true);
         resolve(isWhole && stdout !== "" ? stdout : undefined);
       });
@@ -41,20 +35,19 @@ export type RunTool = (program: string, args: readonly string[]) => Promise<Tool
 export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
   return (program, args) =>
     new Promise((resolve) => {
-      const options = {
-        timeout: timeoutMs,
-        killSignal: "SIGKILL",
-        maxBuffer: MOST_BYTES,
-        env: { LC_ALL: "C", PATH: path },
-      } as const;
-      execFile(program, [...args], options, (error, stdout, stderr) => {
+      execFile(program, [...args], optionsOf(path, timeoutMs), (error, stdout, stderr) => {
         if (error === null) return resolve({ code: 0, stdout, stderr });
         if (typeof error.code === "number") return resolve({ code: error.code, stdout, stderr });
         const why =
           error.killed === true
             ? `did not end within ${timeoutMs / 1_000} s`
-            : `cannot be run (${error.code})`;
+            : `cannot be run (${error.code ?? error.signal})`;
         resolve({ failed: `${program} ${why}` });
       });
     });
+}
+
+function optionsOf(path: string, timeout: number) {
+  const env = { LC_ALL: "C", PATH: path };
+  return { timeout, killSignal: "SIGKILL", maxBuffer: MOST_BYTES, env } as const;
 }
