@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { askAgent } from "./agent-socket.ts";
 import { type Layout, socketOf } from "./layout.ts";
-import { type Expected, judge, whatIsMissing } from "./plan/health.ts";
+import { type Expected, hasSettled, judge, type Since, type Verdict, whatIsMissing } from "./plan/health.ts";
 import type { Ports } from "./ports.ts";
 import { until } from "./wait.ts";
 
@@ -11,26 +11,28 @@ export interface Outcome {
   readonly why: string;
 }
 
+/** Asking the service manager takes processes, and the agent starts on the same cores. */
+const JOB_EVERY_MS = 500;
+
 export async function awaitHealthy(
   { clock, supervisor }: Pick<Ports, "clock" | "supervisor">,
   layout: Layout,
   expected: Expected & { readonly withinMs: number },
 ): Promise<Outcome> {
-  let since: { readonly pid: number; readonly atMs: number } | undefined;
-  let why = "";
-  let healthy = false;
+  let since: Since | undefined;
+  let askedMs = clock.monotonicMs();
+  let verdict = { is: "waiting", why: "" } as Verdict;
   await until(clock, expected.withinMs, async () => {
     const agent = await askAgent(socketOf(layout));
-    const job = await supervisor.observe();
     const atMs = clock.monotonicMs();
     if (agent.at !== "answers" || whatIsMissing(agent, expected) !== undefined) since = undefined;
     else if (since?.pid !== agent.pid) since = { pid: agent.pid, atMs };
-    const verdict = judge(expected, { atMs, agent, job }, since);
-    healthy = verdict.is === "healthy";
-    if (verdict.is !== "healthy") why = verdict.why;
+    const isDue = atMs - askedMs >= JOB_EVERY_MS || hasSettled({ agent, atMs }, since);
+    if (isDue) askedMs = atMs;
+    verdict = judge(expected, { atMs, agent, job: isDue ? await supervisor.observe() : undefined }, since);
     return verdict.is !== "waiting";
   });
-  return { healthy, why };
+  return verdict.is === "healthy" ? { healthy: true, why: "" } : { healthy: false, why: verdict.why };
 }
 
 const LINES = 8;

@@ -4,7 +4,14 @@ import type { Agent, Job } from "./observed.ts";
 export interface Seen {
   readonly atMs: number;
   readonly agent: Agent;
-  readonly job: Job;
+  /** Undefined where the service manager was not asked. */
+  readonly job: Job | undefined;
+}
+
+/** The process that answered as healthy, and since when. */
+export interface Since {
+  readonly pid: number;
+  readonly atMs: number;
 }
 
 export interface Expected {
@@ -21,24 +28,26 @@ export type Verdict =
   | { readonly is: "failed"; readonly why: string };
 
 /** It has to answer as healthy, by one process, for this long. */
-export const SETTLED_MS = 1_000;
+const SETTLED_MS = 1_000;
 /** The one that we made, and one that the service manager made after a crash. */
 const RESTARTS_OF_A_CRASH = 2;
 
-/** `since` is when this process was first seen healthy, of the readings before. */
-export function judge(
-  expected: Expected,
-  seen: Seen,
-  since: { readonly pid: number; readonly atMs: number } | undefined,
-): Verdict {
+/** `since` is of the readings before. Healthy is only a process that the service manager started. */
+export function judge(expected: Expected, seen: Seen, since: Since | undefined): Verdict {
   const { agent, job } = seen;
-  const fault = faultOf(job, expected.runsBefore);
+  const fault = job === undefined ? undefined : faultOf(job, expected.runsBefore);
   if (fault !== undefined) return { is: "failed", why: fault };
   const missing = whatIsMissing(agent, expected);
   if (missing !== undefined) return { is: "waiting", why: missing };
-  const isSettled =
-    agent.at === "answers" && since?.pid === agent.pid && seen.atMs - since.atMs >= SETTLED_MS;
-  return isSettled ? { is: "healthy" } : { is: "waiting", why: "it has just started" };
+  if (job === undefined || !hasSettled(seen, since)) return { is: "waiting", why: "it has just started" };
+  const pid = agent.at === "answers" ? agent.pid : undefined;
+  if (job.at === "loaded" && job.pid === pid) return { is: "healthy" };
+  return { is: "waiting", why: `an agent answers that the service did not start (pid ${pid})` };
+}
+
+/** Whether the same process has answered as healthy for long enough. */
+export function hasSettled({ agent, atMs }: Pick<Seen, "agent" | "atMs">, since: Since | undefined): boolean {
+  return agent.at === "answers" && since?.pid === agent.pid && atMs - since.atMs >= SETTLED_MS;
 }
 
 /** Undefined when the agent answers as it should. */

@@ -167,7 +167,7 @@ test("uninstall ends the service first and removes its own record last; models a
 
 const expected = { version: "1.1.0", knownTroubles: ["ApiUnreachable"], runsBefore: 1 };
 
-test.each<[string, Agent, Job, { pid: number; atMs: number } | undefined, string]>([
+test.each<[string, Agent, Job | undefined, { pid: number; atMs: number } | undefined, string]>([
   ["serves for a second", serving("1.1.0"), loaded, { pid: 5, atMs: 0 }, "healthy"],
   [
     "has the troubles of the version before",
@@ -176,6 +176,14 @@ test.each<[string, Agent, Job, { pid: number; atMs: number } | undefined, string
     { pid: 5, atMs: 0 },
     "healthy",
   ],
+  [
+    "was started in a terminal",
+    serving("1.1.0"),
+    { ...loaded, pid: undefined, state: "spawn scheduled" },
+    { pid: 5, atMs: 0 },
+    "waiting",
+  ],
+  ["nobody has asked launchd about", serving("1.1.0"), undefined, { pid: 5, atMs: 0 }, "waiting"],
   ["has just begun", serving("1.1.0"), loaded, { pid: 5, atMs: 900 }, "waiting"],
   ["was another process a moment ago", serving("1.1.0"), loaded, { pid: 4, atMs: 0 }, "waiting"],
   ["has a trouble of its own", serving("1.1.0", ["ApiForbidden"]), loaded, undefined, "waiting"],

@@ -65,7 +65,8 @@ function startsIn(agent: Part): number {
   return agent.log().split('"msg":"agent started"').length - 1;
 }
 
-function looksAt({ client, replicas, slices, changed }: Plane) {
+/** Questions about the services of the one Model. */
+export function looksAt({ client, replicas, slices, changed }: Plane) {
   const replicasOf = (service: string) =>
     replicas.list().filter(({ metadata }) => metadata.labels?.[LABEL_SERVICE] === service);
   return {

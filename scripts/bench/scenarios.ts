@@ -10,6 +10,7 @@ import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
+import { measureInstall } from "./scenarios/install.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
 import { measureStarts } from "./scenarios/start.ts";
@@ -32,6 +33,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   recovery: measureRecovery,
   rollout: measureRollout,
   upgrade: measureUpgrade,
+  install: measureInstall,
   restart: measureControlPlaneRestart,
   address: measureAddressChanges,
   gate: measureGate,

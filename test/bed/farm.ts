@@ -17,7 +17,7 @@ export interface FarmOptions {
   readonly kubeconfig: string;
   /** What agents register, unless they name another: this machine's side of a test network. */
   readonly address?: string;
-  /** By default one, on the host `mac-under-test`. */
+  /** By default one, on the host `mac-under-test`; a farm without agents has none to ask for. */
   readonly agents?: readonly FarmAgent[];
   readonly controllerArgs?: readonly string[];
   /** Another installation than this checkout. */
@@ -67,8 +67,11 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
   };
   let controller = startController();
   const agents = (options.agents ?? [{}]).map(addAgent);
-  const [first] = agents;
-  if (first === undefined) throw new Error("a farm has an agent");
+  const first = (): TestAgent => {
+    const [agent] = agents;
+    if (agent === undefined) throw new Error("this farm has no agent");
+    return agent;
+  };
   return {
     ...{ dir, kubeconfig, modelsDir, agents, addAgent },
     ...{ kubectl: kubectlFor(kubeconfig), reader },
@@ -77,10 +80,14 @@ export async function startFarm(options: FarmOptions): Promise<Farm> {
       controller = startController();
       return controller;
     },
-    hostName: first.hostName,
-    stateDir: first.stateDir,
-    agent: first.part,
-    restartAgent: first.restart,
+    get hostName() {
+      return first().hostName;
+    },
+    get stateDir() {
+      return first().stateDir;
+    },
+    agent: () => first().part(),
+    restartAgent: (change) => first().restart(change),
     [Symbol.asyncDispose]: async () => {
       reader[Symbol.dispose]();
       const ended = all.map((agent) => agent[Symbol.asyncDispose]());

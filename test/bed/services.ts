@@ -6,6 +6,7 @@ import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
 import { ONE_THREAD } from "./agent.ts";
 import type { Farm } from "./farm.ts";
 import type { NodeNetwork } from "./node-network.ts";
+import type { Part } from "./part.ts";
 
 export const NAMESPACE = "default";
 
@@ -75,7 +76,9 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
       .catch(async (error) => {
         const seen = await farm.kubectl(["get", "isvc,irep,mdl,mbhost,endpointslices", "-A", "-o", "yaml"]);
         throw new Error(
-          `${error}\n${seen}\n${farm.controller().log().slice(-4_000)}\n${farm.agent().log().slice(-4_000)}`,
+          [error, seen, ...[farm.controller(), ...farm.agents.map((agent) => agent.part())].map(tail)].join(
+            "\n",
+          ),
         );
       });
     await untilConnected(name);
@@ -138,6 +141,10 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
       { timeout: 20_000, interval: 200 },
     );
   }
+}
+
+function tail(part: Part): string {
+  return part.log().slice(-4_000);
 }
 
 interface Slice {

@@ -6,6 +6,8 @@ export interface Directory {
   readonly idsOf: (account: string) => { readonly uid: number; readonly gid: number } | undefined;
   /** Records by path, such as /Users/_www. */
   readonly records: Map<string, Map<string, string>>;
+  /** An account with that number, and its group's. */
+  readonly add: (account: string, id: number) => void;
 }
 
 const NOT_FOUND: Answer = { code: 56, err: "<dscl_cmd> DS Error: -14136 (eDSRecordNotFound)\n" };
@@ -88,5 +90,7 @@ export function startDirectory(): Directory {
   };
   const userdel = ({ args: [name = ""] }: Call): Answer =>
     records.delete(`/Users/${name}`) ? {} : { code: 6, err: `userdel: user '${name}' does not exist\n` };
-  return { records, idsOf, commands: { dscl, getent, useradd, userdel } };
+  const add = (account: string, id: number) =>
+    records.set(`/Users/${account}`, new Map(["UniqueID", "PrimaryGroupID"].map((key) => [key, `${id}`])));
+  return { records, idsOf, add, commands: { dscl, getent, useradd, userdel } };
 }

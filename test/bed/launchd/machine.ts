@@ -47,7 +47,9 @@ export interface Machine extends AsyncDisposable {
   /** Every call of a replayed command. */
   readonly calls: string[];
   readonly bin: string;
-  /** Runs the program of a release: `metalbridge VERB … --root ROOT --platform …`. */
+  /** Runs the program of a release on this machine. */
+  readonly program: (release: string, args: readonly string[], options?: RunOptions) => Promise<Ran>;
+  /** The same for verbs of the installation: `metalbridge VERB … --root ROOT --platform …`. */
   readonly run: (release: string, args: readonly string[], options?: RunOptions) => Promise<Ran>;
   /** Text of a file below the root; undefined when there is none. */
   readonly read: (file: string) => string | undefined;
@@ -90,15 +92,14 @@ export async function startMachine({
     ...commands,
   });
   const env = { PATH: `${replayed.bin}:/usr/bin:/bin`, HOME: path.join("/", "home", "me") };
-  const run: Machine["run"] = (release, args, { uid, env: more } = {}) =>
-    runProgram(path.join(release, "bin", "metalbridge"), [...args, "--root", root, "--platform", platform], {
-      env: { ...env, ...more },
-      uid,
-    });
+  const program: Machine["program"] = (release, args, { uid, env: more } = {}) =>
+    runProgram(path.join(release, "bin", "metalbridge"), args, { env: { ...env, ...more }, uid });
+  const run: Machine["run"] = (release, args, options) =>
+    program(release, [...args, "--root", root, "--platform", platform], options);
   const at = (file: string) => path.join(root, file);
   const installed = at(`${PREFIX}/current`);
   return {
-    ...{ root, launchd, systemd, directory, run, at, calls: replayed.calls, bin: replayed.bin },
+    ...{ root, launchd, systemd, directory, program, run, at, calls: replayed.calls, bin: replayed.bin },
     ...{ installed, current: () => path.basename(readlinkSync(installed)) },
     versions: () => readdirSync(at(`${PREFIX}/versions`)).sort(),
     service: async () => JSON.parse((await run(installed, ["service", "--output", "json"])).out),
