@@ -8,10 +8,10 @@ import { createCommand } from "../launchd/command.ts";
 import { asExpected, install as installService } from "../launchd/install.ts";
 import { placesBelow } from "../launchd/layout.ts";
 import type { Choices } from "../launchd/plan/entries.ts";
-import { rootNeeded } from "../launchd/plan/refuse.ts";
 import { type Source, sourceFromArchive, sourceFromFolder } from "../launchd/release/stage.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { alone } from "./install/alone.ts";
 import {
   addPlaceFlags,
   choicesFor,
@@ -80,21 +80,20 @@ function addReleaseFlags(command: Command): Command {
 async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
   const ports = portsFor(choices);
   const { allowDowngrade = false, takeOver = false, dryRun = false } = flags;
-  // Before anything is unpacked.
-  const refusal = rootNeeded({ layout: choices.layout, euid: ports.euid });
-  if (refusal !== undefined) throw refusal;
   // The agent's account reads what is made below, whatever the shell of root hides from others.
   process.umask(0o022);
-  const source = await sourceOf(flags, choices);
-  try {
-    await installService(ports, {
-      ...{ choices, source, allowDowngrade, takeOver, dryRun },
-      given: { config: textOf(flags.config), kubeconfig: textOf(flags.kubeconfig) },
-      healthyWithinMs: flags.timeoutSeconds * 1_000,
-    });
-  } finally {
-    await source.discard();
-  }
+  await alone(choices, ports, async () => {
+    const source = await sourceOf(flags, choices);
+    try {
+      await installService(ports, {
+        ...{ choices, source, allowDowngrade, takeOver, dryRun },
+        given: { config: textOf(flags.config), kubeconfig: textOf(flags.kubeconfig) },
+        healthyWithinMs: flags.timeoutSeconds * 1_000,
+      });
+    } finally {
+      await source.discard();
+    }
+  });
 }
 
 /** Before anything is changed: an agent that runs would not survive a configuration that this version refuses. */

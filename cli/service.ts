@@ -1,8 +1,11 @@
 /** `metalbridge service`, `start`, `stop` and `restart`: the installed agent. */
 import type { Command } from "commander";
+import type { Choices } from "../launchd/plan/entries.ts";
 import type { Agent, Job } from "../launchd/plan/observed.ts";
+import type { Ports } from "../launchd/ports.ts";
 import { restart, type ServiceState, serviceState, start, stop } from "../launchd/service.ts";
 import { type Output, outputFlag } from "./cluster/flags.ts";
+import { alone } from "./install/alone.ts";
 import {
   addPlaceFlags,
   existingChoices,
@@ -21,26 +24,30 @@ export function configureService(command: Command): void {
 
 /** Options and action of the verb. */
 export function configureStart(command: Command): void {
-  addTimeout(command).action(async (flags: ChangeFlags) => {
-    const choices = await existingChoices(flags);
-    await start(portsFor(choices), choices, flags.timeoutSeconds * 1_000);
-  });
+  addTimeout(command).action((flags: ChangeFlags) =>
+    change(flags, (ports, choices) => start(ports, choices, flags.timeoutSeconds * 1_000)),
+  );
 }
 
 /** Options and action of the verb. */
 export function configureStop(command: Command): void {
-  addPlaceFlags(command).action(async (flags: PlaceFlags) => {
-    const choices = await existingChoices(flags);
-    await stop(portsFor(choices), choices);
-  });
+  addPlaceFlags(command).action((flags: PlaceFlags) => change(flags, stop));
 }
 
 /** Options and action of the verb. */
 export function configureRestart(command: Command): void {
-  addTimeout(command).action(async (flags: ChangeFlags) => {
-    const choices = await existingChoices(flags);
-    await restart(portsFor(choices), choices, flags.timeoutSeconds * 1_000);
-  });
+  addTimeout(command).action((flags: ChangeFlags) =>
+    change(flags, (ports, choices) => restart(ports, choices, flags.timeoutSeconds * 1_000)),
+  );
+}
+
+async function change(
+  flags: PlaceFlags,
+  act: (ports: Ports, choices: Choices) => Promise<void>,
+): Promise<void> {
+  const choices = await existingChoices(flags);
+  const ports = portsFor(choices);
+  await alone(choices, ports, () => act(ports, choices));
 }
 
 function addTimeout(command: Command): Command {

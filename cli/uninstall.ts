@@ -1,6 +1,7 @@
 /** `metalbridge uninstall`: everything that install made, except the models. */
 import type { Command } from "commander";
 import { uninstall } from "../launchd/service.ts";
+import { alone } from "./install/alone.ts";
 import { addPlaceFlags, existingChoices, type PlaceFlags, portsFor } from "./install/context.ts";
 
 interface UninstallFlags extends PlaceFlags {
@@ -18,6 +19,7 @@ export function configureUninstall(command: Command): void {
     .action(async (flags: UninstallFlags) => {
       const { purge = false, stopEngines = false, dryRun = false } = flags;
       const choices = await existingChoices(flags);
-      await uninstall(portsFor(choices), choices, { purge, stopEngines, dryRun });
+      const ports = portsFor(choices);
+      await alone(choices, ports, () => uninstall(ports, choices, { purge, stopEngines, dryRun }));
     });
 }

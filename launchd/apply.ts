@@ -73,6 +73,7 @@ async function idsOf(
 }
 
 async function make(entry: Entry, ids: Ids | undefined): Promise<void> {
+  if (entry.kind === "found") return setOwner(entry.path, entry.mode, ids);
   await mkdir(dirname(entry.path), { recursive: true });
   if (entry.kind === "link") return pointLink(entry.path, entry.target);
   if (entry.kind === "folder") return makeFolder(entry.path, entry.mode, ids);

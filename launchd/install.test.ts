@@ -1,8 +1,12 @@
 /** Install, upgrade and uninstall as a user runs them: the program of a release, on a replayed Mac whose launchd really runs the agent. */
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
+import { writeFileAtomic } from "../agent/atomic-file.ts";
+import { makeFolder } from "../agent/folder.ts";
+import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import {
   archiveOf,
   isRoot,
@@ -11,20 +15,16 @@ import {
   PLIST,
   PREFIX,
   prepareReleases,
-  type Releases,
   runProgram,
   STATE,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
 
-let releases: Releases;
-let one = "";
-let two = "";
-beforeAll(async () => {
-  releases = await prepareReleases();
-  one = releases.make("1.0.0");
-  two = releases.make("1.1.0");
-}, 120_000);
+const LOCKED = path.join(import.meta.dirname, "fixtures", "locked.ts");
+const KILLED = path.join(import.meta.dirname, "fixtures", "killed-verb.ts");
+
+const releases = await prepareReleases();
+const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot)(
@@ -120,7 +120,69 @@ test.runIf(isRoot)(
     expect(await run("start")).toMatch(/^the agent runs/);
     expect(machine.launchd.pidOf(LABEL)).toBe(pid);
     expect(await run("restart")).toMatch(/^the agent runs/);
-    expect(machine.launchd.pidOf(LABEL)).not.toBe(pid);
+    const restarted = machine.launchd.pidOf(LABEL);
+    expect(restarted).not.toBe(pid);
+
+    // One command at a time, until the other has ended, however it ends.
+    const other = spawn(process.execPath, [LOCKED, machine.root], { stdio: ["ignore", "pipe", "inherit"] });
+    await once(other.stdout, "data");
+    for (const verb of ["install", "upgrade", "uninstall", "stop", "start", "restart"])
+      expect((await machine.run(one, [verb])).err).toMatch(
+        new RegExp(`^InstallBusy: .*\\(pid ${other.pid}\\)`),
+      );
+    expect(machine.launchd.pidOf(LABEL)).toBe(restarted);
+    other.kill("SIGKILL");
+    await once(other, "exit");
+
+    // After a restart of the machine launchd starts the agent by its plist alone.
+    await machine.launchd.reboot(path.dirname(machine.at(PLIST)));
+    expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
+    expect(await machine.service()).toMatchObject({ job: { runs: 1 }, agent: { version: "1.0.0" } });
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a LaunchAgent is installed, upgraded and removed by its user, and runs as that user",
+  async () => {
+    await using machine = await startMachine();
+    const uid = 65_534;
+    mkdirSync(machine.at("home/me"), { recursive: true });
+    chownSync(machine.at("home/me"), uid, uid);
+    const run = (release: string, ...args: string[]) => machine.run(release, args, { uid });
+    expect(await run(one, "install", "--scope", "user", ...PATIENT)).toMatchObject({ code: 0, err: "" });
+    const home = machine.at("home/me");
+    const sock = path.join(home, "Library/Application Support/metalbridge/agent.sock");
+    expect(statSync(sock).uid).toBe(uid);
+    expect(machine.files().filter((file) => !file.startsWith(home))).toEqual([]);
+    const installed = path.join(home, ".local/lib/metalbridge/current");
+    const shown = await run(installed, "service", "-o", "json");
+    expect(JSON.parse(shown.out)).toMatchObject({
+      ...{ scope: "user", current: "1.0.0", differing: [] },
+      job: { path: path.join(home, `Library/LaunchAgents/${LABEL}.plist`) },
+      agent: { version: "1.0.0", phase: "serving" },
+    });
+    expect(await run(two, "upgrade", ...PATIENT)).toMatchObject({ code: 0, err: "" });
+    expect(await run(installed, "uninstall", "--purge")).toMatchObject({ code: 0, err: "" });
+    expect(machine.files()).toEqual([]);
+    expect(machine.launchd.labels()).toEqual([]);
+    // Only launchd of a login session has the domain: over ssh there may be none.
+    expect(machine.calls.filter((call) => /^dscl|system/.test(call))).toEqual([]);
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
+  "a credential that root's join stored before install is the agent's afterwards",
+  async () => {
+    await using machine = await startMachine();
+    await makeFolder(machine.at(STATE));
+    const server = { url: "https://127.0.0.1:9", certificateAuthority: undefined };
+    const credential = renderKubeconfig({ ...server, user: "mini-1", token: "t" });
+    await writeFileAtomic(machine.at(`${STATE}/kubeconfig`), credential);
+    expect(await machine.run(one, ["install", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+    expect(statSync(machine.at(`${STATE}/kubeconfig`))).toMatchObject({ uid: 421, gid: 421 });
+    expect(await machine.service()).toMatchObject({ differing: [] });
   },
   200_000,
 );
@@ -177,18 +239,15 @@ test.runIf(isRoot)(
   "killed after each step, install, upgrade and uninstall converge when they are run again",
   async () => {
     await using machine = await startMachine();
-    const once = (release: string, verb: string) =>
-      runProgram(
-        process.execPath,
-        [path.join(import.meta.dirname, "fixtures", "killed-verb.ts"), machine.root, release, verb],
-        {
-          env: { PATH: `${machine.bin}:/usr/bin:/bin`, HOME: "/home/me" },
-        },
-      );
+    // A bundle: dozens of starts from the sources would take most of the time.
+    const program = await releases.bundle(KILLED);
+    const env = { PATH: `${machine.bin}:/usr/bin:/bin`, HOME: "/home/me" };
+    const start = (release: string, verb: string) =>
+      runProgram(process.execPath, [program, machine.root, release, verb], { env });
     const untilDone = async (release: string, verb: string) => {
       let runs = 0;
       for (let last = ""; ; runs += 1) {
-        const { code, out, err } = await once(release, verb);
+        const { code, out, err } = await start(release, verb);
         if (code === 0) return runs;
         expect({ code, err }).toEqual({ code: 128, err: "" });
         // Each run gets further than the one before.

@@ -1,4 +1,5 @@
 /** Reads what is on the machine. Changes nothing. */
+import type { Stats } from "node:fs";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { AccountState } from "./account/account.ts";
@@ -56,7 +57,10 @@ type Uids = { readonly installer: number; readonly account: number | undefined }
 async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<EntryState> {
   const found = await lstat(entry.path).catch((error: NodeJS.ErrnoException) => error.code);
   if (found === "EACCES") return { is: "unreadable" };
-  if (found === undefined || typeof found === "string") return { is: "missing" };
+  const isThere = found !== undefined && typeof found !== "string";
+  if (entry.kind === "found")
+    return ownerState(!isThere || !found.isFile() || isOf(found, uids[entry.owner]));
+  if (!isThere) return { is: "missing" };
   if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
   const isKind = entry.kind === "folder" ? found.isDirectory() : found.isFile();
   if (!isKind) return { is: "different", what: "kind", isOurs: false };
@@ -64,8 +68,15 @@ async function observeEntry(entry: Entry, uids: Uids, prefix: string): Promise<E
     const text = await readFile(entry.path, "utf8");
     if (text !== entry.text) return { is: "different", what: "text", isOurs: isOwnText(text, entry, prefix) };
   }
-  const uid = uids[entry.owner];
-  const isRight = (uid === undefined || found.uid === uid) && (found.mode & 0o777) === entry.mode;
+  return ownerState(isOf(found, uids[entry.owner]) && (found.mode & 0o777) === entry.mode);
+}
+
+/** An account that is still to be created owns nothing yet. */
+function isOf({ uid }: Stats, wanted: number | undefined): boolean {
+  return uid === wanted;
+}
+
+function ownerState(isRight: boolean): EntryState {
   return isRight ? { is: "as wanted" } : { is: "different", what: "owner", isOurs: true };
 }
 

@@ -1,26 +1,21 @@
 /** Accounts, permissions and folders: what install gives away, what it reads without root, and what uninstall leaves to others. */
 import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import {
   isRoot,
   LABEL,
   PATIENT,
   PREFIX,
   prepareReleases,
-  type Releases,
   runProgram,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
 
 const OTHER_UID = 65_534;
 
-let releases: Releases;
-let release = "";
-beforeAll(async () => {
-  releases = await prepareReleases();
-  release = releases.make("1.0.0");
-}, 120_000);
+const releases = await prepareReleases();
+const release = releases.make("1.0.0");
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot)(

@@ -8,7 +8,6 @@ import type { Layout } from "./layout.ts";
 import { namesIn, observe } from "./observe.ts";
 import type { Choices } from "./plan/entries.ts";
 import type { Observed } from "./plan/observed.ts";
-import { rootNeeded } from "./plan/refuse.ts";
 import type { Step } from "./plan/steps.ts";
 import { planUninstall } from "./plan/uninstall.ts";
 import type { Ports } from "./ports.ts";
@@ -24,7 +23,6 @@ export async function restart(ports: Ports, choices: Choices, withinMs: number):
 
 /** Until the next boot or start. Engines keep running, but leave their Services once the Lease has expired. */
 export async function stop(ports: Ports, choices: Choices): Promise<void> {
-  requireRoot(ports, choices);
   const { job, engines } = await observe(ports, choices);
   if (job.at === "absent") return ports.print("the agent is stopped already");
   await ports.supervisor.unload();
@@ -41,7 +39,6 @@ async function change(
   verb: "load" | "restart",
   withinMs: number,
 ): Promise<void> {
-  requireRoot(ports, choices);
   const { layout } = choices;
   const observed = await observe(ports, choices);
   const { current, job } = observed;
@@ -69,7 +66,6 @@ export interface UninstallOptions {
 }
 
 export async function uninstall(ports: Ports, choices: Choices, options: UninstallOptions): Promise<void> {
-  requireRoot(ports, choices);
   const { layout } = choices;
   const observed = await observe(ports, choices);
   refuseForeign(choices, observed);
@@ -93,11 +89,6 @@ function isNeeded(step: Step, { definition }: Layout): boolean {
 /** A link that leads nowhere is there. */
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-}
-
-function requireRoot({ euid }: Ports, { layout }: Choices): void {
-  const refusal = rootNeeded({ layout, euid });
-  if (refusal !== undefined) throw refusal;
 }
 
 function refuseForeign({ layout }: Choices, { job }: Observed): void {

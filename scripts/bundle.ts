@@ -17,6 +17,10 @@ const leanZod: Plugin = {
   },
 };
 
+/** Some dependencies are CommonJS and call require() for Node's own modules. */
+export const REQUIRE =
+  'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);';
+
 /** Rejects when the sources cannot be bundled; esbuild has printed why. */
 export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true }>> {
   const common: BuildOptions & { metafile: true } = {
@@ -49,10 +53,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
       chunkNames: "chunks/[name]-[hash]",
       splitting: true,
       format: "esm",
-      // Some dependencies are CommonJS and call require() for Node's own modules.
-      banner: {
-        js: 'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);',
-      },
+      banner: { js: REQUIRE },
     }),
     // One process per host for good: Node's loader of ECMAScript modules takes 14 MB of it.
     build({

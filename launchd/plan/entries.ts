@@ -17,6 +17,8 @@ export type Entry =
       readonly text: string;
       readonly isKept: boolean;
     }
+  /** What others may have put there: its owner is corrected, and it is never made. */
+  | { readonly kind: "found"; readonly path: string; readonly owner: Owner; readonly mode: number }
   | { readonly kind: "link"; readonly path: string; readonly target: string };
 
 /** What `install.json` keeps, so that upgrade and uninstall find what install was asked for. */
@@ -58,7 +60,10 @@ export function entriesOf(choices: Choices, given: Given = {}): readonly Entry[]
     given.config === undefined
       ? kept(configFile, "installer", 0o644, DEFAULT_CONFIG)
       : file(configFile, "installer", 0o644, given.config),
-    ...(given.kubeconfig === undefined ? [] : [file(kubeconfig, "account", 0o600, given.kubeconfig)]),
+    given.kubeconfig === undefined
+      ? // Of a join by root, before the account existed.
+        { kind: "found", path: kubeconfig, owner: "account", mode: 0o600 }
+      : file(kubeconfig, "account", 0o600, given.kubeconfig),
     { kind: "link", path: layout.command, target: `${current}/bin/metalbridge` },
     file(layout.definition, "installer", 0o644, definitionOf(choices)),
   ];

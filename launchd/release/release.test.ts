@@ -2,26 +2,19 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import {
   archiveOf,
   isRoot,
   PATIENT,
   PREFIX,
   prepareReleases,
-  type Releases,
   startMachine,
   sumOf,
 } from "../../test/bed/launchd/machine.ts";
 
-let releases: Releases;
-let one = "";
-let two = "";
-beforeAll(async () => {
-  releases = await prepareReleases();
-  one = releases.make("1.0.0");
-  two = releases.make("1.1.0");
-}, 120_000);
+const releases = await prepareReleases();
+const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot)(

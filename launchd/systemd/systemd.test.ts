@@ -1,22 +1,12 @@
 /** The same verbs on Linux: the program of a release, on a replayed systemd that really runs the agent. */
 import { statSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  archiveOf,
-  isRoot,
-  PATIENT,
-  prepareReleases,
-  type Releases,
-  startMachine,
-} from "../../test/bed/launchd/machine.ts";
+import { afterAll, expect, test } from "vitest";
+import { archiveOf, isRoot, PATIENT, prepareReleases, startMachine } from "../../test/bed/launchd/machine.ts";
 import { parseShow } from "./systemctl.ts";
 
 const UNIT = "metalbridge-agent.service";
 
-let releases: Releases;
-beforeAll(async () => {
-  releases = await prepareReleases();
-}, 120_000);
+const releases = await prepareReleases();
 afterAll(() => releases[Symbol.asyncDispose]());
 
 test.runIf(isRoot)(

@@ -20,6 +20,10 @@ export const installErrors = {
     do: "run install again with the options that were used before; it repairs the rest",
     command: "sudo metalbridge install",
   },
+  InstallBusy: {
+    what: "Another command is installing, upgrading, starting, stopping or removing this installation.",
+    do: "wait until it has ended, then run the same command again",
+  },
   InstallFailed: {
     what: "A step of install, upgrade or uninstall failed; what was running still runs.",
     do: "fix what the message names, then run the same command again: it continues where it stopped",

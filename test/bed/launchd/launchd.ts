@@ -1,5 +1,6 @@
 /** launchd and launchctl as recorded: jobs really run. Each behaviour cites the fact it stands for. */
-import { lstatSync, readFileSync } from "node:fs";
+import { lstatSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parse } from "plist";
 import { type JobProcess, startJob } from "./job-process.ts";
 import type { Answer, Call, Replayed } from "./replayed-commands.ts";
@@ -39,7 +40,8 @@ export interface Launchd {
   readonly labels: () => readonly string[];
   /** The next bootstraps fail with 5 for no visible reason. */
   readonly failBootstraps: (count: number) => void;
-  /** As `kill -9` of the job's process. */
+  /** All jobs end; then the plists of a folder are loaded, as those of /Library/LaunchDaemons at boot. */
+  readonly reboot: (folder: string) => Promise<void>;
   readonly stopAll: () => Promise<void>;
 }
 
@@ -67,9 +69,9 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     const { plist } = job;
     job.runs += 1;
     job.timer = undefined;
-    const account = plist.UserName === undefined ? undefined : idsOf(String(plist.UserName));
+    const ids = plist.UserName === undefined ? userOf(job.domain) : idsOf(String(plist.UserName));
     const child =
-      plist.UserName !== undefined && account === undefined
+      plist.UserName !== undefined && ids === undefined
         ? undefined
         : await startJob({
             argv: (plist.ProgramArguments ?? []) as string[],
@@ -81,7 +83,7 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
               ...env,
             },
             output: plist.StandardErrorPath as string | undefined,
-            ...account,
+            ...ids,
           });
     job.process = child;
     if (child === undefined) {
@@ -103,11 +105,17 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     // AbandonProcessGroup false: every process left in the job's group is killed.
     if (job.plist.AbandonProcessGroup !== true) killGroup(child.pid);
     if (job.state === "SIGTERMed") {
-      setTimeout(() => jobs.delete(`${job.domain}/${job.label}`), leaveMs);
+      setTimeout(() => forget(job), leaveMs);
       return;
     }
     if (job.plist.KeepAlive === true) respawn(job, performance.now() - child.startedMs);
     else job.state = "not running";
+  };
+
+  /** After a restart of the machine another job may have its label. */
+  const forget = (job: Job): void => {
+    const key = `${job.domain}/${job.label}`;
+    if (jobs.get(key) === job) jobs.delete(key);
   };
 
   /** ThrottleInterval counts from spawn to spawn. */
@@ -149,7 +157,7 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     job.state = "SIGTERMed";
     clearTimeout(job.timer);
     job.process?.stop(secondsOf(job, "ExitTimeOut", EXIT_TIMEOUT_SECONDS));
-    if (isIdle) setTimeout(() => jobs.delete(target), leaveMs);
+    if (isIdle) setTimeout(() => forget(job), leaveMs);
     // Asynchronous: it returns while the job is still there.
     return OK;
   };
@@ -201,22 +209,35 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     return changing[verb]?.(rest, euid) ?? { code: 64, err: `Unrecognized subcommand: ${verb}\n` };
   };
 
+  const stopAll = async (): Promise<void> => {
+    for (const job of jobs.values()) {
+      job.state = "SIGTERMed";
+      clearTimeout(job.timer);
+      job.process?.stop(5_000);
+      await job.process?.exited;
+    }
+    jobs.clear();
+  };
+
   return {
     launchctl,
+    stopAll,
     pidOf: (label) => [...jobs.values()].find((job) => job.label === label)?.process?.pid,
     labels: () => [...jobs.values()].map(({ label }) => label),
     failBootstraps: (count) => {
       failures = count;
     },
-    stopAll: async () => {
-      for (const job of jobs.values()) {
-        job.state = "SIGTERMed";
-        clearTimeout(job.timer);
-        job.process?.stop(5_000);
-        await job.process?.exited;
-      }
+    reboot: async (folder) => {
+      await stopAll();
+      for (const name of readdirSync(folder)) bootstrap(["system", join(folder, name)], 0);
     },
   };
+}
+
+/** A job of a login session runs as its user. */
+function userOf(domain: string): { readonly uid: number } | undefined {
+  const uid = /^(?:gui|user)\/(\d+)$/.exec(domain)?.[1];
+  return uid === undefined ? undefined : { uid: Number(uid) };
 }
 
 /** Undefined where bootstrap says 5: unreadable, malformed, or of the wrong owner or mode. */

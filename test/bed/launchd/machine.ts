@@ -15,7 +15,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { bundleInto } from "../../../scripts/bundle.ts";
+import { build } from "esbuild";
+import { bundleInto, REQUIRE } from "../../../scripts/bundle.ts";
 import { fillRelease } from "../../../scripts/release/folder.ts";
 import { type Directory, startDirectory } from "./directory.ts";
 import { type Launchd, type LaunchdOptions, startLaunchd } from "./launchd.ts";
@@ -138,6 +139,8 @@ export interface ReleaseChange {
 export interface Releases extends AsyncDisposable {
   /** A folder with this checkout as that version; `program` replaces its code. */
   readonly make: (version: string, change?: ReleaseChange) => string;
+  /** A program of this checkout as one file beside them, which starts in a fraction of the time; the answer is its path. */
+  readonly bundle: (source: string) => Promise<string>;
 }
 
 /** The bundle and Node are made once and shared. */
@@ -161,6 +164,14 @@ export async function prepareReleases(): Promise<Releases> {
       const node = { file: launcher, version: process.versions.node };
       fillRelease(release, { version, platform: `${platform}-${process.arch}`, node, bundle, program });
       return release;
+    },
+    bundle: async (source) => {
+      const outfile = path.join(folder, `${path.parse(source).name}.mjs`);
+      await build({
+        ...{ entryPoints: [source], outfile, bundle: true, platform: "node", format: "esm" },
+        ...{ external: ["node-pty"], banner: { js: REQUIRE }, logLevel: "warning" },
+      });
+      return outfile;
     },
     [Symbol.asyncDispose]: async () => rmSync(folder, { recursive: true, force: true }),
   };
