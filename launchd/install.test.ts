@@ -322,6 +322,27 @@ test.runIf(isRoot)(
 );
 
 test.runIf(isRoot)(
+  "an agent in a terminal that holds the state folder is not taken for the service",
+  async () => {
+    await using machine = await startMachine();
+    machine.directory.add("farm", 0);
+    const program = path.join(one, "bin", "metalbridge");
+    const env = { PATH: "/usr/bin:/bin", HOME: machine.root };
+    const terminal = spawn(program, ["agent", "--state-dir", machine.at(STATE)], { env, stdio: "pipe" });
+    terminal.stderr.setEncoding("utf8");
+    try {
+      for await (const text of terminal.stderr) if (text.includes('"agent started"')) break;
+      const ran = await machine.run(one, ["install", "--user", "farm", "--timeout-seconds", "5"]);
+      expect(ran.err).toMatch(/^ServiceUnhealthy: .*(the service did not start|exits again and again)/);
+      expect(ran.err).toContain("StateDirInUse");
+    } finally {
+      terminal.kill("SIGKILL");
+    }
+  },
+  200_000,
+);
+
+test.runIf(isRoot)(
   "a broken installation is repaired",
   async () => {
     await using machine = await startMachine();

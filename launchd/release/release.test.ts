@@ -82,6 +82,11 @@ test.runIf(isRoot)(
     );
     expect(machine.versions()).toEqual([]);
     expect((await upgrade(good, ...PATIENT)).code).toBe(0);
+    const older = archiveOf(releases.make("0.9.0"), path.join(folder, "older.tar.gz"));
+    expect((await machine.run(machine.installed, ["upgrade", "--archive", older])).err).toMatch(
+      /^DowngradeRefused: version 0\.9\.0 is older than the installed 1\.0\.0/,
+    );
+    expect(machine.versions()).toEqual(["1.0.0"]);
     expect(await machine.service()).toMatchObject({ current: "1.0.0", agent: { version: "1.0.0" } });
   },
   200_000,
