@@ -123,7 +123,7 @@ test.runIf(isRoot)(
     const restarted = machine.launchd.pidOf(LABEL);
     expect(restarted).not.toBe(pid);
 
-    // One command at a time, until the other has ended, however it ends.
+    // One command at a time, until the other has exited, even by a kill.
     const other = spawn(process.execPath, [LOCKED, machine.root], { stdio: ["ignore", "pipe", "inherit"] });
     await once(other.stdout, "data");
     for (const verb of ["install", "upgrade", "uninstall", "stop", "start", "restart"])

@@ -27,7 +27,7 @@ export async function alone(
   }
 }
 
-/** Not below the prefix, which install makes and uninstall removes; root's folder is one that nobody else can write to. */
+/** Not below the prefix, which install makes and uninstall removes; root's folder is closed to others. */
 function lockName({ domain, prefix }: Layout): string {
   const digest = createHash("sha256").update(prefix).digest("hex").slice(0, 12);
   return join(domain === "system" ? "/var/run" : tmpdir(), `metalbridge-install-${digest}`);

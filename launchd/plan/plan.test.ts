@@ -183,7 +183,7 @@ test.each<[string, Agent, Job | undefined, { pid: number; atMs: number } | undef
     { pid: 5, atMs: 0 },
     "waiting",
   ],
-  ["nobody has asked launchd about", serving("1.1.0"), undefined, { pid: 5, atMs: 0 }, "waiting"],
+  ["serves, while launchd was not asked", serving("1.1.0"), undefined, { pid: 5, atMs: 0 }, "waiting"],
   ["has just begun", serving("1.1.0"), loaded, { pid: 5, atMs: 900 }, "waiting"],
   ["was another process a moment ago", serving("1.1.0"), loaded, { pid: 4, atMs: 0 }, "waiting"],
   ["has a trouble of its own", serving("1.1.0", ["ApiForbidden"]), loaded, undefined, "waiting"],

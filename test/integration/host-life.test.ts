@@ -112,7 +112,7 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
   );
 
   it(
-    "a new credential takes the place of the old one while the agent runs",
+    "a new credential replaces the old one while the agent runs",
     async () => {
       const before = readFileSync(mac.credential, "utf8");
       const { pid } = (await machine.service()).agent;

@@ -22,7 +22,7 @@ export const installErrors = {
   },
   InstallBusy: {
     what: "Another command is installing, upgrading, starting, stopping or removing this installation.",
-    do: "wait until it has ended, then run the same command again",
+    do: "wait until it has finished, then run the same command again",
   },
   InstallFailed: {
     what: "A step of install, upgrade or uninstall failed; what was running still runs.",
