@@ -30,7 +30,7 @@ export function tryLock(name: string): Promise<Release | undefined> {
   return isLinux ? bindAbstract(name) : lockFile(name);
 }
 
-/** Pid of the process that has it; undefined when none has, or when it cannot be told. */
+/** Pid of the process that has it; undefined when none has, or when it is unknown. */
 export async function holderOf(name: string): Promise<string | undefined> {
   const said = isLinux ? text(connect(abstractName(name))) : readFile(`${name}.lock`, "utf8");
   const pid = (await said.catch(() => "")).trim();
