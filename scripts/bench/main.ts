@@ -8,7 +8,7 @@ import { mergeReports, type Report, renderReport, reportLine } from "./report.ts
 import { scenarios } from "./scenarios.ts";
 
 const BASELINE = fileURLToPath(new URL("./baseline.json", import.meta.url));
-const HELP = `npm run bench -- [--only NAME]... [--engines 20] [--idle-minutes 1] [--download-gb 2] [--hosts 1000] [--output json] [--save]
+const HELP = `npm run bench -- [--only NAME]... [--engines 20] [--idle-minutes 1] [--download-gb 2] [--hosts 1000] [--services 2000] [--output json] [--save]
   --only   one of ${Object.keys(scenarios).join(", ")}; may be repeated
   --save   makes this result the committed one to compare with; with --only the others stay as they are`;
 
@@ -19,6 +19,7 @@ const { values } = parseArgs({
     "idle-minutes": { type: "string", default: "1" },
     "download-gb": { type: "string", default: "2" },
     hosts: { type: "string", default: "1000" },
+    services: { type: "string", default: "2000" },
     output: { type: "string", default: "text" },
     save: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -52,6 +53,7 @@ async function measure(only: readonly string[]): Promise<readonly Measurement[]>
     idleMinutes: Number(values["idle-minutes"]),
     downloadGb: Number(values["download-gb"]),
     hosts: Number(values.hosts),
+    services: Number(values.services),
   };
   const measurements: Measurement[] = [];
   for (const [name, scenario] of Object.entries(scenarios))

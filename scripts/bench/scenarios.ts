@@ -11,6 +11,7 @@ import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureInstall } from "./scenarios/install.ts";
+import { measurePods } from "./scenarios/pods.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
 import { measureStarts } from "./scenarios/start.ts";
@@ -22,6 +23,7 @@ export interface BenchOptions {
   readonly idleMinutes: number;
   readonly downloadGb: number;
   readonly hosts: number;
+  readonly services: number;
 }
 
 type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
@@ -39,6 +41,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   gate: measureGate,
   daemon: measureDaemon,
   fleet: measureFleet,
+  pods: measurePods,
 };
 
 /** In this order: each needs what the one before left running. */

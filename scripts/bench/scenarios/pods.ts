@@ -1,0 +1,253 @@
+/** Services as pods on simulated nodes: real scheduler, kube-controller-manager and kwok; engines are not run. */
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { DEPLOYMENTS, PRIORITY_CLASSES } from "../../../src/kube/kinds.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+import { startReflector } from "../../../src/kube/watch/reflector.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { priorityClasses } from "../../../src/linux/priorities.ts";
+import { kubectlFor } from "../../../test/bed/kubectl.ts";
+import { startKwok } from "../../../test/bed/kwok.ts";
+import { type Part, startPart } from "../../../test/bed/part.ts";
+import { freePort } from "../../../test/bed/ports.ts";
+import { installRelease } from "../../../test/bed/release.ts";
+import { disposedOnFailure, VERSION } from "../bed.ts";
+import { figuresOf, type Measurement } from "../measurement.ts";
+import { expectOk, log, NAMESPACE, openPlane, type Plane } from "../plane.ts";
+import { inParallel } from "../scripted-fleet.ts";
+import { cpuSeconds, megabytes } from "./idle.ts";
+
+const SERVICES_PER_NODE = 4;
+const FEW = 200;
+const CHANGES = 20;
+const GPU = "nvidia.com/gpu";
+/** Of the nodes' Leases: kube-controller-manager misses a node after 50 s, and kwok renews every 30 s. */
+const LEASE_SECONDS = 120;
+const LIMIT_MS = 900_000;
+const SETTLE_MS = 20_000;
+/** No engine that would need its weights on a volume first: that is the cost of one Model, and not of a service. */
+const SPEC = {
+  ...{ placement: { on: "Pods" }, resources: { gpu: 1 }, skipModelInit: true },
+  ...{ runtime: "generic", image: "registry.example.com/engine:1", args: ["--context", "{{contextSize}}"] },
+};
+
+/** A tenth of the services first, so that the cost of one change can be held against that of a large fleet. */
+export async function measurePods({
+  services,
+}: {
+  readonly services: number;
+}): Promise<readonly Measurement[]> {
+  const nodes = Math.ceil(services / SERVICES_PER_NODE);
+  await using bed = await openPods(nodes);
+  const few = Math.min(FEW, Math.ceil(services / 2));
+  const fewMs = await bed.create(0, few);
+  const costOfFew = await measureChanges(bed, few);
+  const restMs = await bed.create(few, services);
+  const name = `${services} services as pods on ${nodes} nodes`;
+  const costOfAll = await measureChanges(bed, services);
+  const steady = await measureSteadyState(bed, name);
+  const perChange = (cost: Cost) => figuresOf(cost.cpuMs).p50;
+  return [
+    { name: `${name}: created → all Ready`, unit: "ms", samples: [fewMs + restMs], targets: [] },
+    ...steady,
+    ...[costOfFew, costOfAll].flatMap(({ count, ms, cpuMs, requests }): Measurement[] => [
+      {
+        name: `one change among ${count} services as pods → its Deployment`,
+        unit: "ms",
+        samples: ms,
+        targets: [],
+      },
+      {
+        name: `one change among ${count} services as pods: controller's CPU`,
+        unit: "ms",
+        samples: cpuMs,
+        targets: [],
+      },
+      {
+        name: `one change among ${count} services as pods: its requests`,
+        unit: "requests",
+        samples: requests,
+        targets: [],
+      },
+    ]),
+    {
+      name: `one change among ${services} services as pods, to one among ${few}: CPU`,
+      unit: "ratio",
+      samples: [perChange(costOfAll) / perChange(costOfFew)],
+      targets: [{ statistic: "max", limit: 2 }],
+    },
+  ];
+}
+
+interface PodsBed extends Plane {
+  readonly controller: Part;
+  /** Requests of the controller so far, without watches and its own Lease, and passes over services. */
+  readonly work: () => Promise<{ readonly requests: number; readonly passes: number }>;
+  readonly deploymentOf: (service: string) => Deployment | undefined;
+  readonly serviceOf: (service: string) => InferenceService | undefined;
+  readonly patch: (service: string, patch: object) => Promise<void>;
+  /** Services from one number up to another; resolves with the ms until all of them are Ready. */
+  readonly create: (from: number, to: number) => Promise<number>;
+}
+
+async function openPods(nodes: number): Promise<PodsBed> {
+  const plane = await openPlane({ scheduler: true });
+  return disposedOnFailure(plane, async () => {
+    const { kubeconfig } = plane.controlPlane;
+    const kubectl = kubectlFor(kubeconfig);
+    const dir = path.join(plane.dir, "kwok");
+    const kwok = await startKwok({ kubeconfig, kubectl, dir, leaseSeconds: LEASE_SECONDS });
+    plane.atEnd(async () => kwok[Symbol.asyncDispose]());
+    await kwok.add(
+      ...Array.from({ length: nodes }, (_, index) => ({
+        name: `gpu-${index}`,
+        taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
+        capacity: { [GPU]: "8" },
+      })),
+    );
+    for (const priorityClass of priorityClasses())
+      expectOk(await plane.client.create(PRIORITY_CLASSES, priorityClass));
+    const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
+    const port = String(await freePort());
+    const args = ["controller", "--kubeconfig", kubeconfig, "--health-port", port];
+    const controller = startPart(args, path.join(plane.dir, "controller.log"), program);
+    plane.atEnd(() => controller.kill("SIGTERM"));
+    const source = path.join(plane.dir, "bench.gguf");
+    await writeTinyModel(source);
+    await plane.createModel(source);
+    const seen = watchServices(plane);
+    const create = async (from: number, to: number) => {
+      const startedAt = performance.now();
+      await inParallel(
+        to - from,
+        async (index) => void (await plane.createService(`bench-${from + index}`, SPEC)),
+      );
+      await plane.changed.until(
+        `${to} services that are Ready`,
+        () => seen.ready() === to || undefined,
+        LIMIT_MS,
+      );
+      return performance.now() - startedAt;
+    };
+    const patch = async (service: string, change: object) => {
+      await kubectl([
+        "patch",
+        "inferenceservice",
+        service,
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        JSON.stringify(change),
+      ]);
+    };
+    return { ...plane, ...seen, controller, create, patch, work: () => readWork(Number(port)) };
+  });
+}
+
+function watchServices(plane: Plane) {
+  const ending = new AbortController();
+  plane.atEnd(async () => ending.abort());
+  const shared = {
+    ...{ connection: plane.connection, clock: systemClock, signal: ending.signal, log },
+    ...{ namespace: NAMESPACE, onChange: plane.changed.fire },
+  };
+  const services = startReflector<InferenceService>({ ...shared, kind: INFERENCE_SERVICES });
+  const deployments = startReflector<Deployment>({ ...shared, kind: DEPLOYMENTS });
+  return {
+    ready: () => services.list().filter(({ status }) => status?.phase === "Ready").length,
+    serviceOf: (name: string) => services.get(`${NAMESPACE}/${name}`),
+    deploymentOf: (name: string) => deployments.get(`${NAMESPACE}/${name}`),
+  };
+}
+
+async function readWork(port: number) {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const sum = (start: string, counts: (line: string) => boolean) =>
+    text
+      .split("\n")
+      .filter((line) => line.startsWith(start) && counts(line))
+      .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+  // The leader's Lease is the only thing that is renewed with PUT.
+  const isWork = (line: string) => !/verb="(WATCH|PUT)"/.test(line);
+  return {
+    requests: sum("metalbridge_controller_api_requests_total{", isWork),
+    passes: sum("metalbridge_controller_reconcile_duration_seconds_count{", (line) =>
+      line.includes('"services"'),
+    ),
+  };
+}
+
+interface Cost {
+  readonly count: number;
+  readonly ms: readonly number[];
+  readonly cpuMs: readonly number[];
+  readonly requests: readonly number[];
+}
+
+/** One after the other: another context size, which is another Deployment, until the service is Ready with it. */
+async function measureChanges(bed: PodsBed, count: number): Promise<Cost> {
+  await pause(SETTLE_MS);
+  const ms: number[] = [];
+  const cpuMs: number[] = [];
+  const requests: number[] = [];
+  for (let index = 0; index < CHANGES; index++) {
+    const name = `bench-${Math.floor((index * count) / CHANGES)}`;
+    const generation = bed.deploymentOf(name)?.metadata.generation;
+    // Reading its metrics costs CPU too, for each service.
+    const { requests: requestsBefore } = await bed.work();
+    const before = { cpu: cpuSeconds(bed.controller.pid), at: performance.now() };
+    await bed.patch(name, { spec: { contextSize: 512 + count + index } });
+    await bed.changed.until(
+      `a changed Deployment of ${name}`,
+      () => bed.deploymentOf(name)?.metadata.generation !== generation || undefined,
+    );
+    ms.push(performance.now() - before.at);
+    await bed.changed.until(`${name} that is Ready again`, () => {
+      const { metadata, status } = bed.serviceOf(name) ?? {};
+      const isCurrent = status?.observedGeneration === metadata?.generation;
+      return (isCurrent && status?.phase === "Ready" && status.updatedReplicas === 1) || undefined;
+    });
+    await pause(1_000);
+    cpuMs.push((cpuSeconds(bed.controller.pid) - before.cpu) * 1_000);
+    requests.push((await bed.work()).requests - requestsBefore);
+  }
+  return { count, ms, cpuMs, requests };
+}
+
+const QUIET_MS = 60_000;
+
+/** First nothing happens; then passes that find nothing to do, because only a label of the service has changed. */
+async function measureSteadyState(bed: PodsBed, name: string): Promise<readonly Measurement[]> {
+  await pause(SETTLE_MS);
+  const { pid } = bed.controller;
+  const first = await bed.work();
+  const before = { cpu: cpuSeconds(pid), at: performance.now() };
+  await pause(QUIET_MS);
+  const cpu = ((cpuSeconds(pid) - before.cpu) / (performance.now() - before.at)) * 100_000;
+  const quiet = await bed.work();
+  for (let index = 0; index < CHANGES; index++)
+    await bed.patch(`bench-${index}`, { metadata: { annotations: { "example.com/note": String(index) } } });
+  await pause(SETTLE_MS / 4);
+  const touched = await bed.work();
+  return [
+    {
+      name: `${name}: controller's requests in a quiet minute`,
+      unit: "requests",
+      samples: [quiet.requests - first.requests],
+      targets: [{ statistic: "max", limit: 0 }],
+    },
+    {
+      name: `${name}: its requests for a pass that changes nothing`,
+      unit: "requests",
+      samples: [(touched.requests - quiet.requests) / Math.max(1, touched.passes - quiet.passes)],
+      targets: [{ statistic: "max", limit: 0 }],
+    },
+    { name: `${name}: its CPU of one core in a quiet minute`, unit: "%", samples: [cpu], targets: [] },
+    { name: `${name}: controller resident`, unit: "MB", samples: [megabytes(pid, "VmRSS")], targets: [] },
+    { name: `${name}: its peak`, unit: "MB", samples: [megabytes(pid, "VmHWM")], targets: [] },
+  ];
+}
