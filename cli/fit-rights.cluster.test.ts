@@ -3,10 +3,10 @@ import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { MODELS } from "../src/api/kinds.ts";
+import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { startCluster } from "../test/cluster/cluster.ts";
-import { writeAccountKubeconfig } from "../test/docs/agent-rights.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 const RBAC = "rbac.authorization.k8s.io";

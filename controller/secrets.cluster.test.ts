@@ -1,12 +1,16 @@
 /** A host may get exactly the Secrets that its replicas name, for as long as they exist. */
 import path from "node:path";
 import { expect, test, vi } from "vitest";
+import { keepLines, type LogLine } from "../agent/fixtures/agent.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { giveIdentity } from "../test/bed/identity.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
+import { proxyCluster } from "../test/fixtures/fault-proxy.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
-import { giveIdentity } from "../test/security/identity.ts";
 
 const WAIT = { timeout: 30_000, interval: 100 };
+const AUTH = { auth: { secretRef: { name: "keys" }, key: "api-key" } };
+const ROLE = "metalbridge-secrets-mac-1";
 
 test("a host gets the Secrets that its replicas name, and loses them with the last replica", async () => {
   await using bench = await startBench();
@@ -53,4 +57,58 @@ test("a host gets the Secrets that its replicas name, and loses them with the la
   await vi.waitFor(async () => expect(await roles()).toBe(""), WAIT);
   await expect(read("other")).rejects.toThrow(/forbidden/);
   expect(await kubectl(["get", "rolebindings", "-n", NAMESPACE_HOSTS, "-o", "name"])).toContain("mac-1");
+});
+
+test("a Role that was deleted while nothing came through is made again as soon as something does", async () => {
+  await using bench = await startBench();
+  const { kubectl } = bench.cluster;
+  await using proxy = await proxyCluster(bench.controllerKubeconfig, bench.cluster.dir);
+  await bench.restartController(proxy.kubeconfig);
+  await bench.agent("mac-1");
+  await bench.model("default", "tiny");
+  await bench.apply(inferenceService("default", "chat", AUTH));
+  const untilBoth = () =>
+    vi.waitFor(async () => {
+      const names = await kubectl(["get", "role,rolebinding", "-n", "default", "-o", "name"]);
+      expect(names.split(ROLE)).toHaveLength(3);
+    }, WAIT);
+  await untilBoth();
+  const lease = ["get", "lease", "metalbridge-controller", "-n", "metalbridge-system", "-o", "yaml"];
+
+  proxy.stall(true);
+  await kubectl(["delete", "role,rolebinding", ROLE, "-n", "default"]);
+  // Its renewals fail: what watches the same connection has missed the deletions.
+  const before = await kubectl(lease);
+  const connections = proxy.accepted();
+  await vi.waitFor(() => expect(proxy.accepted()).toBeGreaterThan(connections), WAIT);
+  proxy.stall(false);
+  await vi.waitFor(async () => expect(await kubectl(lease)).not.toBe(before), WAIT);
+  await untilBoth();
+}, 120_000);
+
+test("a controller that may not list Roles says so once, and does the rest of its work", async () => {
+  const lines: LogLine[] = [];
+  await using bench = await startBench({ log: keepLines(lines) });
+  const { kubectl } = bench.cluster;
+  await bench.stopController();
+  // As the chart has it with rbac.secrets=false.
+  const { rules } = JSON.parse(await kubectl(["get", "clusterrole", "metalbridge-controller", "-o", "json"]));
+  const without = rules.filter(
+    ({ resources }: { resources: string[] }) => !/secrets|roles/.test(`${resources}`),
+  );
+  expect(without).toHaveLength(rules.length - 2);
+  const patch = JSON.stringify({ rules: without });
+  await kubectl(["patch", "clusterrole", "metalbridge-controller", "--type=merge", "-p", patch]);
+  const listRoles = ["get", "roles", "-A", `--kubeconfig=${bench.controllerKubeconfig}`];
+  await vi.waitFor(() => expect(kubectl(listRoles)).rejects.toThrow(/forbidden/), WAIT);
+  lines.length = 0;
+  await bench.restartController();
+  await bench.agent("mac-1");
+  await bench.model("default", "tiny");
+  await bench.apply(inferenceService("default", "chat", AUTH));
+  await bench.serviceUntil("default", "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  const about = lines.filter((line) => /orbidden|roles/i.test(JSON.stringify(line)));
+  expect(about).toMatchObject([
+    { level: "warn", message: expect.stringContaining("may not list Roles, so hosts get no right") },
+  ]);
 });

@@ -2,9 +2,9 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
 import { openDesk } from "../../test/cli/objects.ts";
 import { runProgram } from "../../test/cli/program.ts";
-import { writeAccountKubeconfig } from "../../test/docs/agent-rights.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 
 const LINES = [

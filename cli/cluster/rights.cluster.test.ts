@@ -2,10 +2,10 @@
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
 import { openDesk } from "../../test/cli/objects.ts";
 import { runProgram } from "../../test/cli/program.ts";
 import type { TestCluster } from "../../test/cluster/cluster.ts";
-import { writeAccountKubeconfig } from "../../test/docs/agent-rights.ts";
 import { root } from "../../test/docs/pages.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 

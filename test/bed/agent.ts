@@ -19,7 +19,7 @@ export interface AgentOptions {
   /** Of its log and its configuration beside the state folder; by default the host's. */
   readonly name?: string;
   readonly stateDir: string;
-  /** Registers its own Host with this address; without one the Host exists, and the agent finds its address. */
+  /** By default the agent finds it. */
   readonly address?: string;
   /** Where file sources may lie. */
   readonly modelsDir?: string;
@@ -83,7 +83,7 @@ export function agentArgs(options: AgentOptions): readonly string[] {
     ...["agent", "--config", config, "--kubeconfig", kubeconfig],
     ...["--host-name", hostName, "--state-dir", stateDir],
     ...["--port-range", options.portRange ?? enginePorts().join("-")],
-    ...(address === undefined ? [] : ["--register", "--address", address]),
+    ...(address === undefined ? [] : ["--address", address]),
     ...(modelsDir === undefined ? [] : ["--model-root", modelsDir]),
     ...(llamaServer === undefined ? [] : ["--llama-server", llamaServer]),
     ...(options.args ?? []),

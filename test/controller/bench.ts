@@ -1,4 +1,5 @@
 /** A private cluster with a controller, and short words for what its tests do and look at. */
+import path from "node:path";
 import { vi } from "vitest";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
@@ -11,6 +12,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import { giveControllerIdentity } from "../bed/identity.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
@@ -33,7 +35,9 @@ export interface Bench extends AsyncDisposable {
   readonly client: KubeClient;
   readonly connection: KubeConnection;
   readonly agent: (host: string, options?: Partial<AgentSideOptions>) => Promise<AgentSide>;
-  readonly restartController: () => Promise<void>;
+  /** Of the account that it has as installed. */
+  readonly controllerKubeconfig: string;
+  readonly restartController: (kubeconfig?: string) => Promise<void>;
   readonly stopController: () => Promise<void>;
   readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
   readonly apply: (object: object) => Promise<void>;
@@ -64,7 +68,9 @@ export async function startBench({ clock = systemClock, log = quietLog }: BenchO
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const agents: AgentSide[] = [];
-  let controller = await startOne(cluster.kubeconfig, clock, log);
+  const own = path.join(cluster.dir, "controller.kubeconfig");
+  await giveControllerIdentity(cluster, own);
+  let controller = await startOne(own, clock, log);
   const apply = async (object: object) => {
     await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
   };
@@ -86,10 +92,11 @@ export async function startBench({ clock = systemClock, log = quietLog }: BenchO
       agents.push(agent);
       return agent;
     },
-    restartController: async () => {
+    restartController: async (kubeconfig = own) => {
       await controller.stop();
-      controller = await startOne(cluster.kubeconfig, clock, log);
+      controller = await startOne(kubeconfig, clock, log);
     },
+    controllerKubeconfig: own,
     stopController: () => controller.stop(),
     model: (namespace, name, options) => makeModel(client, apply, namespace, name, options),
     replicas: async (namespace) => {

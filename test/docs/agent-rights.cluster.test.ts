@@ -3,11 +3,11 @@ import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { startAgent } from "../../agent/fixtures/agent.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import { giveIdentity } from "../bed/identity.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
 import { createBench } from "../replicas/bench.ts";
-import { giveIdentity } from "../security/identity.ts";
 import { documentedRules } from "./agent-rights.ts";
 
 const llamaServer = findLlamaServer();

@@ -1,10 +1,6 @@
-/** A credential with exactly the rights that docs/add-a-host.md names. */
+/** The rights that docs/add-a-host.md names. */
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { parse, stringify } from "yaml";
-import { z } from "zod";
-import type { TestCluster } from "../cluster/cluster.ts";
 import { root } from "./pages.ts";
 
 export interface Rule {
@@ -16,8 +12,6 @@ export interface Rule {
 }
 
 const CORE = ["secrets", "serviceaccounts/token"];
-
-const kubeconfigSchema = z.looseObject({ users: z.array(z.looseObject({ name: z.string() })) });
 
 /** The table of the page as RBAC rules. */
 export function documentedRules(): readonly Rule[] {
@@ -35,15 +29,4 @@ export function documentedRules(): readonly Rule[] {
     const rule = { apiGroups: [group], resources, verbs };
     return place === undefined ? rule : { ...rule, namespace: place.replaceAll("`", "") };
   });
-}
-
-/** A kubeconfig with the account's token in place of the administrator's. */
-export async function writeAccountKubeconfig(
-  { kubeconfig, kubectl }: Pick<TestCluster, "kubeconfig" | "kubectl">,
-  { name, namespace, file }: { readonly name: string; readonly namespace: string; readonly file: string },
-): Promise<void> {
-  const token = (await kubectl(["create", "token", name, "-n", namespace])).trim();
-  const config = kubeconfigSchema.parse(parse(readFileSync(kubeconfig, "utf8")));
-  const users = config.users.map((user) => ({ name: user.name, user: { token } }));
-  await writeFile(file, stringify({ ...config, users }), { mode: 0o600 });
 }

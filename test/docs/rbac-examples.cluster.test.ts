@@ -10,8 +10,7 @@ import type { Log } from "../../src/ports.ts";
 import { type Bench, inferenceService, startBench } from "../controller/bench.ts";
 import { ranged, serveModel } from "../fixtures/model-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
-import { documentedRules, type Rule, writeAccountKubeconfig } from "./agent-rights.ts";
-import { root } from "./pages.ts";
+import { documentedRules, type Rule } from "./agent-rights.ts";
 
 const WAIT = { timeout: 20_000, interval: 50 };
 const roleSchema = z.looseObject({
@@ -76,12 +75,7 @@ test("the controller does all its work with the rights of the example", { timeou
 });
 
 /** A controller under the example's account. */
-async function startWithExample({ cluster }: Bench) {
-  const folder = path.join(root, "examples/install");
-  await cluster.kubectl(["apply", "--server-side", "-f", folder]);
-  const kubeconfig = path.join(cluster.dir, "controller.kubeconfig");
-  const account = { name: "metalbridge-controller", namespace: "metalbridge-system" };
-  await writeAccountKubeconfig(cluster, { ...account, file: kubeconfig });
+async function startWithExample({ controllerKubeconfig: kubeconfig }: Bench) {
   const lines: string[] = [];
   const stop = new AbortController();
   let working = () => {};

@@ -54,7 +54,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
   it(
     "takes back its place in the Service when it comes back from a silence",
     async () => {
-      const agent = bad.agent("silent");
+      const agent = await bad.agent("silent");
       await bad.apply(model("silent", source()), service("silent", "silent"));
       await bad.services.untilReady("silent");
       const { pid } = (await bad.services.replicaOf("silent")).status;
@@ -91,14 +91,14 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       );
       writeFileSync(at("old-server"), `#!/bin/sh\ncat '${help}'\n`);
       chmodSync(at("old-server"), 0o755);
-      const agents = [
+      const agents = await Promise.all([
         bad.agent("crashes", {
           llamaServer: writeFaultyEngine(at("crashing"), "crashes-at-once", bad.realEngine),
         }),
         bad.agent("hangs", { llamaServer: writeFaultyEngine(at("hanging"), "never-ready", bad.realEngine) }),
         bad.agent("old", { llamaServer: at("old-server") }),
         bad.agent("none", { llamaServer: at("not-there") }),
-      ];
+      ]);
       const hurried = { probeOverrides: { startup: { periodSeconds: 1, failureThreshold: 2 } } };
       await bad.apply(
         ...["crashes", "hangs", "old", "none"].flatMap((name) => [
@@ -144,11 +144,11 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]);
       const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: "elsewhere" } };
       await bad.apply({ ...host, spec: { addresses: ["192.0.2.7"] } });
-      const agents = [
+      const agents = await Promise.all([
         bad.agent("crowded", { portRange: "23500-23500" }),
         bad.agent("elsewhere"),
         bad.agent("full"),
-      ];
+      ]);
       try {
         await bad.apply(
           ...[model("crowded", source()), service("crowded", "crowded")],
@@ -189,8 +189,8 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
     "refuses a second agent on a state folder, and makes one of the same host name wait",
     async () => {
       const { hostName, stateDir } = bad.farm;
-      const same = bad.agent("same-folder", { stateDir });
-      const named = bad.agent("same-name", { hostName });
+      const same = await bad.agent("same-folder", { stateDir });
+      const named = await bad.agent("same-name", { hostName });
       await vi.waitFor(() => expect(same.exitCode()).toBe(1), soon);
       expect(same.log()).toContain("StateDirInUse");
       expect(same.log()).toContain("--state-dir");
@@ -206,13 +206,18 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
   it(
     "waits out a kubeconfig that is missing, leads nowhere or has expired, and works once it is right",
     async () => {
-      const right = bad.farm.kubeconfig;
-      const text = readFileSync(right, "utf8");
-      const at = (name: string) => path.join(bad.dir, `${name}.kubeconfig`);
+      const names = ["missing", "nowhere", "expired"] as const;
+      const right = await Promise.all(names.map((name) => bad.farm.join(name)));
+      const text = readFileSync(right[0] ?? "", "utf8");
+      const at = (name: string) => path.join(bad.dir, `${name}.wrong.kubeconfig`);
       writeFileSync(at("nowhere"), text.replace(`:${bad.cluster.port}`, ":1"));
       writeFileSync(at("expired"), text.replace(/token: .*/, "token: no-longer-valid"));
       const start = (name: string) => bad.agent(name, { kubeconfig: at(name) });
-      const [missing, nowhere, expired] = [start("missing"), start("nowhere"), start("expired")];
+      const [missing, nowhere, expired] = await Promise.all([
+        start("missing"),
+        start("nowhere"),
+        start("expired"),
+      ]);
       await Promise.all([
         untilLogged(missing, "KubeconfigUnreadable"),
         untilLogged(nowhere, "ApiUnreachable"),
@@ -226,8 +231,8 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
       );
       await vi.waitFor(() => expect(controller.exitCode()).toBe(1), soon);
       expect(controller.log()).toContain("KubeconfigUnreadable");
-      for (const name of ["missing", "nowhere", "expired"]) copyFileSync(right, at(name));
-      await Promise.all(["missing", "nowhere", "expired"].map((name) => untilHostReady(name, "AgentReady")));
+      for (const [index, name] of names.entries()) copyFileSync(right[index] ?? "", at(name));
+      await Promise.all(names.map((name) => untilHostReady(name, "AgentReady")));
       await Promise.all([missing, nowhere, expired].map((agent) => agent.kill("SIGTERM")));
     },
     2 * MINUTE,
@@ -240,7 +245,12 @@ describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
     async () => {
       await using cluster = await startCluster({ crds: false, controllerManager: true });
       await using network = await startNodeNetwork(cluster);
-      await using farm = await startFarm({ kubeconfig: cluster.kubeconfig, address: network.hostAddress });
+      // No host can be added to a cluster without CRDs: its agent registers it later.
+      const { kubeconfig } = cluster;
+      await using farm = await startFarm({
+        ...{ kubeconfig, controllerKubeconfig: kubeconfig, address: network.hostAddress },
+        agents: [{ kubeconfig, args: ["--register"] }],
+      });
       await writeTinyGguf(path.join(farm.modelsDir, "good.gguf"));
       await vi.waitFor(() => expect(farm.agent().log()).toContain("CrdsNotInstalled"), soon);
       await vi.waitFor(() => expect(farm.controller().log()).toContain("CrdsNotInstalled"), soon);

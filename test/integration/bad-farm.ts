@@ -26,7 +26,7 @@ export interface BadFarm extends System {
   readonly realEngine: string;
   readonly get: (kind: Kind<KubeObject>, name: string, namespace?: string) => Promise<Seen>;
   readonly replicasOf: (service: string, namespace?: string) => Promise<readonly Seen[]>;
-  readonly agent: (name: string, options?: FarmAgent) => ExtraAgent;
+  readonly agent: (name: string, options?: FarmAgent) => Promise<ExtraAgent>;
   /** Controller and agent run, and the good service has the engine it began with, which answered all the time. */
   readonly expectUnharmed: () => Promise<void>;
 }
@@ -62,9 +62,9 @@ export async function startBadFarm(): Promise<BadFarm> {
     realEngine: findLlamaServer(readPartsConfig()) ?? "",
     replicasOf: (service, namespace) =>
       farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`, namespace),
-    agent: (name, options = {}) => {
+    agent: async (name, options = {}) => {
       const config = agentConfig(options.config ?? {});
-      const { part, stateDir } = farm.addAgent({ hostName: name, ...options, name, config });
+      const { part, stateDir } = await farm.addAgent({ hostName: name, ...options, name, config });
       return { ...part(), stateDir };
     },
     expectUnharmed: async () => {

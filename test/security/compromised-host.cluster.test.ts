@@ -13,12 +13,12 @@ import {
   SLICE_MANAGED_BY,
 } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { giveIdentity } from "../bed/identity.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { attacksElsewhere } from "./attacks-elsewhere.ts";
 import { attacksOnOwnKinds } from "./attacks-on-own-kinds.ts";
-import { giveIdentity } from "./identity.ts";
 import {
   EVIL,
   endpoints,

@@ -10,6 +10,7 @@ import { customResourceDefinitions } from "../../../src/api/crd/definitions.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
+import { giveControllerIdentity } from "../../bed/identity.ts";
 import { startKubeProxy } from "../../bed/kube-proxy.ts";
 import { kubectlFor } from "../../bed/kubectl.ts";
 import { type Network, openNetwork } from "../../bed/network.ts";
@@ -84,10 +85,12 @@ async function build(
   const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-torture" });
   keep(async () => connection.close());
   const client = createClient(connection);
+  const controllerKubeconfig = path.join(dir, "controller.kubeconfig");
+  await giveControllerIdentity({ kubeconfig }, controllerKubeconfig);
   const controller = controlPart({
     ...{ name: "controller", dir, inside: [], release: releases[0] },
     args: [
-      ...["controller", "--kubeconfig", kubeconfig, "--health-port", "0"],
+      ...["controller", "--kubeconfig", controllerKubeconfig, "--health-port", "0"],
       ...["--allow-networks", network.cidr],
     ],
   });

@@ -3,6 +3,7 @@ import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import path from "node:path";
 import { agentArgs } from "../../bed/agent.ts";
 import { killEngines } from "../../bed/engines.ts";
+import { giveIdentity } from "../../bed/identity.ts";
 import type { Network, Station } from "../../bed/network.ts";
 import type { Release } from "../../bed/release.ts";
 import { run } from "../../bed/run.ts";
@@ -28,6 +29,7 @@ export interface HostOptions {
   readonly name: string;
   readonly dir: string;
   readonly network: Network;
+  /** An administrator's. */
   readonly kubeconfig: string;
   readonly apiPort: number;
   readonly release: Release;
@@ -47,7 +49,9 @@ export async function prepareHost(options: HostOptions): Promise<TestHost> {
   mkdirSync(disk, { recursive: true });
   await run("mount", ["-t", "tmpfs", "-o", DISK, "metalbridge-torture", disk]);
   mkdirSync(stateDir, { mode: 0o700 });
-  const agent = agentOf(options, { dir, stateDir, inside: station.inside });
+  const kubeconfig = path.join(dir, "kubeconfig");
+  await giveIdentity(options, name, kubeconfig);
+  const agent = agentOf(options, { dir, stateDir, kubeconfig, inside: station.inside });
   const ballast = path.join(disk, "ballast");
   let { address } = station;
   return {
@@ -73,11 +77,12 @@ export async function prepareHost(options: HostOptions): Promise<TestHost> {
 }
 
 function agentOf(
-  { name, kubeconfig, release, config }: HostOptions,
-  place: { readonly dir: string; readonly stateDir: string; readonly inside: readonly string[] },
+  { name, release, config }: HostOptions,
+  place: Readonly<Record<"dir" | "stateDir" | "kubeconfig", string>> & { readonly inside: readonly string[] },
 ): ControlledPart {
   const ours = { ...config, disk: { reserve: "1Mi" } };
-  const args = agentArgs({ hostName: name, kubeconfig, stateDir: place.stateDir, config: ours });
+  const { kubeconfig, stateDir } = place;
+  const args = agentArgs({ hostName: name, kubeconfig, stateDir, config: ours });
   return controlPart({ name: `agent-${name}`, dir: place.dir, args, inside: place.inside, release });
 }
 
