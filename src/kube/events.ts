@@ -43,6 +43,7 @@ class EventRecorder {
   readonly #timers = new Map<Series, () => void>();
   #isSending = false;
   #dropped = 0;
+  #isRefusalSaid = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
@@ -95,6 +96,7 @@ class EventRecorder {
         continue;
       }
       attempts += 1;
+      this.#sayRefusal(failure);
       if (!isPassing(failure) || attempts >= MAX_ATTEMPTS) {
         this.#drop(series, failure.message);
         this.#memory.forget(series);
@@ -111,6 +113,7 @@ class EventRecorder {
     const written = this.#written.get(series);
     const result = written === undefined ? await this.#create(series) : await this.#countUp(series);
     if (!result.ok) return result.error;
+    this.#isRefusalSaid = false;
     this.#written.set(series, count);
     this.#waiting.delete(series);
     if (series.count > count) this.#enqueueLater(series);
@@ -135,6 +138,13 @@ class EventRecorder {
 
   #nameOf(series: Series): string {
     return eventName(series, this.#startedMs);
+  }
+
+  /** Without the right to Events all of them are dropped, and only the log can tell. */
+  #sayRefusal({ kind, message }: ApiFailure): void {
+    if (kind !== "forbidden" || message.includes("being terminated") || this.#isRefusalSaid) return;
+    this.#isRefusalSaid = true;
+    this.#options.log?.warn({ code: "ApiForbidden" }, `events cannot be written: ${message}`);
   }
 
   #drop(series: Series, because: string): void {
