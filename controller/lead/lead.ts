@@ -26,7 +26,7 @@ export interface LeadOptions extends QueueOptions {
   readonly connection: KubeConnection;
   readonly client: KubeClient;
   readonly record: RecordEvent;
-  /** The watches have started. */
+  /** These watches have started; more may follow. */
   readonly onWatching: (watches: readonly Watched[]) => void;
   /** Every cache is complete and the queues run. */
   readonly onWorking: () => void;
@@ -68,11 +68,12 @@ export async function lead(options: LeadOptions): Promise<void> {
   const onFree = (key: string) => state.working?.queues.services.enqueue(key);
   const foreign = createForeignServices({ ...options, onFree });
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
-  const secretAccess = startSecretAccess({
+  const secretAccess = await startSecretAccess({
     ...options,
     replicasOfHost: caches.replicasOfHost,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
+  options.onWatching([...watchesOf(caches), ...secretAccess.watches]);
   const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs, secretAccess });
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);

@@ -6,10 +6,11 @@ import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/g
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
+import { ACCESS_REVIEWS, ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
 import type { Role, RoleBinding } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../src/kube/types.ts";
+import type { Watched } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
@@ -29,10 +30,15 @@ export interface SecretAccessOptions {
 export interface SecretAccess {
   /** One pass over `namespace/host`. */
   readonly reconcile: (key: string) => Promise<Recheck | undefined>;
+  readonly watches: readonly Watched[];
 }
 
 const LABEL_MANAGED_BY = "app.kubernetes.io/managed-by";
 const RBAC_GROUP = "rbac.authorization.k8s.io";
+
+const WITHOUT_ROLES =
+  "this account may not list Roles, so hosts get no right to the Secrets that their replicas name; " +
+  "with the chart: --set rbac.secrets=true";
 
 /** `namespace/host`: one Role. */
 export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
@@ -50,12 +56,17 @@ export function secretsOf({ spec: { template } }: InferenceReplica): readonly st
   return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
-/** Its watches are its own: a controller without the right to Roles does all its other work. */
-export function startSecretAccess(options: SecretAccessOptions): SecretAccess {
-  const { replicasOfHost } = options;
+/** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
+export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
+  const { replicasOfHost, log } = options;
+  if (!(await mayWatchRoles(options))) {
+    log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
+    return { watches: [], reconcile: async () => undefined };
+  }
   const roles = watchOurs(options, ROLES);
   const bindings = watchOurs(options, ROLE_BINDINGS);
   return {
+    watches: [roles, bindings],
     reconcile: async (key) => {
       if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const [namespace = "", host = ""] = key.split("/");
@@ -69,6 +80,16 @@ export function startSecretAccess(options: SecretAccessOptions): SecretAccess {
       return undefined;
     },
   };
+}
+
+/** Where the API server does not tell, the watches find out. */
+async function mayWatchRoles({ client }: SecretAccessOptions): Promise<boolean> {
+  const resourceAttributes = { group: RBAC_GROUP, resource: ROLES.plural, verb: "list" };
+  const answer = await client.create(ACCESS_REVIEWS, {
+    metadata: { name: "" },
+    spec: { resourceAttributes },
+  });
+  return !answer.ok || answer.value.status?.allowed !== false;
 }
 
 interface Found {
