@@ -128,6 +128,28 @@ test("adding a host twice changes nothing but the token, and the first token end
   expect(addresses).toBe('["192.168.7.0/24"]');
 });
 
+test("a host that was set up by hand keeps its account, and loses what its old bindings granted beyond its own", async () => {
+  await using mini = await joining();
+  const name = `metalbridge-agent-${mini.host}`;
+  const account = [`--serviceaccount=${NAMESPACE_HOSTS}:${mini.host}`];
+  await kubectl(["create", "serviceaccount", mini.host, "-n", NAMESPACE_HOSTS]);
+  await kubectl(["create", "rolebinding", name, "--clusterrole=edit", ...account, "-n", NAMESPACE_HOSTS]);
+  await kubectl(["create", "clusterrolebinding", name, "--clusterrole=edit", ...account]);
+  const token = (await kubectl(["create", "token", mini.host, "-n", NAMESPACE_HOSTS])).trim();
+  const may = (...what: string[]) =>
+    kubectl(["auth", "can-i", ...what, `--token=${token}`]).then(
+      () => true,
+      () => false,
+    );
+  const secrets = ["get", "secrets", "-n", NAMESPACE_HOSTS];
+  await vi.waitFor(async () => expect(await may(...secrets)).toBe(true), 20_000);
+  await mini.add("--address", testAddress());
+  await vi.waitFor(async () => expect(await may(...secrets)).toBe(false), 20_000);
+  // The token that its agent has still works, for what is the host's own.
+  expect(await may("update", `leases/${mini.host}`, "-n", NAMESPACE_HOSTS)).toBe(true);
+  expect(await may("patch", "hosts.metalbridge.dev", "--subresource=status")).toBe(true);
+});
+
 test("a new host without an address is refused before anything is made", async () => {
   const { stderr, code } = await runProgram(["host", "add", "mini-none"], { kubeconfig });
   expect(code).toBe(1);
