@@ -2,6 +2,7 @@
 import { openBed } from "./bed.ts";
 import type { Measurement } from "./measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
+import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
@@ -42,6 +43,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   daemon: measureDaemon,
   fleet: measureFleet,
   pods: measurePods,
+  admission: measureAdmission,
 };
 
 /** In this order: each needs what the one before left running. */
