@@ -7,6 +7,7 @@ import {
 } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
 import { ENDPOINT_SLICES } from "../../../src/kube/kinds.ts";
 import type { JsonPatchOp, Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import { guards } from "../corrections.ts";
@@ -57,7 +58,7 @@ async function hasBelongings(
     const labelSelector = `${LABEL_SERVICE_UID}=${uid}${ours}`;
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     // Not every cluster has every kind.
-    if (!result.ok && result.error.kind === "notFound") return false;
+    if (!result.ok && result.error.reason === REASON_KIND_NOT_INSTALLED) return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
     const isOurs = (object: KubeObject) => what === "replica" || hasNameOf(name, object);
     return result.value.items.some(isOurs);
