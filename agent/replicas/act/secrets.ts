@@ -1,15 +1,19 @@
 /** Secrets that a replica names: read when needed, never logged, never on a command line. */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
-import type { KubeClient } from "../../../src/kube/types.ts";
+import type { Secret } from "../../../src/kube/objects.ts";
+import type { ApiResult, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
 import { TOKEN_KEYS } from "../../../src/models/source/source.ts";
 import { writeFileAtomicSync } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
 const KEY_FILE = "api-keys";
+/** The controller grants the right when it sees the replica, and the agent sees it in the same moment. */
+const GRANT_PAUSES_MS = [100, 200, 400, 800, 1_600, 3_200];
 
 /** The credentials of a source; empty where it names no Secret. */
 export async function readSourceSecret(
@@ -101,7 +105,7 @@ export async function readSecret(
   name: string,
   create: { readonly type: string; readonly flags: string },
 ): Promise<Record<string, string>> {
-  const answer = await client.get(SECRETS, { namespace, name });
+  const answer = await getOnceGranted(client, { namespace, name });
   if (answer.ok) return answer.value.data ?? {};
   const { kind, message } = answer.error;
   if (kind === "notFound") {
@@ -111,6 +115,15 @@ export async function readSecret(
     });
   }
   throw new MetalbridgeError("SecretUnreadable", `Secret ${namespace}/${name} could not be read: ${message}`);
+}
+
+async function getOnceGranted(client: KubeClient, ref: ObjectRef): Promise<ApiResult<Secret>> {
+  for (const pauseMs of GRANT_PAUSES_MS) {
+    const answer = await client.get(SECRETS, ref);
+    if (answer.ok || answer.error.kind !== "forbidden") return answer;
+    await pause(pauseMs);
+  }
+  return client.get(SECRETS, ref);
 }
 
 export function linesOf(text: string): readonly string[] {

@@ -81,7 +81,7 @@ export const replicaErrors = {
   },
   SecretUnreadable: {
     what: "The agent could not read a Secret that the service names.",
-    do: "grant the agent's ServiceAccount get on secrets in that namespace (nothing grants it by default); the agent retries automatically",
+    do: "check that the controller runs and may read Secrets (in the chart: rbac.secrets), since it grants the host those that its replicas name; the agent retries automatically",
   },
   SecretIncomplete: {
     what: "A Secret that the service names lacks a required key.",
