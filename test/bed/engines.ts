@@ -1,11 +1,15 @@
 /** The engines of an agent's state folder, as the system sees them. */
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
+import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { readRunFiles } from "../../agent/instances/process/run-directory.ts";
 
 /** Pids of the main processes that live, by replica uid. */
 export function livingEngines(stateDir: string): ReadonlyMap<string, number> {
-  const folder = path.join(stateDir, "engines");
+  return livingIn(path.join(stateDir, ENGINES_FOLDER));
+}
+
+function livingIn(folder: string): ReadonlyMap<string, number> {
   const uids = existsSync(folder) ? readdirSync(folder) : [];
   const living = new Map<string, number>();
   for (const uid of uids) {
@@ -15,9 +19,10 @@ export function livingEngines(stateDir: string): ReadonlyMap<string, number> {
   return living;
 }
 
-/** Kills the engines that an agent under test left running, as it is designed to, when the test finishes. */
+/** Kills the engines, their daemons and the gate that an agent under test left running, as it is designed to, when the test finishes. */
 export function killEngines(stateDir: string): void {
-  for (const pid of livingEngines(stateDir).values()) {
+  const folders = [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER].map((name) => path.join(stateDir, name));
+  for (const pid of folders.flatMap((folder) => [...livingIn(folder).values()])) {
     try {
       process.kill(pid, "SIGKILL");
     } catch {
