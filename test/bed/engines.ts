@@ -10,7 +10,8 @@ export function livingEngines(stateDir: string): ReadonlyMap<string, number> {
 }
 
 function livingIn(folder: string): ReadonlyMap<string, number> {
-  const uids = existsSync(folder) ? readdirSync(folder) : [];
+  const entries = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
+  const uids = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
   const living = new Map<string, number>();
   for (const uid of uids) {
     const { main, exit } = readRunFiles(path.join(folder, uid));
