@@ -40,6 +40,11 @@ export function configureController(command: Command): void {
     .option("--stall-ms <n>", "abort a request to a source after this many ms without data (default: 15000)")
     .option("--look-ms <n>", "limit for reading the header of one Model, in ms (default: 60000)")
     .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")
+    .option(
+      "--engine-images <pairs>",
+      "images of engines in pods: runtime[/accelerator]=image, separated by commas",
+    )
+    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
     .option("--exit-with-stdin", "exit when standard input closes")
     .action(controller);

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { modelConfigSchema } from "./model/config.ts";
+import { podsConfigSchema } from "./paths/pods/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
 
@@ -38,6 +39,7 @@ export const controllerConfigSchema = z
     leaseRenewDeadlineSeconds: seconds("Time after which a leader that cannot renew steps down.").default(10),
     leaseRetrySeconds: seconds("Interval at which the Lease is renewed or acquired.").default(2),
     ...modelConfigSchema.shape,
+    ...podsConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
     path: ["leaseRenewDeadlineSeconds"],

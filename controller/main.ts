@@ -14,6 +14,7 @@ import { type LeadOptions, lead } from "./lead/lead.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
+import { linuxSettings } from "./paths/pods/config.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
@@ -96,7 +97,7 @@ function partsOf(
   state: Readiness,
   client: KubeClient,
   identity: string,
-): Pick<LeadOptions, "log" | "record" | "createModelPass" | "onWatching" | "onWorking"> {
+): Pick<LeadOptions, "log" | "record" | "linux" | "createModelPass" | "onWatching" | "onWorking"> {
   return {
     log,
     record: createEventRecorder({
@@ -107,6 +108,7 @@ function partsOf(
       reportingController: `metalbridge.dev/${MANAGER_CONTROLLER}`,
       reportingInstance: identity,
     }),
+    linux: linuxSettings(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
     onWatching: (watches) => {
       state.watches = watches;

@@ -39,6 +39,7 @@ test("an applied service gets a Service, a replica, a slice, and becomes Ready",
   expect(conditions).toEqual({
     Available: "True",
     Degraded: "False",
+    KeyRequired: "False",
     Placed: "True",
     Progressing: "False",
     Ready: "True",

@@ -22,6 +22,7 @@ import {
   ENDPOINT_SLICES,
   LEASES,
   NETWORK_POLICIES,
+  POD_MONITORS,
   PODS,
   SERVICES,
 } from "../../src/kube/kinds.ts";
@@ -34,6 +35,7 @@ import type {
   NetworkPolicy,
   Pod,
   PodDisruptionBudget,
+  PodMonitor,
 } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
@@ -70,6 +72,8 @@ export interface Caches {
   readonly networkPolicies: Reflector<NetworkPolicy>;
   /** Of our Deployments only. */
   readonly pods: Reflector<Pod>;
+  /** Empty where the Prometheus operator is not installed; nothing waits for its first list. */
+  readonly podMonitors: Reflector<PodMonitor>;
   /** By `namespace/name` of the service. */
   readonly replicasOfService: Grouping<InferenceReplica>;
   readonly slicesOfService: Grouping<EndpointSlice>;
@@ -80,6 +84,7 @@ export interface Caches {
   readonly disruptionBudgetsOfService: Grouping<PodDisruptionBudget>;
   readonly networkPoliciesOfService: Grouping<NetworkPolicy>;
   readonly podsOfService: Grouping<Pod>;
+  readonly podMonitorsOfService: Grouping<PodMonitor>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** By source, as a Host shows it. */
@@ -141,6 +146,12 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     disruptionBudgets: labelled(DISRUPTION_BUDGETS, groupings.disruptionBudgetsOfService),
     networkPolicies: labelled(NETWORK_POLICIES, groupings.networkPoliciesOfService),
     pods: labelled(PODS, groupings.podsOfService),
+    podMonitors: start({
+      kind: POD_MONITORS,
+      labelSelector: LABEL_SERVICE_UID,
+      onChange: owned(groupings.podMonitorsOfService),
+      isOptional: true,
+    }),
     slices: start({
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SLICE_MANAGED_BY}=${SLICE_MANAGED_BY}`,
@@ -194,6 +205,7 @@ export function createGroupings(): Groupings {
     disruptionBudgetsOfService: createGrouping<PodDisruptionBudget>(byServiceLabel),
     networkPoliciesOfService: createGrouping<NetworkPolicy>(byServiceLabel),
     podsOfService: createGrouping<Pod>(byServiceLabel),
+    podMonitorsOfService: createGrouping<PodMonitor>(byServiceLabel),
     servicesOfModel: createGrouping<InferenceService>(({ metadata, spec }) => {
       const draft = spec.speculativeDecoding?.draftModelRef;
       const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);

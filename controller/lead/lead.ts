@@ -4,6 +4,7 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Watched } from "../../src/kube/watch/catch-up.ts";
+import type { LinuxSettings } from "../../src/linux/contract.ts";
 import { type Caches, startCaches, watchesOf, whenCachesSynced } from "../cache/caches.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
 import { createFleet } from "../host/fleet.ts";
@@ -11,6 +12,7 @@ import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
+import { createPodsQueue } from "../paths/pods/queue.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
 import { createControllerScheduler } from "../scheduler/scheduler.ts";
 import { startSecretAccess } from "../secrets/secret-access.ts";
@@ -26,6 +28,7 @@ export interface LeadOptions extends QueueOptions {
   readonly connection: KubeConnection;
   readonly client: KubeClient;
   readonly record: RecordEvent;
+  readonly linux: LinuxSettings;
   /** These watches have started; more may follow. */
   readonly onWatching: (watches: readonly Watched[]) => void;
   /** Every cache is complete and the queues run. */
@@ -51,8 +54,14 @@ export async function lead(options: LeadOptions): Promise<void> {
   const fleet = createFleet(caches, signs, clock);
   const ports: ControllerPorts = { ...options, caches };
   const memory = createServiceMemory();
-  const macPorts: PathPorts = {
+  const enqueueServices = (keys: readonly string[]) => {
+    for (const key of keys) state.working?.queues.services.enqueue(key);
+  };
+  const pathPorts: PathPorts = {
     ...ports,
+    linux: options.linux,
+    podsQueue: createPodsQueue(),
+    onPositions: enqueueServices,
     scheduler,
     memory,
     stays: createStays(),
@@ -60,11 +69,9 @@ export async function lead(options: LeadOptions): Promise<void> {
       for (const host of hosts) state.working?.queues.hosts.enqueue(host);
     },
     onQueueChanged: () => state.working?.queues.placement.enqueue("all"),
-    onDecided: (services) => {
-      for (const key of services) state.working?.queues.services.enqueue(key);
-    },
+    onDecided: enqueueServices,
   };
-  const paths = createPaths(macPorts);
+  const paths = createPaths(pathPorts);
   const onFree = (key: string) => state.working?.queues.services.enqueue(key);
   const foreign = createForeignServices({ ...options, onFree });
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
@@ -74,7 +81,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
   options.onWatching([...watchesOf(caches), ...secretAccess.watches]);
-  const queues = createQueues(options, { ...macPorts, ...servicePorts, fleet, signs, secretAccess });
+  const queues = createQueues(options, { ...pathPorts, ...servicePorts, fleet, signs, secretAccess });
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));

@@ -89,7 +89,7 @@ export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Q
   const keys = [
     ...[replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService],
     ...[deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService],
-    caches.networkPoliciesOfService,
+    ...[caches.networkPoliciesOfService, caches.podMonitorsOfService],
   ].flatMap((grouping) => grouping.groups());
   for (const { metadata } of caches.models.list()) models.enqueue(keyOf(metadata));
   for (const { metadata } of caches.services.list()) keys.push(keyOf(metadata));

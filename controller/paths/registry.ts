@@ -1,11 +1,16 @@
 /** Every path on which services run, one line each; the first is the default. */
 import type { ServicePath } from "../service/path.ts";
+import { createBothPath } from "./both/path.ts";
 import { createMacPath } from "./mac/path.ts";
 import type { MacPorts } from "./mac/ports.ts";
+import { createPodsPath } from "./pods/path.ts";
+import type { PodsPorts } from "./pods/ports.ts";
 
 /** What the paths work with, together. */
-export type PathPorts = MacPorts;
+export type PathPorts = MacPorts & PodsPorts;
 
 export function createPaths(ports: PathPorts): readonly [ServicePath, ...ServicePath[]] {
-  return [createMacPath(ports)];
+  const hosts = createMacPath(ports);
+  const pods = createPodsPath(ports);
+  return [hosts, pods, createBothPath({ clock: ports.clock, hosts, pods })];
 }

@@ -14,6 +14,7 @@ import type {
   NetworkPolicy,
   Pod,
   PodDisruptionBudget,
+  PodMonitor,
 } from "../../src/kube/workload-objects.ts";
 import type { Caches } from "../cache/caches.ts";
 
@@ -27,6 +28,7 @@ export interface Belongings {
   readonly autoscalers: readonly HorizontalPodAutoscaler[];
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   readonly networkPolicies: readonly NetworkPolicy[];
+  readonly podMonitors: readonly PodMonitor[];
   /** Of the Deployment; never removed by the controller itself. */
   readonly pods: readonly Pod[];
 }
@@ -40,6 +42,7 @@ export const NO_BELONGINGS: Belongings = {
   autoscalers: [],
   disruptionBudgets: [],
   networkPolicies: [],
+  podMonitors: [],
   pods: [],
 };
 
@@ -65,6 +68,7 @@ export function seeService(caches: Caches, key: string): ServiceSeen {
     autoscalers: caches.autoscalersOfService.of(key).filter(hasOurName),
     disruptionBudgets: caches.disruptionBudgetsOfService.of(key).filter(hasOurName),
     networkPolicies: caches.networkPoliciesOfService.of(key).filter(hasOurName),
+    podMonitors: caches.podMonitorsOfService.of(key).filter(hasOurName),
     pods: caches.podsOfService.of(key),
   };
   const { replicas, pods: _pods, ...labelled } = all;
@@ -97,6 +101,7 @@ function belongingsOf(all: Belongings, uid: string | undefined): Belongings {
     autoscalers: all.autoscalers.filter(isOwn),
     disruptionBudgets: all.disruptionBudgets.filter(isOwn),
     networkPolicies: all.networkPolicies.filter(isOwn),
+    podMonitors: all.podMonitors.filter(isOwn),
     pods: all.pods.filter(isOwn),
   };
 }

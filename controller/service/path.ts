@@ -24,11 +24,15 @@ export interface PathResult {
   readonly status: InferenceServiceStatus;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
+  /** Replicas that find no place. */
+  readonly lacking: number;
   readonly recheckAfterMs?: number | undefined;
 }
 
 export interface ServicePath {
   readonly on: RunsOn;
+  /** Other paths that it works through. */
+  readonly parts?: readonly ServicePath[];
   /** Called once for every live service before the first pass, so that all demands are known together. */
   readonly prepare: (live: LiveService) => void;
   /**

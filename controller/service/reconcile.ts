@@ -44,13 +44,14 @@ const NEEDS_NO_OTHER = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopp
 async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | undefined> {
   const { key, service } = live;
   const chosen = choosePath(ports.paths, live, ports.caches.models.get(modelKeyOf(service)));
-  for (const path of ports.paths) if (path !== chosen) path.release(key, false);
+  const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
+  // A path of several parts releases them, so it is asked only for what it has of its own.
+  for (const path of others) if (path.parts === undefined) path.release(key, false);
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
   if (obstacle.at === "nameTaken") await leaveForeignService(ports, live);
   else ports.foreign.forget(key);
   await writeStatus(ports, service, status);
   if (NEEDS_NO_OTHER.has(status.phase)) {
-    const others = ports.paths.filter((path) => path !== chosen);
     await applySteps(
       ports,
       others.flatMap((path) => path.leave(live.own)),

@@ -29,6 +29,7 @@ export function planTeardown(
     ...removals("autoscaler", autoscalers, because),
     ...removals("disruptionBudget", belongings.disruptionBudgets, because),
     ...removals("networkPolicy", belongings.networkPolicies, because),
+    ...removals("podMonitor", belongings.podMonitors, because),
   ];
   const isHeld = service?.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   if (steps.length === 0 && service !== undefined && isHeld) steps.push({ do: "removeFinalizer", service });

@@ -20,10 +20,10 @@ export const errorCatalogue = {
   ...placementErrors,
   ...rolloutErrors,
   ...replicaErrors,
-  ...podErrors,
   ...cliErrors,
   ...doctorErrors,
   ...installErrors,
+  ...podErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalogue;

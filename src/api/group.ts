@@ -35,6 +35,8 @@ export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 
 export const MANAGER_CONTROLLER = "metalbridge-controller";
+/** Holds the replicas of a Deployment while an autoscaler decides them. */
+export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
 export const MANAGER_AGENT = "metalbridge-agent";
 
 /** Leases of hosts, one per host, named like the Host. */

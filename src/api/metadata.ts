@@ -13,7 +13,7 @@ export interface ObjectMeta {
   annotations?: Record<string, string>;
   finalizers?: string[];
   ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
-  managedFields?: unknown[];
+  managedFields?: { manager?: string; operation?: string; subresource?: string; fieldsV1?: unknown }[];
 }
 
 /** One kind of object as the API server addresses it. `T` ties results to it. */

@@ -111,6 +111,22 @@ const modelSpecSchema = z
 
 const MODEL_PHASES = ["Pending", "Downloading", "Ready", "Failed"] as const;
 
+const modelCacheStatusSchema = z.object({
+  phase: z
+    .enum(["Pending", "Downloading", "Ready", "Failed"])
+    .describe("Ready: all files are on the volume and verified."),
+  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
+  message: z.string().max(4096).describe("Human-readable message.").optional(),
+  claimName: z.string().max(253).describe("The PersistentVolumeClaim.").optional(),
+  folder: z
+    .string()
+    .max(1024)
+    .describe("Folder of the weights on the volume; empty for its root.")
+    .optional(),
+  bytes: bytes("Bytes on the volume so far.").optional(),
+  totalBytes: bytes("Bytes of all files.").optional(),
+});
+
 const modelStatusSchema = z.object({
   phase: z
     .enum(MODEL_PHASES)
@@ -155,6 +171,9 @@ const modelStatusSchema = z.object({
     .describe(
       "What every replica fetches beyond what the spec names; kept until a spec field that affects it changes.",
     )
+    .optional(),
+  cache: modelCacheStatusSchema
+    .describe("Copy of the weights for pods, on a volume of the namespace. Absent: no pod needs one.")
     .optional(),
   cacheKey: z.string().max(64).describe("Key under which stores keep the weights.").optional(),
   gguf: ggufSchema.describe("Metadata from the GGUF header.").optional(),

@@ -111,7 +111,8 @@ function tryResolve(usable: Usable, runtime: Runtime): Resolution {
   }
 }
 
-function blockedBy(error: unknown): Blocked {
+/** Throws what is no MetalbridgeError. */
+export function blockedBy(error: unknown): Blocked {
   if (!(error instanceof MetalbridgeError)) throw error;
   return { at: "blocked", code: error.code, message: error.message, isFinal: true };
 }

@@ -13,7 +13,9 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
+import type { SimulatedNode } from "../bed/kwok.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
@@ -56,15 +58,22 @@ export interface ModelOptions {
   readonly source?: string;
   readonly accelerator?: string;
   readonly format?: string;
+  readonly gpus?: number;
+  /** Its weights are on a volume, for pods. Absent: where the accelerator is not metal. */
+  readonly isOnVolume?: boolean;
 }
 
 export interface BenchOptions {
+  /** Simulated Linux nodes, with a scheduler. */
+  readonly nodes?: readonly SimulatedNode[];
   readonly clock?: Clock;
   readonly log?: Log;
 }
 
-export async function startBench({ clock = systemClock, log = quietLog }: BenchOptions = {}): Promise<Bench> {
-  const cluster = await startCluster({ controllerManager: true });
+export async function startBench(options: BenchOptions = {}): Promise<Bench> {
+  const { clock = systemClock, log = quietLog, nodes } = options;
+  const cluster =
+    nodes === undefined ? await startCluster({ controllerManager: true }) : await startLinuxCluster(nodes);
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const agents: AgentSide[] = [];
@@ -172,9 +181,12 @@ async function makeModel(
     source = "https://models.example/tiny.gguf",
     accelerator = "metal",
     format = "gguf",
+    gpus,
+    isOnVolume = accelerator !== "metal",
   }: ModelOptions = {},
 ): Promise<void> {
-  const spec = { source, hardware: { accelerator } };
+  const gpu = gpus === undefined ? {} : { gpu: { count: gpus } };
+  const spec = { source, hardware: { accelerator, ...gpu } };
   await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name, namespace }, spec });
   const size = gib * GIB;
   const status = {
@@ -184,6 +196,13 @@ async function makeModel(
     weightsBytes: size,
     format,
     gguf: GGUF,
+    // On a volume, for pods.
+    ...(isOnVolume
+      ? {
+          files: ["tiny.gguf"],
+          cache: { phase: "Ready", claimName: "metalbridge-model-cache", folder: name },
+        }
+      : {}),
   };
   const body = { metadata: { name, namespace }, status } as unknown as Model;
   const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });

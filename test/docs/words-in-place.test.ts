@@ -105,7 +105,8 @@ const words: readonly Word[] = [
       "controller/model/classify.ts": "refuses accelerators that no path serves yet",
       "src/capacity/budget.ts": "the table of Metal's default limits",
       "src/capacity/honored.ts": "lists what each path honors",
-      "src/capacity/resolve.ts": "resolves services for hosts, the only path so far",
+      "src/capacity/resolve.ts": "resolves services for hosts",
+      "src/capacity/runs-on.ts": "decides between hosts and pods",
     },
   },
 ];

@@ -17,7 +17,7 @@ import type { ServiceStep } from "../../service/steps.ts";
 import { planTeardown } from "../../service/teardown.ts";
 import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
 import { draftNow } from "./draft.ts";
-import { planService } from "./plan/plan.ts";
+import { planService, type ServiceDraft, wantedReplicas } from "./plan/plan.ts";
 import type { MacPorts } from "./ports.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 import { stayingReplicas } from "./rollout/staying.ts";
@@ -88,8 +88,14 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
     status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
     obstacle,
     rejections,
+    lacking: isImpossible(draft) ? wantedReplicas(service) : unplaced.length,
     ...soonest(times),
   };
+}
+
+/** Only a change of the spec or of the Model helps. */
+function isImpossible({ resolution }: ServiceDraft): boolean {
+  return resolution.at === "blocked" && resolution.isFinal;
 }
 
 /** Replicas about to be created count for placement from here on. */

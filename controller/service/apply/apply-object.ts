@@ -25,7 +25,6 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
   const result = await ports.client.apply(kind, wanted, { manager: MANAGER_CONTROLLER, current });
   if (!result.ok) {
     if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
-    // Not found: the cluster does not have the kind.
     else settle(run, `apply ${what}`, result);
   } else if (result.value.sent && wasEdited(current, result.value.object, wanted)) run.restored.push(what);
 }

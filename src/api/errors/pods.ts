@@ -1,4 +1,4 @@
-/** Services as pods on Linux nodes: what no pod can be made from. */
+/** Services as pods on Linux nodes: what no pod can be made from, and what keeps pods from serving. */
 import type { ErrorEntry } from "./entry.ts";
 
 export const podErrors = {
@@ -25,5 +25,50 @@ export const podErrors = {
   PodArgumentsTooLong: {
     what: "The arguments and variables of the container are longer than a pod may carry.",
     do: "shorten spec.args, spec.extraArgs and spec.env; put long texts into a ConfigMap and mount it with spec.extraVolumes",
+  },
+  InsufficientGPU: {
+    what: "No node has as many free GPUs (or other devices) as a pod of the service asks for.",
+    do: "wait, free a GPU, add a node, or ask for fewer; status.queuePosition is the place in the queue",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  InsufficientResources: {
+    what: "No node has as much free CPU, memory or storage as a pod of the service asks for.",
+    do: "lower spec.resources, free room on a node, or add one",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  UnbindableModelCache: {
+    what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce everything that uses a volume runs on one node.",
+    do: "read the message: create the storage class or set --cache-storage-class of the controller, add a node where the volume is, or use an access mode that more nodes can mount",
+    command: "kubectl describe pvc -n NAMESPACE",
+  },
+  PodUnschedulable: {
+    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread.",
+    do: "label or untaint a node, or change nodeSelector, tolerations, affinity or topologySpreadConstraints",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  ImageUnavailable: {
+    what: "The image of the engine cannot be pulled.",
+    do: "correct spec.image, or name the registry's credentials in spec.imagePullSecrets",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  PodConfigInvalid: {
+    what: "The container cannot be created: mostly a Secret, a key of it or a ConfigMap is missing.",
+    do: "create what the message names",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  PodCrashing: {
+    what: "The engine in a pod exits again and again; the message has its last exit code and last line.",
+    do: "read its log",
+    command: "kubectl logs -l metalbridge.dev/service=NAME --previous",
+  },
+  PodFailed: {
+    what: "A pod failed and was not restarted.",
+    do: "read why",
+    command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  RolloutDeadlineExceeded: {
+    what: "The new pods did not become ready within the time that the size of the model allows; old pods serve on where there are some.",
+    do: "read the log of the new pods, correct the spec, or roll back",
+    command: "kubectl logs -l metalbridge.dev/service=NAME",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -126,11 +126,6 @@ export const sourceErrors = {
     do: "wait until it is bound, and copy the weights to it",
     command: "kubectl describe pvc NAME",
   },
-  UnbindableModelCache: {
-    what: "The volume of the model cache cannot be provisioned, or no node that the download Job may use can mount it.",
-    do: "read the message: create the storage class or set --cache-storage-class of the controller, add a node where the volume is, or use an access mode that more nodes can mount",
-    command: "kubectl describe pvc -n NAMESPACE",
-  },
   ModelCacheAmbiguous: {
     what: "Services of one Model name different claims, and a Model is downloaded to one.",
     do: "use the same spec.modelCache.claimName in all services of the Model, or one Model for each claim",

@@ -5,15 +5,22 @@ import { labelSelectorSchema } from "../fields/kubernetes.ts";
 import { hostName } from "../fields/shared.ts";
 import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.ts";
 
-const RUNS_ON = ["Hosts", "Pods"] as const;
-/** Engines under the agents of hosts, or pods on Linux nodes. */
+const SIDES = ["Hosts", "Pods"] as const;
+const RUNS_ON = [...SIDES, "Auto"] as const;
+/** Engines under the agents of hosts, pods on Linux nodes, or both. */
 export type RunsOn = (typeof RUNS_ON)[number];
 
 export const placementSchema = z.object({
   on: z
     .enum(RUNS_ON)
     .describe(
-      "What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Absent: Hosts where the Model's accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready.",
+      "What runs the replicas. Hosts: engines under an agent, on Macs and on Linux machines. Pods: a Deployment on Linux nodes. Auto: both, behind one Service; what one side has no room for runs on the other. Absent: Hosts where the Model's accelerator is metal, else Pods. Changed while it serves: the old replicas go once the new ones are Ready.",
+    )
+    .optional(),
+  prefer: z
+    .enum(SIDES)
+    .describe(
+      "With on: Auto, the side that is filled first. A replica on the other side goes once one on this side serves in its place. Absent: Hosts.",
     )
     .optional(),
   hosts: z

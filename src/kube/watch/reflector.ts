@@ -17,6 +17,8 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Many clusters do not have the kind: asked for again every ten minutes, without a warning. */
+  readonly isOptional?: boolean;
   /** Called for each change, after the copy holds it. `object` is undefined when it is gone, and `before` is then its last state. */
   readonly onChange: (key: string, object: T | undefined, before: T | undefined) => void;
   /** After each complete list and its changes. */
@@ -34,6 +36,8 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
 const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
 /** The CRDs are being installed: retry soon after they exist. */
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
+/** A kind that many clusters do not have. */
+const RETRY_OPTIONAL: BackoffOptions = { firstMs: 600_000, capMs: 600_000 };
 const SILENCE_MS = 90_000;
 /** A watch that stayed open this long worked. */
 const STOOD_MS = 5_000;
@@ -226,14 +230,15 @@ class ReflectorLoop<T extends KubeObject> {
   #trouble(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
     this.#isUnreached = isAway(failure);
-    const retry = failure.reason === REASON_KIND_NOT_INSTALLED ? RETRY_NOT_INSTALLED : RETRY;
+    const { log, kind, onTrouble, isOptional = false } = this.#options;
+    const isNotInstalled = failure.reason === REASON_KIND_NOT_INSTALLED;
+    const retry = !isNotInstalled ? RETRY : isOptional ? RETRY_OPTIONAL : RETRY_NOT_INSTALLED;
     const delayMs = retryMs(failures, retry, failure.retryAfterMs);
-    const { log, kind, onTrouble } = this.#options;
     const error = explainFailure(failure);
     const line = { kind: kind.plural, code: error.code, failure, retryMs: delayMs };
     const text = `${message}: ${describeError(error)}`;
     // Said once per trouble, not once per attempt.
-    if (failures === 1) log.warn(line, text);
+    if (failures === 1 && !(isNotInstalled && isOptional)) log.warn(line, text);
     else log.debug(line, text);
     this.#guarded(() => onTrouble?.(failure));
     return delayMs;

@@ -1,0 +1,37 @@
+/** Settings for services that run as pods, with their defaults. */
+import { z } from "zod";
+import type { LinuxSettings } from "../../../src/linux/contract.ts";
+
+export const podsConfigSchema = z.strictObject({
+  engineImages: z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",").map((pair) => pair.split("=", 2))))
+    .pipe(
+      z
+        .array(
+          z.tuple([
+            z.string().regex(/^[a-z-]+(\/[a-z]+)?$/, "must be runtime=image or runtime/accelerator=image"),
+            z.string("must be runtime=image or runtime/accelerator=image").min(1),
+          ]),
+        )
+        .max(64),
+    )
+    .describe(
+      "Images of engines instead of the pinned ones, separated by commas: `vllm=mirror.example/vllm:v1,vllm/rocm=…`.",
+    ),
+  engineRegistry: z
+    .string()
+    .default("")
+    .describe("Registry or path that is put before the pinned images of engines, for a mirror."),
+});
+
+export function linuxSettings({
+  engineImages,
+  engineRegistry,
+}: z.output<typeof podsConfigSchema>): LinuxSettings {
+  return {
+    images: Object.fromEntries(engineImages),
+    registryPrefix: engineRegistry === "" ? undefined : engineRegistry,
+  };
+}

@@ -1,0 +1,267 @@
+/** Services as pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { priorityClasses } from "../../../src/linux/priorities.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const GPU = "nvidia.com/gpu";
+
+describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
+  let bench: Bench;
+
+  beforeAll(async () => {
+    bench = await startBench({
+      nodes: [
+        { name: "cpu-1" },
+        {
+          name: "gpu-1",
+          taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
+          capacity: { [GPU]: "2" },
+        },
+      ],
+    });
+    for (const one of priorityClasses()) await bench.apply(one);
+  }, 120_000);
+  afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
+
+  async function namespace(name: string): Promise<string> {
+    await bench.cluster.kubectl(["create", "namespace", name]);
+    // kwok does not mount volumes, but the scheduler reads the claim.
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolume",
+      metadata: { name: `weights-${name}` },
+      spec: {
+        capacity: { storage: "1Gi" },
+        accessModes: ["ReadOnlyMany"],
+        hostPath: { path: "/weights" },
+        storageClassName: "",
+        claimRef: { namespace: name, name: "metalbridge-model-cache" },
+      },
+    });
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "metalbridge-model-cache", namespace: name },
+      spec: {
+        accessModes: ["ReadOnlyMany"],
+        storageClassName: "",
+        volumeName: `weights-${name}`,
+        resources: { requests: { storage: "1Gi" } },
+      },
+    });
+    await bench.model(name, "tiny", { accelerator: "cpu" });
+    await bench.model(name, "cuda", { accelerator: "cuda", gpus: 1 });
+    return name;
+  }
+
+  const until = (ns: string, name: string, expected: object) =>
+    bench.serviceUntil(ns, name, ({ status }) => expect(status).toMatchObject(expected));
+  const get = async (ns: string, what: string) =>
+    JSON.parse(await bench.cluster.kubectl(["get", what, "-n", ns, "-o", "json"]));
+  const patch = (ns: string, what: string, change: object) =>
+    bench.cluster.kubectl(["patch", what, "-n", ns, "--type=merge", "-p", JSON.stringify(change)]);
+
+  test("a service becomes Ready, follows its spec, scales and is deleted with everything", async () => {
+    const ns = await namespace("life");
+    await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+    await until(ns, "chat", { phase: "Ready", ready: "2/2", runtime: "llamacpp" });
+    const slices = await get(ns, "endpointslices");
+    expect(slices.items.flatMap((slice: Slice) => slice.ports.map(({ port }) => port))).toEqual([8080]);
+
+    await patch(ns, "isvc/chat", { spec: { replicas: 3, contextSize: 2048 } });
+    await until(ns, "chat", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+    const { spec } = await get(ns, "deployment/chat");
+    expect(spec.template.spec.containers[0].args.join(" ")).toContain("--ctx-size 2048");
+
+    await patch(ns, "isvc/chat", { spec: { suspend: true } });
+    await until(ns, "chat", { phase: "Suspended", ready: "0/0" });
+    await patch(ns, "isvc/chat", { spec: { suspend: false } });
+    await until(ns, "chat", { phase: "Ready", ready: "3/3" });
+
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+    for (const kind of ["deployments", "services", "pdb", "hpa", "networkpolicies"])
+      await vi.waitFor(async () => expect((await get(ns, kind)).items).toEqual([]), WAIT);
+  });
+
+  test("pods beyond the GPUs wait in the queue: by priority, then age, right after each change", async () => {
+    const ns = await namespace("queue");
+    const one = (name: string, spec: object = {}) =>
+      bench.apply(inferenceService(ns, name, { modelRef: "cuda", ...spec }));
+    await one("first");
+    await one("second");
+    await until(ns, "first", { phase: "Ready" });
+    await until(ns, "second", { phase: "Ready" });
+    await one("third");
+    await until(ns, "third", {
+      phase: "WaitingForGPU",
+      reason: "InsufficientGPU",
+      queuePosition: 1,
+      waitingFor: `${GPU}: 1`,
+    });
+    await one("fourth");
+    await until(ns, "fourth", { phase: "WaitingForGPU", queuePosition: 2 });
+    // Nothing may be preempted, so that it waits as well, ahead of both.
+    await bench.cluster.kubectl(["delete", "isvc/third", "-n", ns]);
+    await until(ns, "fourth", { queuePosition: 1 });
+    await bench.cluster.kubectl(["delete", "isvc/first", "-n", ns]);
+    await until(ns, "fourth", { phase: "Ready" });
+    // A higher priority preempts a lower one.
+    await one("urgent", { priority: "high" });
+    await until(ns, "urgent", { phase: "Ready" });
+    const waiting = await Promise.all(["second", "fourth"].map((name) => bench.service(ns, name)));
+    await vi.waitFor(async () => {
+      const now = await Promise.all(waiting.map(({ metadata }) => bench.service(ns, metadata.name)));
+      expect(now.map(({ status }) => status?.phase).sort()).toEqual(["Ready", "WaitingForGPU"]);
+    }, WAIT);
+    await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
+  });
+
+  test("an edit of our objects is restored with an Event; what others add stays", async () => {
+    const ns = await namespace("edits");
+    await bench.apply(inferenceService(ns, "chat"));
+    await until(ns, "chat", { phase: "Ready" });
+    const before = await get(ns, "deployment/chat");
+    const sidecar = { name: "mesh", image: "mesh:1" };
+    await patch(ns, "deployment/chat", {
+      metadata: { labels: { "example.com/team": "a" } },
+      spec: {
+        replicas: 5,
+        template: {
+          metadata: { annotations: { "example.com/mesh": "on" } },
+          spec: { containers: [...before.spec.template.spec.containers, sidecar] },
+        },
+      },
+    });
+    await vi.waitFor(async () => {
+      const { metadata, spec } = await get(ns, "deployment/chat");
+      expect(spec.replicas).toBe(1);
+      expect(metadata.labels["example.com/team"]).toBe("a");
+      expect(spec.template.metadata.annotations["example.com/mesh"]).toBe("on");
+      expect(spec.template.spec.containers.map(({ name }: { name: string }) => name)).toContain("mesh");
+      const events = await get(ns, "events.events.k8s.io");
+      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("ObjectRestored");
+    }, WAIT);
+  });
+
+  test("a foreign Deployment of the name is left alone", async () => {
+    const ns = await namespace("foreign");
+    const labels = { app: "theirs" };
+    const template = { metadata: { labels }, spec: { containers: [{ name: "a", image: "a:1" }] } };
+    await bench.apply({
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "chat", namespace: ns, labels },
+      spec: { selector: { matchLabels: labels }, template },
+    });
+    await bench.apply(inferenceService(ns, "chat"));
+    await until(ns, "chat", { phase: "Pending", reason: "ObjectNameTaken" });
+    expect((await get(ns, "deployment/chat")).metadata.labels).toEqual(labels);
+    await bench.cluster.kubectl(["delete", "deployment/chat", "-n", ns]);
+    await until(ns, "chat", { phase: "Ready" });
+  });
+
+  test.each([
+    ["crash", { outcome: "crash", exitCode: 137, message: "out of memory" }, "PodCrashing"],
+    ["image", { outcome: "image-pull" }, "ImageUnavailable"],
+  ] as const)("%s: the status says what is wrong with the pods", async (name, script, reason) => {
+    const ns = await namespace(`bad-${name}`);
+    const podAnnotations = scriptAnnotations(script);
+    await bench.apply(inferenceService(ns, "chat", { podAnnotations }));
+    await until(ns, "chat", { phase: "Degraded", reason });
+  });
+
+  test("a quota and a policy that refuse pods are named", async () => {
+    const ns = await namespace("quota");
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "ResourceQuota",
+      metadata: { name: "few", namespace: ns },
+      spec: { hard: { pods: "0" } },
+    });
+    await bench.apply(inferenceService(ns, "chat"));
+    const { status } = await until(ns, "chat", { phase: "Pending", reason: "QuotaExceeded" });
+    expect(status?.message).toContain("exceeded quota: few");
+    await bench.cluster.kubectl(["delete", "resourcequota/few", "-n", ns]);
+    await until(ns, "chat", { phase: "Ready" });
+  });
+
+  test("an autoscaler takes over without a fall to one replica, and gives back", async () => {
+    const ns = await namespace("scaled");
+    await bench.apply(inferenceService(ns, "chat", { replicas: 3 }));
+    await until(ns, "chat", { phase: "Ready", ready: "3/3" });
+    const { resourceVersion } = (await get(ns, "deployments")).metadata;
+    await patch(ns, "isvc/chat", { spec: { autoscaling: { minReplicas: 2, maxReplicas: 6 } } });
+    await vi.waitFor(async () => expect((await get(ns, "hpa/chat")).spec.maxReplicas).toBe(6), WAIT);
+    await bench.cluster.kubectl(["scale", "deployment/chat", "--replicas=4", "-n", ns]);
+    await until(ns, "chat", { phase: "Ready", ready: "4/4" });
+    expect(await replicasSince(ns, resourceVersion)).not.toContain(1);
+    await patch(ns, "isvc/chat", { spec: { autoscaling: null } });
+    await until(ns, "chat", { phase: "Ready", ready: "3/3" });
+    await vi.waitFor(async () => expect((await get(ns, "hpa")).items).toEqual([]), WAIT);
+  });
+
+  test("Auto: what hosts have no room for runs in pods, and comes back once there is room", async () => {
+    const ns = await namespace("auto");
+    await bench.model(ns, "big", { isOnVolume: true, gib: 20 });
+    await using _ = await bench.agent("mac-a", { address: "192.168.7.41", budgetGib: 30 });
+    await bench.apply(
+      inferenceService(ns, "chat", { modelRef: "big", replicas: 2, placement: { on: "Auto" } }),
+    );
+    const { status } = await until(ns, "chat", { phase: "Ready", ready: "2/2" });
+    expect(status?.message).toContain("1 of them in pods");
+    expect(await bench.replicas(ns)).toHaveLength(1);
+    expect((await get(ns, "deployment/chat")).spec.replicas).toBe(1);
+    const managers = (await get(ns, "endpointslices")).items.map(
+      ({ metadata }: { metadata: { labels: Record<string, string> } }) =>
+        metadata.labels["endpointslice.kubernetes.io/managed-by"],
+    );
+    expect(new Set(managers)).toEqual(new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"]));
+
+    await using _second = await bench.agent("mac-b", { address: "192.168.7.42", budgetGib: 30 });
+    await vi.waitFor(async () => {
+      expect((await get(ns, "deployment/chat")).spec.replicas).toBe(0);
+      expect(await bench.replicas(ns)).toHaveLength(2);
+    }, WAIT);
+    await until(ns, "chat", { phase: "Ready", ready: "2/2" });
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+  });
+
+  /** `spec.replicas` of the Deployment in every change since. */
+  async function replicasSince(ns: string, resourceVersion: string): Promise<(number | undefined)[]> {
+    const path = `/apis/apps/v1/namespaces/${ns}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
+    const lines = await bench.cluster.kubectl(["get", "--raw", path]);
+    return lines
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line).object.spec?.replicas);
+  }
+
+  test("a service that moves from hosts to pods serves on hosts until its pods are Ready, and back", async () => {
+    const ns = await namespace("moves");
+    await using _ = await bench.agent("mac-1", { address: "192.168.7.31" });
+    await bench.model(ns, "both", { isOnVolume: true });
+    await bench.apply(inferenceService(ns, "chat", { modelRef: "both" }));
+    await until(ns, "chat", { phase: "Ready", runtime: "llamacpp" });
+    expect(await bench.replicas(ns)).toHaveLength(1);
+    await patch(ns, "isvc/chat", {
+      spec: { placement: { on: "Pods" }, podAnnotations: scriptAnnotations({ outcome: "never-ready" }) },
+    });
+    await until(ns, "chat", { phase: "Progressing", desiredReplicas: 1, readyReplicas: 0 });
+    await vi.waitFor(async () => expect((await get(ns, "pods")).items).toHaveLength(1), WAIT);
+    expect(await bench.replicas(ns)).toHaveLength(1);
+    await patch(ns, "isvc/chat", { spec: { podAnnotations: null } });
+    await until(ns, "chat", { phase: "Ready" });
+    await vi.waitFor(async () => expect(await bench.replicas(ns)).toEqual([]), WAIT);
+    await patch(ns, "isvc/chat", { spec: { placement: { on: null } } });
+    await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
+    await vi.waitFor(async () => expect((await get(ns, "deployments")).items).toEqual([]), WAIT);
+  });
+});
+
+interface Slice {
+  readonly ports: readonly { readonly port: number }[];
+}

@@ -1,0 +1,110 @@
+/** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
+import { MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
+import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
+import { reportOn } from "../../cache/events.ts";
+import { applySteps } from "../../service/apply/apply.ts";
+import { ApiCallFailed } from "../../service/failure.ts";
+import { NO_BELONGINGS } from "../../service/observe.ts";
+import { type LiveService, modelKeyOf, type PathResult, type ServicePath } from "../../service/path.ts";
+import { planTeardown } from "../../service/teardown.ts";
+import { planPods } from "./plan.ts";
+import { type PodsSeen, readPods } from "./pods.ts";
+import type { PodsPorts } from "./ports.ts";
+import { planPodsStatus } from "./status.ts";
+
+const BEHIND_MS = 1_000;
+
+export function createPodsPath(ports: PodsPorts): ServicePath {
+  return {
+    on: "Pods",
+    prepare: ({ key, own }) => {
+      queueUp(ports, key, readPods(own.pods));
+    },
+    reconcile: (live) => reconcile(ports, live),
+    release: (key) => ports.onPositions(ports.podsQueue.set(key, undefined)),
+    leave: ({ deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors }) =>
+      planTeardown(
+        { ...NO_BELONGINGS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },
+        "the service runs on hosts now",
+      ),
+  };
+}
+
+async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
+  const { key, service, own } = live;
+  const { caches, clock, linux } = ports;
+  const { namespace } = service.metadata;
+  const { speculativeDecoding, loraAdapters = [] } = service.spec;
+  const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const model = caches.models.get(modelKeyOf(service));
+  const resolution = resolvePods({
+    service,
+    model,
+    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+    loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
+    settings: linux,
+  });
+  const [deployment] = own.deployments;
+  if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
+  const { obstacle, rejections, restored, isBehind } = await applySteps(
+    ports,
+    planPods(service, own, resolution, caches.podMonitors.isSynced()),
+  );
+  for (const what of restored) {
+    const note = `${what} was edited; what the InferenceService asks for is restored`;
+    reportOn(ports.record, INFERENCE_SERVICES, service, {
+      ...{ type: "Warning", reason: "ObjectRestored", action: "Restore", note },
+    });
+  }
+  const pods = readPods(own.pods);
+  queueUp(ports, key, pods);
+  const queuePosition = ports.podsQueue.positionOf(key);
+  const input = { service, model, resolution, deployment, pods, queuePosition, obstacle, rejections };
+  return {
+    status: planPodsStatus(input, isoSeconds(clock.nowMs())),
+    obstacle,
+    rejections,
+    lacking:
+      resolution.at === "blocked" && resolution.isFinal
+        ? service.spec.replicas
+        : (pods.unscheduled?.pods ?? 0),
+    ...(isBehind ? { recheckAfterMs: BEHIND_MS } : {}),
+  };
+}
+
+function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: PodsSeen): void {
+  const { priority, sinceMs } = unscheduled ?? {};
+  const isWaiting = priority !== undefined && sinceMs !== undefined;
+  onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
+}
+
+/**
+ * Before an autoscaler takes over: a field that its only owner leaves out of an apply falls back to its default, here one
+ * replica. A second owner keeps the number.
+ */
+async function handOverReplicas(
+  { client }: PodsPorts,
+  { workload }: PodsResolved,
+  current: Deployment | undefined,
+): Promise<void> {
+  if (workload.deployment.spec.replicas !== undefined || current?.spec.replicas === undefined) return;
+  const isOurs = current.metadata.managedFields?.some(
+    ({ manager, fieldsV1 }) =>
+      manager === MANAGER_CONTROLLER && JSON.stringify(fieldsV1 ?? {}).includes('"f:replicas"'),
+  );
+  if (isOurs !== true) return;
+  const { name, namespace } = current.metadata;
+  const object = { metadata: { name, namespace }, spec: { replicas: current.spec.replicas } };
+  const result = await client.apply(DEPLOYMENTS, object as Deployment, {
+    manager: MANAGER_AUTOSCALING,
+    current,
+  });
+  if (!result.ok && result.error.kind !== "notFound" && result.error.kind !== "conflict")
+    throw new ApiCallFailed(`keep the replicas of Deployment ${name}`, result.error);
+}

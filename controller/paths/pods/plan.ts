@@ -1,0 +1,52 @@
+/** What to apply for a service that runs as pods. Pure. */
+import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
+import type { PodsResolved } from "../../../src/linux/resolve.ts";
+import { stepsOfKubeService } from "../../service/kube-service.ts";
+import type { Belongings } from "../../service/observe.ts";
+import type { Owned, OwnedKind, ServiceStep } from "../../service/steps.ts";
+import { removals } from "../../service/teardown.ts";
+
+/** `hasPodMonitors`: the Prometheus operator is installed. What exists stays as it is while nothing can be made from the spec. */
+export function planPods(
+  service: InferenceService,
+  own: Belongings,
+  resolution: PodsResolved | Blocked,
+  hasPodMonitors: boolean,
+): ServiceStep[] {
+  const isHeld = service.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
+  return [
+    ...(isHeld ? [] : [{ do: "addFinalizer", service } as const]),
+    ...stepsOfKubeService(service, own.kubeServices[0]),
+    ...(resolution.at === "resolved" ? stepsOfWorkload(resolution.workload, own, hasPodMonitors) : []),
+  ];
+}
+
+function stepsOfWorkload(
+  workload: PodsResolved["workload"],
+  own: Belongings,
+  hasPodMonitors: boolean,
+): ServiceStep[] {
+  const { deployment, autoscaler, disruptionBudget, networkPolicy, podMonitor } = workload;
+  return [
+    ...stepsOf("deployment", deployment, own.deployments),
+    ...stepsOf("autoscaler", autoscaler, own.autoscalers),
+    ...stepsOf("disruptionBudget", disruptionBudget, own.disruptionBudgets),
+    ...stepsOf("networkPolicy", networkPolicy, own.networkPolicies),
+    ...stepsOf("podMonitor", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
+  ];
+}
+
+/** At most one of each kind is wanted: it is applied, and others go. */
+function stepsOf<K extends OwnedKind>(
+  what: K,
+  wanted: Owned[K] | undefined,
+  existing: readonly Owned[K][],
+): ServiceStep[] {
+  const current = existing.find(({ metadata }) => metadata.name === wanted?.metadata.name);
+  const others = existing.filter((one) => one !== current);
+  const gone = removals(what, others, "the spec asks for it no longer");
+  if (wanted === undefined) return gone;
+  return [{ do: "apply", what, object: wanted, current } as unknown as ServiceStep, ...gone];
+}

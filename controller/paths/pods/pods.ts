@@ -1,0 +1,149 @@
+/** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
+import type { ErrorCode } from "../../../src/api/errors.ts";
+import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
+import { truncate } from "../../../src/text.ts";
+
+/** Pods that the scheduler can bind to no node. */
+export interface Unscheduled {
+  readonly code: Extract<
+    ErrorCode,
+    "InsufficientGPU" | "InsufficientResources" | "UnbindableModelCache" | "PodUnschedulable"
+  >;
+  /** As in `nvidia.com/gpu: 2`: what one pod asks for, and for how many of them. */
+  readonly waitingFor: string;
+  /** The scheduler's own sentence. */
+  readonly message: string;
+  readonly pods: number;
+  /** Of the pod's PriorityClass. */
+  readonly priority: number;
+  /** Wall-clock milliseconds: since when the first of them waits. */
+  readonly sinceMs: number;
+}
+
+export interface PodTrouble {
+  readonly code: Extract<ErrorCode, "ImageUnavailable" | "PodConfigInvalid" | "PodCrashing" | "PodFailed">;
+  readonly message: string;
+}
+
+export interface PodsSeen {
+  /** Ready and not being deleted. */
+  readonly ready: number;
+  /** Not being deleted. */
+  readonly live: number;
+  readonly unscheduled?: Unscheduled;
+  readonly trouble?: PodTrouble;
+}
+
+const MAX_TEXT = 1_000;
+const ENDED = new Set(["Succeeded", "Failed"]);
+
+/** Total: what a pod lacks says nothing. */
+export function readPods(pods: readonly Pod[]): PodsSeen {
+  const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const unscheduled = unscheduledOf(live.filter(isUnscheduled));
+  const trouble = live.map(troubleOf).find((one) => one !== undefined);
+  return {
+    ready: live.filter(isReady).length,
+    live: live.filter(({ status }) => !ENDED.has(status?.phase ?? "")).length,
+    ...(unscheduled === undefined ? {} : { unscheduled }),
+    ...(trouble === undefined ? {} : { trouble }),
+  };
+}
+
+export function isReady(pod: Pod): boolean {
+  return conditionOf(pod, "Ready")?.status === "True";
+}
+
+function isUnscheduled(pod: Pod): boolean {
+  const scheduled = conditionOf(pod, "PodScheduled");
+  return scheduled?.status === "False" && scheduled.reason === "Unschedulable";
+}
+
+function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
+  const [first] = [...pods].sort((a, b) => createdMs(a) - createdMs(b));
+  if (first === undefined) return undefined;
+  const message = conditionOf(first, "PodScheduled")?.message ?? "";
+  const code = codeOf(first, message);
+  return {
+    code,
+    waitingFor: waitingFor(code, first, message),
+    message: truncate(message, MAX_TEXT),
+    pods: pods.length,
+    priority: first.spec.priority ?? 0,
+    sinceMs: createdMs(first),
+  };
+}
+
+/** By what the scheduler says it did not find: a device, another resource, the volume, else a rule. */
+function codeOf(pod: Pod, message: string): Unscheduled["code"] {
+  if (/persistentvolumeclaim|volume node affinity|unbound immediate|PersistentVolume/i.test(message))
+    return "UnbindableModelCache";
+  const short = shortages(message);
+  const devices = devicesOf(pod);
+  if (devices.some(([name]) => short.includes(name)) || /cannot allocate all claims/.test(message))
+    return "InsufficientGPU";
+  return short.length > 0 ? "InsufficientResources" : "PodUnschedulable";
+}
+
+/** Names of resources, as in `3 Insufficient nvidia.com/gpu`. */
+function shortages(message: string): string[] {
+  return [...message.matchAll(/Insufficient ([A-Za-z0-9._/-]*[A-Za-z0-9])/g)].map(([, name = ""]) => name);
+}
+
+function waitingFor(code: Unscheduled["code"], pod: Pod, message: string): string {
+  if (code === "UnbindableModelCache") return "a node that can mount the model cache";
+  const short = new Set(shortages(message));
+  const missing = requestsOf(pod).filter(([name]) => short.has(name));
+  const asked = missing.length > 0 ? missing : devicesOf(pod);
+  if (asked.length === 0) return "a node that the scheduling rules allow";
+  return asked.map(([name, quantity]) => `${name}: ${quantity}`).join(", ");
+}
+
+/** Extended resources carry a domain; cpu, memory and storage do not. */
+function devicesOf(pod: Pod): [string, string][] {
+  return requestsOf(pod).filter(([name]) => name.includes("/"));
+}
+
+function requestsOf({ spec }: Pod): [string, string][] {
+  return spec.containers.flatMap(({ resources }) =>
+    Object.entries({ ...resources?.limits, ...resources?.requests }),
+  );
+}
+
+function troubleOf(pod: Pod): PodTrouble | undefined {
+  const { name } = pod.metadata;
+  const { phase, reason, message = "" } = pod.status ?? {};
+  // An evicted pod stays as a record of itself; the Deployment has made another.
+  if (phase === "Failed") {
+    if (reason === "Evicted" || reason === "Preempting" || reason === "NodeShutdown") return undefined;
+    return { code: "PodFailed", message: truncate(`${name} failed: ${reason ?? ""} ${message}`, MAX_TEXT) };
+  }
+  const containers = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
+  return containers.map((container) => containerTrouble(name, container)).find((one) => one !== undefined);
+}
+
+function containerTrouble(pod: string, container: ContainerStatus): PodTrouble | undefined {
+  const { reason = "", message = "" } = container.state?.waiting ?? {};
+  const where = `${container.name} of ${pod}`;
+  if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))
+    return { code: "ImageUnavailable", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
+  if (/^CreateContainer(Config)?Error$|^RunContainerError$/.test(reason))
+    return { code: "PodConfigInvalid", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
+  if (reason !== "CrashLoopBackOff") return undefined;
+  const { exitCode, reason: why = "", message: said = "" } = container.lastState?.terminated ?? {};
+  const end = exitCode === undefined ? "" : `: exit code ${exitCode}${why === "" ? "" : ` (${why})`}`;
+  const text = `${where} has restarted ${container.restartCount ?? 0} times${end}${said === "" ? "" : `: ${lastLine(said)}`}`;
+  return { code: "PodCrashing", message: truncate(text, MAX_TEXT) };
+}
+
+function lastLine(text: string): string {
+  return text.trim().split("\n").at(-1) ?? "";
+}
+
+function conditionOf({ status }: Pod, type: string) {
+  return status?.conditions?.find((condition) => condition.type === type);
+}
+
+function createdMs({ metadata }: Pod): number {
+  return Date.parse(metadata.creationTimestamp ?? "") || 0;
+}

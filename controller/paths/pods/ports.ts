@@ -1,0 +1,11 @@
+/** What the path of pods works with. */
+import type { LinuxSettings } from "../../../src/linux/contract.ts";
+import type { ControllerPorts } from "../../cache/ports.ts";
+import type { PodsQueue } from "./queue.ts";
+
+export interface PodsPorts extends ControllerPorts {
+  readonly linux: LinuxSettings;
+  readonly podsQueue: PodsQueue;
+  /** Their positions in the queue have changed. */
+  readonly onPositions: (services: readonly string[]) => void;
+}
