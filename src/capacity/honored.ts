@@ -72,6 +72,9 @@ const RUNTIME_FIELDS = [
   ...["vllmConfig", "tgiConfig", "sglangConfig", "personaPlexConfig"],
 ];
 
+/** No version has these in pods yet. */
+const NOT_BUILT = ["slo", "rolloutPolicy", "maxPodLifetimeSeconds", "maxPodLifetimeIdleTimeoutSeconds"];
+
 function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const honoured = runtimeEntry(runtime)?.pod?.settings ?? [];
   const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding } = spec;
@@ -80,7 +83,7 @@ function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   return [
     ...(hasHostChoice(spec) ? ["placement"] : []),
     ...RUNTIME_FIELDS.filter((field) => !honoured.includes(field) && isSet(spec, field)),
-    ...(isSet(spec, "slo") ? ["slo"] : []),
+    ...NOT_BUILT.filter((field) => isSet(spec, field)),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
     ...(speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),

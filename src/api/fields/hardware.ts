@@ -105,12 +105,12 @@ export const hardwareSchema = z
   .object({
     accelerator: acceleratorSchema
       .describe(
-        "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes (not in this version).",
+        "Where the model runs. metal: hosts with an agent, which are Macs (Metal) and Linux machines (CPU). The others: pods on Linux nodes. spec.placement.on of a service overrides it.",
       )
       .default(DEFAULT_ACCELERATOR),
     gpu: gpuSchema
       .describe(
-        "GPUs, and how the model is distributed over them. Hosts read layers only; the rest is for Linux nodes: not in this version.",
+        "GPUs, and how the model is distributed over them. Hosts read layers only; the rest is for pods.",
       )
       .optional(),
     memoryBudget: quantity(

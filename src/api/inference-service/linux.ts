@@ -1,4 +1,4 @@
-/** Fields of the Linux path: pods, their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
+/** Fields of services that run as pods: their containers and their scheduling. On hosts SpecHonored names the ones that are set. */
 import { z } from "zod";
 import { passThrough, passThroughList, stringMap, tolerationsSchema } from "../fields/kubernetes.ts";
 import { objectName } from "../fields/shared.ts";
@@ -11,8 +11,8 @@ import {
   vllmConfigSchema,
 } from "./runtime-configs.ts";
 
-/** Hosts ignore these fields, and this version runs nothing on nodes. */
-const onNodes = (description: string) => `${description} Linux nodes only: not in this version.`;
+const inPods = (description: string) => `${description} Pods only.`;
+const later = (description: string) => `${description} Not in this version.`;
 
 const argumentList = (description: string) =>
   z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
@@ -35,99 +35,99 @@ export const linuxFields = {
     .min(1)
     .max(1024)
     .describe(
-      onNodes(
+      inPods(
         "Container image of the engine, with a tag or a digest: without one, nodes would run different versions. Absent: the runtime's own for the accelerator, pinned by version.",
       ),
     )
     .optional(),
   command: argumentList(
-    "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. On Linux nodes the command of the container: not in this version.",
+    "Program and first arguments of runtime generic on hosts: an absolute path that the host allows (generic.roots). Placeholders: {{model}} {{port}} {{address}} {{contextSize}} {{slots}}. In pods the command of the container.",
   ),
   args: argumentList(
-    "Arguments after those of command, with the same placeholders. On Linux nodes the arguments of the container: not in this version.",
+    "Arguments after those of command, with the same placeholders. In pods the arguments of the container.",
   ),
   env: passThroughList(
-    "Environment (Kubernetes EnvVar) of runtime generic on hosts: name and value, with the same placeholders; no valueFrom. On Linux nodes that of the container: not in this version.",
+    "Environment (Kubernetes EnvVar) of runtime generic on hosts: name and value, with the same placeholders; no valueFrom. In pods the environment of the container, valueFrom included.",
   ).optional(),
   resources: resourcesSchema
     .describe(
-      "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB. Linux nodes: not in this version.",
+      "CPU, memory and GPUs of each pod. With runtime generic on hosts, memory is the memory claim; absent, it is the size of the weights plus a fifth and 256 MiB.",
     )
     .optional(),
-  nodeSelector: stringMap(onNodes("Labels that a node must have.")).optional(),
-  tolerations: tolerationsSchema(onNodes("Taints that the pods tolerate.")).optional(),
-  affinity: passThrough(onNodes("Affinity of the pods (a Kubernetes Affinity).")).optional(),
-  topologySpreadConstraints: passThroughList(onNodes("How pods spread over nodes and zones.")).optional(),
-  podLabels: stringMap(onNodes("Further labels of the pods.")).optional(),
-  podAnnotations: stringMap(onNodes("Further annotations of the pods.")).optional(),
+  nodeSelector: stringMap(inPods("Labels that a node must have.")).optional(),
+  tolerations: tolerationsSchema(inPods("Taints that the pods tolerate.")).optional(),
+  affinity: passThrough(inPods("Affinity of the pods (a Kubernetes Affinity).")).optional(),
+  topologySpreadConstraints: passThroughList(inPods("How pods spread over nodes and zones.")).optional(),
+  podLabels: stringMap(inPods("Further labels of the pods.")).optional(),
+  podAnnotations: stringMap(inPods("Further annotations of the pods.")).optional(),
   runtimeClassName: z
     .string()
     .min(1)
     .max(253)
-    .describe(onNodes("RuntimeClass of the pods, for example nvidia."))
+    .describe(inPods("RuntimeClass of the pods, for example nvidia."))
     .optional(),
   priorityClassName: z
     .string()
     .min(1)
     .max(253)
-    .describe(onNodes("PriorityClass of the pods; overrides priority there."))
+    .describe(inPods("PriorityClass of the pods; overrides priority there."))
     .optional(),
   imagePullSecrets: z
     .array(z.object({ name: objectName("Name of the Secret.") }))
     .max(32)
     .meta({
-      description: onNodes("Secrets for pulling the image."),
+      description: inPods("Secrets for pulling the image."),
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["name"],
     })
     .optional(),
   podSecurityContext: passThrough(
-    onNodes("Security settings of the pods (a Kubernetes PodSecurityContext)."),
+    inPods("Security settings of the pods (a Kubernetes PodSecurityContext)."),
   ).optional(),
   securityContext: passThrough(
-    onNodes("Security settings of the container (a Kubernetes SecurityContext)."),
+    inPods("Security settings of the container (a Kubernetes SecurityContext)."),
   ).optional(),
-  extraVolumes: passThroughList(onNodes("Further volumes of the pods (Kubernetes Volume).")).optional(),
+  extraVolumes: passThroughList(inPods("Further volumes of the pods (Kubernetes Volume).")).optional(),
   extraVolumeMounts: passThroughList(
-    onNodes("Where the container mounts them (Kubernetes VolumeMount)."),
+    inPods("Where the container mounts them (Kubernetes VolumeMount)."),
   ).optional(),
   bindAddress: z
     .string()
     .min(1)
     .max(64)
-    .describe(onNodes('Address the engine listens on inside its pod. Absent: all, "::".'))
+    .describe(inPods('Address the engine listens on inside its pod. Absent: all, "::".'))
     .optional(),
   containerPort: z
     .int32()
     .min(1)
     .max(65535)
-    .describe(onNodes("Port the engine listens on inside its pod. Absent: the runtime's own."))
+    .describe(inPods("Port the engine listens on inside its pod. Absent: the runtime's own."))
     .optional(),
   probeOverrides: probeOverridesSchema
     .describe("Probes that replace the runtime's defaults. On hosts only the settings named in each apply.")
     .optional(),
   skipModelInit: z
     .boolean()
-    .describe(onNodes("True: pods start without fetching the model first; the engine fetches it."))
+    .describe(inPods("True: pods start without fetching the model first; the engine fetches it."))
     .optional(),
-  modelCache: modelCacheSchema.describe(onNodes("Storage of the weights for pods.")).optional(),
+  modelCache: modelCacheSchema.describe(inPods("Storage of the weights for pods.")).optional(),
   autoscaling: autoscalingSchema
-    .describe(onNodes("Scales replicas by load; the autoscaler then owns spec.replicas."))
+    .describe(inPods("Scales replicas by load; the autoscaler then owns spec.replicas."))
     .optional(),
-  disruption: disruptionSchema.describe(onNodes("Protection against voluntary disruption.")).optional(),
-  rolloutPolicy: rolloutPolicySchema.describe(onNodes("How a rollout waits for idle pods.")).optional(),
+  disruption: disruptionSchema.describe(inPods("Protection against voluntary disruption.")).optional(),
+  rolloutPolicy: rolloutPolicySchema.describe(later("How a rollout waits for idle pods.")).optional(),
   maxPodLifetimeSeconds: z
     .int32()
     .min(1)
-    .describe(onNodes("Seconds after which a pod is replaced. Absent: never."))
+    .describe(later("Seconds after which a pod is replaced. Absent: never."))
     .optional(),
   maxPodLifetimeIdleTimeoutSeconds: z
     .int32()
     .min(0)
-    .describe(onNodes("Seconds to wait for such a pod to become idle."))
+    .describe(later("Seconds to wait for such a pod to become idle."))
     .optional(),
-  vllmConfig: vllmConfigSchema.describe(onNodes("Settings of runtime vllm.")).optional(),
-  tgiConfig: tgiConfigSchema.describe(onNodes("Settings of runtime tgi.")).optional(),
-  sglangConfig: sglangConfigSchema.describe(onNodes("Settings of runtime sglang.")).optional(),
-  personaPlexConfig: personaPlexConfigSchema.describe(onNodes("Settings of runtime personaplex.")).optional(),
+  vllmConfig: vllmConfigSchema.describe(inPods("Settings of runtime vllm.")).optional(),
+  tgiConfig: tgiConfigSchema.describe(inPods("Settings of runtime tgi.")).optional(),
+  sglangConfig: sglangConfigSchema.describe(inPods("Settings of runtime sglang.")).optional(),
+  personaPlexConfig: personaPlexConfigSchema.describe(inPods("Settings of runtime personaplex.")).optional(),
 } as const;
