@@ -37,6 +37,30 @@ export function configureController(command: Command): void {
     .option("--allow-private", "allow sources in any private network")
     .addOption(new Option("--no-allow-private").hideHelp())
     .option("--allow-networks <cidrs>", "allow sources in these private networks, separated by commas")
+    .option(
+      "--image <reference>",
+      "image of Metalbridge itself, for the Jobs that download weights to volumes",
+    )
+    .option("--image-pull-secrets <names>", "Secrets for pulling it, separated by commas")
+    .addOption(
+      new Option(
+        "--cache-scope <scope>",
+        "one volume for each namespace or Model (default: Namespace)",
+      ).choices(["Namespace", "Model"]),
+    )
+    .option("--cache-size <quantity>", "size of a new volume for weights (default: 100Gi)")
+    .option("--cache-storage-class <name>", "its StorageClass (default: the cluster's)")
+    .addOption(
+      new Option("--cache-access-mode <mode>", "its access mode (default: ReadWriteOnce)").choices([
+        "ReadWriteOnce",
+        "ReadWriteMany",
+        "ReadWriteOncePod",
+      ]),
+    )
+    .option(
+      "--cache-ca-config-map <name>",
+      "ConfigMap with the authorities that download Jobs trust (ca.crt)",
+    )
     .option("--stall-ms <n>", "abort a request to a source after this many ms without data (default: 15000)")
     .option("--look-ms <n>", "limit for reading the header of one Model, in ms (default: 60000)")
     .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")

@@ -8,6 +8,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { cutAfter, sendFile, sha256, startOrigin } from "../agent/store/fixtures/origin.ts";
 import { parseFetchResult } from "../src/linux/fetch-result.ts";
 import { headerBytes, TENSOR_BYTES } from "../test/fixtures/model-server.ts";
+import { selfSigned } from "../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../test/fixtures/test-authority.ts";
 
 const PROGRAM = join(import.meta.dirname, "metalbridge.mjs");
@@ -176,27 +177,11 @@ test.skipIf(whyNoAuthority() !== undefined)(
   "a certificate of an unknown authority is named, and trusted with --ca",
   async () => {
     const dir = folder();
-    const [key, cert] = [join(dir, "key.pem"), join(dir, "cert.pem")];
-    const subject = [
-      "-subj",
-      "/CN=localhost",
-      "-addext",
-      "subjectAltName=IP:127.0.0.1",
-      "-days",
-      "2",
-      "-nodes",
-    ];
-    execFileSync(
-      "openssl",
-      ["req", "-x509", "-newkey", "rsa:2048", ...subject, "-keyout", key, "-out", cert],
-      {
-        stdio: "pipe",
-      },
-    );
+    const pair = selfSigned();
+    const ca = join(dir, "ca.pem");
+    writeFileSync(ca, pair.cert);
     const content = model();
-    const server = createServer({ key: readFileSync(key), cert: readFileSync(cert) }, (request, response) =>
-      sendFile(request, response, content),
-    );
+    const server = createServer(pair, (request, response) => sendFile(request, response, content));
     await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
     onTestFinished(() => {
       server.closeAllConnections();
@@ -205,7 +190,7 @@ test.skipIf(whyNoAuthority() !== undefined)(
     const args = [`https://127.0.0.1:${(server.address() as AddressInfo).port}/m.gguf`, "--folder=key"];
     const refused = await fetchTo(folder(), args);
     expect(refused).toMatchObject({ exitCode: 1, result: { code: "SourceCertificateUntrusted" } });
-    expect(await fetchTo(folder(), [...args, `--ca=${cert}`])).toMatchObject({ result: { code: "Fetched" } });
+    expect(await fetchTo(folder(), [...args, `--ca=${ca}`])).toMatchObject({ result: { code: "Fetched" } });
     expect(await fetchTo(folder(), [...args, `--ca=${dir}/none.pem`])).toMatchObject({
       exitCode: 1,
       result: { code: "FileUnreadable" },

@@ -46,6 +46,8 @@ export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
   readonly onService: (key: string) => void;
+  /** `namespace/name` of a Model: a service that names it came, went, or wants its weights elsewhere. */
+  readonly onWeights: (model: string) => void;
   readonly onReplica: (
     key: string,
     replica: InferenceReplica | undefined,
@@ -126,7 +128,9 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     services: start({
       kind: INFERENCE_SERVICES,
       onChange: (key, object, before) => {
-        groupings.servicesOfModel.note(key, object, before);
+        const models = groupings.servicesOfModel.note(key, object, before);
+        if (weightsPlaceOf(object) !== weightsPlaceOf(before))
+          for (const model of models) on.onWeights(model);
         on.onService(key);
       },
     }),
@@ -170,6 +174,12 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       onTrouble: on.onLeaseTrouble,
     }),
   };
+}
+
+/** What decides whether and where the weights are on a volume. */
+function weightsPlaceOf(service: InferenceService | undefined): string {
+  const { placement, modelCache, skipModelInit, modelRef } = service?.spec ?? {};
+  return service === undefined ? "" : JSON.stringify([placement?.on, modelCache, skipModelInit, modelRef]);
 }
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */

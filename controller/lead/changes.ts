@@ -30,6 +30,7 @@ export interface LeaderState {
 export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHandlers {
   return {
     onService: (key) => state.working?.queues.services.enqueue(key),
+    onWeights: (model) => state.working?.queues.models.enqueue(model),
     onModel: (namespace, name) => {
       const { queues, caches } = state.working ?? {};
       queues?.models.enqueue(keyOf({ namespace, name }));

@@ -11,6 +11,7 @@ import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
 import { leaderFacts } from "../metrics/leader.ts";
+import { startDownloads } from "../model/cache/watches.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
 import { createPodsQueue } from "../paths/pods/queue.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
@@ -41,9 +42,11 @@ export async function lead(options: LeadOptions): Promise<void> {
   const signs = createLeaseSigns(clock);
   const state: LeaderState = {};
   const caches = startCaches(options, createHandlers(state, signs));
-  options.onWatching(watchesOf(caches));
+  const onModel = (key: string) => state.working?.queues.models.enqueue(key);
+  const downloads = startDownloads({ ...options, onModel });
+  options.onWatching([...watchesOf(caches), ...downloads.watches]);
   try {
-    await whenCachesSynced(caches);
+    await Promise.all([whenCachesSynced(caches), ...downloads.watches.map(({ whenSynced }) => whenSynced())]);
   } catch (error) {
     if (signal.aborted) return;
     throw error;
@@ -80,8 +83,15 @@ export async function lead(options: LeadOptions): Promise<void> {
     replicasOfHost: caches.replicasOfHost,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
-  options.onWatching([...watchesOf(caches), ...secretAccess.watches]);
-  const queues = createQueues(options, { ...pathPorts, ...servicePorts, fleet, signs, secretAccess });
+  options.onWatching([...watchesOf(caches), ...downloads.watches, ...secretAccess.watches]);
+  const queues = createQueues(options, {
+    ...pathPorts,
+    ...servicePorts,
+    fleet,
+    signs,
+    secretAccess,
+    downloads,
+  });
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));

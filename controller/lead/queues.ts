@@ -8,9 +8,9 @@ import {
 } from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
-import type { ControllerPorts } from "../cache/ports.ts";
 import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import type { ControllerMetrics } from "../metrics.ts";
+import type { ModelPassPorts } from "../model/reconcile.ts";
 import type { PathPorts } from "../paths/registry.ts";
 import type { SecretAccess } from "../secrets/secret-access.ts";
 import type { ServicePorts } from "../service/ports.ts";
@@ -24,7 +24,7 @@ export interface QueueOptions {
   readonly log: Log;
   readonly metrics: ControllerMetrics;
   readonly signal: AbortSignal;
-  readonly createModelPass: (ports: ControllerPorts) => ModelPass;
+  readonly createModelPass: (ports: ModelPassPorts) => ModelPass;
 }
 
 export interface Queues {
@@ -44,6 +44,7 @@ export function createQueues(
   options: QueueOptions,
   ports: ServicePorts &
     HostPorts &
+    ModelPassPorts &
     Pick<PathPorts, "scheduler" | "onDecided"> & { readonly secretAccess: SecretAccess },
 ): Queues {
   const { clock, log, signal, metrics } = options;

@@ -5,35 +5,42 @@
 import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
+import type { CacheWish } from "../../src/linux/cache-wish.ts";
 import { parseSource, type Source } from "../../src/models/source/source.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
   /** Only the host can reach it. */
   | { readonly at: "onHost"; readonly reason: "ReadByHost" | "SourceResolved"; readonly message: string }
-  | { readonly at: "remote"; readonly source: Extract<Source, { kind: "http" | "hf" }> };
+  /** Read by a Job, which brings it to a volume or finds it there. */
+  | { readonly at: "onVolume" }
+  | {
+      readonly at: "remote";
+      readonly source: Extract<Source, { kind: "http" | "hf" }>;
+      readonly message: string;
+    };
 
-/** Judges spec alone; nothing is read. */
-export function classifyModel({ spec }: Model): Task {
-  const accelerator = spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR;
+/** Judges the spec and what is wanted on a volume; nothing is read. */
+export function classifyModel({ spec }: Model, wish: CacheWish = { at: "none" }): Task {
+  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  if (wish.at === "refused") return { at: "refused", code: wish.code, message: wish.message };
+  if (wish.at === "volume" && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
   try {
-    const source = parseSource(spec.source);
-    if (accelerator !== "metal") {
-      const message = `accelerator ${accelerator} is not supported: this version runs models on Metal hosts only`;
-      throw new MetalbridgeError("NotYetSupported", message);
-    }
-    return taskFor(source);
+    return taskFor(parseSource(spec.source), isForHosts ? FETCHED_BY_HOST : FETCHED_BY_POD);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: describeError(error) };
   }
 }
 
-function taskFor(source: Source): Task {
+const FETCHED_BY_HOST = "source resolved; the host that runs the model downloads it on first use";
+const FETCHED_BY_POD = "source resolved; each pod or host that runs the model downloads it";
+
+function taskFor(source: Source, message: string): Task {
   switch (source.kind) {
     case "http":
     case "hf":
-      return { at: "remote", source };
+      return { at: "remote", source, message };
     case "file":
       return {
         at: "onHost",

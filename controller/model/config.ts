@@ -1,6 +1,21 @@
 /** Settings for reading remote sources, with their defaults. */
 import { z } from "zod";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InspectSettings } from "../../src/hub/inspect.ts";
+
+const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+const imageReference = z
+  .string()
+  .min(1)
+  .max(1024)
+  .regex(/^[^\s]+$/, "must be an image reference");
+
+const commaList = <T extends z.ZodType<unknown, string>>(entry: T) =>
+  z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",")))
+    .pipe(z.array(entry).max(64));
 
 const milliseconds = (description: string) =>
   z.coerce.number().int().min(100).max(3_600_000).describe(description);
@@ -20,13 +35,45 @@ export const modelConfigSchema = z.strictObject({
     .describe(
       "Allow sources in any private network. Whoever may create a Model can then use the controller to probe them.",
     ),
-  allowNetworks: z
-    .string()
-    .default("")
-    .transform((text) => (text === "" ? [] : text.split(",")))
-    .pipe(z.array(z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8")).max(64))
+  allowNetworks: commaList(
+    z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8"),
+  ).describe(
+    "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The host of `hfEndpoint` is always allowed.",
+  ),
+  image: imageReference
+    .optional()
     .describe(
-      "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The host of `hfEndpoint` is always allowed.",
+      "Image of Metalbridge itself, for the Jobs that download weights to volumes. The chart sets it.",
+    ),
+  imagePullSecrets: commaList(z.string().regex(OBJECT_NAME, "must be names of Secrets")).describe(
+    "Secrets for pulling that image, in the namespaces of Models: names, separated by commas.",
+  ),
+  cacheScope: z
+    .enum(["Namespace", "Model"])
+    .default("Namespace")
+    .describe(
+      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models go. Model: one claim for each Model, deleted with it.",
+    ),
+  cacheSize: z
+    .string()
+    .refine((text) => (parseQuantity(text) ?? 0) > 0, "must be a quantity, for example 100Gi")
+    .default("100Gi")
+    .describe("Size of a new claim."),
+  cacheStorageClass: z
+    .string()
+    .regex(OBJECT_NAME, "must be the name of a StorageClass")
+    .optional()
+    .describe("Its StorageClass. Absent: the cluster's default."),
+  cacheAccessMode: z
+    .enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])
+    .default("ReadWriteOnce")
+    .describe("Its access mode. With ReadWriteOnce all pods that read the volume run on one node."),
+  cacheCaConfigMap: z
+    .string()
+    .regex(OBJECT_NAME, "must be the name of a ConfigMap")
+    .optional()
+    .describe(
+      "ConfigMap in the namespaces of Models whose key ca.crt holds the authorities (PEM) that download Jobs trust too.",
     ),
   stallMs: milliseconds("Abort a request after this many ms without data.").default(15_000),
   lookMs: milliseconds("Limit for reading the header of one Model, in ms.").default(60_000),

@@ -11,6 +11,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
+import { startDownloads } from "./cache/watches.ts";
 import { inspectSettings, modelConfigSchema } from "./config.ts";
 import { createModelReconciler } from "./reconcile.ts";
 
@@ -36,14 +37,16 @@ beforeAll(async () => {
   });
   const hosts = startReflector({ ...common, kind: HOSTS, onChange: () => undefined });
   await Promise.all([models.whenSynced(), hosts.whenSynced()]);
-  const inspect = createInspectSource(
-    inspectSettings(modelConfigSchema.parse({ allowLoopback: true, stallMs: 10_000 })),
-  );
+  const settings = modelConfigSchema.parse({ allowLoopback: true, stallMs: 10_000 });
+  const inspect = createInspectSource(inspectSettings(settings));
+  const downloads = startDownloads({ ...common, onModel: (key) => queues[0]?.enqueue(key) });
+  await Promise.all(downloads.watches.map(({ whenSynced }) => whenSynced()));
   const record = (_: unknown, event: { reason: string }) => void events.push(event.reason);
   const reconcile = createModelReconciler({
     client,
     models,
     hosts,
+    ...{ servicesOf: () => [], downloads, settings },
     inspect,
     record,
     clock: systemClock,
@@ -176,11 +179,15 @@ test("the token of the named Secret is sent, and a missing Secret is named", asy
   await statusUntil("closed", (status) => expect(status?.phase).toBe("Ready"));
 });
 
-test("a Linux accelerator is not yet supported, and nothing is asked of the source", async () => {
+test("a Model for pods waits for the controller's own image, and the controller asks nothing of its source", async () => {
   const server = await serveModel((_, response) => void response.end());
   await apply("linux", { source: `${server.url}/m.gguf`, hardware: { accelerator: "cuda" } });
   await statusUntil("linux", (status) =>
-    expect(status).toMatchObject({ phase: "Failed", reason: "NotYetSupported" }),
+    expect(status).toMatchObject({
+      phase: "Pending",
+      reason: "ModelCacheNotConfigured",
+      cache: { claimName: "metalbridge-model-cache", folder: expect.stringMatching(/^[0-9a-f]{16}$/) },
+    }),
   );
   expect(server.requests).toHaveLength(0);
 });

@@ -3,7 +3,10 @@ import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
+import { cacheWish } from "../../src/linux/cache-wish.ts";
+import type { CacheState } from "./cache/plan.ts";
 import { classifyModel } from "./classify.ts";
+import { modelConfigSchema } from "./config.ts";
 import { type InspectionResult, isInspectionDue, isKnown, recordInspection } from "./inspections.ts";
 import { planModelStatus } from "./plan.ts";
 
@@ -14,14 +17,18 @@ interface Case {
   readonly model: Model;
   readonly hosts?: readonly Host[];
   readonly inspection?: InspectionResult;
+  readonly cache?: CacheState;
 }
+
+const settings = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
+const taskOf = (of: Model) => classifyModel(of, cacheWish(of, [], settings));
 
 const cases = readdirSync(FOLDER).filter((name) => name.endsWith(".input.yaml"));
 
 test.each(cases)("golden: %s", (name) => {
-  const { model, hosts = [], inspection }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
+  const { model, hosts = [], inspection, cache }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
   const status = planModelStatus(
-    { model, hosts, task: classifyModel(model), inspection, isKnown: isKnown(model) },
+    { model, hosts, task: taskOf(model), inspection, isKnown: isKnown(model), cache },
     NOW,
   );
   const expected = new URL(name.replace(".input.", ".plan."), FOLDER);
@@ -31,12 +38,12 @@ test.each(cases)("golden: %s", (name) => {
 
 test("planning a second time with the first status changes nothing", () => {
   for (const name of cases) {
-    const { model, hosts = [], inspection }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
+    const { model, hosts = [], inspection, cache }: Case = parse(readFileSync(new URL(name, FOLDER), "utf8"));
     const observe = (seen: Model) => ({
       model: seen,
       hosts,
-      task: classifyModel(seen),
-      inspection,
+      task: taskOf(seen),
+      ...{ inspection, cache },
       isKnown: isKnown(seen),
     });
     const first = planModelStatus(observe(model), NOW);

@@ -1,5 +1,5 @@
 /** From a Model and what was found to its status. Pure and total. */
-import { setCondition } from "../../src/api/conditions.ts";
+import { removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -7,10 +7,12 @@ import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
-import { sha256Hex } from "../../src/hash.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
+import type { Fetched } from "../../src/linux/fetch-result.ts";
+import { cacheKeyOf } from "../../src/linux/model-cache.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import { defaultFormat, fileNameOf, parseSource, publicSource } from "../../src/models/source/source.ts";
+import type { CacheState } from "./cache/plan.ts";
 import type { Task } from "./classify.ts";
 import type { InspectionResult } from "./inspections.ts";
 import { planPin } from "./pin.ts";
@@ -23,6 +25,8 @@ export interface ModelObservation {
   readonly inspection: InspectionResult | undefined;
   /** The status already has what an inspection would find. */
   readonly isKnown: boolean;
+  /** Of its volume, where it has one. */
+  readonly cache?: CacheState | undefined;
 }
 
 interface Verdict {
@@ -35,15 +39,13 @@ interface Verdict {
   readonly facts: Partial<ModelStatus>;
 }
 
-const CACHE_KEY_DIGITS = 16;
-
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
-  const { model, hosts } = observation;
-  const verdict = withoutRuntime(model, judge(observation));
+  const { model, hosts, cache } = observation;
+  const verdict = withoutRuntime(model, observation.task, judge(observation));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
-  const ignored = unhonored(model);
+  const ignored = unhonored(model, cache !== undefined);
   const honored =
     ignored.length === 0
       ? { reason: "AllFieldsHonored", message: "" }
@@ -58,7 +60,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   const conditions = states.reduce(
     (all, { status, ...rest }) =>
       setCondition(all, { ...rest, status: status ? "True" : "False", observedGeneration }, nowIso),
-    model.status?.conditions ?? [],
+    withTransfer(model, cache, nowIso),
   );
   const copies = copiesOf(model, hosts);
   const pinned = planPin(observation);
@@ -68,15 +70,42 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     message,
     ...(observedGeneration === undefined ? {} : { observedGeneration }),
     ...verdict.facts,
+    ...(cache === undefined ? {} : { cache: cache.status }),
     ...(pinned === undefined ? {} : { pinned }),
     ...(copies.length === 0 ? {} : { hosts: copies }),
     conditions,
   };
 }
 
-/** Fields that only a download Job on Linux nodes would read. */
-function unhonored({ spec }: Model): string[] {
-  const { prefetch, prefetchTolerations = [], resources = {} } = spec;
+/** The condition of the download; removed where none is wanted any more. */
+function withTransfer({ status, metadata }: Model, cache: CacheState | undefined, nowIso: string) {
+  const type = "ModelTransferHealthy";
+  if (cache === undefined) return removeCondition(status?.conditions, type);
+  const { phase, reason, message } = cache.status;
+  const { generation: observedGeneration } = metadata;
+  if (cache.trouble !== undefined)
+    return setCondition(
+      status?.conditions,
+      {
+        type,
+        status: "False",
+        reason: cache.trouble.code,
+        message: cache.trouble.message,
+        observedGeneration,
+      },
+      nowIso,
+    );
+  const update =
+    phase === "Ready"
+      ? { status: "True" as const, reason: "ModelTransferSucceeded", message }
+      : { status: "Unknown" as const, reason, message: "" };
+  return setCondition(status?.conditions, { type, ...update, observedGeneration }, nowIso);
+}
+
+/** Fields that only a download Job reads. */
+function unhonored({ spec }: Model, hasCache: boolean): string[] {
+  const { prefetch, prefetchTolerations = [], resources = {}, refreshPolicy } = spec;
+  if (hasCache) return refreshPolicy === "OnChange" ? ["spec.refreshPolicy"] : [];
   return [
     ...(prefetch ? ["spec.prefetch"] : []),
     ...(prefetchTolerations.length > 0 ? ["spec.prefetchTolerations"] : []),
@@ -85,16 +114,18 @@ function unhonored({ spec }: Model): string[] {
 }
 
 function judge(observation: ModelObservation): Verdict {
-  const { model, task, inspection, isKnown } = observation;
+  const { model, task, inspection, isKnown, cache } = observation;
   switch (task.at) {
     case "refused":
       return failed(task.code, task.message, false);
     case "onHost":
       return ready(task.reason, task.message, onHostFacts(model));
+    case "onVolume":
+      return cache === undefined ? waiting : onVolume(model, cache);
     case "remote":
       if (inspection?.at === "found")
-        return ready("SourceResolved", FETCHED, foundFacts(model, inspection.found));
-      if (isKnown) return withTrouble(ready("SourceResolved", FETCHED, knownFacts(model)), inspection);
+        return ready("SourceResolved", task.message, foundFacts(model, inspection.found));
+      if (isKnown) return withTrouble(ready("SourceResolved", task.message, knownFacts(model)), inspection);
       if (inspection === undefined) return waiting;
       return failed(inspection.code, inspection.message, inspection.isTransient);
     default:
@@ -102,8 +133,36 @@ function judge(observation: ModelObservation): Verdict {
   }
 }
 
+/** Ready once the files are complete and verified; the Job's result has the facts of the header. */
+function onVolume(model: Model, { status, trouble, fetched }: CacheState): Verdict {
+  const { phase, reason, message } = status;
+  const isSame = model.status?.cache?.key !== undefined && model.status.cache.key === status.key;
+  return {
+    phase,
+    reason,
+    message,
+    available: phase === "Ready",
+    progressing: phase === "Downloading" || phase === "Pending",
+    degraded: trouble && { reason: trouble.code, message: trouble.message },
+    facts: fetched === undefined ? (isSame ? knownFacts(model) : {}) : fetchedFacts(model, fetched),
+  };
+}
+
+function fetchedFacts(model: Model, found: Fetched): Partial<ModelStatus> {
+  const { files, sha256, format, revision, weightsBytes, gguf, sizeBytes } = found;
+  return {
+    ...{ cacheKey: cacheKeyOf(model), files: [...files], ...sizes(sizeBytes) },
+    ...(weightsBytes === undefined ? {} : { weightsBytes }),
+    ...(sha256 === undefined ? {} : { sha256 }),
+    ...(format === undefined ? {} : { format }),
+    ...(revision === undefined ? {} : { revision }),
+    ...(gguf === undefined ? {} : { gguf: ggufSchema.parse(gguf) }),
+  };
+}
+
 /** A Model in a format that no host can run is not Ready, however well its source was read. */
-function withoutRuntime({ spec }: Model, verdict: Verdict): Verdict {
+function withoutRuntime({ spec }: Model, task: Task, verdict: Verdict): Verdict {
+  if (task.at === "onVolume") return verdict;
   const format = spec.format ?? verdict.facts.format;
   if (!verdict.available || format === undefined || isServedOnHosts(format)) return verdict;
   try {
@@ -114,8 +173,6 @@ function withoutRuntime({ spec }: Model, verdict: Verdict): Verdict {
     return { ...failed(error.code, error.message, false), facts: verdict.facts };
   }
 }
-
-const FETCHED = "source resolved; the host that runs the model downloads it on first use";
 
 const waiting: Verdict = {
   phase: "Pending",
@@ -192,6 +249,7 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
     hosts: _____,
     observedGeneration: ______,
     pinned: _______,
+    cache: ________,
     ...facts
   } = status;
   return facts;
@@ -204,10 +262,6 @@ function sizes(sizeBytes: number | undefined): Partial<ModelStatus> {
 /** The part of the summary that status has fields for. */
 function ggufFacts(summary: GgufSummary): GgufFacts {
   return ggufSchema.parse(summary);
-}
-
-function cacheKeyOf({ spec }: Model): string {
-  return sha256Hex(spec.source).slice(0, CACHE_KEY_DIGITS);
 }
 
 function copiesOf({ spec }: Model, hosts: readonly Host[]) {

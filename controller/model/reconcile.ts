@@ -4,18 +4,26 @@ import { getCondition } from "../../src/api/conditions.ts";
 import { describeError } from "../../src/api/errors.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { createInspectSource, type InspectSource } from "../../src/hub/inspect.ts";
 import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
+import { type CacheWish, cacheWish } from "../../src/linux/cache-wish.ts";
+import type { CacheSettings } from "../../src/linux/model-cache.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { truncate } from "../../src/text.ts";
 import { reportOn } from "../cache/events.ts";
 import type { ControllerPorts } from "../cache/ports.ts";
+import { soonest } from "../service/path.ts";
+import type { CacheState } from "./cache/plan.ts";
+import { reconcileCache } from "./cache/reconcile.ts";
+import type { Downloads } from "./cache/watches.ts";
 import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
 import { readSecretHeaders } from "./credentials.ts";
@@ -34,6 +42,10 @@ export interface ModelReconcilerPorts {
   readonly client: KubeClient;
   readonly models: Pick<Reflector<Model>, "get">;
   readonly hosts: Pick<Reflector<Host>, "list">;
+  /** Those that name the Model, as weights, draft or adapter. */
+  readonly servicesOf: (model: string) => readonly InferenceService[];
+  readonly downloads: Downloads;
+  readonly settings: CacheSettings;
   readonly inspect: InspectSource;
   readonly record: RecordEvent;
   readonly clock: Clock;
@@ -42,13 +54,21 @@ export interface ModelReconcilerPorts {
   readonly random?: () => number;
 }
 
+export interface ModelPassPorts extends ControllerPorts {
+  readonly downloads: Downloads;
+}
+
 export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 
 /** For `createModelPass` of the controller. */
-export function createModelPass(config: ModelConfig): (ports: ControllerPorts) => ReconcileModel {
+export function createModelPass(config: ModelConfig): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
-  return ({ client, caches: { models, hosts }, record, clock, log }) =>
-    createModelReconciler({ client, models, hosts, inspect, record, clock, log });
+  return ({ client, caches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
+    createModelReconciler({
+      ...{ client, models, hosts, downloads, inspect, record, clock, log },
+      settings: config,
+      servicesOf: servicesOfModel.of,
+    });
 }
 
 /** The pass, with a memory of its own for earlier inspections. */
@@ -58,24 +78,34 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
     const model = ports.models.get(key);
     if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
       records.delete(key);
+      ports.downloads.follow(key, undefined);
       return undefined;
     }
-    const task = classifyModel(model);
+    const wish = cacheWish(model, ports.servicesOf(key), ports.settings);
+    const task = classifyModel(model, wish);
+    const cached = await cache(ports, model, wish);
     const { clock } = ports;
     let written = model;
     if (task.at !== "remote") records.delete(key);
     else if (isInspectionDue(model, records.get(key), clock.monotonicMs())) {
-      written = await writeStatus(ports, model, task, recordFor(model, records.get(key))?.result);
+      const before = recordFor(model, records.get(key))?.result;
+      written = await writeStatus(ports, model, { task, result: before, cache: cached?.state });
       const result = await inspect(ports, model, task, signal);
       const random = (ports.random ?? Math.random)();
       records.set(key, recordInspection(model, records.get(key), result, clock.monotonicMs(), random));
     }
     const record = recordFor(model, records.get(key));
-    await writeStatus(ports, written, task, record?.result);
-    return record?.nextAtMs === undefined
-      ? undefined
-      : { recheckAfterMs: Math.max(0, record.nextAtMs - clock.monotonicMs()) };
+    await writeStatus(ports, written, { task, result: record?.result, cache: cached?.state });
+    const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - clock.monotonicMs();
+    return soonest([nextMs === undefined ? undefined : Math.max(0, nextMs), cached?.recheckAfterMs]);
   };
+}
+
+/** Undefined where the Model needs no volume. */
+async function cache(ports: ModelReconcilerPorts, model: Model, wish: CacheWish) {
+  if (wish.at === "volume") return reconcileCache(ports, model, wish, pinnedOf(model)?.revision);
+  ports.downloads.follow(keyOf(model.metadata), undefined);
+  return undefined;
 }
 
 async function inspect(
@@ -99,15 +129,27 @@ async function inspect(
   }
 }
 
+interface Found {
+  readonly task: Task;
+  readonly result: InspectionResult | undefined;
+  readonly cache: CacheState | undefined;
+}
+
 /** Writes the status where it differs, and says so once per change. Returns the Model as it is then. */
 async function writeStatus(
   ports: ModelReconcilerPorts,
   model: Model,
-  task: Task,
-  result: InspectionResult | undefined,
+  { task, result, cache }: Found,
 ): Promise<Model> {
   const nowIso = isoSeconds(ports.clock.nowMs());
-  const observation = { model, hosts: ports.hosts.list(), task, inspection: result, isKnown: isKnown(model) };
+  const observation = {
+    model,
+    hosts: ports.hosts.list(),
+    task,
+    inspection: result,
+    isKnown: isKnown(model),
+    cache,
+  };
   const status = planModelStatus(observation, nowIso);
   const { name, namespace, uid } = model.metadata;
   const metadata = {
@@ -144,6 +186,7 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   const { name, namespace } = model.metadata;
   log.info({ model: `${namespace}/${name}`, phase, reason }, "phase changed");
   if (reason === "ReadingSource") return;
-  const type = phase === "Ready" ? "Normal" : "Warning";
+  const isWaiting = getCondition(status.conditions, "Degraded")?.status !== "True";
+  const type = phase === "Ready" || isWaiting ? "Normal" : "Warning";
   reportOn(record, MODELS, model, { type, reason, action: "ReadSource", note: truncate(message, 1000) });
 }

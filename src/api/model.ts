@@ -52,10 +52,12 @@ const modelSpecSchema = z
       .default("IfNotPresent"),
     prefetch: z
       .boolean()
-      .describe("Fetches the weights before a service uses them. Linux nodes only: not in this version.")
+      .describe(
+        "Not needed: weights for pods are fetched when the Model is created. Hosts fetch on first use.",
+      )
       .default(false),
     prefetchTolerations: tolerationsSchema(
-      "Tolerations of the prefetching pods. Linux nodes only: not in this version.",
+      "Tolerations of the pods that fetch the weights to a volume. Not for hosts.",
     ).optional(),
     format: formatSchema
       .describe(
@@ -89,7 +91,7 @@ const modelSpecSchema = z
         cpu: quantity("CPU of the download Job, for example 2 or 500m.").optional(),
         memory: quantity("Memory of the download Job, for example 1Gi.").optional(),
       })
-      .describe("Resources of the Job that fetches the weights. Linux nodes only: not in this version.")
+      .describe("Resources of the Job that fetches the weights to a volume. Not for hosts.")
       .optional(),
   })
   .meta({
@@ -131,7 +133,7 @@ const modelStatusSchema = z.object({
   phase: z
     .enum(MODEL_PHASES)
     .describe(
-      "On Metal, Ready means that the source is resolved and its header read; hosts fetch on first use.",
+      "On hosts, Ready means that the source is resolved and its header read; hosts fetch on first use. For pods, Ready means that the weights are on a volume, complete and verified.",
     )
     .optional(),
   reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
@@ -177,6 +179,30 @@ const modelStatusSchema = z.object({
     .optional(),
   cacheKey: z.string().max(64).describe("Key under which stores keep the weights.").optional(),
   gguf: ggufSchema.describe("Metadata from the GGUF header.").optional(),
+  cache: z
+    .object({
+      phase: z.enum(MODEL_PHASES).describe("Ready: the files are on the volume, complete and verified."),
+      reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md."),
+      message: z.string().max(4096).describe("What is the case, then what to do."),
+      claimName: z.string().max(253).describe("PersistentVolumeClaim that holds the weights."),
+      folder: z.string().max(64).describe("Folder on its volume; empty for weights that are used in place."),
+      file: z
+        .string()
+        .max(1024)
+        .describe("What engines open: the main file or a folder, below the folder.")
+        .optional(),
+      mmproj: z.string().max(1024).describe("The projector, below the folder.").optional(),
+      key: z
+        .string()
+        .max(64)
+        .describe("Hash of what was downloaded, and of the claim's uid: another key is another download.")
+        .optional(),
+      bytes: bytes("Bytes that are on the volume.").optional(),
+      totalBytes: bytes("Bytes of all files, where the source says it.").optional(),
+      attempts: z.int().min(0).describe("Download Jobs of this key that have failed.").optional(),
+    })
+    .describe("The weights on a volume, for services that run in pods.")
+    .optional(),
   hosts: z
     .array(
       z.object({

@@ -1,26 +1,10 @@
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { headerBytes, ranged, serveModel } from "../../test/fixtures/model-server.ts";
+import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../../test/fixtures/test-authority.ts";
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
-
-const subject = ["-subj", "/CN=127.0.0.1", "-days", "2", "-nodes"];
-
-function selfSigned(): { key: Buffer; cert: Buffer } {
-  const dir = mkdtempSync(join(tmpdir(), "mb-tls-"));
-  const files = ["-keyout", join(dir, "key.pem"), "-out", join(dir, "cert.pem")];
-  try {
-    execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", ...subject, ...files], { stdio: "pipe" });
-    return { key: readFileSync(join(dir, "key.pem")), cert: readFileSync(join(dir, "cert.pem")) };
-  } finally {
-    rmSync(dir, { recursive: true });
-  }
-}
 
 test.skipIf(whyNoAuthority() !== undefined)(
   "a redirect from https to http is refused, for every caller",

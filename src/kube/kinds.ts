@@ -23,6 +23,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
   PriorityClass,
+  StorageClass,
 } from "./workload-objects.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
@@ -58,6 +59,11 @@ export const PERSISTENT_VOLUME_CLAIMS: Kind<PersistentVolumeClaim> = inNamespace
   "",
   "persistentvolumeclaims",
   "PersistentVolumeClaim",
+);
+export const STORAGE_CLASSES: Kind<StorageClass> = clusterWide(
+  "storage.k8s.io",
+  "storageclasses",
+  "StorageClass",
 );
 export const AUTOSCALERS: Kind<HorizontalPodAutoscaler> = {
   ...inNamespace<HorizontalPodAutoscaler>(

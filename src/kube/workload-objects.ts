@@ -159,6 +159,11 @@ export interface PersistentVolumeClaim extends KubeObject {
   };
 }
 
+export interface StorageClass extends KubeObject {
+  provisioner: string;
+  volumeBindingMode?: "Immediate" | "WaitForFirstConsumer";
+}
+
 export interface HorizontalPodAutoscaler extends KubeObject {
   spec: {
     scaleTargetRef: { apiVersion: string; kind: string; name: string };

@@ -6,6 +6,7 @@ import { canonicalJson, hash } from "../hash.ts";
 import type { Container, Job, NetworkPolicy, PersistentVolumeClaim } from "../kube/workload-objects.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
 import type { Source } from "../models/source/source.ts";
+import type { Weights } from "./contract.ts";
 import { FETCH_EXIT } from "./fetch-result.ts";
 
 export interface CacheSettings {
@@ -48,9 +49,11 @@ export interface Download {
   readonly revision?: string | undefined;
 }
 
-/** On a download Job: what it downloads, and how many Jobs have tried it. */
+/** On a download Job: what it downloads, and the how many-th Job for that it is. */
 export const ANNOTATION_FETCH_KEY = "metalbridge.dev/fetch-key";
 export const ANNOTATION_ATTEMPT = "metalbridge.dev/attempt";
+/** Of the Model's spec that the Job was made from: resources, tolerations and Secret are not in the key. */
+export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
 
 /** Before the keys of the source's Secret in the environment, so that none of them can be a setting of the program. */
 export const SECRET_PREFIX = "SOURCE_";
@@ -78,6 +81,12 @@ export function cacheKeyOf({ spec }: Model): string {
 /** The claim of a Model's weights where no service names one. */
 export function cacheClaimName({ metadata }: Model, { cacheScope }: CacheSettings): string {
   return cacheScope === "Namespace" ? SHARED_CLAIM : shortName(metadata.name, "-model-cache", 253);
+}
+
+/** Where the weights of a Model are for its pods; undefined until they are complete and verified. */
+export function weightsOnVolume({ status }: Model): Weights | undefined {
+  const { phase, claimName = "", folder = "", file } = status?.cache ?? {};
+  return phase === "Ready" && file !== undefined ? { claimName, folder, file } : undefined;
 }
 
 /** Changes with the files, and with the volume: an empty one of the same name has nothing. */
@@ -123,7 +132,11 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
     kind: "Job",
     metadata: {
       ...jobMetadata(model, wish),
-      annotations: { [ANNOTATION_FETCH_KEY]: key, [ANNOTATION_ATTEMPT]: String(attempt) },
+      annotations: {
+        [ANNOTATION_FETCH_KEY]: key,
+        [ANNOTATION_ATTEMPT]: String(attempt),
+        [ANNOTATION_GENERATION]: String(model.metadata.generation ?? 0),
+      },
     },
     spec: {
       backoffLimit: RETRIES,

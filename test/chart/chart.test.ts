@@ -30,7 +30,7 @@ test("every value is described, and has a default unless it is the controller's"
 });
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
-  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort"];
+  const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image"];
   const flags = Object.keys(controllerConfigSchema.shape).filter((key) => !settled.includes(key));
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());
@@ -58,7 +58,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    '"controller","--health-address=0.0.0.0","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--max-header-bytes=134217728"]',
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--max-header-bytes=134217728"]`,
   );
 });
 

@@ -102,7 +102,7 @@ const words: readonly Word[] = [
       "cli/selftest/engine.ts": "the claim on the backend that the engine has here",
       "agent/config/schema.ts": "explains when calibration is absent",
       "cli/fit/target.ts": "`metalbridge fit SOURCE` asks about hosts",
-      "controller/model/classify.ts": "refuses accelerators that no path serves yet",
+      "controller/model/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/budget.ts": "the table of Metal's default limits",
       "src/capacity/honored.ts": "lists what each path honors",
       "src/capacity/resolve.ts": "resolves services for hosts",

@@ -147,7 +147,7 @@ export const sourceErrors = {
   },
   DownloadFailed: {
     what: "The download Job ended without a result: it was killed, evicted, ran out of memory or exceeded its deadline.",
-    do: "read the message; a new Job resumes the download automatically after a delay",
+    do: "a new Job resumes the download automatically after a delay; raise spec.resources.memory of the Model if it ran out of memory",
     command: "kubectl describe jobs -n NAMESPACE -l metalbridge.dev/model=NAME",
   },
   VolumeNotWritable: {

@@ -1,0 +1,399 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from "vitest";
+import { getCondition } from "../../../src/api/conditions.ts";
+import { MODELS } from "../../../src/api/kinds.ts";
+import type { Model, ModelStatus } from "../../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
+import { createClient } from "../../../src/kube/client/create-client.ts";
+import { JOBS, NETWORK_POLICIES, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
+import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { cacheWish } from "../../../src/linux/cache-wish.ts";
+import { fetchJobName, weightsOnVolume } from "../../../src/linux/model-cache.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { type PodScript, scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { oneLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
+import type { TestNamespace } from "../../../test/cluster/namespace.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
+import { headerBytes, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
+import { runContainer } from "../../../test/fixtures/run-container.ts";
+import { selfSigned } from "../../../test/fixtures/self-signed.ts";
+import { parseControllerConfig } from "../../config.ts";
+import { runController } from "../../main.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const CLAIM = "metalbridge-model-cache";
+const IMAGE = "registry.example.com/metalbridge:1.0.0";
+const OURS = { "app.kubernetes.io/managed-by": "metalbridge" };
+/** What a Job reports that found everything. */
+const FETCHED = JSON.stringify({ code: "Fetched", sizeBytes: 5, file: "views/a/m.gguf", files: ["m.gguf"] });
+
+describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` (${why})`}`, () => {
+  const shared = oneLinuxCluster([{ name: "cpu-1" }]);
+  const stop = new AbortController();
+  let running: Promise<void>;
+  let connection: KubeConnection;
+  let client: KubeClient;
+  let namespace: TestNamespace;
+
+  beforeAll(async () => {
+    const { kubeconfig } = shared();
+    connection = await connect({ kubeconfigPath: kubeconfig });
+    client = createClient(connection);
+    const settings = { image: IMAGE, cacheStorageClass: "manual", allowLoopback: true };
+    const config = parseControllerConfig({ kubeconfig, healthPort: 0, ...settings });
+    running = runController({ config, log: quietLog, signal: stop.signal });
+  });
+  afterAll(async () => {
+    stop.abort();
+    await running;
+    connection?.close();
+  });
+  beforeEach(async () => {
+    namespace = await shared().namespace();
+    const enforced = "pod-security.kubernetes.io/enforce=restricted";
+    await shared().kubectl(["label", "namespace", namespace.name, enforced]);
+  });
+  afterEach(() => namespace[Symbol.asyncDispose]());
+
+  const apply = (object: object) =>
+    shared().kubectl(["apply", "-n", namespace.name, "-f", "-"], { input: JSON.stringify(object) });
+  const get = async <T extends KubeObject>(kind: Kind<T>, name: string): Promise<T | undefined> => {
+    const found = await client.get(kind, { name, namespace: namespace.name });
+    return found.ok ? found.value : undefined;
+  };
+  const list = async <T extends KubeObject>(kind: Kind<T>): Promise<T[]> => {
+    const found = await client.list(kind, { namespace: namespace.name });
+    return found.ok ? found.value.items : [];
+  };
+  const applyModel = (name: string, spec: object) =>
+    apply({
+      ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name } },
+      spec: { hardware: { accelerator: "cpu" }, ...spec },
+    });
+  const statusUntil = (name: string, check: (status: ModelStatus | undefined) => void): Promise<Model> =>
+    vi.waitFor(async () => {
+      const model = await get(MODELS, name);
+      check(model?.status);
+      if (model === undefined) throw new Error(`no Model ${name}`);
+      return model;
+    }, WAIT);
+  const script = (pods: PodScript) => shared().nodes.direct(namespace.name, pods, OURS);
+  const podUntil = (phase: string): Promise<Pod> =>
+    vi.waitFor(async () => {
+      const pod = (await list(PODS)).find(({ status }) => status?.phase === phase);
+      if (pod === undefined) throw new Error(`no pod is ${phase}`);
+      return pod;
+    }, WAIT);
+  /** A volume for one claim, as an administrator makes it. */
+  const volume = (claim: string, node?: string) => {
+    const expression = { key: "kubernetes.io/hostname", operator: "In", values: [node] };
+    const affinity = { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } };
+    return shared().kubectl(["apply", "-f", "-"], {
+      input: JSON.stringify({
+        ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name: `${namespace.name}-${claim}` } },
+        spec: {
+          ...{ capacity: { storage: "100Gi" }, accessModes: ["ReadWriteOnce"], storageClassName: "manual" },
+          ...{ claimRef: { namespace: namespace.name, name: claim }, hostPath: { path: "/unused" } },
+          ...(node === undefined ? {} : { nodeAffinity: affinity }),
+        },
+      }),
+    });
+  };
+  const claim = (name: string) => ({
+    ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name } },
+    spec: {
+      ...{ accessModes: ["ReadWriteOnce"], storageClassName: "manual" },
+      resources: { requests: { storage: "1Gi" } },
+    },
+  });
+  const finish = (pod: Pod, pods: PodScript) => {
+    const notes = Object.entries(scriptAnnotations(pods)).map(([key, value]) => `${key}=${value}`);
+    return shared().kubectl([
+      "annotate",
+      "--overwrite",
+      "pod",
+      pod.metadata.name,
+      "-n",
+      namespace.name,
+      ...notes,
+    ]);
+  };
+
+  test("the Job's own command brings the weights to the volume, and its result makes the Model Ready", async () => {
+    const content = Buffer.alloc(headerBytes(10).length + TENSOR_BYTES);
+    content.set(headerBytes(10));
+    const server = await serveModel((request, response) => {
+      if (request.headers.authorization !== "Bearer t0ken") return void response.writeHead(401).end();
+      response.writeHead(200, { etag: '"v1"', "content-length": content.length }).end(content);
+    });
+    await script({ outcome: "ready" });
+    await volume(CLAIM);
+    await apply({
+      ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "hub" } },
+      stringData: { HF_TOKEN: "t0ken" },
+    });
+    const source = `${server.url}/m.gguf`;
+    await applyModel("good", { source, sourceSecretRef: { name: "hub" } });
+    await statusUntil("good", (status) =>
+      expect(status).toMatchObject({
+        phase: "Downloading",
+        reason: "Downloading",
+        cache: { claimName: CLAIM },
+      }),
+    );
+    const pod = await podUntil("Running");
+    const [container] = pod.spec.containers;
+    expect(await list(NETWORK_POLICIES)).toHaveLength(1);
+    const disk = folder();
+    expect(container).toMatchObject({
+      image: IMAGE,
+      envFrom: [{ prefix: "SOURCE_", secretRef: { name: "hub" } }],
+    });
+    if (container === undefined) throw new Error("no container");
+    const ended = await runContainer(container, { "/cache": disk }, { SOURCE_HF_TOKEN: "t0ken" });
+    expect(ended.exitCode).toBe(0);
+    await finish(pod, { outcome: "complete", message: ended.message });
+    const ready = await statusUntil("good", (status) => expect(status?.phase).toBe("Ready"));
+    expect(ready.status).toMatchObject({
+      reason: "Downloaded",
+      sizeBytes: content.length,
+      weightsBytes: TENSOR_BYTES,
+      files: ["m.gguf"],
+      format: "gguf",
+      gguf: { architecture: "llama", layerCount: 2 },
+    });
+    expect(getCondition(ready.status?.conditions, "ModelTransferHealthy")).toMatchObject({ status: "True" });
+    const weights = weightsOnVolume(ready);
+    expect(weights?.claimName).toBe(CLAIM);
+    expect(readFileSync(path.join(disk, weights?.folder ?? "", weights?.file ?? ""))).toEqual(content);
+
+    // The same source for another Model: the result of the same Job.
+    await applyModel("twin", { source, sourceSecretRef: { name: "hub" } });
+    await statusUntil("twin", (status) => expect(status?.phase).toBe("Ready"));
+    expect(await list(JOBS)).toHaveLength(1);
+
+    await shared().kubectl(["delete", "model", "good", "twin", "-n", namespace.name]);
+    await vi.waitFor(async () => {
+      expect(await list(JOBS)).toEqual([]);
+      expect(await list(NETWORK_POLICIES)).toEqual([]);
+    }, WAIT);
+    expect((await get(PERSISTENT_VOLUME_CLAIMS, CLAIM))?.metadata.deletionTimestamp).toBeUndefined();
+  });
+
+  test("the cause of a failed download is the Model's, and a changed spec gets a new Job at once", async () => {
+    const message = JSON.stringify({
+      code: "SourceUnauthorized",
+      message: "answered 401",
+      isRetryable: false,
+    });
+    await script({ outcome: "fail", exitCode: 1, message });
+    await volume(CLAIM);
+    await applyModel("closed", { source: "hf://org/closed/m.gguf" });
+    const failed = await statusUntil("closed", (status) =>
+      expect(status).toMatchObject({ phase: "Failed", reason: "SourceUnauthorized", cache: { attempts: 1 } }),
+    );
+    expect(failed.status?.message).toMatch(
+      /^answered 401; put a token into a Secret .*; retried after 2\d{3}-/,
+    );
+    expect(getCondition(failed.status?.conditions, "ModelTransferHealthy")).toMatchObject({
+      status: "False",
+      reason: "SourceUnauthorized",
+    });
+    const [before] = await list(JOBS);
+    await script({ outcome: "complete", message: FETCHED });
+    await applyModel("closed", { source: "hf://org/closed/m.gguf", sourceSecretRef: { name: "hub" } });
+    await statusUntil("closed", (status) => expect(status?.phase).toBe("Ready"));
+    expect((await list(JOBS)).map(({ metadata }) => metadata.uid)).not.toContain(before?.metadata.uid);
+  });
+
+  test("a Job that ends without a result is named with what Kubernetes says of its pod", async () => {
+    await script({ outcome: "fail", exitCode: 70 });
+    await volume(CLAIM);
+    await applyModel("loops", { source: "hf://org/loops/m.gguf" });
+    await statusUntil("loops", (status) =>
+      expect(status).toMatchObject({
+        phase: "Failed",
+        reason: "DownloadFailed",
+        message: expect.stringMatching(/PodFailurePolicy.*exit code 70/),
+      }),
+    );
+  });
+
+  test("a missing storage class is reported, and the download starts once there is a volume", async () => {
+    await script({ outcome: "complete", message: FETCHED });
+    await applyModel("waits", { source: "hf://org/waits/m.gguf" });
+    await statusUntil("waits", (status) =>
+      expect(status).toMatchObject({
+        phase: "Pending",
+        reason: "UnbindableModelCache",
+        message: expect.stringContaining("storage class manual does not exist"),
+      }),
+    );
+    expect(await list(JOBS)).toEqual([]);
+    await volume(CLAIM);
+    await statusUntil("waits", (status) => expect(status?.phase).toBe("Ready"));
+  });
+
+  test("a volume on a node that does not exist is reported as one that no node can mount", async () => {
+    await volume(CLAIM, "gone-1");
+    await applyModel("far", { source: "hf://org/far/m.gguf" });
+    await statusUntil("far", (status) =>
+      expect(status).toMatchObject({
+        reason: "UnbindableModelCache",
+        message: expect.stringMatching(/volume/),
+      }),
+    );
+  });
+
+  test("a pod that fits on no node is named, and a lower request replaces its Job", async () => {
+    await script({ outcome: "complete", message: FETCHED });
+    await volume(CLAIM);
+    const source = "hf://org/large/m.gguf";
+    await applyModel("large", { source, resources: { cpu: "1000" } });
+    await statusUntil("large", (status) =>
+      expect(status).toMatchObject({
+        phase: "Pending",
+        reason: "DownloadUnschedulable",
+        message: expect.stringContaining("Insufficient cpu"),
+      }),
+    );
+    await applyModel("large", { source, resources: { cpu: "1" } });
+    await statusUntil("large", (status) => expect(status?.phase).toBe("Ready"));
+  });
+
+  test.each([
+    ["pods", "cannot create its pod"],
+    ["count/persistentvolumeclaims", "create PersistentVolumeClaim metalbridge-model-cache"],
+  ])("a ResourceQuota for %s is named", async (resource, message) => {
+    await apply({
+      ...{ apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "none" } },
+      spec: { hard: { [resource]: "0" } },
+    });
+    await vi.waitFor(async () => {
+      const quota = JSON.parse(
+        await shared().kubectl(["get", "quota", "none", "-n", namespace.name, "-o", "json"]),
+      );
+      expect(quota.status.hard).toEqual({ [resource]: "0" });
+    }, WAIT);
+    await volume(CLAIM);
+    await applyModel("limited", { source: "hf://org/limited/m.gguf" });
+    await statusUntil("limited", (status) =>
+      expect(status).toMatchObject({ reason: "QuotaExceeded", message: expect.stringContaining(message) }),
+    );
+  });
+
+  test("a claim and a Job of others with these names stay as they are, and are named", async () => {
+    await apply(claim(CLAIM));
+    await applyModel("mine", { source: "hf://org/mine/m.gguf" });
+    await statusUntil("mine", (status) =>
+      expect(status).toMatchObject({ reason: "ObjectNameTaken", message: expect.stringContaining(CLAIM) }),
+    );
+    expect(await list(JOBS)).toEqual([]);
+
+    const model = { metadata: { name: "other" }, spec: { source: "pvc://weights/m.gguf" } } as Model;
+    const wish = cacheWish(
+      { ...model, spec: { ...model.spec, hardware: { accelerator: "cpu" } } },
+      [],
+      parseControllerConfig({}),
+    );
+    if (wish.at !== "volume") throw new Error("not on a volume");
+    const name = fetchJobName(wish);
+    const template = { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } };
+    await apply({
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { name },
+      spec: { suspend: true, template },
+    });
+    await volume("weights");
+    await apply(claim("weights"));
+    await applyModel("other", { source: "pvc://weights/m.gguf" });
+    await statusUntil("other", (status) =>
+      expect(status).toMatchObject({ reason: "ObjectNameTaken", message: expect.stringContaining(name) }),
+    );
+    expect((await get(JOBS, name))?.spec.template.spec.containers[0]?.image).toBe("i");
+  });
+
+  test("weights of a pvc:// source are used in place, once their claim exists and is bound", async () => {
+    await script({
+      outcome: "complete",
+      message: JSON.stringify({ ...JSON.parse(FETCHED), file: "llms/m.gguf" }),
+    });
+    await applyModel("placed", { source: "pvc://weights/llms/m.gguf" });
+    await statusUntil("placed", (status) =>
+      expect(status).toMatchObject({ phase: "Pending", reason: "VolumeClaimNotFound" }),
+    );
+    await apply(claim("weights"));
+    await statusUntil("placed", (status) =>
+      expect(status?.reason).toMatch(/^(VolumeClaimPending|UnbindableModelCache)$/),
+    );
+    await volume("weights");
+    const ready = await statusUntil("placed", (status) => expect(status?.phase).toBe("Ready"));
+    expect(weightsOnVolume(ready)).toEqual({ claimName: "weights", folder: "", file: "llms/m.gguf" });
+    const [job] = await list(JOBS);
+    expect(job?.spec.template.spec.volumes).toEqual([
+      { name: "cache", persistentVolumeClaim: { claimName: "weights", readOnly: true } },
+    ]);
+  });
+
+  test("progress comes from the log of the running pod", async () => {
+    const lines = ["no JSON", '{"bytes":256,"totalBytes":1024}'].join("\n");
+    const kubelet = createServer(selfSigned(), (request, response) => {
+      response.writeHead(request.url?.includes("follow=true") ? 200 : 404);
+      response.write(`${lines}\n`);
+    });
+    await new Promise<void>((listening) => kubelet.listen(0, "127.0.0.1", listening));
+    onTestFinished(() => {
+      kubelet.closeAllConnections();
+      kubelet.close();
+    });
+    const { port } = kubelet.address() as AddressInfo;
+    await shared().nodes.add({ name: "logs-1", labels: { logs: "1" } });
+    const status = {
+      addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
+      daemonEndpoints: { kubeletEndpoint: { Port: port } },
+    };
+    const patch = [
+      "patch",
+      "node",
+      "logs-1",
+      "--subresource=status",
+      "--type=merge",
+      "-p",
+      JSON.stringify({ status }),
+    ];
+    await shared().kubectl(patch);
+    await script({ outcome: "ready" });
+    await volume(CLAIM, "logs-1");
+    await applyModel("counted", { source: "hf://org/counted/m.gguf" });
+    await statusUntil("counted", (found) =>
+      expect(found).toMatchObject({
+        phase: "Downloading",
+        message: "downloading: 256 B of 1.0 KiB (25 %)",
+        cache: { bytes: 256, totalBytes: 1024 },
+      }),
+    );
+  });
+});
+
+function folder(): string {
+  const made = mkdtempSync(path.join(tmpdir(), "mb-cache-"));
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}

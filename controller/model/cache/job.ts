@@ -1,0 +1,92 @@
+/** Reads a download Job and its pods: whether it has ended, with what, and what keeps its pod from starting. Pure. */
+import { defaultRemedy, type ErrorCode } from "../../../src/api/errors.ts";
+import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
+import {
+  type FetchFailed,
+  type FetchResult,
+  isFetched,
+  parseFetchResult,
+} from "../../../src/linux/fetch-result.ts";
+import { truncate } from "../../../src/text.ts";
+
+/** A cause from the catalogue; the message says what to do as well. */
+export interface Trouble {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** With the catalogue's remedy behind it, without its command: that has placeholders. */
+export function troubleOf(code: ErrorCode, message: string): Trouble {
+  return { code, message: `${truncate(message, 1500)}; ${defaultRemedy(code).summary}` };
+}
+
+/** Undefined while it runs. `atMs` is wall-clock time of the API server. */
+export function endOf({
+  status,
+}: Job): { readonly at: "complete" | "failed"; readonly atMs: number } | undefined {
+  for (const { type, status: holds, lastTransitionTime = "" } of status?.conditions ?? []) {
+    if (holds !== "True") continue;
+    if (type === "Complete") return { at: "complete", atMs: Date.parse(lastTransitionTime) };
+    if (type === "Failed") return { at: "failed", atMs: Date.parse(lastTransitionTime) || 0 };
+  }
+  return undefined;
+}
+
+export function newest(pods: readonly Pod[]): Pod | undefined {
+  return [...pods].sort((a, b) => createdAt(b).localeCompare(createdAt(a)))[0];
+}
+
+/** The newest termination message of this kind. */
+export function newestResult<T extends FetchResult>(
+  pods: readonly Pod[],
+  isWanted: ((result: FetchResult) => result is T) | ((result: FetchResult) => boolean),
+): T | undefined {
+  const byAge = [...pods].sort((a, b) => createdAt(b).localeCompare(createdAt(a)));
+  const results = byAge.map((pod) => parseFetchResult(terminated(pod)?.message));
+  return results.find((result): result is T => result !== undefined && isWanted(result));
+}
+
+/** Why a Job failed: by the result of its last pod, else by what Kubernetes says of both. */
+export function describeFailure(result: FetchResult | undefined, job?: Job, pod?: Pod): Trouble {
+  if (result !== undefined && !isFetched(result))
+    return troubleOf(result.code, (result as FetchFailed).message);
+  const end = pod === undefined ? undefined : terminated(pod);
+  const failed = job?.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
+  const parts = [
+    failed?.reason === undefined
+      ? undefined
+      : `the download Job failed (${failed.reason}): ${failed.message}`,
+    end === undefined
+      ? undefined
+      : `its last pod ended with ${end.reason ?? "an error"}, exit code ${end.exitCode}`,
+    pod?.status?.reason === undefined ? undefined : `${pod.status.reason}: ${pod.status.message ?? ""}`,
+  ];
+  return troubleOf("DownloadFailed", parts.filter((part) => part !== undefined).join("; "));
+}
+
+/** What keeps the pod from starting, where that is not just time. */
+export function startTrouble({ status }: Pod): Trouble | undefined {
+  const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status === "False") return unschedulable(scheduled.message ?? "");
+  const { reason = "", message = "" } = status?.containerStatuses?.[0]?.state?.waiting ?? {};
+  if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError)/.test(reason))
+    return troubleOf("DownloadImageUnavailable", `${reason}: ${message}`);
+  // The only thing that the container's configuration refers to is the source's Secret.
+  if (reason === "CreateContainerConfigError") return troubleOf("SourceSecretInvalid", message);
+  return undefined;
+}
+
+/** A volume that is about to be provisioned is no trouble: the scheduler retries once it is there. */
+function unschedulable(message: string): Trouble | undefined {
+  if (/unbound immediate PersistentVolumeClaims/i.test(message)) return undefined;
+  const isVolume = /volume|persistent|pvc/i.test(message);
+  return troubleOf(isVolume ? "UnbindableModelCache" : "DownloadUnschedulable", message);
+}
+
+function terminated({ status }: Pod) {
+  return status?.containerStatuses?.[0]?.state?.terminated;
+}
+
+function createdAt({ metadata }: Pod): string {
+  return metadata.creationTimestamp ?? "";
+}

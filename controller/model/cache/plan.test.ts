@@ -1,0 +1,180 @@
+import { expect, test } from "vitest";
+import type { Model, ModelStatus } from "../../../src/api/model.ts";
+import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import { cacheWish } from "../../../src/linux/cache-wish.ts";
+import { buildFetchJob, downloadKey, type VolumeWish } from "../../../src/linux/model-cache.ts";
+import { modelConfigSchema } from "../config.ts";
+import { type CacheObservation, planCache } from "./plan.ts";
+
+const NOW = Date.parse("2026-01-02T03:04:05Z");
+const MINUTE = 60_000;
+const settings = modelConfigSchema.parse({ image: "registry.example.com/metalbridge:1" });
+
+function model(uid = "u", status?: ModelStatus): Model {
+  const spec = { source: "hf://org/repo/m.gguf", hardware: { accelerator: "cpu" } } as Model["spec"];
+  return { metadata: { name: "m", namespace: "n", uid, generation: 1 }, spec, ...(status && { status }) };
+}
+
+function wishOf(of: Model): VolumeWish {
+  const wish = cacheWish(of, [], settings);
+  if (wish.at !== "volume") throw new Error("not on a volume");
+  return wish;
+}
+
+const claim: PersistentVolumeClaim = {
+  metadata: { name: "metalbridge-model-cache", uid: "claim" },
+  spec: {},
+  status: { phase: "Bound" },
+};
+const key = downloadKey(model(), wishOf(model()), "claim");
+
+function job(condition?: { type: string; ago: number }, of = model(), attempt = 1): Job {
+  const made = buildFetchJob({ model: of, wish: wishOf(of), key, attempt }, settings);
+  if (condition === undefined) return made;
+  const lastTransitionTime = new Date(NOW - condition.ago).toISOString();
+  const reason = { reason: "BackoffLimitExceeded", message: "Job has reached the specified backoff limit" };
+  return {
+    ...made,
+    status: { conditions: [{ type: condition.type, status: "True", lastTransitionTime, ...reason }] },
+  };
+}
+
+function pod(exitCode: number, message: object | string, age = 0): Pod {
+  const text = typeof message === "string" ? message : JSON.stringify(message);
+  const terminated = { exitCode, message: text, ...(exitCode === 137 ? { reason: "OOMKilled" } : {}) };
+  return {
+    metadata: { name: `p-${age}`, creationTimestamp: new Date(NOW - age).toISOString() },
+    spec: { containers: [] },
+    status: {
+      phase: exitCode === 0 ? "Succeeded" : "Failed",
+      containerStatuses: [{ name: "fetch", state: { terminated } }],
+    },
+  };
+}
+
+function plan(more: Partial<CacheObservation> = {}) {
+  const of = more.model ?? model();
+  return planCache({
+    ...{ model: of, wish: wishOf(of), settings, revision: undefined, claim: { at: "present", claim } },
+    ...{
+      claimTrouble: undefined,
+      job: undefined,
+      pods: [],
+      jobTrouble: undefined,
+      progress: undefined,
+      nowMs: NOW,
+    },
+    ...more,
+  });
+}
+
+const failure = (isRetryable: boolean, code = "SourceUnreachable") => ({
+  code,
+  message: "no answer",
+  isRetryable,
+});
+
+test("a failed Job is replaced after a delay that doubles with each attempt, an hour at most", () => {
+  const failed = (attempt: number, ago: number) =>
+    plan({ job: job({ type: "Failed", ago }, model(), attempt), pods: [pod(1, failure(true))] });
+  expect(failed(1, 0)).toMatchObject({
+    recheckAfterMs: MINUTE,
+    steps: [],
+    state: { status: { phase: "Pending", attempts: 1 } },
+  });
+  expect(failed(3, 0).recheckAfterMs).toBe(4 * MINUTE);
+  expect(failed(50, 0).recheckAfterMs).toBe(60 * MINUTE);
+  expect(failed(1, MINUTE)).toMatchObject({
+    steps: [{ do: "removeJob" }],
+    state: { status: { attempts: 1 } },
+  });
+  // The clock of the API server is ahead of ours.
+  expect(failed(1, -10 * MINUTE).recheckAfterMs).toBe(MINUTE);
+  const status = failed(1, MINUTE).state.status;
+  expect(plan({ model: model("u", { cache: status }) }).steps).toMatchObject([
+    { do: "createJob", download: { attempt: 2 } },
+  ]);
+});
+
+test("a Job that loops without a result is named with the end of its last pod", () => {
+  const { state } = plan({ job: job({ type: "Failed", ago: 0 }), pods: [pod(1, "", 9), pod(137, "", 1)] });
+  expect(state.status).toMatchObject({ phase: "Failed", reason: "DownloadFailed" });
+  expect(state.status.message).toMatch(/BackoffLimitExceeded.*OOMKilled, exit code 137; a new Job resumes/);
+});
+
+test("a retry within the Job shows the cause of the attempt before", () => {
+  const running: Pod = {
+    metadata: { name: "new", creationTimestamp: "2027" },
+    spec: { containers: [] },
+    status: { phase: "Running" },
+  };
+  const { state, running: shown } = plan({ job: job(), pods: [pod(75, failure(true)), running] });
+  expect(state).toMatchObject({ status: { phase: "Downloading" }, trouble: { code: "SourceUnreachable" } });
+  expect(shown).toBe(running);
+});
+
+test("weights that are Ready need no Job, until the claim is another one", () => {
+  const status = {
+    phase: "Ready",
+    reason: "Downloaded",
+    message: "",
+    claimName: claim.metadata.name,
+    folder: "f",
+    key,
+  } as const;
+  const ready = model("u", { cache: status });
+  expect(plan({ model: ready })).toEqual({ state: { status }, steps: [] });
+  const other = { ...claim, metadata: { ...claim.metadata, uid: "another" } };
+  expect(plan({ model: ready, claim: { at: "present", claim: other } }).steps).toMatchObject([
+    { do: "createJob" },
+  ]);
+  expect(plan({ model: ready, claim: { at: "absent" } }).steps).toEqual([{ do: "createClaim" }]);
+});
+
+test("a complete Job whose pod is gone runs again: the files are there, only their facts are missing", () => {
+  expect(plan({ job: job({ type: "Complete", ago: 0 }) }).steps).toMatchObject([{ do: "removeJob" }]);
+});
+
+test("another Model's Job for the same files is shared, for other files it is waited for", () => {
+  const theirs = job(undefined, model("other"));
+  expect(plan({ job: theirs })).toMatchObject({
+    steps: [],
+    state: { status: { reason: "StartingDownload" } },
+  });
+  const spec = { ...model().spec, sha256: "0".repeat(64) };
+  const waits = plan({ model: { ...model(), spec }, job: theirs });
+  expect(waits).toMatchObject({ steps: [], state: { status: { reason: "WaitingForDownload" } } });
+  const ended = plan({ model: { ...model(), spec }, job: job({ type: "Complete", ago: 0 }, model("other")) });
+  expect(ended.steps).toMatchObject([{ do: "removeJob" }]);
+});
+
+const waitingFor = (reason: string, message: string): Pod => ({
+  metadata: { name: "p" },
+  spec: { containers: [] },
+  status: {
+    phase: "Pending",
+    containerStatuses: [{ name: "fetch", state: { waiting: { reason, message } } }],
+  },
+});
+const unscheduled = (message: string): Pod => ({
+  metadata: { name: "p" },
+  spec: { containers: [] },
+  status: {
+    phase: "Pending",
+    conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }],
+  },
+});
+
+test.each<[Pod, string | undefined]>([
+  [waitingFor("ImagePullBackOff", "Back-off pulling image"), "DownloadImageUnavailable"],
+  [waitingFor("CreateContainerConfigError", 'secret "hub" not found'), "SourceSecretInvalid"],
+  [waitingFor("ContainerCreating", ""), undefined],
+  [
+    unscheduled("0/3 nodes are available: 3 node(s) had volume node affinity conflict."),
+    "UnbindableModelCache",
+  ],
+  [unscheduled("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."), undefined],
+  [unscheduled("0/1 nodes are available: 1 Insufficient memory."), "DownloadUnschedulable"],
+])("a pod that does not start: case %#", (one, code) => {
+  expect(plan({ job: job(), pods: [one] }).state.trouble?.code).toBe(code);
+});

@@ -1,0 +1,269 @@
+/** From what is seen of a Model's volume and download Job to the next steps and the Model's `status.cache`. Pure. */
+import type { Model, ModelStatus } from "../../../src/api/model.ts";
+import { formatBytes } from "../../../src/bytes.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
+import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import { type Fetched, isFetched } from "../../../src/linux/fetch-result.ts";
+import {
+  ANNOTATION_ATTEMPT,
+  ANNOTATION_FETCH_KEY,
+  ANNOTATION_GENERATION,
+  type CacheSettings,
+  type Download,
+  downloadKey,
+  fetchJobName,
+  type VolumeWish,
+} from "../../../src/linux/model-cache.ts";
+import {
+  describeFailure,
+  endOf,
+  newest,
+  newestResult,
+  startTrouble,
+  type Trouble,
+  troubleOf,
+} from "./job.ts";
+
+export type SeenClaim =
+  /** Its watch has not listed yet. */
+  | { readonly at: "unknown" }
+  | { readonly at: "absent" }
+  | { readonly at: "present"; readonly claim: PersistentVolumeClaim };
+
+export interface CacheObservation {
+  readonly model: Model;
+  readonly wish: VolumeWish;
+  readonly settings: CacheSettings;
+  /** Commit that the Model is pinned to. */
+  readonly revision: string | undefined;
+  readonly claim: SeenClaim;
+  /** Why a claim that is not bound will not be. */
+  readonly claimTrouble: Trouble | undefined;
+  readonly job: Job | undefined;
+  /** Of this Job. */
+  readonly pods: readonly Pod[];
+  /** Why the Job has no pod. */
+  readonly jobTrouble: Trouble | undefined;
+  readonly progress: { readonly bytes: number; readonly totalBytes?: number | undefined } | undefined;
+  readonly nowMs: number;
+}
+
+export type CacheStep =
+  | { readonly do: "createClaim" }
+  | { readonly do: "createJob"; readonly download: Download }
+  | { readonly do: "removeJob"; readonly job: Job; readonly because: string };
+
+export interface CacheState {
+  readonly status: NonNullable<ModelStatus["cache"]>;
+  readonly trouble?: Trouble | undefined;
+  /** What the Job reported, where it has just ended; else the Model's status has it. */
+  readonly fetched?: Fetched | undefined;
+}
+
+export interface CachePlan {
+  readonly state: CacheState;
+  readonly steps: readonly CacheStep[];
+  readonly recheckAfterMs?: number | undefined;
+  /** The pod that downloads now. */
+  readonly running?: Pod | undefined;
+}
+
+/** A claim that is not bound and a Job without a pod have no watch of their own that tells why. */
+export const RECHECK_MS = 15_000;
+const FIRST_DELAY_MS = 60_000;
+const MAX_DELAY_MS = 3_600_000;
+
+/** Total: every observation has a state. */
+export function planCache(seen: CacheObservation): CachePlan {
+  const plan = planClaim(seen) ?? planDownload(seen);
+  const mustLook = seen.claim.at === "present" && !isBound(seen.claim) && plan.state.status.phase !== "Ready";
+  const times = [plan.recheckAfterMs, mustLook ? RECHECK_MS : undefined].filter((time) => time !== undefined);
+  return times.length === 0 ? plan : { ...plan, recheckAfterMs: Math.min(...times) };
+}
+
+function planDownload(seen: CacheObservation): CachePlan {
+  const { claim, wish, model, revision, settings, job } = seen;
+  const uid = claim.at === "present" ? (claim.claim.metadata.uid ?? "") : "";
+  const key = downloadKey(model, wish, uid, revision);
+  const before = model.status?.cache;
+  if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
+  const attempts = before?.key === key ? before.attempts : undefined;
+  const place = { ...placeOf(wish), key, ...(attempts === undefined ? {} : { attempts }) };
+  if (settings.image === undefined)
+    return pending(place, troubleOf("ModelCacheNotConfigured", "the controller was started without --image"));
+  if (job !== undefined) return planJob(seen, job, place);
+  const download: Download = { model, wish, key, attempt: (attempts ?? 0) + 1, revision };
+  const state = waiting(place, "StartingDownload", "creating the download Job");
+  return { state, steps: [{ do: "createJob", download }] };
+}
+
+/** What a status says whatever its phase. */
+type Place = Omit<CacheState["status"], "phase" | "reason" | "message">;
+
+function placeOf({ claimName, folder }: VolumeWish): Place {
+  return { claimName, folder };
+}
+
+/** Undefined where the claim can be used. */
+function planClaim({ claim, wish, model, claimTrouble }: CacheObservation): CachePlan | undefined {
+  const place = placeOf(wish);
+  const name = wish.claimName;
+  switch (claim.at) {
+    case "unknown": {
+      const before = model.status?.cache;
+      const isSame = before?.claimName === name && before.folder === wish.folder;
+      const state = isSame ? { status: before } : waiting(place, "ReadingClaim", `reading claim ${name}`);
+      return { state, steps: [] };
+    }
+    case "absent": {
+      const where = `${model.metadata.namespace}/${name}`;
+      if (!wish.isOurs)
+        return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
+      return {
+        state: waiting(place, "CreatingClaim", `creating claim ${name}`),
+        steps: [{ do: "createClaim" }],
+      };
+    }
+    case "present": {
+      const trouble = claimTrouble ?? troubleOfClaim(claim.claim, wish);
+      return trouble && pending(place, trouble, isBound(claim) ? undefined : RECHECK_MS);
+    }
+    default:
+      return claim satisfies never;
+  }
+}
+
+function troubleOfClaim(
+  { metadata, status }: PersistentVolumeClaim,
+  { source }: VolumeWish,
+): Trouble | undefined {
+  const { name, deletionTimestamp } = metadata;
+  if (deletionTimestamp !== undefined)
+    return troubleOf("VolumeClaimNotFound", `claim ${name} is being deleted`);
+  if (status?.phase === "Lost")
+    return troubleOf("UnbindableModelCache", `the volume of claim ${name} no longer exists`);
+  // A claim of a pvc:// source has the weights already, so nothing of ours is its first consumer.
+  if (status?.phase === "Bound" || source.kind !== "pvc") return undefined;
+  return troubleOf("VolumeClaimPending", `claim ${name} is not bound to a volume`);
+}
+
+function isBound(seen: SeenClaim): boolean {
+  return seen.at === "present" && seen.claim.status?.phase === "Bound";
+}
+
+function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
+  const { metadata } = job;
+  if (metadata.deletionTimestamp !== undefined)
+    return {
+      state: waiting(place, "WaitingForDownload", `Job ${metadata.name} is being deleted`),
+      steps: [],
+    };
+  const end = endOf(job);
+  const isOwn = metadata.ownerReferences?.some(({ uid }) => uid === seen.model.metadata.uid) ?? false;
+  const isSameSpec =
+    metadata.annotations?.[ANNOTATION_GENERATION] === String(seen.model.metadata.generation ?? 0);
+  if (metadata.annotations?.[ANNOTATION_FETCH_KEY] !== place.key)
+    return isOwn || end !== undefined
+      ? restart(place, job, "it downloads something else")
+      : otherModels(job, place);
+  if (isOwn && !isSameSpec && end?.at !== "complete")
+    return restart(place, job, "the spec of the Model changed");
+  if (end === undefined) return planActive(seen, place);
+  if (end.at === "failed") return planFailed(seen, job, end.atMs, place);
+  const fetched = newestResult(seen.pods, isFetched);
+  if (fetched === undefined) return restart(place, job, "its result is gone");
+  const { file, mmproj } = fetched;
+  const status = {
+    ...place,
+    phase: "Ready" as const,
+    reason: "Downloaded",
+    message:
+      seen.wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
+    ...{ file, ...(mmproj === undefined ? {} : { mmproj }) },
+    ...{ bytes: fetched.sizeBytes, totalBytes: fetched.sizeBytes },
+  };
+  return { state: { status, fetched }, steps: [] };
+}
+
+function otherModels({ metadata }: Job, place: Place): CachePlan {
+  const message = `waiting for Job ${metadata.name}, which downloads other files of the source for another Model`;
+  return { state: waiting(place, "WaitingForDownload", message), steps: [] };
+}
+
+function planActive({ pods, jobTrouble, progress, model }: CacheObservation, place: Place): CachePlan {
+  const before = model.status?.cache;
+  const pod = newest(
+    pods.filter(({ status }) => status?.phase !== "Failed" && status?.phase !== "Succeeded"),
+  );
+  const last = newestResult(pods, (result) => !isFetched(result));
+  const failure = last === undefined ? undefined : describeFailure(last);
+  if (pod?.status?.phase === "Running") {
+    const { bytes, totalBytes }: Partial<CacheState["status"]> =
+      progress ?? (before?.key === place.key ? (before ?? {}) : {});
+    const status = {
+      ...{ ...place, phase: "Downloading" as const, reason: "Downloading" },
+      message: describeProgress(bytes, totalBytes),
+      ...(bytes === undefined ? {} : { bytes }),
+      ...(totalBytes === undefined ? {} : { totalBytes }),
+    };
+    return { state: { status, trouble: failure }, steps: [], running: pod };
+  }
+  const trouble = (pod === undefined ? jobTrouble : startTrouble(pod)) ?? failure;
+  const state =
+    trouble === undefined
+      ? waiting(place, "StartingDownload", "waiting for the pod of the download Job")
+      : troubled(place, trouble, "Pending");
+  return { state, steps: [], ...(pod === undefined ? { recheckAfterMs: RECHECK_MS } : {}) };
+}
+
+function planFailed(
+  { pods, nowMs }: CacheObservation,
+  job: Job,
+  failedAtMs: number,
+  place: Place,
+): CachePlan {
+  const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
+  const result = newestResult(pods, (one) => !isFetched(one));
+  const trouble = describeFailure(result, job, newest(pods));
+  const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20));
+  // Another machine's clock: never longer than the delay itself.
+  const waitMs = Math.min(delayMs, failedAtMs + delayMs - nowMs);
+  if (waitMs <= 0) return restart({ ...place, attempts }, job, "it failed, and its delay is over", trouble);
+  const at = isoSeconds(failedAtMs + delayMs);
+  const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
+  const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
+  return { state: troubled({ ...place, attempts }, shown, phase), steps: [], recheckAfterMs: waitMs };
+}
+
+function restart(place: Place, job: Job, because: string, trouble?: Trouble): CachePlan {
+  const message = `replacing Job ${job.metadata.name}: ${because}`;
+  return {
+    state: { ...waiting(place, "StartingDownload", message), trouble },
+    steps: [{ do: "removeJob", job, because }],
+  };
+}
+
+function pending(place: Place, trouble: Trouble, recheckAfterMs?: number): CachePlan {
+  return { state: troubled(place, trouble, "Pending"), steps: [], recheckAfterMs };
+}
+
+/** The state of a cache that cannot go on for now. */
+export function troubled(place: Place, trouble: Trouble, phase: "Pending" | "Failed"): CacheState {
+  return { status: { ...place, phase, reason: trouble.code, message: trouble.message }, trouble };
+}
+
+function waiting(place: Place, reason: string, message: string): CacheState {
+  return { status: { ...place, phase: "Pending", reason, message } };
+}
+
+function describeProgress(bytes: number | undefined, totalBytes: number | undefined): string {
+  if (bytes === undefined) return "downloading";
+  if (totalBytes === undefined || totalBytes === 0) return `downloading: ${formatBytes(bytes)}`;
+  const percent = Math.floor((100 * bytes) / totalBytes);
+  return `downloading: ${formatBytes(bytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
+}
+
+/** `namespace/name` of the Job. */
+export function jobKeyOf(model: Model, wish: VolumeWish): string {
+  return `${model.metadata.namespace}/${fetchJobName(wish)}`;
+}

@@ -1,0 +1,109 @@
+/** How far downloads are, from the logs of their pods: followed, never polled. */
+import type { KubeConnection } from "../../../src/kube/client/connect.ts";
+import { createLineSplitter } from "../../../src/kube/watch/lines.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
+import type { Clock, Log } from "../../../src/ports.ts";
+
+export interface DownloadProgress {
+  readonly bytes: number;
+  readonly totalBytes?: number | undefined;
+}
+
+export interface Progress {
+  /** The last line of a pod; undefined before the first. */
+  readonly of: (pod: Pod) => DownloadProgress | undefined;
+  /** Follows the log of a running pod for a Model; idempotent. */
+  readonly follow: (pod: Pod, model: string) => void;
+  readonly forget: (pod: Pod | undefined) => void;
+}
+
+export interface ProgressOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** The Model's download has advanced; at most every ten seconds. */
+  readonly onProgress: (model: string) => void;
+}
+
+interface Followed {
+  readonly stop: AbortController;
+  last?: DownloadProgress;
+  notedAtMs?: number;
+}
+
+const NOTE_MS = 10_000;
+const OPEN_MS = 15_000;
+/** Connections to the API server; the downloads beyond them show no progress. */
+const MOST = 64;
+const MAX_LINE_BYTES = 64 << 10;
+
+export function createProgress(options: ProgressOptions): Progress {
+  const followed = new Map<string, Followed>();
+  return {
+    of: ({ metadata }) => followed.get(metadata.uid ?? "")?.last,
+    follow: (pod, model) => {
+      const uid = pod.metadata.uid ?? "";
+      if (followed.has(uid) || followed.size >= MOST) return;
+      const one: Followed = { stop: new AbortController() };
+      followed.set(uid, one);
+      void read(options, pod, one, model);
+    },
+    forget: (pod) => {
+      const uid = pod?.metadata.uid ?? "";
+      followed.get(uid)?.stop.abort();
+      followed.delete(uid);
+    },
+  };
+}
+
+/** Ends with the container or with the connection; then the last line stands until the pod ends. Never rejects. */
+async function read(options: ProgressOptions, pod: Pod, one: Followed, model: string): Promise<void> {
+  const { connection, clock, log, onProgress } = options;
+  const { namespace, name } = pod.metadata;
+  const signal = AbortSignal.any([options.signal, one.stop.signal]);
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}/log?container=${FETCH_CONTAINER}&follow=true&tailLines=1`;
+  const opened = await connection.stream({ method: "GET", path, timeoutMs: OPEN_MS, signal });
+  if (!opened.ok) {
+    log.info(
+      { pod: `${namespace}/${name}`, reason: opened.error.message },
+      "cannot follow the log of a download",
+    );
+    return;
+  }
+  const splitter = createLineSplitter(MAX_LINE_BYTES);
+  try {
+    for await (const chunk of opened.value as AsyncIterable<Buffer>) {
+      const progress = splitter
+        .push(chunk)
+        .map(parseProgress)
+        .findLast((line) => line !== undefined);
+      if (progress === undefined) continue;
+      one.last = progress;
+      const nowMs = clock.monotonicMs();
+      if (one.notedAtMs !== undefined && nowMs - one.notedAtMs < NOTE_MS) continue;
+      one.notedAtMs = nowMs;
+      onProgress(model);
+    }
+  } catch {
+    // A broken connection, or a line that is too long for one of ours.
+  } finally {
+    opened.value.destroy();
+  }
+}
+
+/** Undefined for other lines of the log. */
+function parseProgress(line: string): DownloadProgress | undefined {
+  try {
+    const { bytes, totalBytes } = JSON.parse(line) as Record<string, unknown>;
+    if (!isCount(bytes)) return undefined;
+    return isCount(totalBytes) ? { bytes, totalBytes } : { bytes };
+  } catch {
+    return undefined;
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}

@@ -1,0 +1,48 @@
+/** Why a claim is not bound, or a Job has no pod: the objects themselves do not say, their class and Events do. */
+import { EVENTS, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
+import { type Trouble, troubleOf } from "./job.ts";
+
+/** Undefined where waiting may help: the provisioner works, or waits for a pod. Rejects never. */
+export async function readClaimTrouble(
+  client: KubeClient,
+  claim: PersistentVolumeClaim,
+): Promise<Trouble | undefined> {
+  const { name } = claim.metadata;
+  const className = claim.spec.storageClassName ?? "";
+  if (className !== "") {
+    const found = await client.get(STORAGE_CLASSES, { name: className });
+    if (!found.ok && found.error.kind === "notFound")
+      return troubleOf("UnbindableModelCache", `claim ${name}: storage class ${className} does not exist`);
+  }
+  const note = await lastNote(client, claim, ["FailedBinding", "ProvisioningFailed"]);
+  return note === undefined ? undefined : troubleOf("UnbindableModelCache", `claim ${name}: ${note}`);
+}
+
+/** Undefined where the Job controller was not refused. Rejects never. */
+export async function readJobTrouble(client: KubeClient, job: Job): Promise<Trouble | undefined> {
+  const note = await lastNote(client, job, ["FailedCreate"]);
+  if (note === undefined) return undefined;
+  const code = note.includes("exceeded quota") ? "QuotaExceeded" : "ApiObjectRefused";
+  return troubleOf(code, `Job ${job.metadata.name} cannot create its pod: ${note}`);
+}
+
+async function lastNote(
+  client: KubeClient,
+  { metadata }: KubeObject,
+  reasons: readonly string[],
+): Promise<string | undefined> {
+  const listed = await client.list(EVENTS, {
+    namespace: metadata.namespace ?? "default",
+    fieldSelector: `regarding.uid=${metadata.uid}`,
+  });
+  if (!listed.ok) return undefined;
+  const found = listed.value.items.filter(({ reason = "" }) => reasons.includes(reason));
+  // Of one object: the order of resource versions is the order in which Events were last repeated.
+  return found.sort((a, b) => versionOf(b) - versionOf(a))[0]?.note;
+}
+
+function versionOf({ metadata }: KubeObject): number {
+  return Number(metadata.resourceVersion ?? 0);
+}

@@ -1,0 +1,134 @@
+/** What the API server has of downloads: our Jobs, their pods and claims, and claims of others by name. */
+import { LABEL_MODEL_CACHE } from "../../../src/api/group.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
+import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
+import type { Watched } from "../../../src/kube/watch/catch-up.ts";
+import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
+import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import type { CacheOptions } from "../../cache/caches.ts";
+import { createGrouping } from "../../cache/grouping.ts";
+import type { SeenClaim } from "./plan.ts";
+import { createProgress, type Progress } from "./progress.ts";
+
+export interface Downloads {
+  readonly job: (key: string) => Job | undefined;
+  readonly podsOf: (job: Job) => readonly Pod[];
+  readonly claim: (key: string, isOurs: boolean) => SeenClaim;
+  readonly progress: Progress;
+  /** The Model is passed again whenever one of these changes; replaces what it named before. */
+  readonly follow: (model: string, about: Interest | undefined) => void;
+  readonly watches: readonly (Watched & Pick<Reflector<never>, "whenSynced">)[];
+}
+
+/** Keys (`namespace/name`) of what a Model's download consists of. */
+export interface Interest {
+  readonly job: string;
+  readonly claim: string;
+  readonly isClaimOurs: boolean;
+}
+
+export interface DownloadOptions extends CacheOptions {
+  readonly onModel: (key: string) => void;
+}
+
+const LABEL_JOB = "batch.kubernetes.io/job-name";
+const LABEL_JOB_UID = "batch.kubernetes.io/controller-uid";
+
+/** Starts the watches; they end with `signal`. */
+export function startDownloads({ onModel, ...options }: DownloadOptions): Downloads {
+  const interests = new Map<string, Interest>();
+  const byJob = new Map<string, Set<string>>();
+  const byClaim = new Map<string, Set<string>>();
+  const foreign = createForeignClaims(options, (claim) => notify(byClaim, claim));
+  const podsOfJob = createGrouping<Pod>(({ metadata }) => {
+    const name = metadata.labels?.[LABEL_JOB];
+    return name === undefined ? [] : [keyOf({ namespace: metadata.namespace, name })];
+  });
+  const progress = createProgress({ ...options, onProgress: onModel });
+  const notify = (index: ReadonlyMap<string, ReadonlySet<string>>, key: string): void => {
+    for (const model of index.get(key) ?? []) onModel(model);
+  };
+  const start = <T extends KubeObject>(rest: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
+    startReflector<T>({ ...options, ...rest, labelSelector: LABEL_MODEL_CACHE });
+  const jobs = start<Job>({ kind: JOBS, onChange: (key) => notify(byJob, key) });
+  const claims = start<PersistentVolumeClaim>({
+    kind: PERSISTENT_VOLUME_CLAIMS,
+    onChange: (key) => notify(byClaim, key),
+  });
+  const pods = start<Pod>({
+    kind: PODS,
+    onChange: (key, pod, before) => {
+      for (const job of podsOfJob.note(key, pod, before)) notify(byJob, job);
+      if (pod?.status?.phase !== "Running") progress.forget(pod ?? before);
+    },
+  });
+  return {
+    job: jobs.get,
+    podsOf: ({ metadata }) =>
+      podsOfJob.of(keyOf(metadata)).filter((pod) => pod.metadata.labels?.[LABEL_JOB_UID] === metadata.uid),
+    claim: (key, isOurs) => (isOurs ? seenOf(claims.get(key)) : foreign.see(key)),
+    progress,
+    follow: (model, about) => {
+      const before = interests.get(model);
+      if (before?.job === about?.job && before?.claim === about?.claim) return;
+      if (before !== undefined) {
+        drop(byJob, before.job, model);
+        drop(byClaim, before.claim, model);
+        if (!byClaim.has(before.claim)) foreign.forget(before.claim);
+        interests.delete(model);
+      }
+      if (about === undefined) return;
+      interests.set(model, about);
+      add(byJob, about.job, model);
+      add(byClaim, about.claim, model);
+      if (!about.isClaimOurs) foreign.watch(about.claim);
+    },
+    watches: [jobs, claims, pods],
+  };
+}
+
+/** A claim that others made has no label of ours: each is watched by its name while a Model uses it. */
+function createForeignClaims(options: CacheOptions, onChange: (key: string) => void) {
+  const watched = new Map<
+    string,
+    { readonly stop: AbortController; readonly claims: Reflector<PersistentVolumeClaim> }
+  >();
+  return {
+    see: (key: string): SeenClaim => {
+      const { claims } = watched.get(key) ?? {};
+      return claims === undefined || !claims.isSynced() ? { at: "unknown" } : seenOf(claims.get(key));
+    },
+    watch: (key: string): void => {
+      if (watched.has(key)) return;
+      const stop = new AbortController();
+      const [namespace = "", name = ""] = key.split("/");
+      const claims = startReflector<PersistentVolumeClaim>({
+        ...options,
+        ...{ signal: AbortSignal.any([options.signal, stop.signal]), kind: PERSISTENT_VOLUME_CLAIMS },
+        ...{ namespace, fieldSelector: `metadata.name=${name}` },
+        onChange: () => onChange(key),
+        onSynced: () => onChange(key),
+      });
+      watched.set(key, { stop, claims });
+    },
+    forget: (key: string): void => {
+      watched.get(key)?.stop.abort();
+      watched.delete(key);
+    },
+  };
+}
+
+function seenOf(claim: PersistentVolumeClaim | undefined): SeenClaim {
+  return claim === undefined ? { at: "absent" } : { at: "present", claim };
+}
+
+function add(index: Map<string, Set<string>>, key: string, model: string): void {
+  index.set(key, (index.get(key) ?? new Set<string>()).add(model));
+}
+
+function drop(index: Map<string, Set<string>>, key: string, model: string): void {
+  const models = index.get(key);
+  models?.delete(model);
+  if (models?.size === 0) index.delete(key);
+}
