@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { cacheWish } from "../../src/linux/cache-wish.ts";
 import type { CacheState } from "./cache/plan.ts";
@@ -167,4 +168,17 @@ test("a Model that an earlier version resolved stays unpinned, unless hosts coul
   expect(isInspectionDue({ ...model({ quantization: "Q4" }), status }, undefined, 0)).toBe(true);
   expect(statusOf({ ...model({ quantization: "Q4" }), status }, chosen()).pinned).toBeDefined();
   expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
+});
+
+test("a Model for pods that fetch the weights themselves is Ready in a format that no host runs", () => {
+  const forPods = model({ hardware: { accelerator: "cuda" } });
+  const ephemeral = { spec: { placement: {}, modelCache: { persistence: "Ephemeral" } } };
+  const task = classifyModel(forPods, cacheWish(forPods, [ephemeral as InferenceService], settings));
+  const found = { files: ["a.safetensors"], format: "safetensors" as const, isChosen: false };
+  const inspection: InspectionResult = {
+    at: "found",
+    found: { ...found, sizeBytes: 5, revision: undefined, sha256: undefined, gguf: undefined },
+  };
+  const status = planModelStatus({ model: forPods, hosts: [], task, inspection, isKnown: false }, NOW);
+  expect(status).toMatchObject({ phase: "Ready", message: expect.stringContaining("each pod") });
 });

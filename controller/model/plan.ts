@@ -2,6 +2,7 @@
 import { removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GgufFacts, ggufSchema } from "../../src/api/fields/gguf.ts";
+import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
@@ -42,7 +43,7 @@ interface Verdict {
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
   const { model, hosts, cache } = observation;
-  const verdict = withoutRuntime(model, observation.task, judge(observation));
+  const verdict = withoutRuntime(observation, judge(observation));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
   const ignored = unhonored(model, cache !== undefined);
@@ -160,9 +161,10 @@ function fetchedFacts(model: Model, found: Fetched): Partial<ModelStatus> {
   };
 }
 
-/** A Model in a format that no host can run is not Ready, however well its source was read. */
-function withoutRuntime({ spec }: Model, task: Task, verdict: Verdict): Verdict {
-  if (task.at === "onVolume") return verdict;
+/** A Model for hosts in a format that none can run is not Ready, however well its source was read. */
+function withoutRuntime({ model: { spec }, cache }: ModelObservation, verdict: Verdict): Verdict {
+  const isForHosts = (spec.hardware?.accelerator ?? DEFAULT_ACCELERATOR) === DEFAULT_ACCELERATOR;
+  if (!isForHosts || cache !== undefined) return verdict;
   const format = spec.format ?? verdict.facts.format;
   if (!verdict.available || format === undefined || isServedOnHosts(format)) return verdict;
   try {

@@ -70,6 +70,7 @@ export interface CachePlan {
 
 /** A claim that is not bound and a Job without a pod have no watch of their own that tells why. */
 export const RECHECK_MS = 15_000;
+const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
 const FIRST_DELAY_MS = 60_000;
 const MAX_DELAY_MS = 3_600_000;
 
@@ -89,8 +90,7 @@ function planDownload(seen: CacheObservation): CachePlan {
   if (before?.phase === "Ready" && before.key === key) return { state: { status: before }, steps: [] };
   const attempts = before?.key === key ? before.attempts : undefined;
   const place = { ...placeOf(wish), key, ...(attempts === undefined ? {} : { attempts }) };
-  if (settings.image === undefined)
-    return pending(place, troubleOf("ModelCacheNotConfigured", "the controller was started without --image"));
+  if (settings.image === undefined) return pending(place, WITHOUT_IMAGE);
   if (job !== undefined) return planJob(seen, job, place);
   const download: Download = { model, wish, key, attempt: (attempts ?? 0) + 1, revision };
   const state = waiting(place, "StartingDownload", "creating the download Job");
@@ -105,7 +105,7 @@ function placeOf({ claimName, folder }: VolumeWish): Place {
 }
 
 /** Undefined where the claim can be used. */
-function planClaim({ claim, wish, model, claimTrouble }: CacheObservation): CachePlan | undefined {
+function planClaim({ claim, wish, model, settings, claimTrouble }: CacheObservation): CachePlan | undefined {
   const place = placeOf(wish);
   const name = wish.claimName;
   switch (claim.at) {
@@ -116,6 +116,7 @@ function planClaim({ claim, wish, model, claimTrouble }: CacheObservation): Cach
       return { state, steps: [] };
     }
     case "absent": {
+      if (wish.isOurs && settings.image === undefined) return pending(place, WITHOUT_IMAGE);
       const where = `${model.metadata.namespace}/${name}`;
       if (!wish.isOurs)
         return pending(place, troubleOf("VolumeClaimNotFound", `claim ${where} does not exist`));
