@@ -26,7 +26,7 @@ export function endOf({
 }: Job): { readonly at: "complete" | "failed"; readonly atMs: number } | undefined {
   for (const { type, status: holds, lastTransitionTime = "" } of status?.conditions ?? []) {
     if (holds !== "True") continue;
-    if (type === "Complete") return { at: "complete", atMs: Date.parse(lastTransitionTime) };
+    if (type === "Complete") return { at: "complete", atMs: Date.parse(lastTransitionTime) || 0 };
     if (type === "Failed") return { at: "failed", atMs: Date.parse(lastTransitionTime) || 0 };
   }
   return undefined;
@@ -54,7 +54,7 @@ export function describeFailure(result: FetchResult | undefined, job?: Job, pod?
   const failed = job?.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
   const parts = [
     failed?.reason === undefined
-      ? undefined
+      ? "the download Job left no result"
       : `the download Job failed (${failed.reason}): ${failed.message}`,
     end === undefined
       ? undefined

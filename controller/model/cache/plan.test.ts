@@ -131,8 +131,33 @@ test("weights that are Ready need no Job, until the claim is another one", () =>
   expect(plan({ model: ready, claim: { at: "absent" } }).steps).toEqual([{ do: "createClaim" }]);
 });
 
-test("a complete Job whose pod is gone runs again: the files are there, only their facts are missing", () => {
-  expect(plan({ job: job({ type: "Complete", ago: 0 }) }).steps).toMatchObject([{ do: "removeJob" }]);
+test("a complete Job that left no result counts as failed, so that it cannot loop", () => {
+  for (const pods of [[], [pod(0, "")]])
+    expect(plan({ job: job({ type: "Complete", ago: 0 }), pods })).toMatchObject({
+      steps: [],
+      recheckAfterMs: MINUTE,
+      state: { status: { reason: "DownloadFailed", message: expect.stringContaining("left no result") } },
+    });
+});
+
+test("results are waited for while the pods that are seen are older than the end of their Job", () => {
+  const running: Pod = { metadata: { name: "p" }, spec: { containers: [] }, status: { phase: "Running" } };
+  for (const type of ["Complete", "Failed"])
+    expect(plan({ job: job({ type, ago: 0 }), pods: [running] })).toMatchObject({
+      steps: [],
+      state: { status: { phase: "Downloading" }, trouble: undefined },
+    });
+});
+
+test("a Job that failed for another Model is replaced by one of this Model, once", () => {
+  const theirs = job({ type: "Failed", ago: 0 }, model("other"));
+  const pods = [pod(1, failure(false, "SourceUnauthorized"))];
+  expect(plan({ job: theirs, pods }).steps).toMatchObject([{ do: "removeJob" }]);
+  const { status } = plan({ job: job({ type: "Failed", ago: 0 }), pods }).state;
+  expect(plan({ model: model("u", { cache: status }), job: theirs, pods })).toMatchObject({
+    steps: [],
+    state: { status: { reason: "SourceUnauthorized" } },
+  });
 });
 
 test("another Model's Job for the same files is shared, for other files it is waited for", () => {

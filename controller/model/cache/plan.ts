@@ -169,17 +169,23 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
       : otherModels(job, place);
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
-  if (end === undefined) return planActive(seen, place);
-  if (end.at === "failed") return planFailed(seen, job, end.atMs, place);
-  const fetched = newestResult(seen.pods, isFetched);
-  if (fetched === undefined) return restart(place, job, "its result is gone");
+  // The watch of pods may be behind that of Jobs: the results are in its next events.
+  if (end === undefined || seen.pods.some(isLive)) return planActive(seen, place);
+  const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
+  if (fetched !== undefined) return downloaded(seen, fetched, place);
+  // The other Model may have no token, or a wrong one.
+  if (!isOwn && place.attempts === undefined) return restart(place, job, "it failed for another Model");
+  return planFailed(seen, job, end.atMs, place);
+}
+
+function downloaded({ wish }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
   const { file, mmproj } = fetched;
+  const { attempts: _, ...rest } = place;
   const status = {
-    ...place,
+    ...rest,
     phase: "Ready" as const,
     reason: "Downloaded",
-    message:
-      seen.wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
+    message: wish.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
     ...{ file, ...(mmproj === undefined ? {} : { mmproj }) },
     ...{ bytes: fetched.sizeBytes, totalBytes: fetched.sizeBytes },
   };
@@ -193,9 +199,7 @@ function otherModels({ metadata }: Job, place: Place): CachePlan {
 
 function planActive({ pods, jobTrouble, progress, model }: CacheObservation, place: Place): CachePlan {
   const before = model.status?.cache;
-  const pod = newest(
-    pods.filter(({ status }) => status?.phase !== "Failed" && status?.phase !== "Succeeded"),
-  );
+  const pod = newest(pods.filter(isLive));
   const last = newestResult(pods, (result) => !isFetched(result));
   const failure = last === undefined ? undefined : describeFailure(last);
   if (pod?.status?.phase === "Running") {
@@ -217,6 +221,11 @@ function planActive({ pods, jobTrouble, progress, model }: CacheObservation, pla
   return { state, steps: [], ...(pod === undefined ? { recheckAfterMs: RECHECK_MS } : {}) };
 }
 
+function isLive({ status }: Pod): boolean {
+  return status?.phase !== "Failed" && status?.phase !== "Succeeded";
+}
+
+/** Also of a Job that is complete and left no result: a new one finds the files, and reports them. */
 function planFailed(
   { pods, nowMs }: CacheObservation,
   job: Job,
