@@ -190,9 +190,14 @@ async function direct(
     ...{ apiVersion, kind: "MutatingAdmissionPolicyBinding", metadata: { name }, spec: { policyName: name } },
   };
   await kubectl(["apply", "-f", "-"], { input: listOf([policy, binding]) });
+  // Passes the restricted level, which the namespace may enforce.
+  const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
   const pod = {
     ...{ apiVersion: "v1", kind: "Pod", metadata: { name, namespace, labels } },
-    spec: { containers: [{ name: "probe", image: "probe" }] },
+    spec: {
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+      containers: [{ name: "probe", image: "probe", securityContext }],
+    },
   };
   const isInForce = async () => {
     const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
