@@ -353,7 +353,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
   });
 
   test("progress comes from the log of the running pod", async () => {
-    const lines = ["no JSON", '{"bytes":256,"totalBytes":1024}'].join("\n");
+    const lines = ["no JSON", '{"bytes":1073741824,"totalBytes":4294967296}'].join("\n");
     const kubelet = createServer(selfSigned(), (request, response) => {
       response.writeHead(request.url?.includes("follow=true") ? 200 : 404);
       response.write(`${lines}\n`);
@@ -385,8 +385,8 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await statusUntil("counted", (found) =>
       expect(found).toMatchObject({
         phase: "Downloading",
-        message: "downloading: 256 B of 1.0 KiB (25 %)",
-        cache: { bytes: 256, totalBytes: 1024 },
+        message: "downloading: 1.0 GiB of 4.0 GiB (25 %)",
+        cache: { bytes: 2 ** 30, totalBytes: 2 ** 32 },
       }),
     );
   });
