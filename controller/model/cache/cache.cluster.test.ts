@@ -385,7 +385,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await statusUntil("counted", (found) =>
       expect(found).toMatchObject({
         phase: "Downloading",
-        message: "downloading: 1.0 GiB of 4.0 GiB (25 %)",
+        message: "downloading: 1 GiB of 4 GiB (25 %)",
         cache: { bytes: 2 ** 30, totalBytes: 2 ** 32 },
       }),
     );

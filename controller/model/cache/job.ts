@@ -1,4 +1,4 @@
-/** Reads a download Job and its pods: whether it has ended, with what, and what keeps its pod from starting. Pure. */
+/** Reads a download Job and its pods: whether it has finished, with what, and what keeps its pod from starting. Pure. */
 import { defaultRemedy, type ErrorCode } from "../../../src/api/errors.ts";
 import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
 import {

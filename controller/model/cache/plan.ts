@@ -11,7 +11,6 @@ import {
   type CacheSettings,
   type Download,
   downloadKey,
-  fetchJobName,
   type VolumeWish,
 } from "../../../src/linux/model-cache.ts";
 import {
@@ -68,7 +67,7 @@ export interface CachePlan {
   readonly running?: Pod | undefined;
 }
 
-/** A claim that is not bound and a Job without a pod have no watch of their own that tells why. */
+/** A claim that is not bound and a Job without a pod have no watch of their own that says why. */
 export const RECHECK_MS = 15_000;
 const WITHOUT_IMAGE = troubleOf("ModelCacheNotConfigured", "the controller was started without --image");
 const FIRST_DELAY_MS = 60_000;
@@ -238,7 +237,8 @@ function planFailed(
   const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 20));
   // Another machine's clock: never longer than the delay itself.
   const waitMs = Math.min(delayMs, failedAtMs + delayMs - nowMs);
-  if (waitMs <= 0) return restart({ ...place, attempts }, job, "it failed, and its delay is over", trouble);
+  if (waitMs <= 0)
+    return restart({ ...place, attempts }, job, "it failed, and its delay has elapsed", trouble);
   const at = isoSeconds(failedAtMs + delayMs);
   const shown = { ...trouble, message: `${trouble.message}; retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
@@ -257,7 +257,7 @@ function pending(place: Place, trouble: Trouble, recheckAfterMs?: number): Cache
   return { state: troubled(place, trouble, "Pending"), steps: [], recheckAfterMs };
 }
 
-/** The state of a cache that cannot go on for now. */
+/** The state of a cache that cannot continue for now. */
 export function troubled(place: Place, trouble: Trouble, phase: "Pending" | "Failed"): CacheState {
   return { status: { ...place, phase, reason: trouble.code, message: trouble.message }, trouble };
 }
@@ -271,9 +271,4 @@ function describeProgress(bytes: number | undefined, totalBytes: number | undefi
   if (totalBytes === undefined || totalBytes === 0) return `downloading: ${formatBytes(bytes)}`;
   const percent = Math.floor((100 * bytes) / totalBytes);
   return `downloading: ${formatBytes(bytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
-}
-
-/** `namespace/name` of the Job. */
-export function jobKeyOf(model: Model, wish: VolumeWish): string {
-  return `${model.metadata.namespace}/${fetchJobName(wish)}`;
 }
