@@ -14,5 +14,6 @@ export function configureCrds(command: Command): void {
 
 function printCrds(): void {
   const objects = [...customResourceDefinitions(), ...sharedRoles(), ...hostPolicies()];
-  process.stdout.write(objects.map((object) => `---\n${stringify(object)}`).join(""));
+  // kubectl reads YAML 1.1, where a key `on` without quotes is true.
+  process.stdout.write(objects.map((object) => `---\n${stringify(object, { version: "1.1" })}`).join(""));
 }
