@@ -114,19 +114,25 @@ const modelSpecSchema = z
 const MODEL_PHASES = ["Pending", "Downloading", "Ready", "Failed"] as const;
 
 const modelCacheStatusSchema = z.object({
-  phase: z
-    .enum(["Pending", "Downloading", "Ready", "Failed"])
-    .describe("Ready: all files are on the volume and verified."),
-  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md.").optional(),
-  message: z.string().max(4096).describe("Human-readable message.").optional(),
-  claimName: z.string().max(253).describe("The PersistentVolumeClaim.").optional(),
-  folder: z
+  phase: z.enum(MODEL_PHASES).describe("Ready: the files are on the volume, complete and verified."),
+  reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md."),
+  message: z.string().max(4096).describe("What is the case, then what to do."),
+  claimName: z.string().max(253).describe("PersistentVolumeClaim that holds the weights."),
+  folder: z.string().max(64).describe("Folder on its volume; empty for weights that are used in place."),
+  file: z
     .string()
     .max(1024)
-    .describe("Folder of the weights on the volume; empty for its root.")
+    .describe("What engines open: the main file or a folder, below the folder.")
     .optional(),
-  bytes: bytes("Bytes on the volume so far.").optional(),
-  totalBytes: bytes("Bytes of all files.").optional(),
+  mmproj: z.string().max(1024).describe("The projector, below the folder.").optional(),
+  key: z
+    .string()
+    .max(64)
+    .describe("Hash of what was downloaded, and of the claim's uid: another key is another download.")
+    .optional(),
+  bytes: bytes("Bytes that are on the volume.").optional(),
+  totalBytes: bytes("Bytes of all files, where the source says it.").optional(),
+  attempts: z.int().min(0).describe("Download Jobs of this key that have failed.").optional(),
 });
 
 const modelStatusSchema = z.object({
@@ -179,30 +185,6 @@ const modelStatusSchema = z.object({
     .optional(),
   cacheKey: z.string().max(64).describe("Key under which stores keep the weights.").optional(),
   gguf: ggufSchema.describe("Metadata from the GGUF header.").optional(),
-  cache: z
-    .object({
-      phase: z.enum(MODEL_PHASES).describe("Ready: the files are on the volume, complete and verified."),
-      reason: z.string().max(63).describe("Stable reason code of the phase; see docs/errors.md."),
-      message: z.string().max(4096).describe("What is the case, then what to do."),
-      claimName: z.string().max(253).describe("PersistentVolumeClaim that holds the weights."),
-      folder: z.string().max(64).describe("Folder on its volume; empty for weights that are used in place."),
-      file: z
-        .string()
-        .max(1024)
-        .describe("What engines open: the main file or a folder, below the folder.")
-        .optional(),
-      mmproj: z.string().max(1024).describe("The projector, below the folder.").optional(),
-      key: z
-        .string()
-        .max(64)
-        .describe("Hash of what was downloaded, and of the claim's uid: another key is another download.")
-        .optional(),
-      bytes: bytes("Bytes that are on the volume.").optional(),
-      totalBytes: bytes("Bytes of all files, where the source says it.").optional(),
-      attempts: z.int().min(0).describe("Download Jobs of this key that have failed.").optional(),
-    })
-    .describe("The weights on a volume, for services that run in pods.")
-    .optional(),
   hosts: z
     .array(
       z.object({

@@ -10,6 +10,7 @@ import { type Blocked, blockedBy, formatOf, usableModel } from "../capacity/reso
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
 import type { LinuxSettings, Weights, Workload } from "./contract.ts";
 import { podAccelerator } from "./gpus.ts";
+import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
 export interface PodsInput {
@@ -79,13 +80,12 @@ interface Named {
 }
 
 /** Undefined: the engine fetches them itself. */
-function weightsFor({ spec }: InferenceService, { metadata, status }: Model): Weights | Blocked | undefined {
+function weightsFor({ spec }: InferenceService, model: Model): Weights | Blocked | undefined {
   if (spec.skipModelInit === true || spec.modelCache?.persistence === "Ephemeral") return undefined;
-  const { phase, message, claimName, folder } = status?.cache ?? {};
-  const [file] = status?.files ?? [];
-  if (phase === "Ready" && claimName !== undefined && folder !== undefined && file !== undefined)
-    return { claimName, folder, file };
-  const name = metadata.name;
+  const weights = weightsOnVolume(model);
+  if (weights !== undefined) return weights;
+  const { phase, message } = model.status?.cache ?? {};
+  const { name } = model.metadata;
   if (phase === "Failed") {
     const text = `Model ${name} has no copy on a volume: ${message ?? ""}`;
     return { at: "blocked", code: "ModelFailed", message: text, isFinal: false };

@@ -200,7 +200,10 @@ async function makeModel(
     ...(isOnVolume
       ? {
           files: ["tiny.gguf"],
-          cache: { phase: "Ready", claimName: "metalbridge-model-cache", folder: name },
+          cache: {
+            ...{ phase: "Ready", reason: "Downloaded", message: "" },
+            ...{ claimName: "metalbridge-model-cache", folder: name, file: "tiny.gguf" },
+          },
         }
       : {}),
   };
