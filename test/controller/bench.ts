@@ -3,6 +3,7 @@ import path from "node:path";
 import { vi } from "vitest";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
+import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
@@ -34,6 +35,9 @@ const WAIT = { timeout: 20_000, interval: 50 };
 
 export interface Bench extends AsyncDisposable {
   readonly cluster: PrivateCluster;
+  readonly addNode: (node: SimulatedNode) => Promise<void>;
+  /** A Model that exists, as if its header had been read and its weights were on a volume. */
+  readonly markReady: (namespace: string, name: string, status: Partial<Model["status"]>) => Promise<void>;
   readonly client: KubeClient;
   readonly connection: KubeConnection;
   readonly agent: (host: string, options?: Partial<AgentSideOptions>) => Promise<AgentSide>;
@@ -72,8 +76,8 @@ export interface BenchOptions {
 
 export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   const { clock = systemClock, log = quietLog, nodes } = options;
-  const cluster =
-    nodes === undefined ? await startCluster({ controllerManager: true }) : await startLinuxCluster(nodes);
+  const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes);
+  const cluster = linux ?? (await startCluster({ controllerManager: true }));
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const agents: AgentSide[] = [];
@@ -90,6 +94,11 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   };
   return {
     cluster,
+    addNode: async (node) => {
+      if (linux === undefined) throw new Error("only a bench with simulated nodes gets more of them");
+      await linux.nodes.add(node);
+    },
+    markReady: (namespace, name, status) => markReady(client, namespace, name, status),
     client,
     connection,
     apply,
@@ -189,24 +198,31 @@ async function makeModel(
   const spec = { source, hardware: { accelerator, ...gpu } };
   await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name, namespace }, spec });
   const size = gib * GIB;
-  const status = {
-    phase: "Ready",
-    reason: "SourceResolved",
+  await markReady(client, namespace, name, {
     sizeBytes: size,
     weightsBytes: size,
-    format,
+    format: format as ModelFormat,
     gguf: GGUF,
     // On a volume, for pods.
     ...(isOnVolume
       ? {
           files: ["tiny.gguf"],
           cache: {
-            ...{ phase: "Ready", reason: "Downloaded", message: "" },
+            ...({ phase: "Ready", reason: "Downloaded", message: "" } as const),
             ...{ claimName: "metalbridge-model-cache", folder: name, file: "tiny.gguf" },
           },
         }
       : {}),
-  };
+  });
+}
+
+async function markReady(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  found: Partial<Model["status"]>,
+): Promise<void> {
+  const status = { phase: "Ready", reason: "SourceResolved", ...found };
   const body = { metadata: { name, namespace }, status } as unknown as Model;
   const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });
   if (!result.ok) throw new Error(result.error.message);

@@ -1,5 +1,9 @@
 /** Services as pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { parseAllDocuments } from "yaml";
+import type { ModelFormat } from "../../../src/api/fields/shared.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
@@ -8,6 +12,7 @@ import { type Bench, inferenceService, startBench } from "../../../test/controll
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
 const GPU = "nvidia.com/gpu";
+const EXAMPLES = path.join(import.meta.dirname, "../../../examples/linux");
 
 describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
   let bench: Bench;
@@ -230,6 +235,51 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
   });
 
+  describe("examples/linux", () => {
+    beforeAll(async () => {
+      const room = { cpu: "256", memory: "4Ti" };
+      const taint = (key: string) => [{ key, value: "present", effect: "NoSchedule" }];
+      await bench.addNode({
+        name: "nvidia-1",
+        taints: taint(GPU),
+        capacity: { ...room, [GPU]: "64", "nvidia.com/mig-1g.10gb": "7" },
+      });
+      const amd = "amd.com/gpu";
+      await bench.addNode({ name: "amd-1", taints: taint(amd), capacity: { ...room, [amd]: "8" } });
+      const selectors = [{ cel: { expression: "device.driver == 'gpu.nvidia.com'" } }];
+      const version = { apiVersion: "resource.k8s.io/v1" };
+      await bench.apply({ ...version, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
+    });
+
+    test.each(readdirSync(EXAMPLES))("%s ends as it should", async (file) => {
+      const ns = await namespace(`example-${file.replace(".yaml", "")}`);
+      const objects = parseAllDocuments(readFileSync(path.join(EXAMPLES, file), "utf8")).map(
+        (document) => document.toJS() as Written,
+      );
+      for (const object of objects)
+        await bench.apply({ ...object, metadata: { ...object.metadata, namespace: ns } });
+      for (const { kind, metadata, spec } of objects) {
+        if (kind !== "Model") continue;
+        const cache = { claimName: "metalbridge-model-cache", folder: "weights", file: "main.gguf" };
+        await bench.markReady(ns, metadata.name, {
+          ...{ format: spec.format ?? "gguf", files: ["main.gguf"] },
+          cache: { phase: "Ready", reason: "Downloaded", message: "", ...cache },
+        });
+      }
+      const [service] = objects.filter(({ kind }) => kind === "InferenceService");
+      const requests = [{ name: "gpus", exactly: { deviceClassName: "gpu", count: 2 } }];
+      await bench.apply({
+        apiVersion: "resource.k8s.io/v1",
+        kind: "ResourceClaimTemplate",
+        metadata: { name: "two-gpus", namespace: ns },
+        spec: { spec: { devices: { requests } } },
+      });
+      // kwok's nodes publish no devices for claims.
+      const end = file === "tensorrt-llm.yaml" ? { phase: "WaitingForGPU" } : { phase: "Ready" };
+      await until(ns, service?.metadata.name ?? "", end);
+    });
+  });
+
   /** `spec.replicas` of the Deployment in every change since. */
   async function replicasSince(ns: string, resourceVersion: string): Promise<(number | undefined)[]> {
     const path = `/apis/apps/v1/namespaces/${ns}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
@@ -261,6 +311,12 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await vi.waitFor(async () => expect((await get(ns, "deployments")).items).toEqual([]), WAIT);
   });
 });
+
+interface Written {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly format?: ModelFormat };
+}
 
 interface Slice {
   readonly ports: readonly { readonly port: number }[];

@@ -148,10 +148,6 @@ export const placementErrors = {
     do: "use a source whose header can be read, or a file on the host",
     command: "kubectl describe model NAME",
   },
-  NotYetSupported: {
-    what: "This version serves models on Metal hosts only.",
-    do: "set spec.hardware.accelerator of the Model to metal",
-  },
   NoReadyReplicas: {
     what: "No replica is ready yet.",
     do: "check the replicas",
