@@ -42,15 +42,19 @@ async function takeNodePort(ns: string): Promise<void> {
 async function quota(ns: string, hard: Record<string, string>): Promise<void> {
   const metadata = { name: "few", namespace: ns };
   await bench.apply({ apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard } });
-  await vi.waitFor(async () => {
-    const found = await bench.cluster.kubectl([
-      ...["get", "resourcequota", "few", "-n", ns, "-o", "jsonpath={.status}"],
-    ]);
-    const { hard: known, used } = JSON.parse(found || "{}");
-    expect(known).toEqual(hard);
-    // Until what is used has been counted, the API server refuses with another message.
-    expect(Object.keys(used)).toEqual(Object.keys(hard));
-  }, WAIT);
+  await vi.waitFor(
+    async () => {
+      const found = await bench.cluster.kubectl([
+        ...["get", "resourcequota", "few", "-n", ns, "-o", "jsonpath={.status}"],
+      ]);
+      const { hard: known, used = {} } = JSON.parse(found || "{}");
+      expect(known).toEqual(hard);
+      // Until what is used has been counted, the API server refuses with another message.
+      expect(Object.keys(used)).toEqual(Object.keys(hard));
+    },
+    // The quota controller looks for new kinds every 30 s.
+    { ...WAIT, timeout: 60_000 },
+  );
 }
 
 const degraded = ({ status }: InferenceService) => getCondition(status?.conditions, "Degraded");

@@ -290,6 +290,16 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       .map((line) => JSON.parse(line).object.spec?.replicas);
   }
 
+  test("a Linux host serves a Model for another accelerator where the service asks for hosts", async () => {
+    const ns = await namespace("linux-host");
+    await using _ = await bench.agent("linux-1", { address: "192.168.7.51" });
+    await bench.apply(inferenceService(ns, "chat", { placement: { on: "Hosts" } }));
+    await until(ns, "chat", { phase: "Ready", ready: "1/1" });
+    expect(await bench.replicas(ns)).toHaveLength(1);
+    expect((await get(ns, "deployments")).items).toEqual([]);
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+  });
+
   test("a service that moves from hosts to pods serves on hosts until its pods are Ready, and back", async () => {
     const ns = await namespace("moves");
     await using _ = await bench.agent("mac-1", { address: "192.168.7.31" });
