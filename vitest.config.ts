@@ -5,7 +5,7 @@ import { LongestFirst } from "./test/longest-first.ts";
  * More than the cores of a small machine: most tests wait for processes and clocks half of their time. One number, since
  * vitest runs projects side by side only where theirs is the same.
  */
-const WORKERS = 6;
+const WORKERS = 5;
 
 /**
  * unit: beside the source, no cluster. cluster: needs the real control plane. integration: the whole system. These three

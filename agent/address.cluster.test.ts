@@ -12,7 +12,7 @@ const llamaServer = findLlamaServer();
 const route = await routedAddress("https://127.0.0.1");
 const it =
   llamaServer === undefined || route === undefined || whyNoNetwork() !== undefined ? test.skip : test;
-const patiently = { timeout: 20_000, interval: 20 };
+const patiently = { timeout: 60_000, interval: 20 };
 /** Longer than an engine on another address than the host's is left alone. */
 const MOVED_MS = 3_500;
 

@@ -13,7 +13,7 @@ import type { AgentSettings } from "./config/schema.ts";
 import { keepLines, startAgent, testAddress } from "./fixtures/agent.ts";
 import { runAgent } from "./main.ts";
 
-const patiently = { timeout: 20_000, interval: 50 };
+const patiently = { timeout: 60_000, interval: 50 };
 
 function someHost(): string {
   return `mac-${randomBytes(4).toString("hex")}`;

@@ -119,12 +119,12 @@ test("a pod asks the host's port; the pod is always deleted", { timeout: 120_000
   const probe = async (status: object | undefined, ...more: readonly string[]) => {
     await using doctor = startProgram([...args, "--image", "node:24-alpine", "--all", ...more]);
     const pods = async () => (await listPods(desk)).filter(({ status: is }) => is?.phase === "Pending");
-    await expect.poll(async () => (await pods()).length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(async () => (await pods()).length, { timeout: 60_000 }).toBe(1);
     const [pod] = await pods();
     const name = pod?.metadata.name ?? "";
     if (status !== undefined) await desk.status(PODS, name, status);
     const end = await doctor.ended;
-    await expect.poll(() => listPods(desk), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => listPods(desk), { timeout: 60_000 }).toEqual([]);
     return { ...end, command: pod?.spec.containers[0]?.command?.slice(3) };
   };
   const failedWith = (message: string) => ({

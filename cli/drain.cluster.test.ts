@@ -110,7 +110,7 @@ test("an API server that goes away is waited for", async () => {
   await drain.until(/stays until/);
   await cluster.stopApiServer();
   await expect
-    .poll(() => drain.stderr(), { timeout: 20_000 })
+    .poll(() => drain.stderr(), { timeout: 60_000 })
     .toMatch(/^Api\w+: cannot watch .*; still trying$/m);
   await cluster.startApiServer();
   must(await desk.client.remove(INFERENCE_REPLICAS, { name: "chat-0", namespace: desk.namespace }));

@@ -115,7 +115,7 @@ test("a download that is killed in the middle is resumed by the next one where i
       const part = readdirSync(partial).find((name) => name.endsWith(".part")) ?? "none";
       expect(statSync(join(partial, part)).size).toBeGreaterThanOrEqual(3 * MIB);
     },
-    { timeout: 15_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
   child.kill("SIGKILL");
   expect((await done).result).toBeUndefined();

@@ -133,7 +133,7 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
       expect(await ask(file, writer)).toMatchObject(
         refused(/^ManifestInvalid: .*chat\.yaml: the API server refuses it: .*forbidden: .*ask first/),
       ),
-    { timeout: 20_000, interval: 250 },
+    { timeout: 60_000, interval: 250 },
   );
   expect(JSON.parse((await ask(file, reader)).stdout).notes).toEqual([
     expect.stringContaining("not checked by the API server"),
@@ -153,6 +153,6 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
       expect(await ask(file, writer)).toMatchObject(
         refused(/^ManifestInvalid: .*the API server refuses it: .*quota: none/),
       ),
-    { timeout: 20_000, interval: 250 },
+    { timeout: 60_000, interval: 250 },
   );
 });

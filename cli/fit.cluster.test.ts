@@ -213,7 +213,7 @@ test("a manifest is what the API server makes of it: refused by its rules, defau
   await write("contextSize: 8192, priority: critical");
   await vi.waitFor(
     async () => expect(await ask()).toMatchObject(refused(/^ManifestInvalid: .*ask the platform team first/)),
-    { timeout: 20_000, interval: 250 },
+    { timeout: 60_000, interval: 250 },
   );
 
   await write("contextSize: 8192, parallelSlots: 2");

@@ -107,7 +107,7 @@ test.skipIf(!hasScript)("at a terminal it asks, and only yes is a yes (needs Lin
     ["yes\r", 0],
   ] as const) {
     const terminal = startAtTerminal(["host", "lost", host], desk.kubeconfig);
-    await expect.poll(terminal.output, { timeout: 20_000 }).toContain(`mark host ${host} as lost? [y/N]`);
+    await expect.poll(terminal.output, { timeout: 60_000 }).toContain(`mark host ${host} as lost? [y/N]`);
     terminal.child.stdin.write(answer);
     expect([JSON.stringify(answer), await terminal.ended]).toEqual([JSON.stringify(answer), code]);
     expect(terminal.output()).toContain(code === 0 ? "is marked lost" : "NotConfirmed: nothing was changed");

@@ -96,7 +96,7 @@ test.skipIf(llamaServer === undefined)(
       () =>
         expect(asHost("get", "hosts.metalbridge.dev")).rejects.toThrow(/forbidden|Unauthorized|logged in/i),
       {
-        timeout: 20_000,
+        timeout: 60_000,
         interval: 100,
       },
     );

@@ -74,7 +74,7 @@ test("following a log waits for the engine's start, and ends with the replica", 
   await using state = await stateFolder();
   rmSync(state.dir, { recursive: true });
   await using program = startProgram(["logs", "chat", "-f", "--state-dir", state.state]);
-  await expect.poll(() => program.stderr(), { timeout: 20_000 }).toMatch(/not been started yet/);
+  await expect.poll(() => program.stderr(), { timeout: 60_000 }).toMatch(/not been started yet/);
   mkdirSync(state.dir);
   writeFileSync(state.log, "first\n");
   await program.until(/^first$/m);

@@ -58,7 +58,7 @@ function processesOf(dir: string): Promise<string[]> {
 
 async function nothingLeft(dir: string, port: number): Promise<void> {
   await vi.waitFor(async () => expect(await processesOf(dir)).toEqual([]), {
-    timeout: 15_000,
+    timeout: 60_000,
     interval: 100,
   });
   await expect(
@@ -123,7 +123,7 @@ test("Ctrl-C while it is still starting leaves nothing either", async () => {
   });
   up.child.kill("SIGINT");
   await once(up.child, "exit");
-  await vi.waitFor(async () => expect(await processesOf(folder.path)).toEqual([]), { timeout: 15_000 });
+  await vi.waitFor(async () => expect(await processesOf(folder.path)).toEqual([]), { timeout: 60_000 });
 });
 
 test("a killed up leaves nothing running, and the next one starts on the same port", async () => {

@@ -5,7 +5,7 @@ import { type AgentSide, registerHost, renewLease } from "../test/controller/age
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const clock = createSteppedClock();
 let bench: Bench;
 const agents = new Map<string, AgentSide>();

@@ -6,7 +6,7 @@ import { startReflector } from "../src/kube/watch/reflector.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 let bench: Bench;
 beforeEach(async () => {
   bench = await startBench();

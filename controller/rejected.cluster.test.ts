@@ -6,7 +6,7 @@ import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const NODE_PORT = { type: "NodePort", nodePort: 30_123 };
 const clock = createSteppedClock();
 let bench: Bench;

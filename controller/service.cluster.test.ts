@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, SERVICES } from "../src/kube/kinds.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 let bench: Bench;
 beforeAll(async () => {
   bench = await startBench();

@@ -10,7 +10,7 @@ import { silentLog } from "../store/fixtures/store.ts";
 import { createEndpoints, type SliceEndpoints } from "./endpoints.ts";
 
 const where = { address: "192.0.2.10", port: 21_005 };
-const patiently = { timeout: 15_000, interval: 20 };
+const patiently = { timeout: 60_000, interval: 20 };
 
 interface Bench extends AsyncDisposable {
   readonly endpoints: SliceEndpoints;

@@ -6,7 +6,7 @@ import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineOptions } from "./registry.ts";
 import { tinyDaemonDriver, tinyEngineDriver, tinyModels } from "./testing/tiny-drivers.ts";
 
-const PATIENT = { timeout: 20_000, interval: 20 };
+const PATIENT = { timeout: 60_000, interval: 20 };
 
 test(
   "an engine with a process per replica is started, adopted by the next agent, restarted after a crash, and drained",

@@ -10,7 +10,7 @@ import { testAddress } from "../fixtures/agent.ts";
 import type { ObservedHost } from "./host-status.ts";
 import { startRegistration } from "./registration.ts";
 
-const patiently = { timeout: 20_000, interval: 20 };
+const patiently = { timeout: 60_000, interval: 20 };
 
 const seen: ObservedHost = {
   info: {},

@@ -65,7 +65,7 @@ it("serves one name of two namespaces side by side, and lets one go without the 
     if (!found.ok || found.value.status?.phase !== phase) throw new Error(JSON.stringify(found));
     return found.value;
   };
-  const theirs = await vi.waitFor(() => readTwin("Ready"), { timeout: 20_000 });
+  const theirs = await vi.waitFor(() => readTwin("Ready"), { timeout: 60_000 });
   expect(theirs.status?.port).not.toBe(mine.status?.port);
   await first.end();
   const second = await bench.startAgent();
@@ -77,7 +77,7 @@ it("serves one name of two namespaces side by side, and lets one go without the 
   ).toEqual([mine.status?.pid, theirs.status?.pid].sort());
   await bench.client.remove(INFERENCE_REPLICAS, twin);
   await vi.waitFor(async () => expect((await bench.client.get(INFERENCE_REPLICAS, twin)).ok).toBe(false), {
-    timeout: 20_000,
+    timeout: 60_000,
   });
   expect((await bench.replica("chat-0-n"))?.status).toMatchObject({ phase: "Ready", pid: mine.status?.pid });
   expect((await bench.slice("chat-0-n"))?.endpoints).toMatchObject([{ conditions: { ready: true } }]);

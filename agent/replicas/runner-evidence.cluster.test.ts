@@ -142,7 +142,7 @@ it(
     const before = await ask("/looks");
     // Four times as many as quiet would have taken.
     await vi.waitFor(async () => expect(await ask("/looks")).toBeGreaterThan(before + 20), {
-      timeout: 20_000,
+      timeout: 60_000,
       interval: 50,
     });
     expect(agent.runner.snapshot()).toMatchObject([{ phase: "Draining", pid: status?.pid }]);

@@ -71,7 +71,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     expect(enginesOf(bench.stateDir)).toEqual([ready.status?.pid]);
     if (left.length === 1) expect(ready.status?.restarts).toBe(0);
     await bench.deleteReplica(name);
-    await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 15_000 });
+    await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 60_000 });
     await next.end();
   }
 }, 240_000);
@@ -95,7 +95,7 @@ it("replaces an engine whose record was lost, in good order and never beside it"
       expect(status).toMatchObject({ phase: "Ready", restarts: 0, port: before.status?.port });
       expect(status?.pid).not.toBe(before.status?.pid);
     },
-    { timeout: 20_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
 });
 
@@ -119,7 +119,7 @@ it("keeps and restarts engines without the API server, also after its own restar
       expect(seen?.pid).toBeGreaterThan(0);
       expect((await fetch(`http://${bench.address}:${seen?.port}/health`)).status).toBe(200);
     },
-    { timeout: 15_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
   const [running] = second.runner.snapshot();
   await cluster.startApiServer();

@@ -28,7 +28,7 @@ it("makes the run directory of a serving engine again, with its record, and the 
       for (const name of ["session", "pid", "engine.json", "history.json"])
         expect(existsSync(join(dir, name))).toBe(true);
     },
-    { timeout: 15_000, interval: 20 },
+    { timeout: 60_000, interval: 20 },
   );
   expect(recordIn(dir)).toEqual(record);
   await agent.end();
@@ -36,7 +36,7 @@ it("makes the run directory of a serving engine again, with its record, and the 
   const next = await bench.startAgent();
   await vi.waitFor(
     () => expect(next.runner.snapshot()[0]).toMatchObject({ phase: "Ready", pid: status?.pid }),
-    { timeout: 15_000 },
+    { timeout: 60_000 },
   );
   expect((await bench.replica("chat-0-rm"))?.status).toMatchObject({ phase: "Ready", restarts: 0 });
   const slice = await bench.slice("chat-0-rm");

@@ -48,7 +48,7 @@ it("an engine that was drained after the backup serves again once the list says 
           pid: engine?.pid,
         });
       },
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
     const slice = await bench.slice("chat-0-ra");
     expect(slice?.endpoints).toMatchObject([{ addresses: [bench.address], conditions: { ready: true } }]);

@@ -39,7 +39,7 @@ it(
         expect(status?.message).toContain("its service asks for 1 s (probeOverrides)");
         expect(status?.message).toContain("raise probeOverrides.startup");
       },
-      { timeout: 20_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     );
     await bench.patchSpec("chat-0-l", { probes: { startSeconds: 60 } });
     expect((await bench.untilPhase("chat-0-l", "Ready")).status?.restarts).toBeGreaterThan(0);
@@ -64,7 +64,7 @@ it(
         expect(found.status).toMatchObject({ phase: "Backoff", nextTryAt, lastExit });
         return found;
       },
-      { timeout: 20_000, interval: 20 },
+      { timeout: 60_000, interval: 20 },
     );
     expect(held.status?.lastExit?.logTail).toContain("these are my last words");
     const starts = await bench.lines("starts", 4);
@@ -83,7 +83,7 @@ it(
         );
         expect(ends[0]?.series?.count).toBeGreaterThan(1);
       },
-      { timeout: 20_000, interval: 100 },
+      { timeout: 60_000, interval: 100 },
     );
   }),
 );
@@ -109,7 +109,7 @@ for (const [reason, end, how] of [
           expect(ends[0]?.note).toMatch(/pid \d+ is here at \d+/);
           expect(ends[0]?.series?.count).toBeGreaterThan(12);
         },
-        { timeout: 25_000, interval: 100 },
+        { timeout: 60_000, interval: 100 },
       );
     }),
     60_000,
@@ -189,7 +189,7 @@ it(
         expect(status).toMatchObject({ phase: "Ready", restarts: 1 });
         expect(status?.port).not.toBe(port);
       },
-      { timeout: 15_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
     expect(stranger.listening).toBe(true);
     stranger.close();

@@ -98,7 +98,7 @@ it("drains on deletion and lets the object go when nothing is left", async () =>
   const { status } = await bench.createReplica("chat-0-c").then(() => bench.untilPhase("chat-0-c", "Ready"));
   await bench.deleteReplica("chat-0-c");
   await bench.untilPhase("chat-0-c", "Draining");
-  await vi.waitFor(async () => expect(await bench.replica("chat-0-c")).toBeUndefined(), { timeout: 15_000 });
+  await vi.waitFor(async () => expect(await bench.replica("chat-0-c")).toBeUndefined(), { timeout: 60_000 });
   expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
   await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);
   expect((await bench.slice("chat-0-c"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });

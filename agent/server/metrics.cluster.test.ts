@@ -8,7 +8,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 import { startAgent, type TestAgent } from "../fixtures/agent.ts";
 
 const llamaServer = findLlamaServer();
-const patiently = { timeout: 20_000, interval: 50 };
+const patiently = { timeout: 60_000, interval: 50 };
 
 async function scrape(agent: TestAgent): Promise<ReadonlyMap<string, ParsedFamily>> {
   const answer = await agent.ask("/metrics");

@@ -16,7 +16,7 @@ import { inspectSettings, modelConfigSchema } from "./config.ts";
 import { createModelReconciler } from "./reconcile.ts";
 
 const cluster = sharedCluster();
-const WAIT = { timeout: 15_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const stop = new AbortController();
 const events: string[] = [];
 let connection: KubeConnection;

@@ -23,7 +23,7 @@ test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice n
         const { stdout } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
         expect(stdout).toBe("through the service");
       },
-      { timeout: 15_000, interval: 200 },
+      { timeout: 60_000, interval: 200 },
     );
     await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
     await vi.waitFor(
@@ -31,7 +31,7 @@ test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice n
         const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
         expect(code).not.toBe(0);
       },
-      { timeout: 15_000, interval: 200 },
+      { timeout: 60_000, interval: 200 },
     );
   } finally {
     server.close();

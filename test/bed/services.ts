@@ -93,7 +93,7 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
         const { code, stderr } = await network.curlInside(["-m", "2", "-o", "/dev/null", url]);
         if (CANNOT_CONNECT.includes(code)) throw new Error(stderr);
       },
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
   }
 
@@ -138,7 +138,7 @@ export function servicesOf(farm: Farm, network: NodeNetwork) {
         expect(code, stderr).toBe(0);
         return JSON.parse(stdout);
       },
-      { timeout: 20_000, interval: 200 },
+      { timeout: 60_000, interval: 200 },
     );
   }
 }

@@ -56,7 +56,7 @@ export function startProgram(args: readonly string[], { kubeconfig, env }: Progr
             `${pattern} is not in ${JSON.stringify(text)}${isRunning() ? "" : ", and it has exited"}`,
           );
         },
-        { timeout: 20_000, interval: 20 },
+        { timeout: 60_000, interval: 20 },
       ),
     [Symbol.asyncDispose]: async () => {
       if (isRunning()) child.kill("SIGKILL");

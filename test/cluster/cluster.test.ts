@@ -34,7 +34,7 @@ test("a private cluster loses and regains its API server, and keeps its data", a
     async () => {
       expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
     },
-    { timeout: 20_000, interval: 250 },
+    { timeout: 60_000, interval: 250 },
   );
 });
 

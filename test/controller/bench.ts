@@ -31,7 +31,7 @@ const GGUF = {
   keyLength: 64,
   valueLength: 64,
 };
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 
 export interface Bench extends AsyncDisposable {
   readonly cluster: PrivateCluster;

@@ -12,7 +12,7 @@ import { ranged, serveModel } from "../fixtures/model-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { documentedRules, type Rule } from "./agent-rights.ts";
 
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const roleSchema = z.looseObject({
   metadata: z.looseObject({ namespace: z.string().optional() }),
   rules: z.array(

@@ -184,7 +184,7 @@ describe.skipIf(!can)(`the demo${why}`, () => {
   }
 
   async function untilNothingIsLeft(): Promise<void> {
-    await vi.waitFor(() => expect(processesNaming(dir)).toEqual([]), { timeout: 20_000, interval: 100 });
+    await vi.waitFor(() => expect(processesNaming(dir)).toEqual([]), { timeout: 60_000, interval: 100 });
   }
 });
 

@@ -94,7 +94,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     await vi.waitFor(
       async () => expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1),
       {
-        timeout: 15_000,
+        timeout: 60_000,
         interval: 250,
       },
     );
@@ -119,7 +119,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
           },
         },
       );
-      await vi.waitFor(() => expect(killed).toBeDefined(), { timeout: 20_000, interval: 10 });
+      await vi.waitFor(() => expect(killed).toBeDefined(), { timeout: 60_000, interval: 10 });
       await killed;
       on.farm.restartAgent();
       const { code, stdout } = await answer;

@@ -49,7 +49,7 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
           },
         })
         .then((answer) => ({ ...answer, endedAtMs: Date.now() }));
-      await vi.waitFor(() => expect(applied).toBeDefined(), { timeout: 20_000, interval: 10 });
+      await vi.waitFor(() => expect(applied).toBeDefined(), { timeout: 60_000, interval: 10 });
       await applied;
       const drain = await vi.waitFor(async () => {
         const replica = await services.replicaOf("low");

@@ -130,7 +130,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
           if (found?.status?.reason === reason) return found;
           throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
         },
-        { timeout: 20_000, interval: 20 },
+        { timeout: 60_000, interval: 20 },
       ),
     untilExit: (name, reason) =>
       vi.waitFor(
@@ -139,7 +139,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
           if (found?.status?.lastExit?.reason === reason) return found;
           throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
         },
-        { timeout: 20_000, interval: 20 },
+        { timeout: 60_000, interval: 20 },
       ),
     program: (script, path = join(root, `engine-${Math.random().toString(36).slice(2)}`)) => {
       const ask = 'case "$*" in *--help*|*--version*|*--list-devices*) exec "$REAL" "$@";; esac';
@@ -156,7 +156,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
           if (found.length < count) throw new Error(`${found.length} of ${count} lines`);
           return found.map(Number);
         },
-        { timeout: 20_000, interval: 20 },
+        { timeout: 60_000, interval: 20 },
       ),
     [Symbol.asyncDispose]: async () => {
       try {

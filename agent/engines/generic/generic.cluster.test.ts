@@ -11,7 +11,7 @@ import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
 
-const PATIENT = { timeout: 20_000, interval: 20 };
+const PATIENT = { timeout: 60_000, interval: 20 };
 const TINY = fileURLToPath(new URL("../testing/tiny-program.ts", import.meta.url));
 const SERVES = `exec '${process.execPath}' '${TINY}' "$@"`;
 const quick = {

@@ -19,7 +19,7 @@ const runnersOf = (pid: number): readonly number[] =>
     .trim()
     .split("\n")
     .map(Number);
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 60_000, interval: 20 };
 
 describe.skipIf(ollama === undefined)("a real Ollama", () => {
   test("loads a model of the store without a copy, answers, and leaves nothing when it is stopped", async () => {

@@ -8,7 +8,7 @@ import type { AgentConfig } from "../../config/schema.ts";
 import { createEngineDrivers } from "../registry.ts";
 
 const FAST = { liveProbeMs: 200, failedProbeMs: 50, backoffFirstMs: 100, propagationMs: 100 };
-const PATIENT = { timeout: 20_000, interval: 20 };
+const PATIENT = { timeout: 60_000, interval: 20 };
 
 function withOllama(more: Partial<AgentConfig["ollama"]> = {}): AgentChanges {
   const config = { llamaServer: [], ollama: { programs: [ollama ?? ""], ...more } };

@@ -18,7 +18,7 @@ import { isFree } from "../ports.ts";
 import { identify, readStatus } from "./api.ts";
 import { omlxDriver } from "./driver.ts";
 
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 60_000, interval: 20 };
 
 describe("an oMLX of the agent's own", () => {
   test("loads a pinned model by links, with the service's settings, and leaves nothing when it is stopped", async () => {

@@ -18,7 +18,7 @@ const FAST = {
   fetchRetryFirstMs: 200,
   fetchRetryMaxMs: 200,
 };
-const PATIENT = { timeout: 20_000, interval: 20 };
+const PATIENT = { timeout: 60_000, interval: 20 };
 
 function withOmlx(bench: Bench) {
   const program = installOmlx(bench.place.root);

@@ -19,7 +19,7 @@ import type { Instance } from "../../instances/instance.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { identify, loadLimitMs, omlxApi, readStatus } from "./api.ts";
 
-const SOON = { timeout: 15_000, interval: 20 };
+const SOON = { timeout: 60_000, interval: 20 };
 
 function pidOf(instance: Instance): number {
   const state = instance.state();

@@ -27,7 +27,7 @@ export interface BusyFarm extends AsyncDisposable {
   readonly killEngines: () => void;
 }
 
-const patiently = { timeout: 20_000, interval: 50 };
+const patiently = { timeout: 60_000, interval: 50 };
 const CLIENTS = 12;
 
 export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
