@@ -145,6 +145,14 @@ test("a later replica may have an earlier one's name", () => {
   expect(broken(...serving, ...gone, ...back, ...counts)).toEqual([]);
 });
 
+test("two ready replicas of one slot count once, as while a new one is not trusted yet", () => {
+  const second = (name: string) => at(6, "replica", { uid: "uid-2", name });
+  const until = at(60, "service", { ready: 1 });
+  const one = at(5, "replica", { name: "chat-0-aaaa" });
+  expect(broken(one, at(5, "service"), second("chat-0-bbbb"), until)).not.toContain("counts-of-services");
+  expect(broken(one, at(5, "service"), second("chat-1-bbbb"), until)).toContain("counts-of-services");
+});
+
 test("a replica that comes back to a daemon has an engine again, with the same pid", () => {
   const gone = [at(20, "engine", { change: "gone" }), at(20, "slice", { isServing: false })];
   const away = at(20, "replica", { phase: "Backoff", reason: "r", message: "m" });

@@ -28,13 +28,14 @@ export const countsOfServices: Invariant = {
 
 /** Times in which the service's count differs from what its replicas say. */
 function mismatches(recording: Recording, service: string, now: number): readonly Span[] {
-  const ready = new Set<string>();
+  /** Slots by uid: two ready replicas of one slot count once, as while a new one that has crashed is not trusted yet. */
+  const ready = new Map<string, string>();
   let reported: number | undefined;
   const spans: Span[] = [];
   let from: number | undefined;
   for (const event of recording) {
     if (!follow(event)) continue;
-    const differs = reported !== undefined && reported !== ready.size;
+    const differs = reported !== undefined && reported !== new Set(ready.values()).size;
     if (differs) from ??= event.at;
     else if (from !== undefined) {
       spans.push({ from, to: event.at });
@@ -46,7 +47,7 @@ function mismatches(recording: Recording, service: string, now: number): readonl
 
   function follow(event: RecordedEvent): boolean {
     if (event.type === "replica" && event.service === service) {
-      if (saysReady(event) && !event.isDeleting) ready.add(event.uid);
+      if (saysReady(event) && !event.isDeleting) ready.set(event.uid, slotOf(event.name));
       else ready.delete(event.uid);
       return true;
     }
@@ -54,4 +55,9 @@ function mismatches(recording: Recording, service: string, now: number): readonl
     reported = event.isGone || event.isDeleting ? undefined : event.ready;
     return true;
   }
+}
+
+/** Without the hash of the revision: `chat-0` of `chat-0-946b5cf2f7`. */
+function slotOf(replica: string): string {
+  return replica.replace(/-[0-9a-f]+$/, "");
 }
