@@ -233,6 +233,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     }, WAIT);
     await until(ns, "chat", { phase: "Ready", ready: "2/2" });
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+    await bench.cluster.kubectl(["delete", "hosts", "mac-a", "mac-b"]);
   });
 
   describe("examples/linux", () => {
@@ -298,6 +299,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     expect(await bench.replicas(ns)).toHaveLength(1);
     expect((await get(ns, "deployments")).items).toEqual([]);
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+    await bench.cluster.kubectl(["delete", "host", "linux-1"]);
   });
 
   test("a service that moves from hosts to pods serves on hosts until its pods are Ready, and back", async () => {
