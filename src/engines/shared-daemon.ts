@@ -1,6 +1,6 @@
 /** What engines that share a daemon have in common: names of servers and models by their settings, and the context. Pure. */
-import { createHash } from "node:crypto";
 import type { EngineSettings } from "../api/engine-settings.ts";
+import { hash } from "../hash.ts";
 
 const OWN_PREFIX = "metalbridge-";
 const CONTEXT_PER_SLOT = 4096;
@@ -30,5 +30,5 @@ export function contextOfRequest(
 }
 
 function shortHash(value: unknown): string {
-  return createHash("sha256").update(JSON.stringify(value)).digest("hex").slice(0, 16);
+  return hash(JSON.stringify(value), 16);
 }

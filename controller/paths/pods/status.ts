@@ -16,6 +16,7 @@ import { truncate } from "../../../src/text.ts";
 import { codeOfRejections, describeRejections, type Rejection } from "../../service/apply/rejection.ts";
 import type { Obstacle } from "../../service/apply/run.ts";
 import { endpointOf } from "../../service/kube-service.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../../service/phase.ts";
 import type { PodsSeen } from "./pods.ts";
 
 export interface StatusInput {
@@ -28,12 +29,6 @@ export interface StatusInput {
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
-}
-
-interface Verdict {
-  readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
-  readonly reason: string;
-  readonly message: string;
 }
 
 const MAX_MESSAGE = 4096;
@@ -81,10 +76,10 @@ function wantedPods({ service, resolution, deployment }: StatusInput): number {
 }
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
-function verdictOf(input: StatusInput): Verdict {
+function verdictOf(input: StatusInput): PhaseStatus {
   return (
-    obstructed(input) ??
-    stopped(input) ??
+    obstructedPhase(input.obstacle, input.service) ??
+    stoppedPhase(wantedPods(input), input.service) ??
     blocked(input) ??
     rejected(input) ??
     waiting(input) ??
@@ -93,33 +88,8 @@ function verdictOf(input: StatusInput): Verdict {
   );
 }
 
-function obstructed({ obstacle, service }: StatusInput): Verdict | undefined {
-  switch (obstacle.at) {
-    case "none":
-      return undefined;
-    case "nameTaken":
-      return { phase: "Failed", reason: "ServiceNameTaken", message: obstacle.message };
-    case "terminating": {
-      const message = `namespace ${service.metadata.namespace} is being deleted`;
-      return { phase: "Pending", reason: "NamespaceTerminating", message };
-    }
-    default:
-      return obstacle satisfies never;
-  }
-}
-
-function stopped(input: StatusInput): Verdict | undefined {
-  if (wantedPods(input) > 0) return undefined;
-  if (input.service.spec.suspend) {
-    const message = "spec.suspend is true; set it to false to serve again";
-    return { phase: "Suspended", reason: "Suspended", message };
-  }
-  const message = "spec.replicas is 0; scale up to serve again";
-  return { phase: "Stopped", reason: "ManuallyScaledToZero", message };
-}
-
 /** Pods that exist serve on without their Model, but are not changed. */
-function blocked(input: StatusInput): Verdict | undefined {
+function blocked(input: StatusInput): PhaseStatus | undefined {
   const { resolution, pods } = input;
   if (resolution.at !== "blocked") return undefined;
   const { code: reason, message, isFinal } = resolution;
@@ -128,7 +98,7 @@ function blocked(input: StatusInput): Verdict | undefined {
 }
 
 /** Objects that the API server refuses: ours, or the Deployment's pods. */
-function rejected(input: StatusInput): Verdict | undefined {
+function rejected(input: StatusInput): PhaseStatus | undefined {
   const { rejections, pods, deployment } = input;
   const phase = pods.ready > 0 ? "Degraded" : "Pending";
   const reason = codeOfRejections(rejections);
@@ -140,7 +110,7 @@ function rejected(input: StatusInput): Verdict | undefined {
   return { phase, reason: code, message: `the API server refuses the pods: ${message}` };
 }
 
-function waiting(input: StatusInput): Verdict | undefined {
+function waiting(input: StatusInput): PhaseStatus | undefined {
   const { unscheduled, ready } = input.pods;
   if (unscheduled === undefined || ready >= wantedPods(input)) return undefined;
   const { code, message, pods } = unscheduled;
@@ -149,13 +119,13 @@ function waiting(input: StatusInput): Verdict | undefined {
   return { phase, reason: code, message: `${readyText(input)}; ${count} for a node: ${message}` };
 }
 
-function troubled(input: StatusInput): Verdict | undefined {
+function troubled(input: StatusInput): PhaseStatus | undefined {
   const { trouble, ready } = input.pods;
   if (trouble === undefined || ready >= wantedPods(input)) return undefined;
   return { phase: "Degraded", reason: trouble.code, message: `${readyText(input)}; ${trouble.message}` };
 }
 
-function incomplete(input: StatusInput): Verdict | undefined {
+function incomplete(input: StatusInput): PhaseStatus | undefined {
   const { deployment, pods, service } = input;
   const want = wantedPods(input);
   const { observedGeneration = 0, updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
@@ -192,7 +162,7 @@ function readyMessage(input: StatusInput): string {
 }
 
 /** Each always present, so that `kubectl wait` can rely on them. */
-function conditionsOf(input: StatusInput, verdict: Verdict, nowIso: string): Condition[] {
+function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
   const { service, pods } = input;
   const { phase, reason, message } = verdict;
   const isReady = phase === "Ready";
@@ -215,13 +185,13 @@ function conditionsOf(input: StatusInput, verdict: Verdict, nowIso: string): Con
   });
 }
 
-function unavailableReason({ phase, reason }: Verdict): string {
+function unavailableReason({ phase, reason }: PhaseStatus): string {
   return phase === "Suspended" || phase === "Stopped" || reason === "ServiceNameTaken"
     ? reason
     : "NoReadyReplicas";
 }
 
-function degraded({ resolution, model, rejections }: StatusInput, verdict: Verdict): ConditionUpdate {
+function degraded({ resolution, model, rejections }: StatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { phase, reason, message } = verdict;
   const isReading =
     resolution.at === "blocked" &&
@@ -237,7 +207,7 @@ function degraded({ resolution, model, rejections }: StatusInput, verdict: Verdi
   return { type: "Degraded", status: "False", reason: "AsExpected", message: "" };
 }
 
-function placed(input: StatusInput, verdict: Verdict): ConditionUpdate {
+function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { pods, resolution, obstacle } = input;
   const type = "Placed";
   const want = wantedPods(input);
@@ -256,8 +226,4 @@ function honored({ resolution }: StatusInput): ConditionUpdate {
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored in pods: ${unhonored.join(", ")}`;
   return { type, status: "False", reason: "FieldsNotHonored", message };
-}
-
-function withoutAbsent<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }

@@ -90,7 +90,7 @@ export const rolloutPolicySchema = z.object({
 export const disruptionSchema = z.object({
   protectStartup: z
     .boolean()
-    .describe("True: pods that are still loading are kept from voluntary disruption.")
+    .describe("True: pods that are still loading are kept from voluntary disruption. Not in this version.")
     .default(true),
   protectAlways: z.boolean().describe("True: all pods of the service are protected.").optional(),
 });

@@ -3,9 +3,10 @@ import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.
 import { setCondition } from "../../../../src/api/conditions.ts";
 import { isGated, runtimeEntry } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../../service/apply/rejection.ts";
+import type { PhaseStatus } from "../../../service/phase.ts";
 import type { StatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
-import { hasLostReplicas, isReadingModel, type PhaseStatus, readyText } from "./phase.ts";
+import { hasLostReplicas, isReadingModel, readyText } from "./phase.ts";
 import { progressOf } from "./progress.ts";
 
 export function conditionsOf(facts: StatusFacts, now: PhaseStatus, nowIso: string): Condition[] {

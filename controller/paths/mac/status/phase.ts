@@ -1,22 +1,16 @@
 /** The phase of a service, with its reason and message. Pure and total. */
 import { getCondition, isConditionTrue } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import type { InferenceServiceStatus } from "../../../../src/api/inference-service/index.ts";
 import { codeOfRejections, describeRejections } from "../../../service/apply/rejection.ts";
+import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../../../service/phase.ts";
 import { readyCount, type StatusFacts } from "./facts.ts";
 import { progressOf } from "./progress.ts";
-
-export interface PhaseStatus {
-  readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
-  readonly reason: string;
-  readonly message: string;
-}
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
 export function phaseOf(facts: StatusFacts): PhaseStatus {
   return (
-    obstructed(facts) ??
-    stopped(facts) ??
+    obstructedPhase(facts.obstacle, facts.draft.observed.service) ??
+    stoppedPhase(facts.want, facts.draft.observed.service) ??
     blocked(facts) ??
     waitingForCapacity(facts) ??
     rejected(facts) ??
@@ -36,41 +30,6 @@ export function isReadingModel({ draft }: StatusFacts): boolean {
   const { resolution, observed } = draft;
   if (resolution.at !== "blocked" || resolution.code !== "ModelNotReady") return false;
   return !isConditionTrue(observed.model?.status?.conditions, "Degraded");
-}
-
-function obstructed({ obstacle, draft }: StatusFacts): PhaseStatus | undefined {
-  switch (obstacle.at) {
-    case "none":
-      return undefined;
-    case "nameTaken":
-      return { phase: "Failed", reason: "ServiceNameTaken", message: obstacle.message };
-    case "terminating": {
-      const { namespace } = draft.observed.service.metadata;
-      return {
-        phase: "Pending",
-        reason: "NamespaceTerminating",
-        message: `namespace ${namespace} is being deleted`,
-      };
-    }
-    default:
-      return obstacle satisfies never;
-  }
-}
-
-function stopped({ want, draft }: StatusFacts): PhaseStatus | undefined {
-  if (want > 0) return undefined;
-  if (draft.observed.service.spec.suspend) {
-    return {
-      phase: "Suspended",
-      reason: "Suspended",
-      message: "spec.suspend is true; set it to false to serve again",
-    };
-  }
-  return {
-    phase: "Stopped",
-    reason: "ManuallyScaledToZero",
-    message: "spec.replicas is 0; scale up to serve again",
-  };
 }
 
 /** Running replicas keep serving without their Model, but can be neither replaced nor scaled. */

@@ -11,6 +11,7 @@ import type {
 } from "../../../../src/api/inference-service/index.ts";
 import { truncate } from "../../../../src/text.ts";
 import { endpointOf } from "../../../service/kube-service.ts";
+import { withoutAbsent } from "../../../service/phase.ts";
 import { conditionsOf } from "./conditions.ts";
 import {
   preemptedNow,
@@ -90,8 +91,4 @@ function placementOf(facts: StatusFacts): ServicePlacement {
     return withoutAbsent({ host, reason: code, message, shortBytes, hint });
   });
   return { ...placement, misses, reasons: { ...first.counts } };
-}
-
-function withoutAbsent<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }

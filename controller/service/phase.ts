@@ -1,0 +1,49 @@
+/** Phases that have nothing to do with what runs the replicas. Pure. */
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { Obstacle } from "./apply/run.ts";
+
+export interface PhaseStatus {
+  readonly phase: NonNullable<InferenceServiceStatus["phase"]>;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** Undefined where nothing outside the service keeps it from running. */
+export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceService): PhaseStatus | undefined {
+  switch (obstacle.at) {
+    case "none":
+      return undefined;
+    case "nameTaken":
+      return { phase: "Failed", reason: "ServiceNameTaken", message: obstacle.message };
+    case "terminating":
+      return {
+        phase: "Pending",
+        reason: "NamespaceTerminating",
+        message: `namespace ${metadata.namespace} is being deleted`,
+      };
+    default:
+      return obstacle satisfies never;
+  }
+}
+
+/** Undefined where replicas are wanted. */
+export function stoppedPhase(want: number, { spec }: InferenceService): PhaseStatus | undefined {
+  if (want > 0) return undefined;
+  if (spec.suspend) {
+    return {
+      phase: "Suspended",
+      reason: "Suspended",
+      message: "spec.suspend is true; set it to false to serve again",
+    };
+  }
+  return {
+    phase: "Stopped",
+    reason: "ManuallyScaledToZero",
+    message: "spec.replicas is 0; scale up to serve again",
+  };
+}
+
+/** A status without fields that have no value. */
+export function withoutAbsent<T extends object>(object: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+}
