@@ -6,6 +6,7 @@ import { expect, test, vi } from "vitest";
 import { sharedCluster, startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
+import { createEngineDrivers } from "../engines/registry.ts";
 
 const canRun = findLlamaServer() !== undefined && process.platform === "linux";
 const it = canRun ? test : test.skip;
@@ -97,6 +98,40 @@ it("replaces an engine whose record was lost, in good order and never beside it"
     },
     { timeout: 60_000, interval: 20 },
   );
+});
+
+it("leaves the record to the next agent once it has stopped, though an engine answers it late", async () => {
+  const cluster = sharedCluster();
+  await using namespace = await cluster.namespace();
+  await using bench = await createBench(cluster.kubeconfig, namespace.name);
+  const asked = Promise.withResolvers<void>();
+  const late = Promise.withResolvers<void>();
+  const answered = Promise.withResolvers<void>();
+  const first = await bench.startAgent({
+    drivers: (options) =>
+      new Map(
+        [...createEngineDrivers(options)].map(([runtime, driver]) => [
+          runtime,
+          {
+            ...driver,
+            facts: async (target) => {
+              asked.resolve();
+              await late.promise;
+              return driver.facts(target).finally(answered.resolve);
+            },
+          },
+        ]),
+      ),
+  });
+  const { metadata } = await bench.createReplica("chat-0-f");
+  await asked.promise;
+  await first.end();
+  const record = `${bench.stateDir}/engines/${metadata.uid}/engine.json`;
+  writeFileSync(record, "{");
+  late.resolve();
+  await answered.promise;
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(readFileSync(record, "utf8")).toBe("{");
 });
 
 it("keeps and restarts engines without the API server, also after its own restart, and then reports once", async () => {

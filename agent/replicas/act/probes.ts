@@ -160,10 +160,11 @@ export function probeRequest(state: ReplicaState, context: RunnerContext, timeou
 
 /** Runs beside the announcement, not before it. */
 function readFacts(state: ReplicaState, context: RunnerContext, probe: Probe): void {
-  state.jobs.run("facts", async () => {
+  state.jobs.run("facts", async (signal) => {
     const { contextPerSlot } = await probe.driver.facts(probe.target);
     const { run } = probe;
-    if (contextPerSlot === undefined || !isSameRun(state, probe)) return true;
+    // An agent that has stopped writes nothing more: engine.json belongs to the next one.
+    if (contextPerSlot === undefined || signal.aborted || !isSameRun(state, probe)) return true;
     if (run.file.contextPerSlot === contextPerSlot) return true;
     setFile(run, { ...run.file, contextPerSlot }, context.moment());
     writeEngineFile(state.dir, run.file);
