@@ -25,7 +25,7 @@ export default defineConfig({
           ],
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
           // Whole systems run beside them.
-          testTimeout: 60_000,
+          testTimeout: 120_000,
           maxWorkers: WORKERS,
         },
       },

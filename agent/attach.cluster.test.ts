@@ -8,7 +8,7 @@ import { sharedCluster } from "../test/cluster/cluster.ts";
 import { startAgent } from "./fixtures/agent.ts";
 import { routedAddress } from "./host/routed-address.ts";
 
-const patiently = { timeout: 40_000, interval: 50 };
+const patiently = { timeout: 60_000, interval: 50 };
 /** Longer than a label may be: no machine can look it up. */
 const NOWHERE = `https://${"a".repeat(64)}.invalid:6443`;
 const serverLine = /^( *"?server"?: *).*?(,?)$/m;

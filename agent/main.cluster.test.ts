@@ -178,7 +178,7 @@ test("CRDs that are not installed yet are waited for", async () => {
   );
   await cluster.installCrds();
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), {
-    timeout: 50_000,
+    timeout: 60_000,
     interval: 100,
   });
 });
@@ -201,7 +201,7 @@ test("a kubeconfig that is missing, broken or points nowhere is waited for and n
   await copyFile(kubeconfig, path);
   await chmod(path, 0o600);
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), {
-    timeout: 30_000,
+    timeout: 60_000,
     interval: 100,
   });
   await kubectl(["delete", "host", hostName]);

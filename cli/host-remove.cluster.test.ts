@@ -4,7 +4,7 @@ import { LABEL_HOST } from "../src/api/group.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 
-const WAIT = { timeout: 30_000, interval: 100 };
+const WAIT = { timeout: 60_000, interval: 100 };
 
 test("a host is drained and removed, another with its replicas, and no slice or replica is left", async () => {
   await using bench = await startBench();

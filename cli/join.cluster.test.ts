@@ -86,7 +86,7 @@ test.skipIf(llamaServer === undefined)(
         expect(second.code).toBe(1);
         return second;
       },
-      { timeout: 40_000, interval: 500 },
+      { timeout: 60_000, interval: 500 },
     );
     expect(again.stderr).toMatch(REFUSED);
     const removed = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
@@ -142,9 +142,9 @@ test("a host that was set up by hand keeps its account, and loses what its old b
       () => false,
     );
   const secrets = ["get", "secrets", "-n", NAMESPACE_HOSTS];
-  await vi.waitFor(async () => expect(await may(...secrets)).toBe(true), 20_000);
+  await vi.waitFor(async () => expect(await may(...secrets)).toBe(true), 60_000);
   await mini.add("--address", testAddress());
-  await vi.waitFor(async () => expect(await may(...secrets)).toBe(false), 20_000);
+  await vi.waitFor(async () => expect(await may(...secrets)).toBe(false), 60_000);
   // The token that its agent has still works, for what is the host's own.
   expect(await may("update", `leases/${mini.host}`, "-n", NAMESPACE_HOSTS)).toBe(true);
   expect(await may("patch", "hosts.metalbridge.dev", "--subresource=status")).toBe(true);

@@ -69,7 +69,7 @@ test.skipIf(process.platform !== "linux")(
     const text = { stdout: "", stderr: "" };
     agent.stdout.on("data", (chunk) => (text.stdout += chunk));
     agent.stderr.on("data", (chunk) => (text.stderr += chunk));
-    await vi.waitFor(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/), 30_000);
+    await vi.waitFor(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/), 60_000);
     const running = readFileSync(`/proc/${agent.pid}/cmdline`, "utf8").split("\0");
     expect(running).toEqual(expect.arrayContaining(["--optimize-for-size", ...args]));
     agent.kill("SIGTERM");

@@ -108,7 +108,7 @@ describe.skipIf(process.platform !== "linux")("selftest on this machine", { time
     await using temp = await temporary();
     await using program = startProgram(["selftest"], { env: { TMPDIR: temp.folder } });
     await vi.waitFor(async () => expect((await startedIn(temp.folder)).length).toBeGreaterThan(0), {
-      timeout: 30_000,
+      timeout: 60_000,
       interval: 5,
     });
     program.child.kill("SIGINT");

@@ -119,7 +119,7 @@ test("Ctrl-C while it is still starting leaves nothing either", async () => {
   await using folder = await temporaryFolder();
   await using up = startUp(folder.path);
   await vi.waitFor(async () => expect((await processesOf(folder.path)).length).toBeGreaterThan(1), {
-    timeout: 30_000,
+    timeout: 60_000,
   });
   up.child.kill("SIGINT");
   await once(up.child, "exit");
@@ -178,9 +178,9 @@ describe("a control plane that runs", () => {
       });
       expect(pids).toHaveLength(1);
       process.kill(pids[0] ?? 0, "SIGKILL");
-      await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 30_000 });
+      await vi.waitFor(() => expect(up.output()).toContain(`part=${part}`), { timeout: 60_000 });
       await vi.waitFor(async () => expect(await kubectl(["get", "--raw", "/readyz"])).toBe("ok"), {
-        timeout: 30_000,
+        timeout: 60_000,
         interval: 200,
       });
     }

@@ -3,7 +3,7 @@ import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, NAMESPACES, SERVICES } from "../src/kube/kinds.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
-const WAIT = { timeout: 30_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const OURS = "metalbridge.dev/service-uid";
 const OUR_SLICES = "endpointslice.kubernetes.io/managed-by=agent.metalbridge.dev";
 let bench: Bench;

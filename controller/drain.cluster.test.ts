@@ -4,7 +4,7 @@ import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
-const WAIT = { timeout: 30_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const SLOW_CONTEXT = 1_024;
 const BAD_CONTEXT = 1_152;
 let bench: Bench;

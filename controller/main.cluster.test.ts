@@ -11,7 +11,7 @@ import { quietLog } from "../test/cluster/quiet-log.ts";
 import { parseControllerConfig } from "./config.ts";
 import { runController } from "./main.ts";
 
-const WAIT = { timeout: 30_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });
 
 /** A controller of its own, with the address of its health endpoints. */

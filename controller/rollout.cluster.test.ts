@@ -7,7 +7,7 @@ import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { watchCounts } from "../test/controller/watch-counts.ts";
 
-const WAIT = { timeout: 30_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const BAD_CONTEXT = 1_024;
 const NEVER_HEALTHY_CONTEXT = 1_152;
 let bench: Bench;

@@ -97,7 +97,7 @@ beforeAll(async () => {
     await writeFile(path.join(folder, file), text);
   }
   found = await lint(folder);
-}, 60_000);
+});
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

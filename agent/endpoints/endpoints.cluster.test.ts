@@ -190,4 +190,4 @@ test("a write that waits after a failure is tried at once when the network has c
   await cluster.startApiServer();
   bench.endpoints.retryNow();
   expect(await withdrawn).toEqual({ ok: true, state: "withdrawn" });
-}, 60_000);
+});

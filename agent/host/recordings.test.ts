@@ -76,5 +76,5 @@ describe.each(["silent", "denied", "slow", "garbage", "missing"] as const)("a %s
     expect(await reader.gpuBudgetBytes()).toBeUndefined();
     await mac.breakTool("footprint", fault);
     expect(await reader.footprintBytes(process.pid)).toBeUndefined();
-  }, 60_000);
+  });
 });

@@ -45,9 +45,9 @@ test("every reading wakes the replicas that wait for memory, and carries the tim
   expect(watch.latest()).toEqual(await also);
   expect(woken()).toBe(1);
   clock.advance(5_000);
-  await vi.waitFor(() => expect(readings).toBe(2));
+  await vi.waitFor(() => expect(readings).toBe(2), 60_000);
   finish({ pressure: "Normal", availableBytes: 8 });
-  await vi.waitFor(() => expect(woken()).toBe(2));
+  await vi.waitFor(() => expect(woken()).toBe(2), 60_000);
   expect(watch.latest()).toMatchObject({ availableBytes: 8 });
   end();
 });

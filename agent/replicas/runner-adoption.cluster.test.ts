@@ -14,7 +14,7 @@ import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000 };
+const PATIENT = { timeout: 60_000 };
 const ENGINES = 20;
 
 it("takes over twenty engines, each with its process and port", async () => {

@@ -10,7 +10,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000 };
+const PATIENT = { timeout: 60_000 };
 const STREAM_TOKENS = 2_000;
 
 function askForStream(url: string): Promise<Response> {
@@ -74,7 +74,7 @@ it(
     const from = performance.now();
     await bench.deleteReplica("chat-0-t");
     await vi.waitFor(async () => expect(await bench.replica("chat-0-t")).toBeUndefined(), {
-      timeout: 15_000,
+      timeout: 60_000,
     });
     expect(performance.now() - from).toBeGreaterThan(1_000);
     await cut;
@@ -127,7 +127,7 @@ it(
     const from = performance.now();
     await bench.deleteReplica("chat-0-x");
     await vi.waitFor(async () => expect(await bench.replica("chat-0-x")).toBeUndefined(), {
-      timeout: 15_000,
+      timeout: 60_000,
     });
     expect(performance.now() - from).toBeGreaterThan(1_000);
     expect(await cut).not.toContain('"stop":true');
@@ -167,7 +167,7 @@ it(
     expect(freed.ok).toBe(true);
     expect(() => process.kill(status?.pid ?? 0, 0)).not.toThrow();
     const second = await bench.startAgent();
-    await vi.waitFor(() => expect(second.runner.snapshot()).toEqual([]), { timeout: 15_000 });
+    await vi.waitFor(() => expect(second.runner.snapshot()).toEqual([]), { timeout: 60_000 });
     expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
     expect(existsSync(`${bench.stateDir}/engines/${metadata.uid}`)).toBe(false);
     await vi.waitFor(

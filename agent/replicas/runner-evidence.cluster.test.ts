@@ -115,7 +115,7 @@ it(
     const before = await bench.untilPhase("chat-0-r", "Ready");
     const log = `${bench.stateDir}/engines/${metadata.uid}/log`;
     await vi.waitFor(() => expect(readFileSync(log, "utf8")).toContain("answered 4"), {
-      timeout: 10_000,
+      timeout: 60_000,
       interval: 50,
     });
     expect(events).toHaveLength(1);

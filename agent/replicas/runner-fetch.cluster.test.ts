@@ -12,7 +12,7 @@ import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000 };
+const PATIENT = { timeout: 60_000 };
 const quick = { fetchRetryFirstMs: 200 };
 
 async function startServer(listener: RequestListener): Promise<{ readonly url: string } & AsyncDisposable> {
@@ -135,11 +135,11 @@ it(
         const found = await bench.replica("chat-0-y");
         expect(found?.status).toMatchObject({ phase: "Fetching", progress: { totalBytes: 1_000_000 } });
       },
-      { timeout: 10_000 },
+      { timeout: 60_000 },
     );
     await bench.deleteReplica("chat-0-y");
     await vi.waitFor(async () => expect(await bench.replica("chat-0-y")).toBeUndefined(), {
-      timeout: 10_000,
+      timeout: 60_000,
     });
     await vi.waitFor(() => expect(closed).toHaveBeenCalled(), PATIENT);
     await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);

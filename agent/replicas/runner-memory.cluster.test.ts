@@ -119,7 +119,7 @@ it(
     taken = 350 * MIB;
     const memory = { claimBytes: taken, footprintBytes: taken };
     await vi.waitFor(async () => expect((await bench.replica("chat-0-f"))?.status?.memory).toEqual(memory), {
-      timeout: 10_000,
+      timeout: 60_000,
     });
     await bench.createReplica("chat-1-f", withoutPromptCache);
     const waiting = await bench.untilPhase("chat-1-f", "Waiting");

@@ -35,7 +35,7 @@ it(
       current = bench.address;
       agent.runner.enqueueAll();
       const endpoint = async () => (await bench.slice("chat-0-ma"))?.endpoints?.[0];
-      const quick = { timeout: 15_000, interval: 10 };
+      const quick = { timeout: 60_000, interval: 10 };
       await vi.waitFor(async () => expect((await endpoint())?.conditions?.ready).toBe(false), quick);
       const outMs = performance.now() - from;
       await vi.waitFor(
@@ -73,11 +73,11 @@ it(
     up.delete(bench.address);
     current = "192.0.2.20";
     agent.runner.enqueueAll();
-    await vi.waitFor(async () => expect(await isReady()).toBe(false), { timeout: 10_000, interval: 10 });
+    await vi.waitFor(async () => expect(await isReady()).toBe(false), { timeout: 60_000, interval: 10 });
     up.add(bench.address);
     current = bench.address;
     agent.runner.enqueueAll();
-    await vi.waitFor(async () => expect(await isReady()).toBe(true), { timeout: 10_000, interval: 10 });
+    await vi.waitFor(async () => expect(await isReady()).toBe(true), { timeout: 60_000, interval: 10 });
     expect((await bench.untilPhase("chat-0-mb", "Ready")).status).toMatchObject({
       pid: before.status?.pid,
       restarts: 0,

@@ -41,7 +41,7 @@ it("makes the run directory of a serving engine again, with its record, and the 
   expect((await bench.replica("chat-0-rm"))?.status).toMatchObject({ phase: "Ready", restarts: 0 });
   const slice = await bench.slice("chat-0-rm");
   expect(slice?.endpoints).toMatchObject([{ conditions: { ready: true } }]);
-}, 60_000);
+});
 
 function recordIn(dir: string): unknown {
   return JSON.parse(readFileSync(join(dir, "engine.json"), "utf8"));

@@ -6,7 +6,7 @@ import type { Bench } from "../../test/replicas/bench.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000, interval: 20 };
+const PATIENT = { timeout: 60_000, interval: 20 };
 
 /** As the controller does when the host's address family changes. */
 async function replaceSlice(bench: Bench, name: string): Promise<void> {

@@ -7,7 +7,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000 };
+const PATIENT = { timeout: 60_000 };
 const quick = { startBaseMs: 400, startPerGiBMs: 0, startMaxFactor: 1, outsideMs: 300 };
 
 it(
@@ -20,7 +20,7 @@ it(
     expect(held.status?.lastExit).toMatchObject({ killedByUs: true, signal: "SIGKILL" });
     await vi.waitFor(
       async () => expect((await bench.replica("chat-0-b"))?.status?.restarts).toBeGreaterThan(1),
-      { timeout: 10_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
     expect((await bench.slice("chat-0-b"))?.endpoints ?? []).toEqual([]);
   }),

@@ -115,7 +115,7 @@ it(
     await vi.waitFor(async () => {
       const { status } = (await bench.replica("chat-0-c")) ?? {};
       expect(status).toMatchObject({ phase: "Failed", restarts: 2 });
-    }, 10_000);
+    }, 60_000);
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     expect(await bench.lines("starts", 2)).toHaveLength(2);
   }),

@@ -5,7 +5,7 @@ import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
-const PATIENT = { timeout: 10_000 };
+const PATIENT = { timeout: 60_000 };
 
 it("starts an engine, announces it, and takes it out at once when it dies", async () => {
   const cluster = sharedCluster();
@@ -17,7 +17,7 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
   expect(ready.status).toMatchObject({ reason: "Serving", restarts: 0, observedGeneration: 1 });
   // Read back in parallel to the announcement, which does not wait for it.
   await vi.waitFor(async () => expect((await bench.replica("chat-0-a"))?.status?.contextPerSlot).toBe(512), {
-    timeout: 10_000,
+    timeout: 60_000,
     interval: 20,
   });
   const slice = await bench.slice("chat-0-a");
@@ -35,7 +35,7 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
         { conditions: { ready: false, serving: false, terminating: true } },
       ]);
     },
-    { timeout: 10_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   );
   const held = await bench.untilExit("chat-0-a", "EngineKilled");
   expect(held.status?.lastExit).toMatchObject({
@@ -81,7 +81,7 @@ it("is taken over by the next agent with the same process, announced all the tim
   process.kill(before?.status?.pid ?? 0, "SIGKILL");
   await vi.waitFor(
     async () => expect((await bench.slice("chat-0-b"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
-    { timeout: 10_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   );
   const again = await bench.untilExit("chat-0-b", "EngineKilled");
   const story = again.status?.transitions ?? [];

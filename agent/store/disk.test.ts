@@ -241,7 +241,7 @@ test("a process killed in the middle of a download leaves a part that the next o
   await vi.waitFor(
     () => expect(statSync(join(at.dir, "partial", part() ?? "none")).size).toBeGreaterThanOrEqual(3 * MIB),
     {
-      timeout: 15_000,
+      timeout: 60_000,
       interval: 20,
     },
   );

@@ -12,7 +12,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 /** The API server learns of new bindings by a watch, so that they hold a moment after they were created. */
 function untilAllowed(cluster: TestCluster, user: string, ...what: readonly string[]): Promise<string> {
   return vi.waitFor(() => cluster.kubectl(["auth", "can-i", ...what, `--as=${user}`]), {
-    timeout: 30_000,
+    timeout: 60_000,
     interval: 100,
   });
 }

@@ -42,7 +42,7 @@ async function sleepersOf(folder: string): Promise<readonly string[]> {
   const pids = texts.join("").trim().split("\n");
   // A killed process takes a moment to be gone.
   const living = () => pids.filter((pid) => isLiving(Number(pid)));
-  await vi.waitFor(() => expect(living()).toEqual([])).catch(() => {});
+  await vi.waitFor(() => expect(living()).toEqual([]), 10_000).catch(() => {});
   return living();
 }
 

@@ -167,7 +167,7 @@ test("load starts it once, unload returns only when it is gone, and both may be 
   expect(it.launchd.labels()).toEqual([]);
   await it.supervisor.unload();
   expect(it.calls.filter((call) => call.startsWith("launchctl bootstrap"))).toHaveLength(1);
-}, 60_000);
+});
 
 test("load waits for a job that is booting out, and retries what has no visible cause", async () => {
   await using it = await bed();
@@ -176,7 +176,7 @@ test("load waits for a job that is booting out, and retries what has no visible 
   it.launchd.failBootstraps(2);
   await it.supervisor.load();
   expect(await it.supervisor.observe()).toMatchObject({ at: "loaded", isLeaving: false });
-}, 60_000);
+});
 
 test("load enables a disabled label; a malformed plist and one that others can write are named", async () => {
   await using it = await bed();
@@ -188,7 +188,7 @@ test("load enables a disabled label; a malformed plist and one that others can w
   writeFileSync(it.definition, "<plist><dict><YES/></dict></plist>");
   chmodSync(it.definition, 0o644);
   await expect(it.supervisor.load()).rejects.toMatchObject({ code: "ServiceLoadFailed" });
-}, 60_000);
+});
 
 test("restart makes a new process, and loads what is not loaded", async () => {
   await using it = await bed();
@@ -204,7 +204,7 @@ test("restart makes a new process, and loads what is not loaded", async () => {
   let next = first;
   while (next === first) next = await pid();
   expect(next).not.toBe(first);
-}, 60_000);
+});
 
 test("without a login at the screen a LaunchAgent is absent, and loading it says why it cannot be", async () => {
   const { launchctl } = startLaunchd({ hasLogin: false });

@@ -38,7 +38,7 @@ const build = async (name: string, platforms: readonly string[]) => {
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), "mb-build-"));
   sums = await build("one", PLATFORMS);
-}, 120_000);
+});
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test("two builds give the same bytes", async () => {
@@ -62,7 +62,7 @@ test("two builds give the same bytes", async () => {
       readFileSync(path.join(folder, "two", name)).equals(readFileSync(path.join(folder, "one", name))),
       name,
     ).toBe(true);
-}, 120_000);
+});
 
 test("an archive holds a program that runs, and the sum of each of its files", async () => {
   const name = `metalbridge-3.2.1-${here}`;
@@ -88,7 +88,7 @@ test("an archive holds a program that runs, and the sum of each of its files", a
     ]),
   );
   await run("sha256sum", ["--check", "--strict", "SHA256SUMS"], { cwd: path.join(folder, "one") });
-}, 60_000);
+});
 
 test("the bill of materials has every package of production with its hash, and Node", () => {
   const bom = JSON.parse(readFileSync(path.join(folder, "one", "metalbridge-3.2.1.cdx.json"), "utf8"));
@@ -143,7 +143,7 @@ test("the krew manifest leads to each platform's archive, and what krew links ru
   const plugin = path.join(store, `kubectl-${metadata.name}`);
   symlinkSync(path.join(store, own?.bin ?? ""), plugin);
   expect((await run(plugin, ["--version"])).stdout).toBe("3.2.1\n");
-}, 60_000);
+});
 
 /** With the installer's own verb, which says what it would do. */
 async function runScript(text: string, base = `file://${folder}/one`) {
@@ -183,7 +183,7 @@ test("the install script checks the sum, and refuses a truncated or a wrong arch
     code: 1,
     text: expect.stringMatching(/cannot download/),
   });
-}, 60_000);
+});
 
 test("a script that was cut off on its way does nothing", async () => {
   const script = readFileSync(path.join(folder, "one", "install.sh"), "utf8");
@@ -192,4 +192,4 @@ test("a script that was cut off on its way does nothing", async () => {
     const cut = lines.slice(0, Math.floor(lines.length * share)).join("\n");
     expect((await runScript(cut)).text).not.toContain("would");
   }
-}, 60_000);
+});

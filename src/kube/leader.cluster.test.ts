@@ -32,9 +32,9 @@ it("a leader whose work fails makes room for another", async () => {
       onLost: () => led.push(`not ${identity}`),
     });
   const bad = run("bad", () => Promise.reject(new Error("no work today")));
-  await vi.waitFor(() => expect(led.slice(0, 2)).toEqual(["bad", "not bad"]), { timeout: 30_000 });
+  await vi.waitFor(() => expect(led.slice(0, 2)).toEqual(["bad", "not bad"]), { timeout: 60_000 });
   const good = run("good", () => Promise.resolve());
-  await vi.waitFor(() => expect(led).toContain("good"), { timeout: 30_000 });
+  await vi.waitFor(() => expect(led).toContain("good"), { timeout: 60_000 });
   stop.abort();
   await Promise.all([bad, good]);
   connection.close();

@@ -22,7 +22,7 @@ import { buildWorkload } from "./workload.ts";
 
 const program = findLlamaServer() ?? "";
 const KEY = "a-key-of-clients";
-const WAIT = { timeout: 40_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const LIMIT_MS = 120_000;
 const template = "{% for message in messages %}$(HOME){{ message.content }}{% endfor %}";
 

@@ -41,7 +41,7 @@ beforeAll(async () => {
   const handler = "runsc";
   await apply({ apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", metadata: { name: "gvisor" }, handler });
   for (const one of priorityClasses()) await apply(one);
-}, 60_000);
+});
 afterAll(() => cluster[Symbol.asyncDispose]());
 
 function apply(object: object, ...more: string[]): Promise<string> {

@@ -33,7 +33,7 @@ export function createMemoryGroup(limitBytes: number): MemoryGroup | undefined {
           for (const pid of pids()) process.kill(pid, "SIGKILL");
           rmdirSync(folder);
         },
-        { timeout: 10_000 },
+        { timeout: 60_000 },
       );
     },
   };

@@ -22,7 +22,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { CHART, helmIn, helmProgram, install, NAMESPACE, needsHelm, objectsOf, template } from "./helm.ts";
 import { layOut } from "./image.ts";
 
-const WAIT = { timeout: 30_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 const DEFINITIONS = ["hosts", "inferencereplicas", "inferenceservices", "models"].map(
   (plural) => `customresourcedefinition.apiextensions.k8s.io/${plural}.metalbridge.dev`,
 );

@@ -16,7 +16,7 @@ test("the shared cluster answers, and namespaces are the test's own", async () =
     async () => {
       await expect(cluster.kubectl(["get", "namespace", name])).rejects.toBeInstanceOf(KubectlFailed);
     },
-    { timeout: 30_000, interval: 250 },
+    { timeout: 60_000, interval: 250 },
   );
 });
 

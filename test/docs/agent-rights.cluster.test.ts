@@ -39,7 +39,7 @@ test.skipIf(llamaServer === undefined)(
       ...{ kubeconfig, hostName, modelRoots: [root], llamaServer: [llamaServer ?? ""] },
       addresses: [bench.address],
     });
-    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 20_000);
+    await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), 60_000);
 
     const secret = ["create", "secret", "generic", "keys", "--from-literal=key=sesame", "-n", namespace.name];
     await kubectl(secret);
@@ -61,7 +61,7 @@ test.skipIf(llamaServer === undefined)(
     await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
 
     await bench.deleteReplica("chat-0");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), 20_000);
+    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), 60_000);
     const events = await kubectl(["get", "events.events.k8s.io", "-n", namespace.name, "-o", "name"]);
     expect(events).toContain("chat-0");
     const forbidden = agent.lines.filter((line) => /forbidden/i.test(JSON.stringify(line)));

@@ -72,7 +72,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
         process.kill(agent.pid, "SIGCONT");
       }
       await vi.waitFor(async () => expect(await bad.services.sliceIsReady("silent")).toBe(true), {
-        timeout: 10_000,
+        timeout: 60_000,
         interval: 50,
       });
       await bad.services.untilReady("silent");

@@ -100,7 +100,7 @@ function watchService(services: Services, stack: AsyncDisposableStack) {
     failures,
     nextAnswer: () => {
       const before = answers;
-      return vi.waitFor(() => expect(answers + failures.length).toBeGreaterThan(before), 10_000);
+      return vi.waitFor(() => expect(answers + failures.length).toBeGreaterThan(before), 60_000);
     },
   };
 }

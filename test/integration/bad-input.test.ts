@@ -8,7 +8,7 @@ import { model, service } from "./manifests.ts";
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const soon = { timeout: 45_000, interval: 250 };
+const soon = { timeout: 60_000, interval: 250 };
 
 describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
   let bad: BadFarm;

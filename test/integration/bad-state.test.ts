@@ -12,7 +12,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 const can = canRunNodeNetwork();
 const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-const within = { timeout: 45_000, interval: 50 };
+const within = { timeout: 60_000, interval: 50 };
 
 describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
   let on: System;

@@ -119,7 +119,7 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
       await withoutLoss(async () => {
         expect(await mac.join(await mac.add())).toMatchObject({ code: 0 });
         await vi.waitFor(() => expect(log().at(-1)).toMatchObject({ msg: "the credential was replaced" }), {
-          timeout: 30_000,
+          timeout: 60_000,
           interval: 50,
         });
       });

@@ -144,7 +144,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
         interval: 100,
       });
       await vi.waitFor(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Stopped"), {
-        timeout: 10_000,
+        timeout: 60_000,
         interval: 100,
       });
       await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);

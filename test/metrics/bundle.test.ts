@@ -18,7 +18,7 @@ beforeAll(async () => {
   const bundle = path.join(folder, "bundle");
   await bundleInto(bundle);
   program = installRelease(path.join(folder, "release"), "0.1.0-test", bundle).program;
-}, 60_000);
+});
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 /** The answer of /metrics of a part whose log names the port of its server under `key`. */
@@ -30,7 +30,7 @@ async function metricsOf(args: readonly string[], key: string): Promise<string> 
       if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
       return found;
     },
-    { timeout: 15_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
   const response = await fetch(`http://127.0.0.1:${port}/metrics`);
   return response.text();

@@ -19,7 +19,7 @@ import { type ParsedFamily, parseExposition } from "./exposition.ts";
 import { parseQuery } from "./promql.ts";
 
 const llamaServer = findLlamaServer();
-const patiently = { timeout: 40_000, interval: 100 };
+const patiently = { timeout: 60_000, interval: 100 };
 
 /** Prometheus' own, and what llama-server's builds since 2026 do not tell any more. */
 const NOT_HERE = new Set(["up", "metalbridge_engine_kv_cache_usage_ratio"]);

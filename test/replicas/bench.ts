@@ -112,7 +112,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       const answer = await client.remove(INFERENCE_REPLICAS, { name, namespace });
       if (!answer.ok) throw new Error(answer.error.message);
     },
-    untilPhase: (name, phase, timeoutMs = 20_000) =>
+    untilPhase: (name, phase, timeoutMs = 60_000) =>
       vi.waitFor(
         async () => {
           const found = await get(name);

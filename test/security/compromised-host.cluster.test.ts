@@ -112,7 +112,7 @@ beforeAll(async () => {
         /may write/,
       );
     },
-    { timeout: 30_000, interval: 100 },
+    { timeout: 60_000, interval: 100 },
   );
 });
 

@@ -172,7 +172,7 @@ test(
     await startAgent();
     const body = `head -c 1G /dev/zero\n${SERVES}`;
     await create(bench, "one", { command: [script(root, "loud", body), ...args()] });
-    const one = await bench.untilPhase("one", "Ready", 60_000);
+    const one = await bench.untilPhase("one", "Ready");
     const dir = join(bench.stateDir, "engines", one.metadata.uid ?? "");
     const logBytes = () => {
       const logs = readdirSync(dir).filter((name) => name.startsWith("log"));

@@ -23,7 +23,7 @@ async function started(tiny: Awaited<ReturnType<typeof prepareTiny>>) {
       if (process.state().at === "gone") throw new Error(await process.logTail(2000));
       expect(await driver.probeHealth(target)).toBe("healthy");
     },
-    { timeout: 10_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
   const ask = async (path: string, body?: object): Promise<Record<string, unknown>> => {
     const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
@@ -104,7 +104,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const saved = await first.ask("/slots/0?action=save", { filename: "chat.bin" });
     expect(existsSync(join(prepared.dir, "slots", "chat.bin"))).toBe(true);
     first.process.signal("KILL");
-    await vi.waitFor(() => expect(first.process.state().at).toBe("gone"), { timeout: 10_000 });
+    await vi.waitFor(() => expect(first.process.state().at).toBe("gone"), { timeout: 60_000 });
     const { ask } = await started({ ...prepared, dir: makeFolder(folder.dir("again")) });
     const restored = await ask("/slots/0?action=restore", { filename: "chat.bin" });
     expect(restored.n_restored).toBe(saved.n_saved);
@@ -154,7 +154,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const { driver, dir, prepared } = await prepareTiny(folder, {}, wider, launch(other));
     const command = { ...prepared, record: {} };
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
-    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 10_000 });
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 60_000 });
     const reason = driver.classifyExit({ code: 1 }, await engine.logTail(8192));
     expect(reason).toEqual({ code, message: expect.stringMatching(message) });
   });
@@ -166,7 +166,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     const command = { argv, env: prepared.env, record: {} };
     const engine = await createEngineProcesses(processPorts()).startEngine(dir, command, () => {});
     await vi.waitFor(() => expect(engine.state()).toMatchObject({ at: "gone", exit: { code: 1 } }), {
-      timeout: 10_000,
+      timeout: 60_000,
     });
     expect(driver.classifyExit({ code: 1 }, await engine.logTail(4_000)).code).toBe("EngineOutOfMemory");
   });
@@ -193,7 +193,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       { argv: [...prepared.argv, ...more], env: prepared.env, record: {} },
       () => {},
     );
-    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 10_000 });
+    await vi.waitFor(() => expect(engine.state().at).toBe("gone"), { timeout: 60_000 });
     const state = engine.state();
     expect(stranger.port).toBeGreaterThan(0);
     expect(state).toMatchObject({ exit: { code: 1 } });

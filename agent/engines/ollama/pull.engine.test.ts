@@ -67,7 +67,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     registry.onBlob = () => false;
     // The next agent on this folder must not find the server that the first one is stopping.
     const stopping = pidIn(join(folder.root, "daemons", "ollama-pull"));
-    await vi.waitFor(() => expect(() => process.kill(stopping, 0)).toThrow(), { timeout: 10_000 });
+    await vi.waitFor(() => expect(() => process.kill(stopping, 0)).toThrow(), { timeout: 60_000 });
     const patient = ollamaAgent(folder, { registry: registry.url }).driver;
     const again = await fetcherOf(patient).fetch(wanted(SOURCE), { signal: never });
     expect(again).toMatchObject({ sha256: gguf.sha256 });
@@ -115,13 +115,13 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     };
     const unwanted = new AbortController();
     const first = fetcherOf(driver).fetch(wanted(SOURCE), { signal: unwanted.signal });
-    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 10_000 });
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 60_000 });
     unwanted.abort(new Error("not wanted"));
     await expect(first).rejects.toThrow("not wanted");
     asked.mockClear();
     const second = fetcherOf(driver).fetch(wanted(SOURCE), { signal: never });
     second.catch(() => undefined);
-    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 10_000 });
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled(), { timeout: 60_000 });
     process.kill(pidIn(join(folder.root, "daemons", "ollama-pull")), "SIGKILL");
     await expect(second).rejects.toMatchObject({ code: "SourceUnavailable" });
   });

@@ -73,7 +73,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
     for (let round = 0; round < 8; round += 1) {
       const dir = folder.dir(`round-${round}`);
       const child = agent(dir, "", "exec sleep 100");
-      await vi.waitFor(() => expect(readEngineRecord(dir)).toBeDefined(), { interval: 1, timeout: 10_000 });
+      await vi.waitFor(() => expect(readEngineRecord(dir)).toBeDefined(), { interval: 1, timeout: 60_000 });
       await new Promise((resolve) => setTimeout(resolve, round * 2));
       child.kill("SIGKILL");
       await once(child, "exit");
@@ -87,7 +87,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
       await until(() => expect(engine.state().at).toBe("gone"));
     }
     process.stdout.write(`found by the next agent: ${found.join(", ")}\n`);
-  }, 60_000);
+  });
 });
 
 describe("an adopted engine", () => {

@@ -36,7 +36,7 @@ import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 45_000, interval: 100 };
+const WAIT = { timeout: 60_000, interval: 100 };
 const CLAIM = "metalbridge-model-cache";
 const IMAGE = "registry.example.com/metalbridge:1.0.0";
 const OURS = { "app.kubernetes.io/managed-by": "metalbridge" };

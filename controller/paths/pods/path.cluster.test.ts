@@ -29,7 +29,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       ],
     });
     for (const one of priorityClasses()) await bench.apply(one);
-  }, 120_000);
+  });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
 
   async function namespace(name: string): Promise<string> {

@@ -35,7 +35,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-const WAIT = { timeout: 15_000, interval: 20 };
+const WAIT = { timeout: 60_000, interval: 20 };
 
 async function pidIn(file: string): Promise<number> {
   return await vi.waitFor(async () => {
@@ -84,7 +84,7 @@ test("a parent that is killed takes its programs with it, even one that ignores 
   const pid = await pidIn(path.join(folder.path, "pid"));
   parent.kill("SIGKILL");
   await once(parent, "exit");
-  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 5_000, interval: 50 });
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 60_000, interval: 50 });
 });
 
 test("a watchdog that is killed does not leave its program behind", async () => {
@@ -93,7 +93,7 @@ test("a watchdog that is killed does not leave its program behind", async () => 
   const pid = await pidIn(path.join(folder.path, "pid"));
   process.kill(await pidIn(path.join(folder.path, "parent")), "SIGKILL");
   expect((await child.ended).signal).toBe("SIGKILL");
-  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 5_000, interval: 50 });
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 60_000, interval: 50 });
 });
 
 test("a crash is reported and answered with a restart, until it is stopped", async () => {
@@ -145,7 +145,7 @@ test("a log that grew too large is cut while the program keeps writing to it", a
     component(folder.path, "trap 'exit 0' TERM; while :; do echo line; sleep 0.01; done"),
   );
   const log = path.join(folder.path, "log");
-  await vi.waitFor(() => expect(cutWhenLarge(log, 40)).toBe(true), { timeout: 5_000, interval: 10 });
+  await vi.waitFor(() => expect(cutWhenLarge(log, 40)).toBe(true), { timeout: 60_000, interval: 10 });
   expect((await readFile(`${log}.1`, "utf8")).startsWith("line\n")).toBe(true);
   await vi.waitFor(async () => expect(await readFile(log, "utf8")).toMatch(/^(line\n)+$/), WAIT);
   await part.stop();

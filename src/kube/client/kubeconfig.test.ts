@@ -165,7 +165,7 @@ describe("credentials", () => {
     expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     const [pid, ...more] = (await readFile(runs, "utf8")).trim().split("\n").map(Number);
     expect(more).toEqual([]);
-    await vi.waitFor(() => expect(() => process.kill(pid ?? 0, 0)).toThrow(/ESRCH/), { timeout: 10_000 });
+    await vi.waitFor(() => expect(() => process.kill(pid ?? 0, 0)).toThrow(/ESRCH/), { timeout: 60_000 });
   });
 });
 

@@ -45,7 +45,7 @@ it("is named as the cause while it is not trusted, and followed when file or kub
   await cluster.stopApiServer();
   for (const name of ["apiserver.crt", "apiserver.key"]) rmSync(path.join(folder, name));
   await cluster.startApiServer();
-  const within = { timeout: 45_000, interval: 50 };
+  const within = { timeout: 60_000, interval: 50 };
   await vi.waitFor(() => {
     for (const { code } of watched) expect(code()).toBe("ApiCertificateUntrusted");
   }, within);

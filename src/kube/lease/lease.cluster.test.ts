@@ -16,7 +16,7 @@ import type { KubeEvent } from "../objects.ts";
 import { systemClock } from "../system-clock.ts";
 import type { KubeClient } from "../types.ts";
 
-const within = { timeout: 30_000, interval: 20 };
+const within = { timeout: 60_000, interval: 20 };
 const ownCluster = oneCluster({ crds: false });
 
 async function open(kubeconfigPath: string, timeoutMs = 10_000) {

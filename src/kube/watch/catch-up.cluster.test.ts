@@ -14,7 +14,7 @@ import { createCatchUp } from "./catch-up.ts";
 import { startReflector } from "./reflector.ts";
 import { createNotingClock } from "./testing/noting-clock.ts";
 
-const within = { timeout: 20_000, interval: 20 };
+const within = { timeout: 60_000, interval: 20 };
 /** Waits of a watch are a thousand times longer: nothing but the Lease ends one in this test's time. */
 const slow: Clock = { ...systemClock, after: (delayMs, fire) => systemClock.after(delayMs * 1_000, fire) };
 
@@ -94,7 +94,7 @@ it("after an outage that failed renewals, a watch on a dead connection lists aga
   expect(host.relistDelays()).toHaveLength(1);
   expect(host.relistDelays()[0]).toBeLessThanOrEqual(2_000);
   expect(host.lists()).toHaveLength(2);
-}, 90_000);
+});
 
 it("after an outage too short to fail a renewal, a watch in backoff retries at the next renewal, without a list", async () => {
   await using host = await hostBehindProxy(() => 0);
@@ -111,4 +111,4 @@ it("after an outage too short to fail a renewal, a watch in backoff retries at t
   await vi.waitFor(() => expect(host.x()).toBe("2"), within);
   expect(host.watches()).toBeGreaterThan(opened);
   expect(host.renewals.slice(answered).every((failedAtMs) => failedAtMs === undefined)).toBe(true);
-}, 90_000);
+});

@@ -11,7 +11,7 @@ import { CONFIG_MAPS } from "../kinds.ts";
 import { systemClock } from "../system-clock.ts";
 import { startReflector } from "./reflector.ts";
 
-const within = { timeout: 30_000, interval: 10 };
+const within = { timeout: 60_000, interval: 10 };
 /** Longer than any wait between attempts; the watch's own guard waits longer. */
 const MOST_MS = 60_000;
 

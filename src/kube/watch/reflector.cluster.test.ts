@@ -11,7 +11,7 @@ import { systemClock } from "../system-clock.ts";
 import type { ApiFailure, Kind, KubeObject } from "../types.ts";
 import { type ReflectorOptions, startReflector } from "./reflector.ts";
 
-const within = { timeout: 30_000, interval: 20 };
+const within = { timeout: 60_000, interval: 20 };
 const ownCluster = oneCluster({ crds: false });
 
 function watchMaps(

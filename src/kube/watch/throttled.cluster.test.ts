@@ -20,7 +20,7 @@ import type { ApiFailure } from "../types.ts";
 import { startReflector } from "./reflector.ts";
 import { createNotingClock, pausedBefore } from "./testing/noting-clock.ts";
 
-const within = { timeout: 30_000, interval: 20 };
+const within = { timeout: 60_000, interval: 20 };
 const WATCHERS = 30;
 
 /** One request of this user at a time, and no queue: a level without seats still serves one that comes alone. */

@@ -22,7 +22,7 @@ describe.skipIf(program === undefined)("a kept connection", () => {
     await writeTinyGguf(model);
     const args = ["-m", model, "-c", "512", "--threads", "1", "--no-warmup"];
     server = stack.use(await runLlamaServer(program ?? "", args));
-  }, 60_000);
+  });
   afterAll(() => stack.disposeAsync());
 
   it("is ended by llama-server after a streamed answer, which promised to keep it", async () => {

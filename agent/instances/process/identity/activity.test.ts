@@ -10,11 +10,11 @@ describe.each([
 ])("what a process does, by %s", (_, { activity }) => {
   it("distinguishes a sleeping, a stopped and a running process", async () => {
     await using sleeper = child("sleep", ["100"]);
-    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("asleep"));
+    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("asleep"), 60_000);
     process.kill(sleeper.pid, "SIGSTOP");
-    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("stopped"));
+    await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("stopped"), 60_000);
     await using spinner = child("sh", ["-c", "while :; do :; done"]);
-    await vi.waitFor(async () => expect(await activity(spinner.pid)).toBe("busy"));
+    await vi.waitFor(async () => expect(await activity(spinner.pid)).toBe("busy"), 60_000);
   });
 
   it("knows nothing of a process that has exited", async () => {
