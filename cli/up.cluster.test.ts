@@ -86,7 +86,9 @@ test("a detached control plane is found by a second up, keeps its data and its p
     const again = await run("up", "--dir", dir);
     expect(again).toMatchObject({ code: 0, output: expect.stringContaining("already running") });
     const kubectl = kubectlFor(path.join(dir, "kubeconfig"));
-    expect(await kubectl(["get", "crd", "-o", "name"])).toContain("inferenceservices.metalbridge.dev");
+    const installed = await kubectl(["get", "crd,priorityclass", "-o", "name"]);
+    expect(installed).toContain("inferenceservices.metalbridge.dev");
+    expect(installed).toContain("/metalbridge-normal");
     await kubectl(["create", "configmap", "kept"]);
     expect((await run("down", "--dir", dir)).code).toBe(0);
     await nothingLeft(dir, port);

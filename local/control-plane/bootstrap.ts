@@ -1,12 +1,19 @@
-/** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles and policies, applied again at each start. */
+/** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles, policies and priority classes, applied again at each start. */
 
 import { setTimeout as pause } from "node:timers/promises";
-import { type AccessObject, hostPolicies } from "../../src/api/access/policies.ts";
+import { hostPolicies } from "../../src/api/access/policies.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, NAMESPACE_HOSTS, NAMESPACE_SYSTEM, VERSION } from "../../src/api/group.ts";
 import { objectPath } from "../../src/kube/client/paths.ts";
-import { ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, CLUSTER_ROLES } from "../../src/kube/kinds.ts";
+import {
+  ADMISSION_POLICIES,
+  ADMISSION_POLICY_BINDINGS,
+  CLUSTER_ROLES,
+  PRIORITY_CLASSES,
+} from "../../src/kube/kinds.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
+import { priorityClasses } from "../../src/linux/priorities.ts";
 import { truncate } from "../../src/text.ts";
 import { type ApiAccess, callApi } from "./request.ts";
 
@@ -19,7 +26,7 @@ const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ESTABLISHED_WITHIN_MS = 30_000;
 const APPLY = "application/apply-patch+yaml";
 
-const ACCESS_KINDS = [CLUSTER_ROLES, ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS];
+const KINDS = [CLUSTER_ROLES, ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, PRIORITY_CLASSES];
 
 /** Returns when every definition is served and everything else exists. */
 export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
@@ -32,14 +39,16 @@ export async function installBasics(access: ApiAccess, crds: readonly CrdObject[
         metadata: { name },
       }),
     ),
-    ...[...sharedRoles(), ...hostPolicies()].map((object) => apply(access, accessPath(object), object)),
+    ...[...sharedRoles(), ...hostPolicies(), ...priorityClasses()].map((object) =>
+      apply(access, pathOf(object), object),
+    ),
   ]);
   await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
 }
 
-function accessPath({ kind, metadata: { name } }: AccessObject): string {
-  const known = ACCESS_KINDS.find((candidate) => candidate.kind === kind);
-  if (known === undefined) throw new Error(`${kind} is not a kind of roles and policies`);
+function pathOf({ kind, metadata: { name } }: KubeObject): string {
+  const known = KINDS.find((candidate) => candidate.kind === kind);
+  if (known === undefined) throw new Error(`${kind} is not a kind of the first objects`);
   return objectPath(known, { name });
 }
 

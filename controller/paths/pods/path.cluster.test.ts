@@ -4,7 +4,6 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { parseAllDocuments } from "yaml";
 import type { ModelFormat } from "../../../src/api/fields/shared.ts";
-import { priorityClasses } from "../../../src/linux/priorities.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
@@ -28,7 +27,6 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
         },
       ],
     });
-    for (const one of priorityClasses()) await bench.apply(one);
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
 

@@ -4,11 +4,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import { DEPLOYMENTS, PRIORITY_CLASSES } from "../../../src/kube/kinds.ts";
+import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { startReflector } from "../../../src/kube/watch/reflector.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
-import { priorityClasses } from "../../../src/linux/priorities.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { startKwok } from "../../../test/bed/kwok.ts";
 import { type Part, startPart } from "../../../test/bed/part.ts";
@@ -16,7 +15,7 @@ import { freePort } from "../../../test/bed/ports.ts";
 import { installRelease } from "../../../test/bed/release.ts";
 import { disposedOnFailure, VERSION } from "../bed.ts";
 import { figuresOf, type Measurement } from "../measurement.ts";
-import { expectOk, log, NAMESPACE, openPlane, type Plane } from "../plane.ts";
+import { log, NAMESPACE, openPlane, type Plane } from "../plane.ts";
 import { inParallel } from "../scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
@@ -108,8 +107,6 @@ async function openPods(nodes: number): Promise<PodsBed> {
         capacity: { [GPU]: "8" },
       })),
     );
-    for (const priorityClass of priorityClasses())
-      expectOk(await plane.client.create(PRIORITY_CLASSES, priorityClass));
     const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
     const port = String(await freePort());
     const args = ["controller", "--kubeconfig", kubeconfig, "--health-port", port];
