@@ -89,7 +89,8 @@ export class Agent {
       isReadOnly: config.dryRun,
       allowedRoots: config.modelRoots,
       hfEndpoint: config.huggingFace.endpoint,
-      hfToken: config.huggingFace.token,
+      machineCredentials:
+        config.huggingFace.token === undefined ? undefined : { HF_TOKEN: config.huggingFace.token },
       allowedHosts: config.sources.allowedHosts,
       allowLoopback: config.sources.allowLoopback,
       allowPrivate: config.sources.allowPrivateAddresses,

@@ -1,7 +1,7 @@
 /** `metalbridge fetch`: brings a model to a volume; the command of download Jobs and of init containers. */
 import { writeFileSync } from "node:fs";
 import { type Command, Option } from "commander";
-import { readSourceToken } from "../agent/config/source-token.ts";
+import { readSourceCredentials } from "../agent/config/source-credentials.ts";
 import { fetchToVolume } from "../agent/store/volume.ts";
 import { formatSchema, type ModelFormat } from "../src/api/fields/shared.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -56,7 +56,7 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
   const stop = listenForStop();
   const request = { source, files: file, mmproj, sha256, quantization, format, revision };
   const result = await fetchToVolume({
-    ...{ volume: to, folder, request: { ...request, token: readSourceToken() } },
+    ...{ volume: to, folder, request: { ...request, credentials: readSourceCredentials() } },
     certificates: flags.ca,
     ...{ clock: systemClock, log: createJsonLog("info"), signal: stop.signal },
     onProgress: printProgress(),

@@ -241,7 +241,10 @@ test("the token goes to the source's own origin and to no other", async () => {
     "/here.gguf",
     (_, response) => void response.writeHead(302, { location: `${elsewhere.url}/real.gguf` }).end(),
   );
-  await at.store.fetch({ source: `${origin.url}/m.gguf`, token: "hf_secret" }, fetchOptions());
+  await at.store.fetch(
+    { source: `${origin.url}/m.gguf`, credentials: { token: "hf_secret" } },
+    fetchOptions(),
+  );
   expect(origin.seen.map((seen) => seen.headers.authorization)).toEqual([
     "Bearer hf_secret",
     "Bearer hf_secret",

@@ -4,6 +4,7 @@ import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
 import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
+import type { Credentials } from "../../src/models/source/credentials.ts";
 import type { Source } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { publishView } from "./content/blobs.ts";
@@ -23,7 +24,7 @@ export interface ModelFetcher {
   readonly rules: HttpRules;
   readonly limits: RetryLimits;
   readonly hfEndpoint: string;
-  readonly hfToken: string | undefined;
+  readonly machineCredentials: Credentials | undefined;
   readonly fetchContent: FetchContent;
   /** Puts content that is on disk into use by an owner. */
   readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
@@ -143,17 +144,12 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
 
 function openRemote(
   source: Source,
-  { token, headers, revision }: ModelRequest,
-  { rules, hfEndpoint, hfToken }: ModelFetcher,
+  { credentials, revision }: ModelRequest,
+  { rules, hfEndpoint, machineCredentials }: ModelFetcher,
 ): OpenSource {
   if (source.kind !== "http" && source.kind !== "hf")
     throw new MetalbridgeError("SourceNotSupported", `hosts cannot fetch ${source.kind}:// sources`);
-  const bearer = token ?? (source.kind === "hf" ? hfToken : undefined);
-  const secretHeaders = {
-    ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
-    ...headers,
-  };
-  return openSource(source, { rules, hfEndpoint, secretHeaders, revision });
+  return openSource(source, { rules, hfEndpoint, credentials, machineCredentials, revision });
 }
 
 /** A stated checksum is that of the main file. */

@@ -34,7 +34,11 @@ test("a repository with one model is fetched at its commit, by file list and che
   await using origin = await startOrigin();
   await using at = await startStore();
   serveRepo(origin, "org/repo", { files: { "README.md": Buffer.from("x"), "m.gguf": weights } });
-  const store = await at.reopen({ hfEndpoint: `${origin.url}/`, allowLoopback: false, hfToken: "hf_agent" });
+  const store = await at.reopen({
+    hfEndpoint: `${origin.url}/`,
+    allowLoopback: false,
+    machineCredentials: { HF_TOKEN: "hf_agent" },
+  });
   const model = await store.fetch({ source: "hf://org/repo" }, fetchOptions());
   expect(model).toMatchObject({ sha256: sha256(weights), sizeBytes: weights.length });
   expect(origin.seen.map((seen) => seen.path)).toEqual([
@@ -77,7 +81,7 @@ test("a named file, its shards and the projector come from one commit; the answe
   const request = {
     source: "hf://org/repo/Q4/m-00001-of-00002.gguf@main",
     mmproj: "mmproj.gguf",
-    token: "hf_secret",
+    credentials: { token: "hf_secret" },
   };
   const model = await store.fetch(request, fetchOptions());
   expect(model.files.map((file) => file.name)).toEqual([

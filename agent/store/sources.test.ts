@@ -81,7 +81,7 @@ test("a projector on another server is refused before the token could go there",
   origin.serve("/m.gguf", content);
   origin.serve("/p.gguf", content);
   other.serve("/p.gguf", content);
-  const request = { source: `${origin.url}/m.gguf`, token: "t0ken" };
+  const request = { source: `${origin.url}/m.gguf`, credentials: { token: "t0ken" } };
   await expect(
     at.store.fetch({ ...request, mmproj: `${other.url}/p.gguf` }, fetchOptions()),
   ).rejects.toMatchObject({ code: "SourceNotAllowed" });

@@ -100,7 +100,7 @@ function createFetcher(
   admission: Admission,
   usage: Usage,
 ): ModelFetcher {
-  const { clock, log, hfEndpoint, hfToken, allowedHosts, allowedNetworks } = options;
+  const { clock, log, hfEndpoint, machineCredentials, allowedHosts, allowedNetworks } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { allowLoopback = false, allowPrivate = false } = options;
   const rules: HttpRules = {
@@ -117,7 +117,7 @@ function createFetcher(
       const sizeBytes = await blobSize(layout, content.sha256);
       return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
     });
-  return { layout, refs, clock, log, rules, limits, hfEndpoint, hfToken, fetchContent, take };
+  return { layout, refs, clock, log, rules, limits, hfEndpoint, machineCredentials, fetchContent, take };
 }
 
 interface Readable {

@@ -2,6 +2,7 @@
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
+import type { Credentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 
 export interface ModelRequest {
@@ -18,9 +19,8 @@ export interface ModelRequest {
   /** Commit to fetch instead of the revision that the source names. */
   readonly revision?: string | undefined;
   readonly refreshPolicy?: "IfNotPresent" | "OnChange" | undefined;
-  /** Sent as a bearer token to the source's own host only. */
-  readonly token?: string | undefined;
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Of the Model's Secret; for the source's own host only. */
+  readonly credentials?: Credentials | undefined;
 }
 
 export interface StoredFile {
@@ -127,8 +127,8 @@ export interface StoreOptions {
   /** Folders whose files may be used in place; nothing outside of them is ever opened. */
   readonly allowedRoots: readonly string[];
   readonly hfEndpoint: string;
-  /** Used for hf:// when the request brings no token. */
-  readonly hfToken?: string | undefined;
+  /** Used where the request brings none, by sources that are not just any web server. */
+  readonly machineCredentials?: Credentials | undefined;
   /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */
   readonly allowedHosts?: readonly string[] | undefined;
   readonly allowLoopback?: boolean;

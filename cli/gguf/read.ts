@@ -47,7 +47,6 @@ async function readRemote(source: RemoteSource): Promise<ReadGguf> {
     const request = {
       source,
       wish: { format: "gguf" as const },
-      secretHeaders: {},
       signal: new AbortController().signal,
     };
     const { gguf, sizeBytes } = await inspect(request);

@@ -1,18 +1,23 @@
-/** The token of a Model's source, from the Secret that it names. */
+/** The credentials of a Model's source, from the Secret that it names. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Model } from "../../src/api/model.ts";
 import { permanent, SourceFailure, transient } from "../../src/hub/failure.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import { TOKEN_KEYS } from "../../src/models/source/source.ts";
+import {
+  CREDENTIAL_KEYS,
+  type Credentials,
+  isSendable,
+  pickCredentials,
+} from "../../src/models/source/credentials.ts";
 
-/** Headers with the credential; none where the Model names no Secret. Rejects with SourceFailure. */
-export async function readSecretHeaders(
+/** Undefined where the Model names no Secret. Rejects with SourceFailure. */
+export async function readCredentials(
   client: KubeClient,
   { metadata, spec }: Model,
-): Promise<Record<string, string>> {
+): Promise<Credentials | undefined> {
   const name = spec.sourceSecretRef?.name;
-  if (name === undefined) return {};
+  if (name === undefined) return undefined;
   const result = await client.get(SECRETS, { name, namespace: metadata.namespace });
   const shown = `Secret ${metadata.namespace}/${name}`;
   if (!result.ok) {
@@ -28,16 +33,16 @@ export async function readSecretHeaders(
     throw transient("SourceSecretInvalid", `${shown} could not be read: ${message}`);
   }
   const data = result.value.data ?? {};
-  const key = TOKEN_KEYS.find((candidate) => data[candidate] !== undefined);
-  if (key === undefined)
-    throw permanent("SourceSecretInvalid", `${shown} has none of the keys ${TOKEN_KEYS.join(", ")}`);
-  const token = Buffer.from(data[key] ?? "", "base64")
-    .toString("utf8")
-    .trim();
-  if (!/^[\x21-\x7e]+$/.test(token))
+  const credentials = pickCredentials(
+    (key) => data[key] && Buffer.from(data[key], "base64").toString("utf8"),
+  );
+  if (credentials === undefined)
+    throw permanent("SourceSecretInvalid", `${shown} has none of the keys ${CREDENTIAL_KEYS.join(", ")}`);
+  const bad = Object.keys(credentials).find((key) => !isSendable(credentials[key] ?? ""));
+  if (bad !== undefined)
     throw permanent(
       "SourceSecretInvalid",
-      `${shown}: ${key} is empty or contains characters that a header must not contain`,
+      `${shown}: ${bad} is empty or contains characters that a header must not contain`,
     );
-  return { authorization: `Bearer ${token}` };
+  return credentials;
 }

@@ -26,7 +26,7 @@ import { reconcileCache } from "./cache/reconcile.ts";
 import type { Downloads } from "./cache/watches.ts";
 import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
-import { readSecretHeaders } from "./credentials.ts";
+import { readCredentials } from "./credentials.ts";
 import {
   type InspectionRecord,
   type InspectionResult,
@@ -116,11 +116,11 @@ async function inspect(
 ): Promise<InspectionResult> {
   const { namespace, name } = model.metadata;
   try {
-    const secretHeaders = await readSecretHeaders(client, model);
+    const credentials = await readCredentials(client, model);
     const { files, mmproj, format, quantization } = model.spec;
     const wish = { files, mmproj, format, quantization };
     const { revision } = pinnedOf(model) ?? {};
-    return { at: "found", found: await inspectSource({ source, wish, revision, secretHeaders, signal }) };
+    return { at: "found", found: await inspectSource({ source, wish, revision, credentials, signal }) };
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error;
     const { error: reason, isTransient, retryAfterMs } = error;

@@ -23,9 +23,24 @@ export interface HttpRequest {
   readonly method?: "GET" | "HEAD";
   /** Sent everywhere, redirects included. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent only to the origin of the first address. */
-  readonly secretHeaders?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+}
+
+/** What a kind of source does with its requests, at the origin of the first address and nowhere else. */
+export interface Authority {
+  /** Headers that authorize one request, signed for it where the source wants that. Rejects with SourceFailure. */
+  readonly authorize?: (request: {
+    readonly url: URL;
+    readonly method: "GET" | "HEAD";
+    readonly headers: Readonly<Record<string, string>>;
+    readonly signal: AbortSignal;
+  }) => Promise<Readonly<Record<string, string>>>;
+  /**
+   * Sees answers that are no success, redirects included, and may consume their body: the address to send the request to
+   * once more with what was learned (a token, a region); undefined leaves the answer to the caller. Rejects with
+   * SourceFailure where it knows more than the status says.
+   */
+  readonly judge?: (answer: Answer, signal: AbortSignal) => Promise<URL | undefined>;
 }
 
 export interface Answer {
@@ -40,9 +55,26 @@ export interface Answer {
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+/** Nothing to judge: content, or what a range or validator asked for. */
+const SETTLED = new Set([200, 206, 304, 416]);
+
+/** How often one request is sent again after a judgement: for a token or region, and for the clock. */
+const MAX_RESENDS = 2;
 
 /** Sends a request and follows redirects, whatever the status. The caller consumes or destroys the body. Throws SourceFailure. */
-export async function send(start: URL, request: HttpRequest, rules: HttpRules): Promise<Answer> {
+export async function send(start: URL, request: HttpRequest & Authority, rules: HttpRules): Promise<Answer> {
+  let from = start;
+  for (let resends = 0; ; resends += 1) {
+    const { judge, ...asked } = request;
+    const answer = await follow(from, resends < MAX_RESENDS ? request : asked, rules);
+    if (!("again" in answer)) return answer;
+    from = answer.again;
+  }
+}
+
+type Judged = Answer | { readonly again: URL };
+
+async function follow(start: URL, request: HttpRequest & Authority, rules: HttpRules): Promise<Judged> {
   const seen = new Set<string>();
   const hops: IncomingHttpHeaders[] = [];
   let url = start;
@@ -54,13 +86,15 @@ export async function send(start: URL, request: HttpRequest, rules: HttpRules): 
     seen.add(url.href);
     // Once elsewhere, never again: whoever answered there may have chosen the way back.
     isSameOrigin &&= url.origin === start.origin;
-    const headers = isSameOrigin ? { ...request.headers, ...request.secretHeaders } : request.headers;
-    const body = await sendOnce(url, { ...request, headers: headers ?? {} }, rules);
+    const { method = "GET", headers = {}, signal } = request;
+    const secret = isSameOrigin ? await request.authorize?.({ url, method, headers, signal }) : undefined;
+    const body = await sendOnce(url, { method, headers: { ...headers, ...secret }, signal }, rules);
     const status = body.statusCode ?? 0;
-    if (!REDIRECTS.has(status)) {
-      destroyWhenStalled(url, body, rules.stallMs);
-      return { url, status, headers: body.headers, hops, body };
-    }
+    destroyWhenStalled(url, body, rules.stallMs);
+    const answer: Answer = { url, status, headers: body.headers, hops, body };
+    const again = isSameOrigin ? await judged(answer, request) : undefined;
+    if (again !== undefined) return { again };
+    if (!REDIRECTS.has(status)) return answer;
     body.destroy();
     hops.push(body.headers);
     if (hops.length > rules.maxRedirects)
@@ -69,6 +103,18 @@ export async function send(start: URL, request: HttpRequest, rules: HttpRules): 
         `${plainUrl(start)} redirects more than ${rules.maxRedirects} times`,
       );
     url = redirectTarget(url, body.headers.location);
+  }
+}
+
+async function judged(answer: Answer, { judge, signal }: HttpRequest & Authority): Promise<URL | undefined> {
+  if (judge === undefined || SETTLED.has(answer.status)) return undefined;
+  try {
+    const again = await judge(answer, signal);
+    if (again !== undefined) answer.body.destroy();
+    return again;
+  } catch (error) {
+    answer.body.destroy();
+    throw error;
   }
 }
 

@@ -57,7 +57,7 @@ test("the token goes to the first server and not along a redirect to another", a
     (_, response) =>
       void response.writeHead(302, { location: `${storage.url}/blob`, "x-linked-etag": '"linked"' }).end(),
   );
-  const found = await inspectNow(`${hub.url}/m.gguf`, { secretHeaders: { authorization: "Bearer t" } });
+  const found = await inspectNow(`${hub.url}/m.gguf`, { credentials: { token: "t" } });
   expect(found.revision).toBe('"linked"');
   expect(hub.requests[0]?.headers.authorization).toBe("Bearer t");
   expect(storage.requests[0]?.headers.authorization).toBeUndefined();

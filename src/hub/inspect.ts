@@ -11,7 +11,7 @@ import { readRemoteHeader } from "./gguf-header.ts";
 import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.ts";
 import { type Access, type OpenSource, openSource, type RemoteSource } from "./source.ts";
 
-export interface InspectRequest extends Pick<Access, "secretHeaders" | "revision"> {
+export interface InspectRequest extends Pick<Access, "credentials" | "revision"> {
   readonly source: RemoteSource;
   readonly wish: FileWish;
   readonly signal: AbortSignal;

@@ -1,6 +1,8 @@
 /** What every kind of remote source offers. A new kind is a folder with one `open…` function, and a line in `openSource`. */
+
+import type { Credentials } from "../models/source/credentials.ts";
 import type { Source } from "../models/source/source.ts";
-import { type Answer, type HttpRequest, type HttpRules, send } from "./client.ts";
+import { type Answer, type Authority, type HttpRequest, type HttpRules, send } from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import { openHttps } from "./https/source.ts";
 import { openHuggingFace } from "./hugging-face/source.ts";
@@ -13,8 +15,10 @@ export interface Access {
   readonly rules: HttpRules;
   /** Hugging Face, or a mirror with the same API. */
   readonly hfEndpoint: string;
-  /** Sent to the source's own origin only. */
-  readonly secretHeaders: Readonly<Record<string, string>>;
+  /** From the Model's Secret; undefined where it names none. */
+  readonly credentials?: Credentials | undefined;
+  /** Of this machine, for sources that use them where the Model names no Secret. */
+  readonly machineCredentials?: Credentials | undefined;
   /** Commit to read instead of the source's own revision. */
   readonly revision?: string | undefined;
 }
@@ -34,7 +38,7 @@ export interface FileList {
 }
 
 /** What a kind of source implements. */
-export interface SourceKind {
+export interface SourceKind extends Authority {
   /** For messages. */
   readonly shown: string;
   /** File that the source itself names. */
@@ -48,14 +52,15 @@ export interface SourceKind {
 
 export interface OpenSource extends SourceKind {
   /** Requests a file, or a range of it by a Range header. Throws SourceFailure. */
-  readonly open: (url: URL, request: Omit<HttpRequest, "secretHeaders">) => Promise<Answer>;
+  readonly open: (url: URL, request: HttpRequest) => Promise<Answer>;
 }
 
 /** Sends nothing yet. */
 export function openSource(source: RemoteSource, access: Access): OpenSource {
   const kind = source.kind === "hf" ? openHuggingFace(source, access) : openHttps(source, access);
-  const { secretHeaders } = access;
-  return { ...kind, open: (url, request) => send(url, { ...request, secretHeaders }, kind.rules) };
+  const { authorize, judge, rules } = kind;
+  const authority = { ...(authorize && { authorize }), ...(judge && { judge }) };
+  return { ...kind, open: (url, request) => send(url, { ...request, ...authority }, rules) };
 }
 
 /** True when the server says or shows that a file did not change. Throws SourceFailure when it gives no answer. */

@@ -7,7 +7,11 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { Secret } from "../../../src/kube/objects.ts";
 import type { ApiResult, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
-import { TOKEN_KEYS } from "../../../src/models/source/source.ts";
+import {
+  CREDENTIAL_KEYS,
+  type Credentials,
+  pickCredentials,
+} from "../../../src/models/source/credentials.ts";
 import { writeFileAtomicSync } from "../../atomic-file.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 
@@ -20,20 +24,20 @@ export async function readSourceSecret(
   client: KubeClient,
   namespace: string,
   name: string | undefined,
-): Promise<{ readonly token?: string }> {
+): Promise<{ readonly credentials?: Credentials }> {
   if (name === undefined) return {};
   const data = await readSecret(client, namespace, name, {
     type: "generic",
     flags: "--from-literal=HF_TOKEN=…",
   });
-  const key = TOKEN_KEYS.find((candidate) => data[candidate] !== undefined);
-  if (key === undefined) {
+  const credentials = pickCredentials((key) => data[key] && decode(data[key]));
+  if (credentials === undefined) {
     throw new MetalbridgeError(
       "SecretIncomplete",
-      `Secret ${namespace}/${name} has none of the keys ${TOKEN_KEYS.join(", ")}`,
+      `Secret ${namespace}/${name} has none of the keys ${CREDENTIAL_KEYS.join(", ")}`,
     );
   }
-  return { token: decode(data[key] ?? "") };
+  return { credentials };
 }
 
 /** What a start needs of the Secrets: files for the engine and the gate, and the key that probes send. */

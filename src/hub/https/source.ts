@@ -1,12 +1,13 @@
 /** Files of any web server: one address, and what lies beside it. */
 import { MetalbridgeError } from "../../api/errors.ts";
+import { bearerHeaders } from "../../models/source/credentials.ts";
 import type { Source } from "../../models/source/source.ts";
 import type { Access, SourceKind } from "../source.ts";
 
 /** A web server lists nothing: the address or the spec names the files. */
 export function openHttps(
   source: Extract<Source, { kind: "http" }>,
-  { rules }: Pick<Access, "rules">,
+  { rules, credentials }: Pick<Access, "rules" | "credentials">,
 ): SourceKind {
   const url = new URL(source.url);
   const named = url.pathname.endsWith("/") ? undefined : lastSegment(url);
@@ -14,6 +15,7 @@ export function openHttps(
     shown: `${url.protocol}//${url.host}${url.pathname}`,
     named,
     rules,
+    authorize: async () => bearerHeaders(credentials),
     list: async () => undefined,
     locate: (name) => {
       if (name === named) return url;

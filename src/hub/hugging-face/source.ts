@@ -1,5 +1,6 @@
 /** A Hugging Face repository, or one on a mirror with the same API: its files at one commit. */
 import { z } from "zod";
+import { bearerHeaders } from "../../models/source/credentials.ts";
 import type { Source } from "../../models/source/source.ts";
 import { readText, send } from "../client.ts";
 import { permanent, plainUrl, statusFailure } from "../failure.ts";
@@ -28,15 +29,16 @@ export function openHuggingFace(
   const revision = access.revision ?? asked;
   // The operator's own endpoint may be anywhere but at link-local addresses.
   const rules = { ...access.rules, trustedHost: new URL(base).host };
+  const authorize = async () => bearerHeaders(access.credentials ?? access.machineCredentials);
   return {
+    authorize,
     shown: `${repo} at ${revision}`,
     named: file,
     rules,
     list: async (signal) => {
       const url = new URL(`${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`);
-      const { secretHeaders } = access;
       const headers = { accept: "application/json" };
-      const answer = await send(url, { headers, secretHeaders, signal }, rules);
+      const answer = await send(url, { headers, authorize, signal }, rules);
       try {
         if (answer.status === 404) return undefined;
         if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);

@@ -13,9 +13,6 @@ export type Source =
   | { readonly kind: "modelscope"; readonly repo: string; readonly file?: string; readonly revision: string }
   | { readonly kind: "ollama"; readonly name: string; readonly tag: string };
 
-/** Keys of a source's Secret that hold its token; first match wins. */
-export const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"] as const;
-
 const MAX_LENGTH = 2048;
 /** Blanks, control characters, lone surrogates, and what changes the direction of the text around it. */
 const UNWRITABLE = /[\s\p{Cc}\p{Cs}\p{Bidi_Control}\p{Noncharacter_Code_Point}]/u;

@@ -1,0 +1,30 @@
+/** What a Secret may hold for a source, and what it is for. */
+
+/** As in the Secret, by key, without blanks around them. */
+export type Credentials = Readonly<Record<string, string>>;
+
+/** Keys that hold a token; first match wins. */
+const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"] as const;
+
+/** Every key that is read of a source's Secret. */
+export const CREDENTIAL_KEYS = [...TOKEN_KEYS] as const;
+
+/** The keys that are there; undefined where none is. */
+export function pickCredentials(read: (key: string) => string | undefined): Credentials | undefined {
+  const found = CREDENTIAL_KEYS.flatMap((key) => {
+    const value = read(key)?.trim();
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return found.length === 0 ? undefined : Object.fromEntries(found);
+}
+
+/** Whether a credential may be part of a header. */
+export function isSendable(value: string): boolean {
+  return /^[\x21-\x7e]+$/.test(value);
+}
+
+/** The token as a header; none where there is no token. */
+export function bearerHeaders(credentials: Credentials = {}): Record<string, string> {
+  const key = TOKEN_KEYS.find((candidate) => credentials[candidate] !== undefined);
+  return key === undefined ? {} : { authorization: `Bearer ${credentials[key]}` };
+}
