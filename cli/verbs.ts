@@ -182,6 +182,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./fit.ts")).configureFit,
   },
   {
+    name: "catalog",
+    summary: "list, search and check the models that are known",
+    load: async () => (await import("./catalog.ts")).configureCatalog,
+  },
+  {
     name: "fetch",
     summary: "download a model to a volume, as the Jobs of the model cache do",
     load: async () => (await import("./fetch.ts")).configureFetch,

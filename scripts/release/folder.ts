@@ -43,7 +43,7 @@ exec "$folder/bin/node" "$folder/cli/metalbridge.mjs" "$@"
 `;
 
 /** What the program reads besides its code. */
-const COPIED = ["cli/metalbridge.mjs", "LICENSE", "examples/quickstart"];
+const COPIED = ["cli/metalbridge.mjs", "LICENSE", "examples/quickstart", "catalog"];
 
 /** Its native part is built for each platform, so it is not in the bundle. */
 const NATIVE_MODULE = "node_modules/node-pty";

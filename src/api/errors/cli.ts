@@ -31,6 +31,16 @@ export const cliErrors = {
     do: "run it on a Mac, with a folder that is writable and has no recording of this machine yet",
     command: "metalbridge selftest --record <folder>",
   },
+  CatalogUnreadable: {
+    what: "A catalogue file cannot be read, or holds no usable record.",
+    do: "give a file of JSON lines or a JSON array; `metalbridge catalog check` says what is wrong with each record",
+    command: "metalbridge catalog check --catalog <file>",
+  },
+  CatalogModelUnknown: {
+    what: "The catalogue has no model of that name, or several; the message lists the nearest.",
+    do: "search for it, or give the full name",
+    command: "metalbridge catalog search <words>",
+  },
   ManifestInvalid: {
     what: "A --filename file cannot be read, or is not exactly one valid InferenceService; the message says where.",
     do: "fix the file",

@@ -1,0 +1,39 @@
+/** The catalogue as this command reads it: the one that Metalbridge comes with, and files of the user's on top. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Option } from "commander";
+import { packageRoot } from "../../local/package-root.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { matchName } from "../../src/fitness/catalog/match.ts";
+import { type Catalog, type CatalogRecord, readCatalog } from "../../src/fitness/catalog/record.ts";
+
+/** `--catalog <file...>` */
+export function catalogOption(): Option {
+  return new Option(
+    "--catalog <file...>",
+    "more records: JSON lines, or an array as llmfit has it; they replace ours of the same name",
+  );
+}
+
+/** Throws `CatalogUnreadable`. */
+export async function readCatalogFiles(files: readonly string[] = []): Promise<Catalog> {
+  const own = await readText(join(packageRoot(), "catalog", "models.jsonl"));
+  return readCatalog(own, ...(await Promise.all(files.map(readText))));
+}
+
+/** Throws `CatalogModelUnknown` where the name means no model, or more than one. */
+export function recordNamed({ records }: Catalog, name: string): CatalogRecord {
+  const match = matchName(records, name);
+  if (match.at === "one") return match.record;
+  const nearest = match.at === "several" ? match.records.map((one) => one.name) : match.nearest;
+  const what = match.at === "several" ? "means several models" : "is not in the catalogue";
+  const list =
+    nearest.length === 0 ? "" : `: ${match.at === "several" ? "" : "nearest are "}${nearest.join(", ")}`;
+  throw new MetalbridgeError("CatalogModelUnknown", `${name.slice(0, 128)} ${what}${list}`);
+}
+
+async function readText(file: string): Promise<string> {
+  return readFile(file, "utf8").catch((cause: unknown) => {
+    throw new MetalbridgeError("CatalogUnreadable", `${file} cannot be read`, undefined, { cause });
+  });
+}

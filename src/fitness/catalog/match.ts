@@ -1,0 +1,111 @@
+/** Which record a name means: a repository, a file, or the model's plain name. Pure. */
+import type { CatalogRecord } from "./record.ts";
+
+export type Match =
+  | { readonly at: "one"; readonly record: CatalogRecord }
+  /** The sizes and dates of one family, never its specialized models. */
+  | { readonly at: "several"; readonly records: readonly CatalogRecord[] }
+  | { readonly at: "none"; readonly nearest: readonly string[] };
+
+/** Longer names are none. */
+const MAX_NAME = 512;
+const MOST_NEAREST = 5;
+/** What says nothing about which model it is. */
+const NOISE = new Set([
+  ...["gguf", "mlx", "instruct", "it", "chat", "hf", "meta", "pt", "ud", "fp8", "awq", "gptq"],
+  ...["bf16", "f16", "f32", "dwq", "safetensors", "latest"],
+]);
+const QUANTIZATION = /^(i?q\d\w*|mxfp4|\d+bit|k|m|s|l|xl|xs|xxs)$/;
+const SIZE = /^(\d+(\.\d+)?[bm]|a\d+(\.\d+)?b|\d+e|\d+x\d+b)$/;
+const DATE = /^(\d{4}|v\d+(\.\d+)?)$/;
+
+/** Exact names first, then names that mean the same model, then the family. `Qwen2.5` is never `Qwen2.5-Coder`. */
+export function matchName(records: readonly CatalogRecord[], name: string): Match {
+  const wanted = name.slice(0, MAX_NAME).trim().toLowerCase();
+  const exact = records.find((one) => one.name.toLowerCase() === wanted) ?? bySource(records, wanted);
+  if (exact !== undefined) return { at: "one", record: exact };
+  const owners = new Set(records.map(({ provider }) => provider.toLowerCase()));
+  const words = wordsOf(wanted, owners);
+  if (words.length === 0) return { at: "none", nearest: [] };
+  const known = records.map((record) => ({ record, words: wordsOf(record.name.toLowerCase(), owners) }));
+  const same = known.filter((one) => isSame(one.words, words)).map(({ record }) => record);
+  const [first] = same;
+  if (first !== undefined) return same.length === 1 ? { at: "one", record: first } : several(same);
+  const family = known.filter((one) => isSameFamily(one.words, words)).map(({ record }) => record);
+  if (family.length > 0) return several(family);
+  return { at: "none", nearest: nearestOf(known, words) };
+}
+
+/** Every word of the text in the name, use case or provider: for people who search. */
+export function searchRecords(records: readonly CatalogRecord[], text: string): readonly CatalogRecord[] {
+  const words = text
+    .slice(0, MAX_NAME)
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  return records.filter(({ name, use_case, license, architecture }) => {
+    const about = `${name} ${use_case} ${license ?? ""} ${architecture ?? ""}`.toLowerCase();
+    return words.every((word) => about.includes(word));
+  });
+}
+
+function several(records: readonly CatalogRecord[]): Match {
+  return { at: "several", records };
+}
+
+function bySource(records: readonly CatalogRecord[], wanted: string): CatalogRecord | undefined {
+  const repository = repositoryOf(wanted);
+  const holders = records.filter(
+    ({ gguf_sources, mlx_sources }) =>
+      gguf_sources.some(({ repo }) => repo.toLowerCase() === repository) ||
+      mlx_sources.some((repo) => repo.toLowerCase() === repository),
+  );
+  return holders.length === 1 ? holders[0] : undefined;
+}
+
+/** `hf://org/repo/file.gguf` and `https://huggingface.co/org/repo/…` name the same repository. */
+function repositoryOf(name: string): string {
+  const path = name.replace(/^(hf:\/\/|https:\/\/(huggingface\.co|hf\.co)\/)/, "");
+  return path
+    .replace(/[@?#].*$/, "")
+    .split("/")
+    .slice(0, 2)
+    .join("/");
+}
+
+/** The words that identify a model. An owner in front, as mirrors put it, is none of them. */
+function wordsOf(name: string, owners: ReadonlySet<string>): readonly string[] {
+  const repository = repositoryOf(name);
+  const base = repository.split("/").at(-1) ?? repository;
+  const parts = base.replace(/\.gguf$/, "").split(/[-_\s:]+/);
+  const [first = "", ...others] = parts;
+  const own = others.length > 0 && owners.has(first) && base.startsWith(`${first}_`) ? others : parts;
+  const words = own.filter((word) => word !== "" && !NOISE.has(word) && !QUANTIZATION.test(word));
+  return words.map((word) =>
+    word.replace(/^(\d+(?:\.\d+)?)([bm])$/, (_, size, unit) => `${Number(size)}${unit}`),
+  );
+}
+
+function isSame(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((word) => other.includes(word));
+}
+
+function isSameFamily(known: readonly string[], wanted: readonly string[]): boolean {
+  if (!wanted.every((word) => known.includes(word))) return false;
+  return known.every((word) => wanted.includes(word) || SIZE.test(word) || DATE.test(word));
+}
+
+function nearestOf(
+  known: readonly { readonly record: CatalogRecord; readonly words: readonly string[] }[],
+  wanted: readonly string[],
+): readonly string[] {
+  return known
+    .map(({ record, words }) => ({
+      name: record.name,
+      common: wanted.filter((word) => words.includes(word)).length,
+    }))
+    .filter(({ common }) => common > 0)
+    .sort((a, b) => b.common - a.common || (a.name < b.name ? -1 : 1))
+    .slice(0, MOST_NEAREST)
+    .map(({ name }) => name);
+}

@@ -1,0 +1,146 @@
+/** The catalogue's records: llmfit's fields, and beside them the fields of a model's config.json under their own names. Pure. */
+import { z } from "zod";
+
+const count = z.int().min(1).max(1e15);
+const optional = count.nullish().transform((value) => value ?? undefined);
+const word = z.string().min(1).max(512);
+const words = z.array(word).max(64);
+/** What a release is called that has no day. */
+const NO_DATE = /^(unknown|n\/a)?$/i;
+const day = z.iso.date();
+
+const UNITS: Readonly<Record<string, number>> = { K: 1e3, M: 1e6, B: 1e9, T: 1e12 };
+
+const recordSchema = z.object({
+  /** `org/repository`; llmfit's records have names without one too. */
+  name: word,
+  provider: word,
+  /** As the publisher writes it: 8.03B. */
+  parameter_count: z.string().regex(/^\d+(\.\d+)?[KMBT]$/, "must be a number with K, M, B or T"),
+  /** Exact, counted from the shapes. */
+  parameters_raw: optional,
+  context_length: count,
+  use_case: z.string().max(512),
+  /** Which file an installation takes by default. */
+  quantization: word,
+  license: word.nullish(),
+  release_date: z.string().max(32).nullish(),
+  capabilities: words.default([]),
+  /** `model_type` of config.json. */
+  architecture: word.nullish(),
+  is_moe: z.boolean().default(false),
+  num_experts: optional,
+  active_experts: optional,
+  active_parameters: optional,
+  num_hidden_layers: optional,
+  num_attention_heads: optional,
+  num_key_value_heads: optional,
+  head_dim: optional,
+  hidden_size: optional,
+  intermediate_size: optional,
+  vocab_size: optional,
+  moe_intermediate_size: optional,
+  shared_expert_intermediate_size: optional,
+  first_k_dense_replace: optional,
+  tie_word_embeddings: z.boolean().optional(),
+  sliding_window: optional,
+  /** Every so many layers one attends to everything. */
+  sliding_window_pattern: optional,
+  full_attention_interval: optional,
+  linear_num_key_heads: optional,
+  linear_num_value_heads: optional,
+  linear_key_head_dim: optional,
+  linear_value_head_dim: optional,
+  linear_conv_kernel_dim: optional,
+  kv_lora_rank: optional,
+  q_lora_rank: optional,
+  qk_rope_head_dim: optional,
+  qk_nope_head_dim: optional,
+  v_head_dim: optional,
+  gguf_sources: z
+    .array(z.object({ repo: word, provider: word }))
+    .max(64)
+    .default([]),
+  mlx_sources: words.default([]),
+  /** Decimal GB of published files, by quantization, as their repository prints them. */
+  files_gb: z.record(word, z.number().positive().max(1e5)).default({}),
+  /** Where the figures come from. */
+  source: word.optional(),
+  /** llmfit's own, in GiB, of a file of 4 bits; compatibility mode needs them. */
+  min_ram_gb: z.number().min(0).optional(),
+  recommended_ram_gb: z.number().min(0).optional(),
+  min_vram_gb: z.number().min(0).nullish(),
+  format: word.optional(),
+});
+
+export type CatalogRecord = z.output<typeof recordSchema>;
+
+export interface Catalog {
+  readonly records: readonly CatalogRecord[];
+  /** What was left out, and why; the rest is usable. */
+  readonly refused: readonly { readonly where: string; readonly why: string }[];
+}
+
+/** Reads JSON lines, as ours are, or one JSON array, as llmfit's are. A later record replaces an earlier one of the same name. */
+export function readCatalog(...texts: readonly string[]): Catalog {
+  const records = new Map<string, CatalogRecord>();
+  const refused: { where: string; why: string }[] = [];
+  for (const text of texts) {
+    const seen = new Set<string>();
+    for (const [index, value] of valuesOf(text).entries()) {
+      const parsed = recordSchema.safeParse(value);
+      const why = parsed.success ? senseless(parsed.data, seen) : firstIssue(parsed.error);
+      if (parsed.success && why === undefined) records.set(parsed.data.name.toLowerCase(), parsed.data);
+      else refused.push({ where: nameOf(value) ?? `record ${index + 1}`, why: why ?? "" });
+    }
+  }
+  return { records: [...records.values()], refused };
+}
+
+/** All parameters, in billions. */
+export function billions({ parameters_raw, parameter_count }: CatalogRecord): number {
+  if (parameters_raw !== undefined) return parameters_raw / 1e9;
+  return (Number(parameter_count.slice(0, -1)) * (UNITS[parameter_count.slice(-1)] ?? 0)) / 1e9;
+}
+
+export function hasReleaseDay(record: CatalogRecord): boolean {
+  return !NO_DATE.test(record.release_date ?? "") && day.safeParse(record.release_date).success;
+}
+
+function valuesOf(text: string): readonly unknown[] {
+  const whole = parseJson(text);
+  if (Array.isArray(whole)) return whole;
+  return text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [parseJson(line) ?? line]));
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function nameOf(value: unknown): string | undefined {
+  const parsed = z.object({ name: word }).safeParse(value);
+  return parsed.success ? parsed.data.name : undefined;
+}
+
+function firstIssue({ issues }: z.ZodError): string {
+  const [issue] = issues;
+  if (issue === undefined) return "not a record";
+  return issue.path.length === 0 ? "not a JSON object" : `${issue.path.join(".")}: ${issue.message}`;
+}
+
+/** What no type can hold against a record. */
+function senseless(record: CatalogRecord, seen: Set<string>): string | undefined {
+  const key = record.name.toLowerCase();
+  if (seen.has(key)) return "name: is there twice";
+  seen.add(key);
+  const total = billions(record) * 1e9;
+  if (total === 0) return "parameter_count: is 0";
+  if ((record.active_parameters ?? 0) > total) return "active_parameters: more than parameter_count";
+  if ((record.active_experts ?? 0) > (record.num_experts ?? Number.POSITIVE_INFINITY))
+    return "active_experts: more than num_experts";
+  return undefined;
+}
