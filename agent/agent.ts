@@ -89,6 +89,7 @@ export class Agent {
       isReadOnly: config.dryRun,
       allowedRoots: config.modelRoots,
       hfEndpoint: config.huggingFace.endpoint,
+      ollamaRegistry: config.ollama.registry,
       machineCredentials:
         config.huggingFace.token === undefined ? undefined : { HF_TOKEN: config.huggingFace.token },
       allowedHosts: config.sources.allowedHosts,

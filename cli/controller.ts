@@ -33,14 +33,12 @@ export function configureController(command: Command): void {
       "interval between attempts to acquire or renew the Lease (default: 2)",
     )
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
+    .option("--ollama-registry <url>", "registry of ollama:// sources (default: Ollama's own)")
     .option("--allow-loopback", "allow sources on this machine's loopback")
     .option("--allow-private", "allow sources in any private network")
     .addOption(new Option("--no-allow-private").hideHelp())
     .option("--allow-networks <cidrs>", "allow sources in these private networks, separated by commas")
-    .option(
-      "--image <reference>",
-      "image of Metalbridge itself, for the Jobs that download weights to volumes",
-    )
+    .option("--image <reference>", "image of Metalbridge itself, for Jobs that download weights to volumes")
     .option("--image-pull-secrets <names>", "Secrets for pulling it, separated by commas")
     .addOption(
       new Option(

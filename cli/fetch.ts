@@ -22,6 +22,7 @@ interface FetchFlags {
   readonly result?: string;
   readonly ca?: string;
   readonly hfEndpoint: string;
+  readonly ollamaRegistry?: string;
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
   readonly allowNetwork?: readonly string[];
@@ -30,7 +31,10 @@ interface FetchFlags {
 /** Options and action of the verb. */
 export function configureFetch(command: Command): void {
   command
-    .argument("<source>", "hf://org/repo[/file][@revision], https://…, or file:///… on the volume, in place")
+    .argument(
+      "<source>",
+      "hf://org/repo[/file][@revision], https://…, oci://registry/repository:tag, ollama://name:tag, or file:///… on the volume, in place",
+    )
     .requiredOption("--to <folder>", "where the volume is mounted")
     .option("--folder <name>", "folder on the volume; none for a file:// source", "")
     .option("--file <name...>", "files to fetch, the main file first")
@@ -38,10 +42,14 @@ export function configureFetch(command: Command): void {
     .option("--sha256 <hex>", "checksum of the main file")
     .option("--quantization <name>", "quantization to choose, for example Q4_K_M")
     .addOption(new Option("--format <name>", "format of the weights").choices(formatSchema.options))
-    .option("--revision <commit>", "commit to fetch instead of the source's own revision")
+    .option("--revision <commit>", "commit or digest to fetch instead of the source's own revision")
     .option("--result <file>", "write the result there as JSON of at most 4096 bytes")
     .option("--ca <file>", "trust the authorities of this PEM file too")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror", "https://huggingface.co")
+    .option(
+      "--ollama-registry <url>",
+      "registry of ollama:// sources without a host, instead of Ollama's own",
+    )
     .option("--allow-loopback", "allow sources on this machine's loopback")
     .option("--allow-private", "allow sources in any private network")
     .option("--allow-network <cidr...>", "allow sources in these private networks")
@@ -61,6 +69,7 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
     ...{ clock: systemClock, log: createJsonLog("info"), signal: stop.signal },
     onProgress: printProgress(),
     hfEndpoint: flags.hfEndpoint,
+    ollamaRegistry: flags.ollamaRegistry,
     allowLoopback: flags.allowLoopback ?? false,
     allowPrivate: flags.allowPrivate ?? false,
     allowedNetworks: flags.allowNetwork,

@@ -5,7 +5,7 @@ import { plainUrl } from "../../src/hub/failure.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
 import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
-import type { Source } from "../../src/models/source/source.ts";
+import { isRemote, type Source } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
@@ -24,6 +24,7 @@ export interface ModelFetcher {
   readonly rules: HttpRules;
   readonly limits: RetryLimits;
   readonly hfEndpoint: string;
+  readonly ollamaRegistry: string | undefined;
   readonly machineCredentials: Credentials | undefined;
   readonly fetchContent: FetchContent;
   /** Puts content that is on disk into use by an owner. */
@@ -145,11 +146,11 @@ interface Listing extends Pick<ResolvedSource, "entry" | "revision"> {
 function openRemote(
   source: Source,
   { credentials, revision }: ModelRequest,
-  { rules, hfEndpoint, machineCredentials }: ModelFetcher,
+  { rules, hfEndpoint, ollamaRegistry, machineCredentials }: ModelFetcher,
 ): OpenSource {
-  if (source.kind !== "http" && source.kind !== "hf")
+  if (!isRemote(source))
     throw new MetalbridgeError("SourceNotSupported", `hosts cannot fetch ${source.kind}:// sources`);
-  return openSource(source, { rules, hfEndpoint, credentials, machineCredentials, revision });
+  return openSource(source, { rules, hfEndpoint, ollamaRegistry, credentials, machineCredentials, revision });
 }
 
 /** A stated checksum is that of the main file. */

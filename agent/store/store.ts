@@ -100,7 +100,8 @@ function createFetcher(
   admission: Admission,
   usage: Usage,
 ): ModelFetcher {
-  const { clock, log, hfEndpoint, machineCredentials, allowedHosts, allowedNetworks } = options;
+  const { clock, log, hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } =
+    options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { allowLoopback = false, allowPrivate = false } = options;
   const rules: HttpRules = {
@@ -117,7 +118,19 @@ function createFetcher(
       const sizeBytes = await blobSize(layout, content.sha256);
       return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
     });
-  return { layout, refs, clock, log, rules, limits, hfEndpoint, machineCredentials, fetchContent, take };
+  return {
+    layout,
+    refs,
+    clock,
+    log,
+    rules,
+    limits,
+    hfEndpoint,
+    ollamaRegistry,
+    machineCredentials,
+    fetchContent,
+    take,
+  };
 }
 
 interface Readable {

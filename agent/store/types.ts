@@ -41,7 +41,7 @@ export interface StoredModel {
   readonly sizeBytes: number;
   /** Of the first file; absent for a file used in place without a checksum to verify. */
   readonly sha256?: string;
-  /** The commit, where the source has one. */
+  /** The commit or the digest of the manifest, where the source has one. */
   readonly revision?: string;
   readonly files: readonly StoredFile[];
 }
@@ -127,6 +127,8 @@ export interface StoreOptions {
   /** Folders whose files may be used in place; nothing outside of them is ever opened. */
   readonly allowedRoots: readonly string[];
   readonly hfEndpoint: string;
+  /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
+  readonly ollamaRegistry?: string | undefined;
   /** Used where the request brings none, by sources that are not just any web server. */
   readonly machineCredentials?: Credentials | undefined;
   /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */

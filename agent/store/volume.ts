@@ -14,7 +14,14 @@ import type { FetchProgress, ModelFacts, ModelRequest, StoredModel, StoreOptions
 export interface VolumeFetch
   extends Pick<
     StoreOptions,
-    "clock" | "log" | "hfEndpoint" | "allowLoopback" | "allowPrivate" | "allowedNetworks" | "limits"
+    | "clock"
+    | "log"
+    | "hfEndpoint"
+    | "ollamaRegistry"
+    | "allowLoopback"
+    | "allowPrivate"
+    | "allowedNetworks"
+    | "limits"
   > {
   readonly request: ModelRequest;
   /** Where the volume is mounted. */

@@ -101,6 +101,10 @@ export function nameOf(source: Source): string {
 
 function rawName(source: Source): string {
   if (source.kind === "ollama") return `${source.name.split("/").at(-1)}-${source.tag}`;
+  if (source.kind === "oci") {
+    const name = source.repository.split("/").at(-1) ?? "";
+    return /^(latest$|sha256:)/.test(source.reference) ? name : `${name}-${source.reference}`;
+  }
   const file = fileNameOf(source);
   if (file !== undefined) return file;
   return "repo" in source ? (source.repo.split("/").at(-1) ?? "") : "";

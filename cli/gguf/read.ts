@@ -4,11 +4,10 @@ import { basename, dirname, join, resolve } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import { createInspectSource } from "../../src/hub/inspect.ts";
-import type { RemoteSource } from "../../src/hub/source.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { type GgufSummary, summarizeGguf } from "../../src/models/gguf/summary.ts";
 import type { GgufHeader } from "../../src/models/gguf/types.ts";
-import { parseSource } from "../../src/models/source/source.ts";
+import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
 import { splitFileNames } from "../../src/models/source/split-files.ts";
 
 export interface ReadGguf {
@@ -22,12 +21,13 @@ export async function readGguf(name: string): Promise<ReadGguf> {
   if (!name.includes("://")) return readParts(resolve(name));
   const source = parseSource(name);
   if (source.kind === "file") return readParts(source.path);
-  if (source.kind !== "http" && source.kind !== "hf") {
+  if (!isRemote(source)) {
     throw new MetalbridgeError(
       "SourceNotSupported",
       `${source.kind}:// sources cannot be read by this command`,
       {
-        summary: "give a path, an http(s):// address or hf://org/repo",
+        summary:
+          "give a path, an http(s):// address, hf://org/repo, oci://registry/repository:tag or ollama://name:tag",
       },
     );
   }

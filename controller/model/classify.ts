@@ -6,7 +6,7 @@ import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/e
 import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { CacheWish } from "../../src/linux/cache-wish.ts";
-import { parseSource, type Source } from "../../src/models/source/source.ts";
+import { parseSource, type RemoteSource } from "../../src/models/source/source.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
@@ -16,7 +16,7 @@ export type Task =
   | { readonly at: "onVolume" }
   | {
       readonly at: "remote";
-      readonly source: Extract<Source, { kind: "http" | "hf" }>;
+      readonly source: RemoteSource;
       readonly message: string;
     };
 
@@ -26,7 +26,7 @@ export function classifyModel({ spec }: Model, wish: CacheWish = { at: "none" })
   if (wish.at === "refused") return { at: "refused", code: wish.code, message: wish.message };
   if (wish.at === "volume" && (!isForHosts || wish.source.kind === "pvc")) return { at: "onVolume" };
   try {
-    return taskFor(parseSource(spec.source), isForHosts ? FETCHED_BY_HOST : FETCHED_BY_POD);
+    return taskFor(spec, isForHosts ? FETCHED_BY_HOST : FETCHED_BY_POD);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: describeError(error) };
@@ -36,10 +36,12 @@ export function classifyModel({ spec }: Model, wish: CacheWish = { at: "none" })
 const FETCHED_BY_HOST = "source resolved; the host that runs the model downloads it on first use";
 const FETCHED_BY_POD = "source resolved; each pod or host that runs the model downloads it";
 
-function taskFor(source: Source, message: string): Task {
+function taskFor(spec: Model["spec"], message: string): Task {
+  const source = parseSource(spec.source);
   switch (source.kind) {
     case "http":
     case "hf":
+    case "oci":
       return { at: "remote", source, message };
     case "file":
       return {
@@ -48,12 +50,20 @@ function taskFor(source: Source, message: string): Task {
         message: `the host that runs the model reads ${source.path} in place`,
       };
     case "ollama":
+      if (spec.format === "gguf") return { at: "remote", source, message };
       return {
         at: "onHost",
         reason: "SourceResolved",
         message: "Ollama on the host pulls the model on first use",
       };
     case "pvc":
+      throw new MetalbridgeError(
+        "SourceNotSupported",
+        "Metal hosts cannot mount the claim of a pvc:// source",
+        {
+          summary: "use file:// for weights that are on the hosts, or run the model in pods",
+        },
+      );
     case "s3":
     case "oss":
     case "gs":

@@ -25,6 +25,12 @@ export const modelConfigSchema = z.strictObject({
     .url({ protocol: /^https?$/ })
     .default("https://huggingface.co")
     .describe("Where hf:// sources are resolved: Hugging Face, or a mirror with the same API."),
+  ollamaRegistry: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe(
+      "Registry that ollama:// sources without a host are read from. Absent: Ollama's own. Give the agents the same with their `ollama.registry`.",
+    ),
   allowLoopback: z
     .boolean()
     .default(false)
@@ -38,7 +44,7 @@ export const modelConfigSchema = z.strictObject({
   allowNetworks: commaList(
     z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8"),
   ).describe(
-    "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The host of `hfEndpoint` is always allowed.",
+    "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The hosts of `hfEndpoint` and `ollamaRegistry` are always allowed.",
   ),
   image: imageReference
     .optional()
@@ -91,8 +97,17 @@ const CONNECT_MS = 10_000;
 const MAX_REDIRECTS = 10;
 
 export function inspectSettings(config: ModelConfig): InspectSettings {
-  const { allowLoopback, allowPrivate, allowNetworks, stallMs, lookMs, hfEndpoint, maxHeaderBytes } = config;
+  const {
+    allowLoopback,
+    allowPrivate,
+    allowNetworks,
+    stallMs,
+    lookMs,
+    hfEndpoint,
+    ollamaRegistry,
+    maxHeaderBytes,
+  } = config;
   const limits = { stallMs, connectMs: CONNECT_MS, maxRedirects: MAX_REDIRECTS };
   const rules = { allowLoopback, allowPrivate, allowedNetworks: allowNetworks, ...limits };
-  return { hfEndpoint, maxHeaderBytes, inspectMs: lookMs, rules };
+  return { hfEndpoint, ollamaRegistry, maxHeaderBytes, inspectMs: lookMs, rules };
 }

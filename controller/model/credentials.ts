@@ -7,8 +7,8 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import {
   CREDENTIAL_KEYS,
   type Credentials,
-  isSendable,
   pickCredentials,
+  unsendableKey,
 } from "../../src/models/source/credentials.ts";
 
 /** Undefined where the Model names no Secret. Rejects with SourceFailure. */
@@ -38,7 +38,7 @@ export async function readCredentials(
   );
   if (credentials === undefined)
     throw permanent("SourceSecretInvalid", `${shown} has none of the keys ${CREDENTIAL_KEYS.join(", ")}`);
-  const bad = Object.keys(credentials).find((key) => !isSendable(credentials[key] ?? ""));
+  const bad = unsendableKey(credentials);
   if (bad !== undefined)
     throw permanent(
       "SourceSecretInvalid",

@@ -5,7 +5,8 @@ import type { ModelObservation } from "./plan.ts";
 
 type Pinned = NonNullable<ModelStatus["pinned"]>;
 
-const COMMIT = /^[0-9a-f]{40,64}$/;
+/** A commit, or the digest of a manifest. */
+const COMMIT = /^([0-9a-f]{40,64}|sha256:[0-9a-f]{64})$/;
 
 /** The pin in the status, if it is about this very choice of files. */
 export function pinnedOf({ spec, status }: Model): Pinned | undefined {

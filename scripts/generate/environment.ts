@@ -58,6 +58,12 @@ export const environmentVariables: readonly Variable[] = [
       "The kwok that simulates nodes in tests, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_REGISTRY",
+    readBy: "setup, tests",
+    meaning:
+      "The OCI registry (distribution) that tests of oci:// sources use, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

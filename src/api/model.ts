@@ -17,7 +17,7 @@ import {
 import { metadataSchema } from "./metadata.ts";
 
 const SOURCE =
-  "^((https?|file|pvc|hf|s3|oss|gs|modelscope|ollama)://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$";
+  "^((https?|file|pvc|hf|s3|oss|gs|modelscope|oci|ollama)://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$";
 
 const modelSourceSchema = z
   .string()
@@ -25,12 +25,12 @@ const modelSourceSchema = z
   .max(2048)
   .meta({
     description:
-      "Where the weights come from: hf://org/repo[/file][@revision] (or a bare org/repo), https://…, file:///… or an absolute path on the host, pvc://claim/path, s3://, oss://, gs://, modelscope://, ollama://name:tag.",
+      "Where the weights come from: hf://org/repo[/file][@revision] (or a bare org/repo), https://…, file:///… or an absolute path on the host, pvc://claim/path, s3://, oss://, gs://, modelscope://, oci://registry/repository:tag, ollama://name:tag.",
     "x-kubernetes-validations": [
       {
         rule: `self.matches('${SOURCE}')`,
         message:
-          "spec.source must be hf://org/repo, https://…, file:///…, an absolute path, pvc://claim/path, s3://, oss://, gs://, modelscope:// or ollama://name:tag, without spaces",
+          "spec.source must be hf://org/repo, https://…, file:///…, an absolute path, pvc://claim/path, s3://, oss://, gs://, modelscope://, oci://registry/repository:tag or ollama://name:tag, without spaces",
       },
     ],
   });
@@ -42,7 +42,7 @@ const modelSpecSchema = z
       .describe("SHA-256 of the main file in hex; a download that differs is refused. Absent: not checked.")
       .optional(),
     sourceSecretRef: localReference(
-      "Secret with credentials for the source: HF_TOKEN, or AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL.",
+      "Secret with credentials for the source: HF_TOKEN, or username and password or .dockerconfigjson for a registry, or AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL.",
       "Name of the Secret, in the Model's namespace.",
     ).optional(),
     refreshPolicy: refreshPolicySchema
@@ -61,7 +61,7 @@ const modelSpecSchema = z
     ).optional(),
     format: formatSchema
       .describe(
-        "Format of the weights. Absent: derived from the source (ollama:// is ollama, a .gguf file is gguf).",
+        "Format of the weights. Absent: derived from the source (a .gguf file is gguf, ollama:// is ollama and runs in Ollama only; with gguf its weights are fetched for llamacpp too).",
       )
       .optional(),
     quantization: z
@@ -97,12 +97,14 @@ const modelSpecSchema = z
   .meta({
     "x-kubernetes-validations": [
       {
-        rule: "!(has(self.sha256) && self.source.startsWith('ollama://'))",
-        message: "spec.sha256 cannot be checked for an ollama:// source: Ollama verifies its own blobs",
+        rule: "!(has(self.sha256) && self.source.startsWith('ollama://')) || (has(self.format) && self.format == 'gguf')",
+        message:
+          "spec.sha256 cannot be checked for an ollama:// source that Ollama pulls: set spec.format to gguf",
       },
       {
-        rule: "!has(self.format) || (self.format == 'ollama') == self.source.startsWith('ollama://')",
-        message: "spec.format is ollama exactly where spec.source is ollama://",
+        rule: "!has(self.format) || (self.source.startsWith('ollama://') ? self.format in ['ollama', 'gguf'] : self.format != 'ollama')",
+        message:
+          "spec.format of an ollama:// source is ollama (pulled by Ollama) or gguf (fetched for other runtimes), and no other source has format ollama",
       },
       {
         rule: "!((has(self.files) || has(self.mmproj)) && self.source.startsWith('ollama://'))",

@@ -73,7 +73,7 @@ export function claimWith({ template, model, draftModel, replicas }: ClaimInput)
 /** Fails closed: without a size nothing is placed, except where only the host can read it and its agent measures it. */
 export function claimOf(input: ClaimInput): Claim {
   const { template, model, draftModel, replicas } = input;
-  const isOnHost = isReadByHost(parseSource(template.model.source));
+  const isOnHost = isReadByHost(parseSource(template.model.source), template.model.format);
   const { name } = model.metadata;
   // A claim that the service states needs no size of the weights.
   const stated = template.engine.program?.memoryBytes === undefined ? undefined : { weightsBytes: 0 };
@@ -177,9 +177,10 @@ function weightsOnly(weightsBytes: number): Claim {
   return { at: "estimated", memory: { ...UNKNOWN_MEMORY, claimBytes: weightsBytes, weightsBytes } };
 }
 
-/** What the files hold beyond the tensors, where one of them is a projector. */
+/** What the files hold beyond the tensors, where one of them is or may be a projector: registries name it in a manifest. */
 function projectorBytes({ spec, status }: Model): number | undefined {
   const { sizeBytes, weightsBytes } = status ?? {};
-  if (spec.mmproj === undefined || sizeBytes === undefined || weightsBytes === undefined) return undefined;
+  const mayHaveOne = spec.mmproj !== undefined || /^(oci|ollama):/i.test(spec.source);
+  if (!mayHaveOne || sizeBytes === undefined || weightsBytes === undefined) return undefined;
   return Math.max(0, sizeBytes - weightsBytes);
 }

@@ -5,11 +5,11 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import { type GgufSummary, summarizeGguf } from "../models/gguf/summary.ts";
 import type { GgufHeader } from "../models/gguf/types.ts";
 import type { FileWish } from "../models/source/select.ts";
-import { defaultFormat } from "../models/source/source.ts";
+import { defaultFormat, type RemoteSource } from "../models/source/source.ts";
 import { SourceFailure, transient } from "./failure.ts";
 import { readRemoteHeader } from "./gguf-header.ts";
 import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.ts";
-import { type Access, type OpenSource, openSource, type RemoteSource } from "./source.ts";
+import { type Access, type OpenSource, openSource } from "./source.ts";
 
 export interface InspectRequest extends Pick<Access, "credentials" | "revision"> {
   readonly source: RemoteSource;
@@ -17,7 +17,7 @@ export interface InspectRequest extends Pick<Access, "credentials" | "revision">
   readonly signal: AbortSignal;
 }
 
-export interface InspectSettings extends Pick<Access, "rules" | "hfEndpoint"> {
+export interface InspectSettings extends Pick<Access, "rules" | "hfEndpoint" | "ollamaRegistry"> {
   /** Limit for the whole inspection. */
   readonly inspectMs: number;
   readonly maxHeaderBytes: number;
@@ -29,7 +29,7 @@ export interface Inspected {
   /** True where the source holds several models, and the quantization decided. */
   readonly isChosen: boolean;
   readonly sizeBytes: number | undefined;
-  /** Commit, or ETag of a web server's file. */
+  /** Commit, digest of a manifest, or ETag of a web server's file. */
   readonly revision: string | undefined;
   /** Of the main file. */
   readonly sha256: string | undefined;

@@ -28,7 +28,8 @@ export async function resolveSource(
   const list = await source.list(signal);
   const { shown, named } = source;
   const available = list?.files.map(({ name }) => name);
-  const { files, projector, format, entry, isChosen } = selectFiles({ shown, named, available }, wish);
+  const wanted = { ...wish, mmproj: wish.mmproj ?? list?.projector };
+  const { files, projector, format, entry, isChosen } = selectFiles({ shown, named, available }, wanted);
   const locate = (name: string, at: string): RemoteFile => ({
     ...known(list, name),
     name,

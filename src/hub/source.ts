@@ -1,20 +1,22 @@
 /** What every kind of remote source offers. A new kind is a folder with one `open…` function, and a line in `openSource`. */
 
 import type { Credentials } from "../models/source/credentials.ts";
-import type { Source } from "../models/source/source.ts";
+import type { RemoteSource } from "../models/source/source.ts";
 import { type Answer, type Authority, type HttpRequest, type HttpRules, send } from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import { openHttps } from "./https/source.ts";
 import { openHuggingFace } from "./hugging-face/source.ts";
+import { openOci } from "./oci/source.ts";
+import { openOllama } from "./ollama/source.ts";
 import { isSameContent, totalBytesOf, type Validator, validatorOf } from "./validator.ts";
-
-export type RemoteSource = Extract<Source, { kind: "http" | "hf" }>;
 
 /** What requests to a source may use. */
 export interface Access {
   readonly rules: HttpRules;
   /** Hugging Face, or a mirror with the same API. */
   readonly hfEndpoint: string;
+  /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
+  readonly ollamaRegistry?: string | undefined;
   /** From the Model's Secret; undefined where it names none. */
   readonly credentials?: Credentials | undefined;
   /** Of this machine, for sources that use them where the Model names no Secret. */
@@ -35,6 +37,8 @@ export interface FileList {
   /** The commit; undefined where the source has none. */
   readonly revision?: string | undefined;
   readonly files: readonly ListedFile[];
+  /** The one among `files` that the source itself names as the model's projector. */
+  readonly projector?: string | undefined;
 }
 
 /** What a kind of source implements. */
@@ -57,10 +61,25 @@ export interface OpenSource extends SourceKind {
 
 /** Sends nothing yet. */
 export function openSource(source: RemoteSource, access: Access): OpenSource {
-  const kind = source.kind === "hf" ? openHuggingFace(source, access) : openHttps(source, access);
+  const kind = openKind(source, access);
   const { authorize, judge, rules } = kind;
   const authority = { ...(authorize && { authorize }), ...(judge && { judge }) };
   return { ...kind, open: (url, request) => send(url, { ...request, ...authority }, rules) };
+}
+
+function openKind(source: RemoteSource, access: Access): SourceKind {
+  switch (source.kind) {
+    case "http":
+      return openHttps(source, access);
+    case "hf":
+      return openHuggingFace(source, access);
+    case "oci":
+      return openOci(source, access);
+    case "ollama":
+      return openOllama(source, access);
+    default:
+      return source satisfies never;
+  }
 }
 
 /** True when the server says or shows that a file did not change. Throws SourceFailure when it gives no answer. */

@@ -41,10 +41,17 @@ function wishOf(model: Model, services: readonly InferenceService[], settings: C
       return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
     case "http":
     case "hf":
+    case "oci":
       break;
+    case "ollama":
+      if (model.spec.format === "gguf") break;
+      throw new MetalbridgeError(
+        "SourceNotSupported",
+        "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
+      );
     default:
       throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
-        summary: "use https://, hf:// or pvc:// for models that run in pods",
+        summary: "use https://, hf://, oci:// or pvc:// for models that run in pods",
       });
   }
   const claims = claimsOf(services);

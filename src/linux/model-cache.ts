@@ -5,7 +5,8 @@ import type { Model } from "../api/model.ts";
 import { canonicalJson, hash } from "../hash.ts";
 import type { Container, Job, NetworkPolicy, PersistentVolumeClaim } from "../kube/workload-objects.ts";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
-import type { Source } from "../models/source/source.ts";
+import { ollamaModel, registryAt } from "../models/source/registries.ts";
+import type { RemoteSource, Source } from "../models/source/source.ts";
 import type { Weights } from "./contract.ts";
 import { FETCH_EXIT } from "./fetch-result.ts";
 
@@ -23,6 +24,7 @@ export interface CacheSettings {
   /** ConfigMap in the Model's namespace with `ca.crt`. */
   readonly cacheCaConfigMap?: string | undefined;
   readonly hfEndpoint: string;
+  readonly ollamaRegistry?: string | undefined;
   readonly allowLoopback: boolean;
   readonly allowPrivate: boolean;
   readonly allowNetworks: readonly string[];
@@ -35,7 +37,7 @@ export interface VolumeWish {
   readonly isOurs: boolean;
   /** Folder on the volume; empty where the source is a volume itself, which is used in place. */
   readonly folder: string;
-  readonly source: Extract<Source, { kind: "http" | "hf" | "pvc" }>;
+  readonly source: RemoteSource | Extract<Source, { kind: "pvc" }>;
 }
 
 /** A download: what for, to where. `key` changes with everything that changes the outcome. */
@@ -229,8 +231,7 @@ export function fetchContainer(
 /** DNS, and the web outside the networks that sources must not be in; nothing at all for weights used in place. */
 export function buildFetchPolicy({ model, wish }: Download, settings: CacheSettings): NetworkPolicy {
   const { source } = wish;
-  const ports =
-    source.kind === "pvc" ? [] : webPorts(source.kind === "hf" ? settings.hfEndpoint : source.url);
+  const ports = source.kind === "pvc" ? [] : webPorts(originOf(source, settings));
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
@@ -274,10 +275,12 @@ function fetchArguments(
 }
 
 function networkFlags(settings: CacheSettings, revision: string | undefined): string[] {
-  const { hfEndpoint, allowLoopback, allowPrivate, allowNetworks, cacheCaConfigMap } = settings;
+  const { hfEndpoint, ollamaRegistry, allowLoopback, allowPrivate, allowNetworks, cacheCaConfigMap } =
+    settings;
   return [
     ...(revision === undefined ? [] : [`--revision=${revision}`]),
     `--hf-endpoint=${hfEndpoint}`,
+    ...(ollamaRegistry === undefined ? [] : [`--ollama-registry=${ollamaRegistry}`]),
     ...(allowLoopback ? ["--allow-loopback"] : []),
     ...(allowPrivate ? ["--allow-private"] : []),
     ...allowNetworks.map((network) => `--allow-network=${network}`),
@@ -288,6 +291,21 @@ function networkFlags(settings: CacheSettings, revision: string | undefined): st
 /** Kubelet replaces $(NAME) by the environment, and so a Secret's value could get into an address. */
 function literal(argument: string): string {
   return argument.replaceAll("$", "$$$$");
+}
+
+function originOf(source: RemoteSource, { hfEndpoint, ollamaRegistry }: CacheSettings): string {
+  switch (source.kind) {
+    case "http":
+      return source.url;
+    case "hf":
+      return hfEndpoint;
+    case "oci":
+      return registryAt(source.registry);
+    case "ollama":
+      return ollamaModel(source, ollamaRegistry).registry;
+    default:
+      return source satisfies never;
+  }
 }
 
 function webPorts(address: string): number[] {

@@ -47,7 +47,8 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
   const volumeOf = (claimName: string) => `weights-${claims.indexOf(claimName)}`;
   const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
   const main = weights && filesAt("/models", weights);
-  const projector = model.spec.mmproj;
+  // A registry's manifest may name the projector itself.
+  const projector = model.spec.mmproj ?? model.status?.cache?.mmproj?.split("/").at(-1);
   const ours: Volume[] = [
     ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
     ...parts.map(({ volume }) => volume),

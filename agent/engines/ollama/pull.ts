@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { pullFailed } from "../../../src/engines/ollama/exit.ts";
-import { parseSource } from "../../../src/models/source/source.ts";
+import { OLLAMA_REGISTRY, ollamaModel } from "../../../src/models/source/registries.ts";
+import { parseSource, type Source } from "../../../src/models/source/source.ts";
 import { diskFull } from "../../store/disk.ts";
 import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
@@ -14,7 +15,7 @@ import { type ProgressLine, Refusal, Stalled, stream } from "./api.ts";
 /** Ollama says nothing while it reads all that it has downloaded once more. */
 const VERIFY_MS = 1_800_000;
 const SHOW_MS = 10_000;
-const OWN_REGISTRY = "registry.ollama.ai";
+const OWN_REGISTRY = new URL(OLLAMA_REGISTRY).host;
 
 export interface PullOptions {
   /** The folder OLLAMA_MODELS of servers of our own; absent: the server was found, and says itself where its files are. */
@@ -73,7 +74,7 @@ function mustAsk({ refreshPolicy }: ModelRequest): boolean {
   return refreshPolicy === "OnChange";
 }
 
-function sourceOf(text: string): { readonly name: string; readonly tag: string } | undefined {
+function sourceOf(text: string): Extract<Source, { kind: "ollama" }> | undefined {
   try {
     const source = parseSource(text);
     return source.kind === "ollama" ? source : undefined;
@@ -82,22 +83,10 @@ function sourceOf(text: string): { readonly name: string; readonly tag: string }
   }
 }
 
-/** `model`, `namespace/model` or `host/namespace/model`. */
 function nameOf(source: string, registry: string | undefined): Name {
-  const { name, tag } = sourceOf(source) ?? { name: "", tag: "" };
-  const parts = name.split("/");
-  const [model = "", namespace = "library", host] = parts.reverse();
-  const path = `${namespace}/${model}`;
-  if (parts.length > 3 || model === "") {
-    const message = `${JSON.stringify(source)} is no name that Ollama knows: it has ${parts.length} parts`;
-    throw new MetalbridgeError("SourceInvalid", message, {
-      summary: "write it as ollama://[namespace/]model:tag",
-    });
-  }
-  if (host !== undefined) return { host, path, tag, isInsecure: false };
-  if (registry === undefined) return { host: OWN_REGISTRY, path, tag, isInsecure: false };
-  const url = new URL(registry);
-  return { host: url.host, path, tag, isInsecure: url.protocol === "http:" };
+  const model = ollamaModel(sourceOf(source) ?? { kind: "ollama", name: "", tag: "" }, registry);
+  const { protocol, host } = new URL(model.registry);
+  return { host, path: model.path, tag: model.tag, isInsecure: protocol === "http:" };
 }
 
 async function pull(

@@ -67,6 +67,8 @@ const good: readonly Good[] = [
   ["Model", "a bare repository", { "spec.source": "org/Repo-1.5_x" }],
   ["Model", "a revision", { "spec.source": "hf://org/repo/dir/a.gguf@main" }],
   ["Model", "an absolute path", { "spec.source": "/Volumes/models/a.gguf" }],
+  ["Model", "a GGUF of the Ollama library", { "spec.source": "ollama://qwen3:4b", "spec.format": "gguf" }],
+  ["Model", "an artifact of a registry", { "spec.source": "oci://ghcr.io/org/tiny:v1" }],
   ["Model", "an ollama source", { "spec.source": "ollama://qwen3:4b", "spec.format": "ollama" }],
   ["Model", "a bucket", { "spec.source": "oss://bucket/key" }],
   ["Model", "a budget as a number", { "spec.hardware.memoryBudget": 8_589_934_592 }],

@@ -22,17 +22,12 @@ const cases: readonly Case[] = [
     /spec\.sha256 cannot be checked/,
   ],
   ["Model", "format that does not exist", { "spec.format": "onnx" }, /spec\.format: Unsupported value/],
+  ["Model", "ollama format from elsewhere", { "spec.format": "ollama" }, /no other source has format ollama/],
   [
     "Model",
-    "ollama format from elsewhere",
-    { "spec.format": "ollama" },
-    /spec\.format is ollama exactly where/,
-  ],
-  [
-    "Model",
-    "gguf format from ollama",
-    { "spec.source": "ollama://qwen3:4b", "spec.format": "gguf" },
-    /spec\.format is ollama exactly where/,
+    "format that an ollama source does not have",
+    { "spec.source": "ollama://qwen3:4b", "spec.format": "mlx" },
+    /no other source has format ollama/,
   ],
   [
     "Model",

@@ -4,11 +4,11 @@ import type { ErrorEntry } from "./entry.ts";
 export const sourceErrors = {
   SourceInvalid: {
     what: "spec.source is not a valid source.",
-    do: "write it as hf://org/repo[/file][@revision], https://…, file:///…, pvc://claim/path, s3://bucket/key or ollama://name:tag",
+    do: "write it as hf://org/repo[/file][@revision], https://…, file:///…, pvc://claim/path, s3://bucket/key, oci://registry/repository:tag or ollama://name:tag",
   },
   SourceSecretInvalid: {
     what: "The Secret that spec.sourceSecretRef names is missing, unreadable, or holds no usable token.",
-    do: "create it in the Model's namespace with the key HF_TOKEN (or token)",
+    do: "create it in the Model's namespace with the key HF_TOKEN (or token); for a registry with username and password, or with kubectl create secret docker-registry",
     command: "kubectl create secret generic NAME -n NAMESPACE --from-literal=HF_TOKEN=…",
   },
   SourceChanged: {
@@ -53,7 +53,7 @@ export const sourceErrors = {
   },
   SourceUnauthorized: {
     what: "The server requires credentials for this source (401).",
-    do: "put a token into a Secret and set the Model's spec.sourceSecretRef",
+    do: "put a token, or the user name and password of a registry, into a Secret and set the Model's spec.sourceSecretRef",
   },
   SourceForbidden: {
     what: "The server denied access with these credentials (403).",
@@ -100,12 +100,12 @@ export const sourceErrors = {
     do: "set spec.quantization, or the file in the source (hf://org/repo/file.gguf) or in spec.files",
   },
   SourceNotSupported: {
-    what: "Hosts cannot fetch this kind of source.",
-    do: "use http(s)://, hf:// or file:// for models that run on hosts",
+    what: "Hosts or pods cannot fetch this kind of source, or the layers of an artifact are not files.",
+    do: "use http(s)://, hf://, oci:// or file:// for models that run on hosts",
   },
   ChecksumMismatch: {
-    what: "The content does not match the Model's checksum.",
-    do: "correct spec.sha256, or find out how the file changed",
+    what: "The content does not match the checksum of the Model, or of the manifest of its source.",
+    do: "correct spec.sha256 or the digest in spec.source, or find out how the file changed",
   },
   FileNameNotAllowed: {
     what: "A file name of the model points outside its folder or holds forbidden characters.",

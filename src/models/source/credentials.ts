@@ -7,7 +7,7 @@ export type Credentials = Readonly<Record<string, string>>;
 const TOKEN_KEYS = ["token", "HF_TOKEN", "hf-token", "password"] as const;
 
 /** Every key that is read of a source's Secret. */
-export const CREDENTIAL_KEYS = [...TOKEN_KEYS] as const;
+export const CREDENTIAL_KEYS = [...TOKEN_KEYS, "username", ".dockerconfigjson"] as const;
 
 /** The keys that are there; undefined where none is. */
 export function pickCredentials(read: (key: string) => string | undefined): Credentials | undefined {
@@ -18,9 +18,11 @@ export function pickCredentials(read: (key: string) => string | undefined): Cred
   return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
-/** Whether a credential may be part of a header. */
-export function isSendable(value: string): boolean {
-  return /^[\x21-\x7e]+$/.test(value);
+/** The key of a credential that cannot be part of a header; undefined where all can. */
+export function unsendableKey(credentials: Credentials): string | undefined {
+  // Of this one only an entry is sent, and that is encoded.
+  const keys = Object.keys(credentials).filter((key) => key !== ".dockerconfigjson");
+  return keys.find((key) => !/^[\x21-\x7e]+$/.test(credentials[key] ?? ""));
 }
 
 /** The token as a header; none where there is no token. */

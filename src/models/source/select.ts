@@ -75,16 +75,16 @@ function projectorAt(at: string): { name: string; at: string } {
   return { name: checkFileName(pathname.slice(pathname.lastIndexOf("/") + 1)), at };
 }
 
-function chooseFiles({ shown, available }: Place, format: ModelFormat, { quantization }: FileWish) {
+function chooseFiles({ shown, available }: Place, format: ModelFormat, wish: FileWish) {
   if (available === undefined)
     throw new MetalbridgeError("SourceNotFound", `${shown} does not exist, or names no file`);
   return format === "gguf"
-    ? chooseGguf(shown, available, quantization)
+    ? chooseGguf(shown, available, wish)
     : { files: chooseAll(shown, available), isChosen: false };
 }
 
-function chooseGguf(shown: string, available: readonly string[], quantization: string | undefined) {
-  const mains = available.filter(isMainGguf).sort();
+function chooseGguf(shown: string, available: readonly string[], { quantization, mmproj }: FileWish) {
+  const mains = available.filter((name) => name !== mmproj && isMainGguf(name)).sort();
   if (mains.length === 0) throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no .gguf file`);
   const fitting = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));
   if (fitting.length === 1) return { files: fitting, isChosen: mains.length > 1 };

@@ -19,6 +19,14 @@ test.each([
   ["modelscope://org/repo", { kind: "modelscope", repo: "org/repo", revision: "master" }],
   ["ollama://llama3:8b", { kind: "ollama", name: "llama3", tag: "8b" }],
   ["ollama://llama3", { kind: "ollama", name: "llama3", tag: "latest" }],
+  ["ollama://127.0.0.1:5000/library/a:x", { kind: "ollama", name: "127.0.0.1:5000/library/a", tag: "x" }],
+  ["oci://ghcr.io/org/m:v1", { kind: "oci", registry: "ghcr.io", repository: "org/m", reference: "v1" }],
+  ["oci://r:5000/a", { kind: "oci", registry: "r:5000", repository: "a", reference: "latest" }],
+  ["oci://docker.io/m", { kind: "oci", registry: "docker.io", repository: "library/m", reference: "latest" }],
+  [
+    `oci://GHCR.io/a:v1@sha256:${"0".repeat(64)}`,
+    { kind: "oci", registry: "ghcr.io", repository: "a", reference: `sha256:${"0".repeat(64)}` },
+  ],
 ])("reads %s", (text, source) => {
   expect(parseSource(text)).toEqual(source);
 });
@@ -48,6 +56,14 @@ test.each([
   ["pvc://claim", /names no file/],
   ["s3://bucket", /names no file/],
   ["ollama://:tag", /name is not valid/],
+  ["oci://ai/smollm2", /host of a registry/],
+  ["oci://ghcr.io", /host of a registry/],
+  ["oci://user@ghcr.io/m", /host of a registry/],
+  ["oci://ghcr.io/../m", /repository is not valid/],
+  ["oci://ghcr.io/Org/m", /lower case/],
+  ["oci://ghcr.io/m:", /tag is not valid/],
+  ["oci://ghcr.io/m@sha256:12", /64 hex digits/],
+  ["oci://ghcr.io/m@sha512:12", /64 hex digits/],
   ["hf://org/re po", /space/],
   [`/${"a".repeat(3000)}`, /longer than/],
 ])("refuses %s with a reason", (text, why) => {

@@ -11,15 +11,35 @@ export type Source =
   | { readonly kind: "pvc"; readonly claim: string; readonly path: string }
   | { readonly kind: "s3" | "oss" | "gs"; readonly bucket: string; readonly key: string }
   | { readonly kind: "modelscope"; readonly repo: string; readonly file?: string; readonly revision: string }
-  | { readonly kind: "ollama"; readonly name: string; readonly tag: string };
+  | { readonly kind: "ollama"; readonly name: string; readonly tag: string }
+  | {
+      readonly kind: "oci";
+      /** Host and port. */
+      readonly registry: string;
+      readonly repository: string;
+      /** A tag, or a digest (`sha256:…`). */
+      readonly reference: string;
+    };
+
+/** Sources that the client of `src/hub` reads. */
+export type RemoteSource = Extract<Source, { kind: (typeof REMOTE)[number] }>;
+
+const REMOTE = ["http", "hf", "oci", "ollama"] as const;
+
+export function isRemote(source: Source): source is RemoteSource {
+  return (REMOTE as readonly string[]).includes(source.kind);
+}
 
 const MAX_LENGTH = 2048;
 /** Blanks, control characters, lone surrogates, and what changes the direction of the text around it. */
 const UNWRITABLE = /[\s\p{Cc}\p{Cs}\p{Bidi_Control}\p{Noncharacter_Code_Point}]/u;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const REPOSITORY_PART = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-const OLLAMA_NAME = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
+const OLLAMA_NAME = /^([A-Za-z0-9][A-Za-z0-9.-]*:\d{1,5}\/)?[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 const OLLAMA_TAG = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const REGISTRY = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
+const OCI_PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$/;
+const OCI_TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 /** The source as data; throws `SourceInvalid` with what is wrong with it and how it is written. */
@@ -55,11 +75,13 @@ export function parseSource(text: string): Source {
       return bucket(text, name, rest);
     case "ollama":
       return ollama(text, rest);
+    case "oci":
+      return oci(text, rest);
     default:
       throw invalid(
         text,
         `${name}:// is not known`,
-        "one of hf, https, http, file, pvc, s3, oss, gs, modelscope, ollama",
+        "one of hf, https, http, file, pvc, s3, oss, gs, modelscope, oci, ollama",
       );
   }
 }
@@ -69,9 +91,9 @@ export function publicSource(text: string): string {
   return /^https?:/i.test(text) ? text.replace(/[?#].*$/s, "") : text;
 }
 
-/** Whether only the host that runs the model can read its source. */
-export function isReadByHost({ kind }: Source): boolean {
-  return kind === "file" || kind === "ollama";
+/** Whether only the host that runs the model can read its source: a model of the Ollama library is a GGUF where the Model says so. */
+export function isReadByHost({ kind }: Source, format: ModelFormat | undefined): boolean {
+  return kind === "file" || (kind === "ollama" && format !== "gguf");
 }
 
 /** The format that a source has when the Model names none; undefined where only looking at it can tell. */
@@ -100,6 +122,7 @@ export function fileNameOf(source: Source): string | undefined {
     case "gs":
       return lastName(source.key);
     case "ollama":
+    case "oci":
       return undefined;
     default:
       return source satisfies never;
@@ -156,13 +179,37 @@ function bucket(text: string, kind: "s3" | "oss" | "gs", rest: string): Source {
 }
 
 function ollama(text: string, rest: string): Source {
-  const colon = rest.lastIndexOf(":");
+  // The host before the first slash may have a port.
+  const colon = rest.indexOf(":", rest.lastIndexOf("/") + 1);
   const name = colon < 0 ? rest : rest.slice(0, colon);
   const tag = colon < 0 ? "latest" : rest.slice(colon + 1);
   if (!OLLAMA_NAME.test(name) || name.includes(".."))
     throw invalid(text, "the name is not valid", "ollama://name:tag");
   if (!OLLAMA_TAG.test(tag)) throw invalid(text, "the tag is not valid", "ollama://name:tag");
   return { kind: "ollama", name, tag };
+}
+
+/** The tag is `latest` where there is none; a digest wins over a tag. */
+function oci(text: string, rest: string): Source {
+  const form = "oci://registry/repository:tag or oci://registry/repository@sha256:…";
+  const [named = "", digest, ...more] = rest.split("@");
+  const slash = named.indexOf("/");
+  const registry = named.slice(0, Math.max(0, slash)).toLowerCase();
+  const path = named.slice(slash + 1);
+  const colon = path.lastIndexOf(":");
+  const asked = colon < 0 ? path : path.slice(0, colon);
+  const tag = colon < 0 ? "latest" : path.slice(colon + 1);
+  const isHost = /[.:]/.test(registry) || registry === "localhost";
+  if (!isHost || !REGISTRY.test(registry) || registry.includes(".."))
+    throw invalid(text, "it does not begin with the host of a registry", form);
+  // The library of Docker Hub may be left out, as in docker pull.
+  const repository = registry === "docker.io" && !asked.includes("/") ? `library/${asked}` : asked;
+  if (repository.length > 255 || !OCI_PATH.test(repository))
+    throw invalid(text, "the repository is not valid (lower case, no empty parts)", form);
+  if (!OCI_TAG.test(tag)) throw invalid(text, "the tag is not valid", form);
+  if (more.length > 0 || (digest !== undefined && !/^sha256:[0-9a-f]{64}$/.test(digest)))
+    throw invalid(text, "the digest is not sha256: and 64 hex digits", form);
+  return { kind: "oci", registry, repository, reference: digest ?? tag };
 }
 
 function repository(text: string, rest: string, form: string, revision: string) {

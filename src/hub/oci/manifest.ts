@@ -1,0 +1,164 @@
+/** Manifests of OCI registries: the files that a model artifact consists of. Pure. */
+import { z } from "zod";
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { FileList, ListedFile } from "../source.ts";
+
+const MAX_LAYERS = 1_024;
+
+const descriptorSchema = z.object({
+  mediaType: z.string().max(256).default(""),
+  digest: z.string().max(256),
+  size: z.int().min(0),
+  artifactType: z.string().max(256).optional(),
+  annotations: z.record(z.string(), z.string()).nullish(),
+  platform: z.object({ os: z.string().max(64).optional() }).nullish(),
+});
+
+const manifestSchema = z.union([
+  z.object({ manifests: z.array(descriptorSchema) }),
+  z.object({ layers: z.array(descriptorSchema) }),
+]);
+
+export type Descriptor = z.output<typeof descriptorSchema>;
+
+export type Manifest =
+  | { readonly at: "index"; readonly manifests: readonly Descriptor[] }
+  | { readonly at: "image"; readonly layers: readonly Descriptor[] };
+
+/** Throws MetalbridgeError for what is neither a manifest nor an index. `shown` is for messages. */
+export function parseManifest(text: string, shown: string): Manifest {
+  const { data } = manifestSchema.safeParse(parseJson(text));
+  if (data === undefined)
+    throw new MetalbridgeError("SourceRefused", `${shown} is not a manifest that Metalbridge can read`);
+  if ("manifests" in data) return { at: "index", manifests: data.manifests };
+  const { length } = data.layers;
+  if (length > MAX_LAYERS)
+    throw new MetalbridgeError("SourceRefused", `${shown} has ${length} layers; the limit is ${MAX_LAYERS}`);
+  return { at: "image", layers: data.layers };
+}
+
+/** The manifest of the model in an index: the one of a model, else the only one. Throws MetalbridgeError. */
+export function chooseManifest(manifests: readonly Descriptor[], shown: string): Descriptor {
+  // Builders add attestations as manifests of an unknown platform.
+  const real = manifests.filter(({ platform }) => platform?.os !== "unknown");
+  const models = real.filter(({ artifactType = "" }) => /model|gguf/i.test(artifactType));
+  const [first, ...others] = models.length > 0 ? models : real;
+  if (first === undefined)
+    throw new MetalbridgeError("SourceIsNotAModel", `the index ${shown} has no manifest of a model`);
+  if (others.length === 0) return first;
+  const digests = [first, ...others].slice(0, 4).map(({ digest }) => digest);
+  throw new MetalbridgeError(
+    "SourceAmbiguous",
+    `the index ${shown} has ${others.length + 1} manifests (${digests.join(", ")})`,
+    { summary: "name one by its digest: oci://registry/repository@sha256:…" },
+  );
+}
+
+/** Hex of a SHA-256 digest. Throws MetalbridgeError for other algorithms. */
+export function hexOf(digest: string, shown: string): string {
+  const hex = /^sha256:([0-9a-f]{64})$/.exec(digest)?.[1];
+  if (hex !== undefined) return hex;
+  throw new MetalbridgeError("SourceRefused", `${shown} has a digest that is not a sha256: ${digest}`);
+}
+
+/**
+ * Files of an artifact in the layout of ORAS, ModelPack or Docker: one layer, one file. Layers that are archives or have
+ * no name are left out, unless the model needs them: then it throws SourceNotSupported.
+ */
+export function filesOfArtifact(layers: readonly Descriptor[], shown: string): FileList {
+  const unnamed = layers.filter((layer) => isGgufType(layer) && nameOf(layer) === undefined);
+  const named = layers.map((layer) => ({ layer, name: nameOf(layer) ?? dockerName(layer, unnamed) }));
+  const files = new Map<string, ListedFile>();
+  for (const { layer, name } of named) {
+    if (name === undefined || isArchive(layer)) continue;
+    const sha256 = hexOf(layer.digest, shown);
+    if ((files.get(name)?.sha256 ?? sha256) !== sha256)
+      throw new MetalbridgeError("SourceRefused", `${shown} has two layers named ${name}`);
+    files.set(name, { name, sizeBytes: layer.size, sha256 });
+  }
+  const isGguf = [...files.keys()].some((name) => name.toLowerCase().endsWith(".gguf"));
+  const unusable = named.find(
+    ({ layer, name }) => !isAside(layer) && (name === undefined || isArchive(layer)),
+  );
+  // A GGUF is complete without the files beside it; other formats need all of them.
+  if (!isGguf && unusable !== undefined) throw notUsable(unusable.layer, shown);
+  const projector = named.find(({ layer }) => /[./]mmproj$/.test(layer.mediaType))?.name;
+  return { files: [...files.values()], projector };
+}
+
+const OLLAMA_LAYER = "application/vnd.ollama.image.";
+
+/** The GGUF and the projector of a model in Ollama's layout. Throws MetalbridgeError for what only Ollama makes a model of. */
+export function filesOfOllama(layers: readonly Descriptor[], shown: string): FileList {
+  const ofType = (type: string) => layers.filter(({ mediaType }) => mediaType === `${OLLAMA_LAYER}${type}`);
+  const onlyOllama = (why: string) =>
+    new MetalbridgeError("SourceNotSupported", `${shown} ${why}`, {
+      summary: "leave spec.format of the Model away, so that Ollama on a host pulls and runs it",
+    });
+  const [model, ...parts] = ofType("model");
+  const [projector, ...projectors] = ofType("projector");
+  if (layers.some(({ mediaType }) => mediaType.startsWith(`${OLLAMA_LAYER}tensor`)))
+    throw onlyOllama("holds single tensors instead of a GGUF file");
+  if (model === undefined)
+    throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no weights (a cloud model has none)`);
+  if (ofType("adapter").length > 0)
+    throw onlyOllama("adds a LoRA adapter to its model, which only Ollama applies");
+  if (parts.length > 0 || projectors.length > 0)
+    throw onlyOllama(`has ${parts.length + 1} layers of weights and ${projectors.length + 1} projectors`);
+  const fileOf = (name: string, { digest, size }: Descriptor): ListedFile => ({
+    ...{ name, sizeBytes: size },
+    sha256: hexOf(digest, shown),
+  });
+  const files = [fileOf("model.gguf", model)];
+  if (projector === undefined) return { files };
+  return { files: [...files, fileOf("projector.gguf", projector)], projector: "projector.gguf" };
+}
+
+function nameOf({ annotations }: Descriptor): string | undefined {
+  return annotations?.["org.cncf.model.filepath"] ?? annotations?.["org.opencontainers.image.title"];
+}
+
+function isGgufType({ mediaType }: Descriptor): boolean {
+  return /[./]gguf(\.v\d+)?$/.test(mediaType);
+}
+
+/** Docker's GGUF layers have no names; the parts of a split model come in their order. */
+function dockerName(layer: Descriptor, unnamed: readonly Descriptor[]): string | undefined {
+  if (/[./]mmproj$/.test(layer.mediaType)) return "mmproj.gguf";
+  if (!isGgufType(layer)) return undefined;
+  if (unnamed.length === 1) return "model.gguf";
+  const digits = (value: number) => String(value).padStart(5, "0");
+  return `model-${digits(unnamed.indexOf(layer) + 1)}-of-${digits(unnamed.length)}.gguf`;
+}
+
+/** ORAS gives single files the media type of a tar; it marks the folders that it packed. */
+function isArchive(layer: Descriptor): boolean {
+  const { mediaType, annotations } = layer;
+  if (annotations?.["io.deis.oras.content.unpack"] === "true") return true;
+  if (mediaType === "application/vnd.oci.image.layer.v1.tar") return nameOf(layer) === undefined;
+  return /[.+/]tar([.+](gzip|gz|zstd))?$/.test(mediaType);
+}
+
+/** What no engine reads: documents, source code, data sets, licenses. */
+function isAside({ mediaType }: Descriptor): boolean {
+  return /\.(doc|code|dataset)\.v\d|[./]license$/.test(mediaType);
+}
+
+function notUsable(layer: Descriptor, shown: string): MetalbridgeError {
+  const why = isArchive(layer)
+    ? `is an archive (${layer.mediaType})`
+    : `has no name (${layer.mediaType}, no annotation org.opencontainers.image.title)`;
+  return new MetalbridgeError(
+    "SourceNotSupported",
+    `${shown} has a layer that ${why}; each file must be a layer of its own, with its name`,
+    { summary: "push the files themselves: oras push REFERENCE model.gguf, or modctl build --raw" },
+  );
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,22 @@
+/** Model artifacts in an OCI registry: each layer is one file, and its digest is the checksum of it. */
+import { registryAt } from "../../models/source/registries.ts";
+import type { Source } from "../../models/source/source.ts";
+import type { Access, SourceKind } from "../source.ts";
+import { filesOfArtifact } from "./manifest.ts";
+import { blobUrl, listArtifact, repositoryAuthority } from "./registry.ts";
+
+export function openOci(
+  { registry, repository, reference }: Extract<Source, { kind: "oci" }>,
+  { rules, credentials, revision }: Access,
+): SourceKind {
+  const base = registryAt(registry);
+  const separator = reference.includes(":") ? "@" : ":";
+  const shown = `oci://${registry}/${repository}${separator}${reference}`;
+  const authority = repositoryAuthority({ base, name: repository, rules }, credentials);
+  const artifact = { base, name: repository, shown, rules, authority };
+  return {
+    ...{ shown, rules, ...authority },
+    list: (signal) => listArtifact(artifact, revision ?? reference, filesOfArtifact, signal),
+    locate: (name, list) => blobUrl(artifact, name, list),
+  };
+}

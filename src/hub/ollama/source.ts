@@ -1,0 +1,24 @@
+/** Models of the Ollama library, for engines other than Ollama: the GGUF and the projector behind a name and tag. */
+import { ollamaModel } from "../../models/source/registries.ts";
+import type { Source } from "../../models/source/source.ts";
+import { filesOfOllama } from "../oci/manifest.ts";
+import { blobUrl, listArtifact, repositoryAuthority } from "../oci/registry.ts";
+import type { Access, SourceKind } from "../source.ts";
+
+export function openOllama(
+  source: Extract<Source, { kind: "ollama" }>,
+  { ollamaRegistry, credentials, revision, ...access }: Access,
+): SourceKind {
+  const { registry: base, path: name, tag } = ollamaModel(source, ollamaRegistry);
+  const shown = `ollama://${source.name}:${tag}`;
+  // The operator's own registry may be anywhere but at link-local addresses.
+  const isOperators = ollamaRegistry !== undefined && new URL(ollamaRegistry).origin === base;
+  const rules = isOperators ? { ...access.rules, trustedHost: new URL(base).host } : access.rules;
+  const authority = repositoryAuthority({ base, name, rules }, credentials);
+  const model = { base, name, shown, rules, authority };
+  return {
+    ...{ shown, rules, ...authority },
+    list: (signal) => listArtifact(model, revision ?? tag, filesOfOllama, signal),
+    locate: (file, list) => blobUrl(model, file, list),
+  };
+}
