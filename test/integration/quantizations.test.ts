@@ -1,4 +1,7 @@
-/** A repository of ten quantizations, as they are common on Hugging Face: the Model chooses one, and every part takes it. */
+/**
+ * A repository of ten quantizations, as they are common on Hugging Face: the Model chooses one, and every part takes it. Then
+ * the manifests of docs/models.md, from their sources to an answer.
+ */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -6,18 +9,30 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
+import { NAMESPACE } from "../bed/services.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { documentedManifests } from "../docs/manifests.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
+import {
+  type OciRegistry,
+  orasLayer,
+  PASSWORD,
+  registryProgram,
+  startOciRegistry,
+  USERNAME,
+} from "../fixtures/oci-registry.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type HubOrigin, startHub } from "./hub-origin.ts";
 
 const NAMES = ["Q2_K", "Q3_K_M", "Q4_0", "Q4_K_S", "Q4_K_M", "Q5_0", "Q5_K_S", "Q5_K_M", "Q6_K", "Q8_0"];
 const soon = { timeout: 60_000, interval: 50 };
 const commit = "c".repeat(40);
+const address = testAddress();
 
 describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizations", () => {
   let cluster: PrivateCluster;
   let hub: HubOrigin;
+  let registry: OciRegistry | undefined;
   let farm: Farm;
   const files: Record<string, Buffer> = { "README.md": Buffer.from("# ten of them") };
 
@@ -29,29 +44,39 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
       files[`tiny-${name}.gguf`] = readFileSync(file);
     }
     hub = await startHub({ "org/tiny": { commit, files } });
-    const config = { disk: { reserve: 0 }, huggingFace: { endpoint: hub.url } };
+    registry = registryProgram === undefined ? undefined : await startOciRegistry({ auth: "token" });
+    const library = registry === undefined ? "http://127.0.0.1:9" : `http://${registry.host}`;
+    const config = {
+      ...{ disk: { reserve: 0 }, huggingFace: { endpoint: hub.url } },
+      ...{ ollama: { registry: library }, sources: { allowLoopback: true } },
+    };
     farm = await startFarm({
       kubeconfig: cluster.kubeconfig,
-      address: testAddress(),
+      address,
       agents: [{ config }],
-      controllerArgs: ["--hf-endpoint", hub.url],
+      controllerArgs: ["--hf-endpoint", hub.url, "--ollama-registry", library, "--allow-loopback"],
     });
   });
 
   afterAll(async () => {
     await farm?.[Symbol.asyncDispose]();
     await hub?.[Symbol.asyncDispose]();
+    await registry?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  async function apply(quantization: string): Promise<void> {
+  const apply = (quantization: string): Promise<void> =>
+    serve("tiny", { source: "hf://org/tiny", quantization, hardware: { accelerator: "metal" } });
+
+  /** Applies a Model and a service of its name, and what else is given. */
+  async function serve(name: string, model: object, others: readonly object[] = []): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
-    const metadata = { name: "tiny", namespace: "default" };
-    const model = { source: "hf://org/tiny", quantization, hardware: { accelerator: "metal" } };
+    const metadata = { name, namespace: NAMESPACE };
     const engine = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
     const items = [
+      ...others,
       { apiVersion, kind: "Model", metadata, spec: model },
-      { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: "tiny", ...engine } },
+      { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...engine } },
     ];
     const list = { apiVersion: "v1", kind: "List", items };
     await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
@@ -83,6 +108,57 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
     const after = await runs("Q8_0");
     expect(after.spec.template.revision).not.toBe(before.spec.template.revision);
   });
+
+  /** The Model that docs/models.md shows, with the place of its source replaced by the one of the test. */
+  function documented(name: string, place: string, ours: string): object {
+    const found = documentedManifests().find(
+      ({ where, object }) => where.startsWith("docs/models.md") && object.metadata.name === name,
+    );
+    const spec = found?.object.spec as { source: string };
+    expect(spec.source).toContain(place);
+    return { ...spec, source: spec.source.replace(place, ours) };
+  }
+
+  async function answers(name: string, digest: string, file: string): Promise<void> {
+    const port = await vi.waitFor(async () => {
+      const [replica] = await farm.reader.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${name}`);
+      const { status: model } = await farm.reader.get(MODELS, name);
+      expect(model, farm.agent().log().slice(-2_000)).toMatchObject({ phase: "Ready", files: [file] });
+      expect(model?.pinned).toMatchObject({ revision: digest });
+      expect(model?.gguf).toMatchObject({ architecture: "llama" });
+      expect(replica?.spec.template.model).toMatchObject({ revision: digest });
+      expect(replica?.status).toMatchObject({ phase: "Ready", model: { sha256: model?.sha256 } });
+      return replica?.status?.port;
+    }, soon);
+    const response = await fetch(`http://${address}:${port}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ messages: [{ role: "user", content: "hello" }], max_tokens: 4 }),
+    });
+    const { usage } = (await response.json()) as { usage: { completion_tokens: number } };
+    expect(usage.completion_tokens).toBeGreaterThan(0);
+  }
+
+  it.skipIf(registryProgram === undefined)(
+    "an artifact of a private registry, and a model of the Ollama library, run in llama-server",
+    async () => {
+      const { host = "", push } = registry ?? {};
+      const content = (name: string) => files[`tiny-${name}.gguf`] ?? Buffer.alloc(0);
+      const image = await push?.("your-org/your-model", "v1", [orasLayer("tiny.gguf", content("Q4_0"))]);
+      const oci = documented("from-registry", "ghcr.io", host);
+      const login = {
+        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "registry-login", namespace: NAMESPACE } },
+        stringData: { username: USERNAME, password: PASSWORD },
+      };
+      await serve("from-registry", oci, [login]);
+      await answers("from-registry", image ?? "", "tiny.gguf");
+      const mediaType = "application/vnd.ollama.image.model";
+      const model = await push?.("public/qwen3", "8b", [{ mediaType, content: content("Q5_0") }]);
+      await serve("from-ollama-library", documented("from-ollama-library", "qwen3:8b", "public/qwen3:8b"));
+      await answers("from-ollama-library", model ?? "", "model.gguf");
+    },
+    3 * 60_000,
+  );
 });
 
 function sha256(content: Buffer | undefined): string {
