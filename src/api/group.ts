@@ -31,6 +31,13 @@ export const ANNOTATION_PLACEMENT_SCORE = "metalbridge.dev/placement-score";
 /** On an object that the controller applies: hash of what it applied. */
 export const ANNOTATION_APPLIED = "metalbridge.dev/applied";
 
+/** On a pod: where it reports its requests in flight, as JSON. */
+export const ANNOTATION_IN_FLIGHT = "metalbridge.dev/in-flight";
+/** On a pod: when pods before it had reached spec.maxPodLifetimeSeconds. */
+export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
+/** On a Deployment that is paused until its pods are idle: since when. */
+export const ANNOTATION_WAITING_SINCE = "metalbridge.dev/waiting-since";
+
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 

@@ -73,7 +73,7 @@ const RUNTIME_FIELDS = [
 ];
 
 /** No version has these in pods yet. */
-const NOT_BUILT = ["slo", "rolloutPolicy", "maxPodLifetimeSeconds", "maxPodLifetimeIdleTimeoutSeconds"];
+const NOT_BUILT = ["slo"];
 
 function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const honoured = runtimeEntry(runtime)?.pod?.settings ?? [];

@@ -101,6 +101,8 @@ interface ContainerEnd {
 export interface ContainerStatus {
   name: string;
   ready?: boolean;
+  /** Its startup probe has succeeded. */
+  started?: boolean;
   restartCount?: number;
   image?: string;
   state?: {

@@ -1,9 +1,11 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
+import { ANNOTATION_IN_FLIGHT } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
+import type { PodRuntime } from "../engines/pods.ts";
 import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import { graceSeconds } from "./drain.ts";
+import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
 import type { Files } from "./volumes.ts";
@@ -18,6 +20,7 @@ const DEVICE_GROUPS = [44, 104, 105, 109, 110, 991, 992, 993];
 
 export interface PodWish {
   readonly service: InferenceService;
+  readonly pod: PodRuntime;
   readonly gpus: GPURequest;
   readonly resourceClaims: readonly object[];
   readonly files: Files;
@@ -25,8 +28,10 @@ export interface PodWish {
 }
 
 export function podTemplateOf(wish: PodWish): PodTemplate {
-  const { service, gpus, files, container } = wish;
+  const { service, pod, gpus, files, container } = wish;
   const { spec } = service;
+  const gauges = gaugesOf(pod, spec.inFlightProbe);
+  const isProtected = spec.auth !== undefined && pod.metrics?.isProtected === true;
   return {
     metadata: {
       labels: { ...withoutOurs(spec.podLabels), ...ownerLabels(service), ...MANAGED_BY },
@@ -35,6 +40,10 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
         ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
         ...withoutOurs(spec.podAnnotations),
         ...files.annotations,
+        // Of the pod itself: the service may have another runtime by the time somebody asks.
+        ...(gauges === undefined
+          ? {}
+          : { [ANNOTATION_IN_FLIGHT]: JSON.stringify({ ...gauges, isProtected }) }),
       },
     },
     spec: {

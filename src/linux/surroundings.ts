@@ -71,15 +71,25 @@ export function disruptionBudgetOf(
   const isProtected = disruption?.protectAlways === true;
   const most = replicas ?? autoscaling?.maxReplicas ?? 1;
   if (!isProtected && most <= 1) return undefined;
+  return disruptionBudget(service, isProtected ? 0 : 1);
+}
+
+/** For as long as a pod loads. A budget of 0 is never met then, so that "if healthy" protects that pod too. */
+export function startupBudgetOf(service: InferenceService): PodDisruptionBudget {
+  return disruptionBudget(service, 0);
+}
+
+function disruptionBudget(service: InferenceService, maxUnavailable: number): PodDisruptionBudget {
   return {
     apiVersion: "policy/v1",
     kind: "PodDisruptionBudget",
     metadata: metadataOf(service),
     spec: {
       selector: { matchLabels: ownerLabels(service) },
-      maxUnavailable: isProtected ? 0 : 1,
+      maxUnavailable,
       // A pod that crashes must not keep its node from being drained; one that still loads is worth keeping.
-      unhealthyPodEvictionPolicy: disruption?.protectStartup === false ? "AlwaysAllow" : "IfHealthyBudget",
+      unhealthyPodEvictionPolicy:
+        service.spec.disruption?.protectStartup === false ? "AlwaysAllow" : "IfHealthyBudget",
     },
   };
 }

@@ -1,13 +1,15 @@
 /** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
+import { LABEL_REVISION } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { serviceName } from "../api/names.ts";
 import { MANAGED_BY, ownerLabels, placeOf } from "../api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../capacity/template.ts";
 import type { PodInput, PodRuntime } from "../engines/pods.ts";
 import { runtimeEntry } from "../engines/registry.ts";
-import type { Deployment } from "../kube/workload-objects.ts";
+import { canonicalJson, hash } from "../hash.ts";
+import type { Deployment, PodTemplate } from "../kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
 import type { Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
@@ -72,6 +74,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     sizeBytes,
   });
   const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
+  const template = podTemplateOf({ service, pod, gpus, resourceClaims, files, container });
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
@@ -85,9 +88,14 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
       strategy: strategyOf(service, gpus),
       progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
       revisionHistoryLimit: revisionHistoryLimit(spec),
-      template: podTemplateOf({ service, gpus, resourceClaims, files, container }),
+      template: withRevision(template),
     },
   };
+}
+
+function withRevision({ metadata, spec }: PodTemplate): PodTemplate {
+  const revision = hash(canonicalJson({ metadata, spec }));
+  return { metadata: { ...metadata, labels: { ...metadata?.labels, [LABEL_REVISION]: revision } }, spec };
 }
 
 /** A new pod would wait for the GPU that the old one holds until it is gone. */

@@ -2,6 +2,7 @@
 import { MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
@@ -10,11 +11,19 @@ import { reportOn } from "../../cache/events.ts";
 import { applySteps } from "../../service/apply/apply.ts";
 import { ApiCallFailed } from "../../service/failure.ts";
 import { NO_BELONGINGS } from "../../service/observe.ts";
-import { type LiveService, modelKeyOf, type PathResult, type ServicePath } from "../../service/path.ts";
+import {
+  type LiveService,
+  modelKeyOf,
+  type PathResult,
+  type ServicePath,
+  soonest,
+} from "../../service/path.ts";
 import { planTeardown } from "../../service/teardown.ts";
+import { askInFlight } from "./in-flight.ts";
 import { planPods } from "./plan.ts";
 import { type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
+import { planRollout, podsToAsk, type Rollout } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const BEHIND_MS = 1_000;
@@ -52,9 +61,11 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   });
   const [deployment] = own.deployments;
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
+  const rollout =
+    resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
   const { obstacle, rejections, restored, isBehind } = await applySteps(
     ports,
-    planPods(service, own, resolution, caches.podMonitors.isSynced()),
+    planPods(service, own, withRollout(resolution, rollout), caches.podMonitors.isSynced()),
   );
   for (const what of restored) {
     const note = `${what} was edited; what the InferenceService asks for is restored`;
@@ -65,7 +76,18 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const pods = readPods(own.pods);
   queueUp(ports, key, pods);
   const queuePosition = ports.podsQueue.positionOf(key);
-  const input = { service, model, resolution, deployment, pods, queuePosition, obstacle, rejections };
+  const { deferral } = rollout ?? {};
+  const input = {
+    service,
+    model,
+    resolution,
+    deployment,
+    pods,
+    deferral,
+    queuePosition,
+    obstacle,
+    rejections,
+  };
   return {
     status: planPodsStatus(input, isoSeconds(clock.nowMs())),
     obstacle,
@@ -74,8 +96,36 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       resolution.at === "blocked" && resolution.isFinal
         ? service.spec.replicas
         : (pods.unscheduled?.pods ?? 0),
-    ...(isBehind ? { recheckAfterMs: BEHIND_MS } : {}),
+    ...soonest([isBehind ? BEHIND_MS : undefined, rollout?.recheckAfterMs]),
   };
+}
+
+async function rollOut(
+  { client, clock, record }: PodsPorts,
+  { service, own }: LiveService,
+  wanted: Deployment,
+): Promise<Rollout> {
+  const input = { spec: service.spec, wanted, current: own.deployments[0], pods: own.pods };
+  const nowMs = clock.nowMs();
+  const asked = podsToAsk(input, nowMs);
+  const inFlight = asked.length === 0 ? new Map() : await askInFlight(client, service, asked);
+  const rollout = planRollout(input, inFlight, nowMs);
+  if (rollout.isForced) {
+    const note =
+      "old pods are replaced: they did not become idle in time, so their last requests are drained";
+    const event = { type: "Warning", reason: "IdleTimeoutExceeded", action: "RollOut", note } as const;
+    reportOn(record, INFERENCE_SERVICES, service, event);
+  }
+  return rollout;
+}
+
+function withRollout(
+  resolution: PodsResolved | Blocked,
+  rollout: Rollout | undefined,
+): PodsResolved | Blocked {
+  if (resolution.at === "blocked" || rollout === undefined) return resolution;
+  const { deployment } = rollout;
+  return { ...resolution, workload: { ...resolution.workload, deployment } };
 }
 
 function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: PodsSeen): void {

@@ -3,10 +3,12 @@ import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import type { PodsResolved } from "../../../src/linux/resolve.ts";
+import { startupBudgetOf } from "../../../src/linux/surroundings.ts";
 import { stepsOfKubeService } from "../../service/kube-service.ts";
 import type { Belongings } from "../../service/observe.ts";
 import type { Owned, OwnedKind, ServiceStep } from "../../service/steps.ts";
 import { removals } from "../../service/teardown.ts";
+import { isLoading } from "./pods.ts";
 
 /** `hasPodMonitors`: the Prometheus operator is installed. What exists stays as it is while nothing can be made from the spec. */
 export function planPods(
@@ -19,8 +21,20 @@ export function planPods(
   return [
     ...(isHeld ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(service, own.kubeServices[0]),
-    ...(resolution.at === "resolved" ? stepsOfWorkload(resolution.workload, own, hasPodMonitors) : []),
+    ...(resolution.at === "resolved"
+      ? stepsOfWorkload(protectStartup(service, own, resolution.workload), own, hasPodMonitors)
+      : []),
   ];
+}
+
+/** Without spec.disruption a start costs no further writes. */
+function protectStartup(
+  service: InferenceService,
+  { pods }: Belongings,
+  workload: PodsResolved["workload"],
+): PodsResolved["workload"] {
+  if (service.spec.disruption?.protectStartup !== true || !pods.some(isLoading)) return workload;
+  return { ...workload, disruptionBudget: startupBudgetOf(service) };
 }
 
 function stepsOfWorkload(

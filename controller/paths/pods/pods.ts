@@ -1,6 +1,7 @@
 /** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
+import { ENGINE_CONTAINER } from "../../../src/linux/container.ts";
 import { truncate } from "../../../src/text.ts";
 
 /** Pods that the scheduler can bind to no node. */
@@ -52,6 +53,18 @@ export function readPods(pods: readonly Pod[]): PodsSeen {
 
 export function isReady(pod: Pod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
+}
+
+/** The engine of a pod, as its node reports it. */
+export function engineOf({ status }: Pod): ContainerStatus | undefined {
+  return status?.containerStatuses?.find(({ name }) => name === ENGINE_CONTAINER);
+}
+
+/** It reads its weights for the first time; one that has crashed is not worth protecting. */
+export function isLoading(pod: Pod): boolean {
+  const { started, restartCount = 0, state } = engineOf(pod) ?? {};
+  const isRunning = state?.running !== undefined && pod.metadata.deletionTimestamp === undefined;
+  return isRunning && started === false && restartCount === 0;
 }
 
 function isUnscheduled(pod: Pod): boolean {

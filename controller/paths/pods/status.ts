@@ -18,6 +18,7 @@ import type { Obstacle } from "../../service/apply/run.ts";
 import { endpointOf } from "../../service/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../../service/phase.ts";
 import type { PodsSeen } from "./pods.ts";
+import type { Deferral } from "./rollout.ts";
 
 export interface StatusInput {
   readonly service: InferenceService;
@@ -26,6 +27,7 @@ export interface StatusInput {
   /** As the cache shows it: undefined until it exists. */
   readonly deployment: Deployment | undefined;
   readonly pods: PodsSeen;
+  readonly deferral: Deferral | undefined;
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
@@ -84,6 +86,7 @@ function verdictOf(input: StatusInput): PhaseStatus {
     rejected(input) ??
     waiting(input) ??
     troubled(input) ??
+    deferred(input) ??
     incomplete(input) ?? { phase: "Ready", reason: "InferenceReady", message: readyMessage(input) }
   );
 }
@@ -123,6 +126,11 @@ function troubled(input: StatusInput): PhaseStatus | undefined {
   const { trouble, ready } = input.pods;
   if (trouble === undefined || ready >= wantedPods(input)) return undefined;
   return { phase: "Degraded", reason: trouble.code, message: `${readyText(input)}; ${trouble.message}` };
+}
+
+/** The old pods serve on, with the old template. */
+function deferred({ deferral }: StatusInput): PhaseStatus | undefined {
+  return deferral === undefined ? undefined : { phase: "Progressing", ...deferral };
 }
 
 function incomplete(input: StatusInput): PhaseStatus | undefined {
@@ -178,6 +186,7 @@ function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string):
     degraded(input, verdict),
     placed(input, verdict),
     honored(input),
+    ...rolloutDeferred(input),
   ];
   return updates.flatMap((update) => {
     const before = service.status?.conditions?.filter(({ type }) => type === update.type);
@@ -216,6 +225,15 @@ function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
   if (pods.live < want && (obstacle.at !== "none" || resolution.at === "blocked"))
     return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
   return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+}
+
+/** Only where a rollout may have to wait. */
+function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] {
+  const { rolloutPolicy, maxPodLifetimeIdleTimeoutSeconds } = service.spec;
+  const type = "RolloutDeferred";
+  if (deferral !== undefined) return [{ type, status: "True", ...deferral }];
+  if (rolloutPolicy?.waitForIdle !== true && maxPodLifetimeIdleTimeoutSeconds === undefined) return [];
+  return [{ type, status: "False", reason: "AsExpected", message: "" }];
 }
 
 function honored({ resolution }: StatusInput): ConditionUpdate {

@@ -16,6 +16,23 @@ export const rolloutErrors = {
     do: "fix the spec, or roll back; the rollout then resumes automatically",
     command: "metalbridge rollout undo NAME",
   },
+  PodsBusy: {
+    what: "The spec has changed, and the old pods still have requests in flight (spec.rolloutPolicy.waitForIdle). They serve on until they are idle, or until the time that the message names.",
+    do: "nothing to do; spec.rolloutPolicy.force: true ends the wait",
+    command: "kubectl describe isvc NAME",
+  },
+  IdleCheckFailed: {
+    what: "A rollout waits until the old pods are idle, and the metrics of one cannot be read, so it counts as busy.",
+    do: "wait for the time that the message names, or set spec.rolloutPolicy.force; the controller must reach the pods, and with spec.auth it needs the right to read Secrets (rbac.secrets=true in the chart)",
+  },
+  IdleCheckUnsupported: {
+    what: "A rollout waits until the old pods are idle, and the runtime does not report its requests in flight, so they count as busy.",
+    do: "wait for the time that the message names; name the gauges of runtime generic in spec.inFlightProbe, or remove spec.rolloutPolicy.waitForIdle",
+  },
+  IdleTimeoutExceeded: {
+    what: "The old pods did not become idle within spec.rolloutPolicy.idleTimeoutSeconds (or spec.maxPodLifetimeIdleTimeoutSeconds), and are replaced. Each still finishes its requests, for at most spec.rollout.drainSeconds.",
+    do: "nothing to do; raise the limit if replies were cut off",
+  },
   DrainInProgress: {
     what: "The host is being drained and replicas are still on it; the message counts them.",
     do: "wait, or cancel the drain",

@@ -12,7 +12,6 @@ import {
 } from "./runtime-configs.ts";
 
 const inPods = (description: string) => `${description} Pods only.`;
-const later = (description: string) => `${description} Not in this version.`;
 
 const argumentList = (description: string) =>
   z.array(z.string().max(4096)).max(256).meta({ description, "x-kubernetes-list-type": "atomic" }).optional();
@@ -115,16 +114,20 @@ export const linuxFields = {
     .describe(inPods("Scales replicas by load; the autoscaler then owns spec.replicas."))
     .optional(),
   disruption: disruptionSchema.describe(inPods("Protection against voluntary disruption.")).optional(),
-  rolloutPolicy: rolloutPolicySchema.describe(later("How a rollout waits for idle pods.")).optional(),
+  rolloutPolicy: rolloutPolicySchema.describe(inPods("How a rollout waits for idle pods.")).optional(),
   maxPodLifetimeSeconds: z
     .int32()
     .min(1)
-    .describe(later("Seconds after which a pod is replaced. Absent: never."))
+    .describe(
+      inPods(
+        "Age in seconds at which pods are replaced, one at a time: the oldest decides for all of the service. Absent: never.",
+      ),
+    )
     .optional(),
   maxPodLifetimeIdleTimeoutSeconds: z
     .int32()
     .min(0)
-    .describe(later("Seconds to wait for such a pod to become idle."))
+    .describe(inPods("Seconds to wait until pods of that age are idle. Absent: as rolloutPolicy says."))
     .optional(),
   vllmConfig: vllmConfigSchema.describe(inPods("Settings of runtime vllm.")).optional(),
   tgiConfig: tgiConfigSchema.describe(inPods("Settings of runtime tgi.")).optional(),

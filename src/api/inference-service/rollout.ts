@@ -76,7 +76,9 @@ export const rolloutSchema = z
 export const rolloutPolicySchema = z.object({
   waitForIdle: z
     .boolean()
-    .describe("True: a pod is replaced only when it has no request in flight.")
+    .describe(
+      "True: a change of the pods waits until the old ones have no request in flight. A pod whose metrics cannot be read counts as busy.",
+    )
     .optional(),
   idleTimeoutSeconds: z
     .int32()
@@ -90,7 +92,7 @@ export const rolloutPolicySchema = z.object({
 export const disruptionSchema = z.object({
   protectStartup: z
     .boolean()
-    .describe("True: pods that are still loading are kept from voluntary disruption. Not in this version.")
+    .describe("True: while a pod is loading, no pod of the service may be evicted.")
     .default(true),
   protectAlways: z.boolean().describe("True: all pods of the service are protected.").optional(),
 });

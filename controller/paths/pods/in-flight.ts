@@ -1,0 +1,89 @@
+/** Asks pods for their requests in flight. Every failure is an unknown number, never zero. */
+import { z } from "zod";
+import { ANNOTATION_IN_FLIGHT, PORT_NAME } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { sumGauges } from "../../../src/engines/generic/program.ts";
+import { SECRETS } from "../../../src/kube/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import type { InFlight } from "./rollout.ts";
+
+const TIMEOUT_MS = 3_000;
+const MAX_LENGTH = 4 * 1024 ** 2;
+
+const probeSchema = z.object({
+  path: z.string(),
+  names: z.array(z.string()).min(1),
+  isProtected: z.boolean(),
+});
+type Probe = z.output<typeof probeSchema>;
+
+export async function askInFlight(
+  client: KubeClient,
+  service: InferenceService,
+  pods: readonly Pod[],
+): Promise<InFlight> {
+  const probes = pods.map((pod) => ({ pod, probe: probeOf(pod) }));
+  const needsKey = probes.some(({ probe }) => probe?.isProtected === true);
+  const key = needsKey ? await apiKeyOf(client, service) : undefined;
+  const answers = probes.map(
+    async ({ pod, probe }) =>
+      [pod.metadata.name, probe === undefined ? undefined : await ask(pod, probe, key)] as const,
+  );
+  return new Map(await Promise.all(answers));
+}
+
+function probeOf({ metadata }: Pod): Probe | undefined {
+  try {
+    return probeSchema.safeParse(JSON.parse(metadata.annotations?.[ANNOTATION_IN_FLIGHT] ?? "")).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined also where this account may not read Secrets. A file of keys has comments. */
+async function apiKeyOf(
+  client: KubeClient,
+  { metadata, spec }: InferenceService,
+): Promise<string | undefined> {
+  if (spec.auth === undefined) return undefined;
+  const { secretRef, key } = spec.auth;
+  const secret = await client.get(SECRETS, { name: secretRef.name, namespace: metadata.namespace });
+  if (!secret.ok) return undefined;
+  const lines = Buffer.from(secret.value.data?.[key] ?? "", "base64")
+    .toString()
+    .split("\n");
+  return lines.map((line) => line.trim()).find((line) => line !== "" && !line.startsWith("#"));
+}
+
+async function ask(
+  { spec, status }: Pod,
+  { path, names, isProtected }: Probe,
+  key: string | undefined,
+): Promise<number | undefined> {
+  const address = status?.podIP;
+  const ports = spec.containers.flatMap(({ ports = [] }) => ports);
+  const port = ports.find(({ name }) => name === PORT_NAME)?.containerPort;
+  if (address === undefined || port === undefined || (isProtected && key === undefined)) return undefined;
+  const host = address.includes(":") ? `[${address}]` : address;
+  try {
+    const response = await fetch(`http://${host}:${port}${path}`, {
+      redirect: "error",
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+      ...(isProtected ? { headers: { authorization: `Bearer ${key}` } } : {}),
+    });
+    const text = await textOf(response);
+    return response.ok ? sumGauges(text, names) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function textOf({ body }: Response): Promise<string> {
+  let text = "";
+  for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part;
+    if (text.length > MAX_LENGTH) throw new Error("more than metrics");
+  }
+  return text;
+}

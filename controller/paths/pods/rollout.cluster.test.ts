@@ -1,0 +1,153 @@
+/** Pods that are replaced by a change or by their age, with the real API server, controllers and scheduler, and kwok's nodes. */
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import { priorityClasses } from "../../../src/linux/priorities.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const NS = "rollouts";
+/** Of this machine: an endpoint may not be in the loopback range. */
+const ADDRESS = Object.values(networkInterfaces())
+  .flatMap((addresses) => addresses ?? [])
+  .find(({ family, internal }) => family === "IPv4" && !internal)?.address;
+
+describe.skipIf(why !== undefined || ADDRESS === undefined)(
+  `rollouts in pods (${why ?? "simulated nodes"})`,
+  () => {
+    let bench: Bench;
+    let engine: Server;
+    /** What every pod answers; undefined: an error. */
+    let inFlight: number | undefined = 0;
+
+    beforeAll(async () => {
+      engine = createServer((_, response) => {
+        response.statusCode = inFlight === undefined ? 503 : 200;
+        response.end(`llamacpp:requests_processing ${inFlight}\nllamacpp:requests_deferred 0\n`);
+      }).listen(0, ADDRESS);
+      await once(engine, "listening");
+      bench = await startBench({ nodes: [{ name: "cpu-1" }] });
+      for (const one of priorityClasses()) await bench.apply(one);
+      await bench.cluster.kubectl(["create", "namespace", NS]);
+      await bench.apply({
+        apiVersion: "v1",
+        kind: "PersistentVolumeClaim",
+        metadata: { name: "metalbridge-model-cache", namespace: NS },
+        spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+      });
+      await bench.model(NS, "tiny", { accelerator: "cpu" });
+    }, 120_000);
+    afterAll(async () => {
+      engine?.close();
+      await bench?.[Symbol.asyncDispose]();
+    }, 60_000);
+
+    const until = (name: string, expected: object) =>
+      bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
+    const get = async <T>(what: string): Promise<T> =>
+      JSON.parse(await bench.cluster.kubectl(["get", what, "-n", NS, "-o", "json"]));
+    const patch = (what: string, change: object) =>
+      bench.cluster.kubectl(["patch", what, "-n", NS, "--type=merge", "-p", JSON.stringify(change)]);
+    const pods = async (name: string): Promise<string[]> => {
+      const { items } = await get<{ items: Pod[] }>("pods");
+      const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
+      return own.map(({ metadata }) => metadata.uid ?? "").sort();
+    };
+    const apply = (name: string, spec: object, script: Parameters<typeof scriptAnnotations>[0] = {}) => {
+      const { port } = engine.address() as AddressInfo;
+      const podAnnotations = scriptAnnotations({ podIP: ADDRESS ?? "", ...script });
+      return bench.apply(inferenceService(NS, name, { containerPort: port, podAnnotations, ...spec }));
+    };
+
+    test("a change waits until the old pods are idle, scales meanwhile, and is forced by its limit", async () => {
+      inFlight = 0;
+      await apply("idle", { replicas: 2, rolloutPolicy: { waitForIdle: true } });
+      await until("idle", { phase: "Ready", ready: "2/2" });
+      const before = await pods("idle");
+      inFlight = 1;
+      await patch("isvc/idle", { spec: { contextSize: 2048 } });
+      const { status } = await until("idle", { phase: "Progressing", reason: "PodsBusy", readyReplicas: 2 });
+      expect(status?.message).toMatch(/2 of 2 old pods have requests in flight; they are replaced at 20\S+Z/);
+      const deferred = status?.conditions?.find(({ type }) => type === "RolloutDeferred");
+      expect(deferred).toMatchObject({ status: "True", reason: "PodsBusy" });
+      await patch("isvc/idle", { spec: { replicas: 3 } });
+      await until("idle", { reason: "PodsBusy", ready: "3/3", updatedReplicas: 0 });
+      expect(await pods("idle")).toEqual(expect.arrayContaining(before));
+      inFlight = undefined;
+      await until("idle", { phase: "Progressing", reason: "IdleCheckFailed" });
+      inFlight = 0;
+      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+      const { metadata, spec } = await get<Deployment>("deployment/idle");
+      expect(spec.paused).toBeUndefined();
+      expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/waiting-since");
+      expect(await pods("idle")).not.toEqual(expect.arrayContaining(before.slice(0, 1)));
+
+      inFlight = 1;
+      await patch("isvc/idle", {
+        spec: { contextSize: 4096, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
+      });
+      await until("idle", { reason: "PodsBusy" });
+      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
+      await vi.waitFor(async () => {
+        const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
+        expect(items.map(({ reason }) => reason)).toContain("IdleTimeoutExceeded");
+      }, WAIT);
+    });
+
+    test("pods of a certain age are replaced once they are idle, and never fewer serve", async () => {
+      inFlight = 1;
+      await apply("aged", { replicas: 2, maxPodLifetimeIdleTimeoutSeconds: 600 });
+      await until("aged", { phase: "Ready", ready: "2/2" });
+      const before = await pods("aged");
+      const { resourceVersion } = (await get<{ metadata: { resourceVersion: string } }>("deployments"))
+        .metadata;
+      await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 1 } });
+      await until("aged", { phase: "Progressing", reason: "PodsBusy", ready: "2/2" });
+      expect(await pods("aged")).toEqual(before);
+      // The wait that has begun ends as asked; the next pods live on.
+      await patch("isvc/aged", { spec: { maxPodLifetimeSeconds: 86_400 } });
+      inFlight = 0;
+      await until("aged", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
+      expect((await pods("aged")).filter((uid) => before.includes(uid))).toEqual([]);
+      const path = `/apis/apps/v1/namespaces/${NS}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
+      const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
+      const seen = lines.map((line): Deployment => JSON.parse(line).object);
+      const available = seen.flatMap(({ metadata, status }) =>
+        metadata.name === "aged" ? [status?.availableReplicas ?? 0] : [],
+      );
+      expect(Math.min(...available)).toBe(2);
+      await vi.waitFor(async () => {
+        const { strategy } = (await get<Deployment>("deployment/aged")).spec;
+        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 1, maxSurge: 1 } });
+      }, WAIT);
+    });
+
+    test("a pod that loads is kept from eviction until it is ready", async () => {
+      await apply("loads", { disruption: {} }, { outcome: "never-ready" });
+      const budget = () => get<{ spec: object }>("pdb/loads");
+      await vi.waitFor(async () => expect((await budget()).spec).toMatchObject({ maxUnavailable: 0 }), WAIT);
+      const { items } = await get<{ items: Pod[] }>("pods");
+      const name = items.find(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === "loads")
+        ?.metadata.name;
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: NS } };
+      const path = `/api/v1/namespaces/${NS}/pods/${name}/eviction`;
+      const evict = () =>
+        bench.cluster.kubectl(["create", "--raw", path, "-f", "-"], { input: JSON.stringify(eviction) });
+      // Allowed only once the disruption controller has seen the pod, and refused then.
+      await vi.waitFor(async () => {
+        const seen = await get<{ status?: { expectedPods?: number } }>("pdb/loads");
+        expect(seen.status?.expectedPods).toBe(1);
+      }, WAIT);
+      await expect(evict()).rejects.toThrow(/disruption budget/);
+      await patch(`pod/${name}`, { metadata: { annotations: scriptAnnotations({ outcome: "ready" }) } });
+      await until("loads", { phase: "Ready" });
+      await vi.waitFor(async () => expect((await get<{ items: object[] }>("pdb")).items).toEqual([]), WAIT);
+    });
+  },
+);

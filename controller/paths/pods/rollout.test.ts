@@ -1,0 +1,105 @@
+/** When pods are replaced, in cases as short as they can be told. */
+import { fileURLToPath } from "node:url";
+import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
+import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import { testGoldens } from "../../../test/golden/golden.ts";
+import { planRollout, podsToAsk } from "./rollout.ts";
+
+interface Case {
+  readonly spec?: object;
+  readonly now: string;
+  /** Revision that the spec asks for. */
+  readonly wanted: string;
+  readonly hasGPUs?: boolean;
+  /** The Deployment; absent: there is none yet. */
+  readonly current?: Templated & { readonly replicas?: number; readonly waitingSince?: string };
+  readonly pods?: readonly (Templated & Partial<PodCase>)[];
+}
+
+interface Templated {
+  readonly revision: string;
+  readonly renewedAt?: string;
+}
+
+interface PodCase {
+  readonly name: string;
+  readonly created: string;
+  readonly isReady: boolean;
+  readonly isStarted: boolean;
+  readonly isEnding: boolean;
+  /** Absent: cannot be read. */
+  readonly inFlight: number;
+  readonly isUnsupported: boolean;
+}
+
+testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) => {
+  const { spec, now, wanted, hasGPUs, current, pods = [] } = given;
+  const nowMs = Date.parse(now);
+  const service = inferenceServiceSchema.parse({
+    metadata: { name: "chat" },
+    spec: { modelRef: "m", ...spec },
+  });
+  const deployment = (metadata: object, fields: object): Deployment => ({
+    metadata: { name: "chat", ...metadata },
+    spec: {
+      selector: {},
+      strategy: hasGPUs === true ? { type: "Recreate" } : { type: "RollingUpdate" },
+      template: { spec: { containers: [] } },
+      ...fields,
+    },
+  });
+  const input = {
+    spec: service.spec,
+    wanted: deployment({}, { template: templated({ revision: wanted }) }),
+    current:
+      current &&
+      deployment(
+        current.waitingSince === undefined
+          ? {}
+          : { annotations: { "metalbridge.dev/waiting-since": current.waitingSince } },
+        { replicas: current.replicas ?? 1, template: templated(current) },
+      ),
+    pods: pods.map(podOf),
+  };
+  const inFlight = new Map(pods.map(({ name = "pod", inFlight }) => [name, inFlight] as const));
+  const { deployment: applied, ...rest } = planRollout(input, inFlight, nowMs);
+  return {
+    asks: podsToAsk(input, nowMs).map(({ metadata }) => metadata.name),
+    applies: {
+      ...applied.metadata.annotations,
+      paused: applied.spec.paused ?? false,
+      strategy: applied.spec.strategy,
+      template: { ...applied.spec.template.metadata?.labels, ...applied.spec.template.metadata?.annotations },
+    },
+    ...rest,
+  };
+});
+
+function templated({ revision, renewedAt }: Templated) {
+  return {
+    metadata: {
+      labels: { "metalbridge.dev/revision": revision },
+      annotations: renewedAt === undefined ? {} : { "metalbridge.dev/renewed-at": renewedAt },
+    },
+    spec: { containers: [] },
+  };
+}
+
+function podOf(given: Templated & Partial<PodCase>): Pod {
+  const { name = "pod", created, isReady = true, isStarted = true, isEnding, isUnsupported } = given;
+  const { metadata, spec } = templated(given);
+  const probe = isUnsupported === true ? {} : { "metalbridge.dev/in-flight": "{}" };
+  return {
+    metadata: {
+      ...{ name, ...metadata, annotations: { ...metadata.annotations, ...probe } },
+      ...(created === undefined ? {} : { creationTimestamp: created }),
+      ...(isEnding === true ? { deletionTimestamp: "2026-03-01T11:59:00Z" } : {}),
+    },
+    spec,
+    status: {
+      phase: "Running",
+      conditions: [{ type: "Ready", status: isReady ? "True" : "False" }],
+      containerStatuses: [{ name: "engine", started: isStarted }],
+    },
+  };
+}
