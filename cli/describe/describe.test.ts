@@ -14,14 +14,14 @@ type Input = Partial<ReplicaFacts & ServiceFacts>;
 
 /** Parsed as the API server would: with defaults. */
 function screenOf(input: Input): string {
-  const { host, model, events = [] } = input;
+  const { host, model, events = [], pods = [] } = input;
   if (input.replica !== undefined) {
     const replica = inferenceReplicaSchema.parse(input.replica);
     return renderReplica({ replica, service: input.service, host, events }, NOW);
   }
   const service = inferenceServiceSchema.parse(input.service);
   const replicas = (input.replicas ?? []).map((one) => inferenceReplicaSchema.parse(one));
-  return renderService({ service, replicas, model, events }, NOW);
+  return renderService({ service, replicas, pods, model, events }, NOW);
 }
 
 describe("screens", () => {

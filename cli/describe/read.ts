@@ -1,11 +1,11 @@
 /** Gathers what a description shows. Related objects may be missing; the object itself may not. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { LABEL_SERVICE } from "../../src/api/group.ts";
+import { LABEL_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import { EVENTS } from "../../src/kube/kinds.ts";
+import { EVENTS, PODS } from "../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -25,16 +25,20 @@ export async function readReplicaFacts(cluster: Cluster, replica: InferenceRepli
 }
 
 export async function readServiceFacts(cluster: Cluster, service: InferenceService): Promise<ServiceFacts> {
-  const [replicas, model, events] = await Promise.all([
+  const { namespace } = cluster;
+  const [replicas, pods, model, events] = await Promise.all([
     listAll(cluster, INFERENCE_REPLICAS, {
-      namespace: cluster.namespace,
+      namespace,
       labelSelector: `${LABEL_SERVICE}=${service.metadata.name}`,
     }),
+    ifAllowed(
+      listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE_UID}=${service.metadata.uid}` }),
+    ),
     ifAllowed(lookUp(cluster, MODELS, service.spec.modelRef)),
     eventsOf(cluster, service),
   ]);
   const own = replicas.filter(({ spec }) => spec.template.serviceUid === service.metadata.uid);
-  return { service, replicas: own, model, events };
+  return { service, replicas: own, pods: pods ?? [], model, events };
 }
 
 async function eventsOf(

@@ -1,11 +1,13 @@
 /** A service in full, as text: what it asks for, where it went and why, what its replicas do. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
+import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
 import { ageOf } from "../program/age.ts";
 import { conditionSection, eventSection } from "./parts.ts";
 import { type Field, fieldLines, layOut, type Section, tableLines } from "./sections.ts";
@@ -13,6 +15,8 @@ import { type Field, fieldLines, layOut, type Section, tableLines } from "./sect
 export interface ServiceFacts {
   readonly service: InferenceService;
   readonly replicas: readonly InferenceReplica[];
+  /** Empty also where they may not be read. */
+  readonly pods: readonly Pod[];
   /** Undefined where it does not exist, or may not be read. */
   readonly model: Model | undefined;
   readonly events: readonly KubeEvent[] | "forbidden";
@@ -21,8 +25,9 @@ export interface ServiceFacts {
 export function renderService(facts: ServiceFacts, nowMs: number): string {
   const { service, events } = facts;
   return layOut(fieldLines(headOf(facts, nowMs)), [
-    specSection(service),
+    specSection(facts),
     replicaSection(facts, nowMs),
+    podSection(facts, nowMs),
     placementSection(service),
     conditionSection(service.status?.conditions, service.status?.message, nowMs),
     eventSection(events, nowMs),
@@ -75,9 +80,10 @@ function queueOf(status: InferenceService["status"]): string | undefined {
 }
 
 /** What was asked for beyond defaults, and how changes go. */
-function specSection({ spec, status }: InferenceService): Section {
+function specSection({ service: { spec, status }, pods }: ServiceFacts): Section {
   const { rollout, placement } = spec;
-  const { modelRef: _, ...set } = revisionSpec(spec, spec.runtime ?? status?.runtime);
+  const side = pods.length > 0 ? "Pods" : "Hosts";
+  const { modelRef: _, priority: __, ...set } = revisionSpec(spec, spec.runtime ?? status?.runtime, side);
   const asked: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
   const { drainSeconds, maxSurge, maxUnavailable } = rollout;
   return {
@@ -114,6 +120,31 @@ function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Sec
   });
   const titles = ["REPLICA", "PHASE", "HOST", "REVISION", "CLAIM", "RESTARTS", "AGE", "MESSAGE"];
   return { title: "Replicas", lines: tableLines(titles, rows) };
+}
+
+function podSection({ service, pods }: ServiceFacts, nowMs: number): Section {
+  const newest = service.status?.updateRevision;
+  const sorted = [...pods].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const rows = sorted.map(({ metadata, spec, status }) => {
+    const revision = metadata.labels?.[LABEL_REVISION] ?? "";
+    const conditions = status?.conditions ?? [];
+    const isReady = conditions.some(({ type, status }) => type === "Ready" && status === "True");
+    const containers = status?.containerStatuses ?? [];
+    const waiting = containers.map(({ state }) => state?.waiting).find((one) => one !== undefined);
+    const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
+    const phase = isReady ? "Ready" : (waiting?.reason ?? status?.phase ?? "Pending");
+    return [
+      metadata.name,
+      metadata.deletionTimestamp === undefined ? phase : "Terminating",
+      spec.nodeName ?? "",
+      newest === undefined || newest === revision ? revision : `${revision} (old)`,
+      String(containers.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0)),
+      ageOf(metadata.creationTimestamp, nowMs) ?? "",
+      waiting?.message ?? unscheduled?.message ?? status?.message ?? "",
+    ];
+  });
+  const titles = ["POD", "PHASE", "NODE", "REVISION", "RESTARTS", "AGE", "MESSAGE"];
+  return { title: "Pods", lines: tableLines(titles, rows) };
 }
 
 /** Why hosts were taken, and why others were not. */

@@ -104,6 +104,12 @@ describe("progress of a rollout", () => {
       /chat-0 is Failed/,
     ],
     [
+      "stops with pods that are not ready in time",
+      { status: complete, progressing: ["False", "RolloutDeadlineExceeded", "1 of 3 replicas ready"] },
+      "stopped",
+      /1 of 3/,
+    ],
+    [
       "stops where it will not work",
       { status: { phase: "Failed", reason: "ModelFailed", message: "no such file" } },
       "stopped",

@@ -10,8 +10,8 @@ export interface Progress {
   readonly message: string;
 }
 
-/** Reasons of the controller: a new revision fails while the old one keeps serving; all replicas have the new one. */
-const STOPPED = "RolloutStopped";
+/** Reasons of the controller: a new revision fails, on hosts or in pods; all replicas have the new one. */
+const STOPPED = ["RolloutStopped", "RolloutDeadlineExceeded"];
 const COMPLETE = "RolloutComplete";
 
 /** Counts decide, because the condition may be older than the last change; the condition gives the message. */
@@ -22,8 +22,8 @@ export function progressOf(service: InferenceService): Progress {
   if (status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
     return { at: "moving", message: "the controller has not seen the last change yet" };
   const progressing = getCondition(status.conditions, "Progressing");
-  if (progressing?.reason === STOPPED)
-    return { at: "stopped", reason: STOPPED, message: progressing.message };
+  if (progressing !== undefined && STOPPED.includes(progressing.reason))
+    return { at: "stopped", reason: progressing.reason, message: progressing.message };
   if (status.phase === "Failed")
     return {
       at: "stopped",

@@ -130,4 +130,23 @@ describe("going back", () => {
       expect(() => planFor({}, target)).toThrow(expect.objectContaining({ code: "RevisionNotRestorable" }));
     },
   );
+
+  it("writes back what pods are made from, where the revision is of pods", () => {
+    const target: ControllerRevision = {
+      metadata: { name: "chat-p1", labels: { "metalbridge.dev/revision": "p1" } },
+      revision: 1,
+      data: {
+        spec: { modelRef: "a", priority: "normal", image: "a/b:1" },
+        model: { name: "a", source: SOURCE },
+      },
+    };
+    const plan = planFor(
+      { image: "a/b:2", nodeSelector: { disk: "fast" }, maxPodLifetimeSeconds: 60 },
+      target,
+    );
+    expect(plan.operations.slice(2)).toEqual([
+      { op: "add", path: "/spec/image", value: "a/b:1" },
+      { op: "remove", path: "/spec/nodeSelector" },
+    ]);
+  });
 });

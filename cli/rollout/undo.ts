@@ -3,7 +3,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { endpointWith, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
+import { endpointWith, keptSpec, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -69,8 +69,9 @@ export function planUndo(
 ): UndoPlan {
   const data = restorable(target);
   const { spec, status } = service;
-  const current = revisionSpec(spec, spec.runtime ?? status?.runtime);
-  const wanted = revisionSpec(data.spec, data.template.runtime);
+  const side = data.template === undefined ? "Pods" : "Hosts";
+  const current = revisionSpec(spec, spec.runtime ?? status?.runtime, side);
+  const wanted = keptSpec(data);
   const changes = changesBetween(current, wanted);
   const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
   return { target, changes, operations, notes: notesOf(data, model) };

@@ -2,7 +2,13 @@ import { expect, test } from "vitest";
 import type { Runtime } from "../api/engine-settings.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { parseRevisionData, REVISION_SPEC_FIELDS, revisionSpec, toRevisionData } from "./revision-data.ts";
+import {
+  parseRevisionData,
+  REVISION_SPEC_FIELDS,
+  revisionSpec,
+  toPodsRevisionData,
+  toRevisionData,
+} from "./revision-data.ts";
 import { toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 const model = {
@@ -36,7 +42,7 @@ test("what is kept survives JSON and gives the same revision when it is written 
   expect(kept.spec).not.toHaveProperty("replicas");
   expect(kept.spec).not.toHaveProperty("priority");
   const back = serviceOf({ ...read?.spec, replicas: 1 });
-  expect(templateOf(back).revision).toBe(kept.template.revision);
+  expect(templateOf(back).revision).toBe(kept.template?.revision);
 });
 
 test.each<[string, object]>([
@@ -65,6 +71,13 @@ test("a change of its command is a new revision of a generic engine, kept to go 
   expect(revisionSpec(after.spec)).toHaveProperty("args");
   expect(templateOf(serviceOf({ command })).revision).toBe(templateOf(serviceOf({})).revision);
   expect(revisionSpec(serviceOf({ args: ["x"] }).spec)).not.toHaveProperty("args");
+});
+
+test("a revision of pods keeps what pods are made from, and not what surrounds them", () => {
+  const service = serviceOf({ image: "a/b:1", maxPodLifetimeSeconds: 60, autoscaling: { maxReplicas: 3 } });
+  const read = parseRevisionData(JSON.parse(JSON.stringify(toPodsRevisionData(service, "llamacpp", model))));
+  expect(read?.template).toBeUndefined();
+  expect(read?.spec).toEqual({ modelRef: "tiny", image: "a/b:1", priority: "normal" });
 });
 
 test("anything else is no revision data", () => {

@@ -1,8 +1,9 @@
 /** What a ControllerRevision keeps of a revision: enough to run it again, and to write it back into the spec. */
 import { z } from "zod";
-import { engineFields } from "../api/engine-settings.ts";
+import { engineFields, type Runtime } from "../api/engine-settings.ts";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
+import { linuxFields } from "../api/inference-service/linux.ts";
 import type { Model } from "../api/model.ts";
 import { RUNTIMES_IN_ORDER } from "../engines/registry.ts";
 import type { TemplateWithoutHost } from "./template.ts";
@@ -18,11 +19,31 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
 ];
 
-/** The same with those of the runtime. */
-function revisionSpecFields(of: unknown): typeof REVISION_SPEC_FIELDS {
+/** Of the fields of pods, those that change what surrounds the pods, but not the pods. */
+const AROUND_PODS = [
+  "autoscaling",
+  "rolloutPolicy",
+  "maxPodLifetimeSeconds",
+  "maxPodLifetimeIdleTimeoutSeconds",
+];
+
+const POD_SPEC_FIELDS = [
+  ...(Object.keys(linuxFields) as (keyof InferenceServiceSpec)[]).filter(
+    (field) => !AROUND_PODS.includes(field),
+  ),
+  "inFlightProbe",
+  "tty",
+  "priority",
+] as const;
+
+/** The same with those of the runtime, or of pods. */
+function revisionSpecFields(of: unknown, on: Side): typeof REVISION_SPEC_FIELDS {
+  if (on === "Pods") return [...REVISION_SPEC_FIELDS, ...POD_SPEC_FIELDS];
   const entry = RUNTIMES_IN_ORDER.find(({ runtime }) => runtime === of);
   return [...REVISION_SPEC_FIELDS, ...(entry?.revisionFields ?? [])];
 }
+
+type Side = "Hosts" | "Pods";
 
 /** Parts of `endpoint`, of which the rest restarts nothing. */
 const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
@@ -34,8 +55,9 @@ const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
 export function revisionSpec(
   spec: Readonly<Record<string, unknown>>,
   runtime: unknown = spec.runtime,
+  on: Side = "Hosts",
 ): Record<string, unknown> {
-  const set = revisionSpecFields(runtime).filter((field) => spec[field] !== undefined);
+  const set = revisionSpecFields(runtime, on).filter((field) => spec[field] !== undefined);
   const endpoint = (spec.endpoint ?? {}) as Readonly<Record<string, unknown>>;
   const parts = REVISION_ENDPOINT_FIELDS.filter((field) => endpoint[field] !== undefined);
   return {
@@ -58,7 +80,8 @@ export function endpointWith(
 }
 
 const revisionDataSchema = z.object({
-  template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }),
+  /** Of replicas on hosts. Pods are made again from the spec alone. */
+  template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }).optional(),
   /** Those of REVISION_SPEC_FIELDS that were set; going back removes the others. */
   spec: z.record(z.string(), z.unknown()),
   /** The Model as it was named, and where its weights came from then: going back does not change a Model. */
@@ -77,6 +100,20 @@ export function toRevisionData(
     spec: revisionSpec(spec, template.runtime),
     model: { name: model.metadata.name, source: model.spec.source },
   };
+}
+
+export function toPodsRevisionData({ spec }: InferenceService, runtime: Runtime, model: Model): RevisionData {
+  return {
+    spec: revisionSpec(spec, runtime, "Pods"),
+    model: { name: model.metadata.name, source: model.spec.source },
+  };
+}
+
+/** What of the spec a kept revision stands for. */
+export function keptSpec({ spec, template }: RevisionData): Record<string, unknown> {
+  return template === undefined
+    ? revisionSpec(spec, undefined, "Pods")
+    : revisionSpec(spec, template.runtime);
 }
 
 /** Undefined where it is not of this form: nothing can be taken from it then. */

@@ -40,7 +40,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
         ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
         ...withoutOurs(spec.podAnnotations),
         ...files.annotations,
-        // Of the pod itself: the service may have another runtime by the time somebody asks.
+        // Of the pod itself: the service may have another runtime by the time the pod is asked.
         ...(gauges === undefined
           ? {}
           : { [ANNOTATION_IN_FLIGHT]: JSON.stringify({ ...gauges, isProtected }) }),

@@ -35,8 +35,8 @@ export function createMacPath(ports: MacPorts): ServicePath {
     },
     reconcile: (live) => reconcile(ports, live),
     release: (key, isGone) => release(ports, key, isGone),
-    leave: ({ replicas, slices, revisions }) =>
-      planTeardown({ ...NO_BELONGINGS, replicas, slices, revisions }, "the service runs as pods now"),
+    leave: ({ replicas, slices }) =>
+      planTeardown({ ...NO_BELONGINGS, replicas, slices }, "the service runs as pods now"),
   };
 }
 

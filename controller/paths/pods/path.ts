@@ -65,7 +65,10 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
   const { obstacle, rejections, restored, isBehind } = await applySteps(
     ports,
-    planPods(service, own, withRollout(resolution, rollout), caches.podMonitors.isSynced()),
+    planPods({
+      ...{ service, own, model, resolution: withRollout(resolution, rollout) },
+      hasPodMonitors: caches.podMonitors.isSynced(),
+    }),
   );
   for (const what of restored) {
     const note = `${what} was edited; what the InferenceService asks for is restored`;

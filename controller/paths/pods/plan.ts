@@ -1,22 +1,31 @@
 /** What to apply for a service that runs as pods. Pure. */
 import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
+import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../../src/linux/resolve.ts";
 import { startupBudgetOf } from "../../../src/linux/surroundings.ts";
 import { stepsOfKubeService } from "../../service/kube-service.ts";
 import type { Belongings } from "../../service/observe.ts";
+import { stepsOfRevisions } from "../../service/revisions.ts";
 import type { Owned, OwnedKind, ServiceStep } from "../../service/steps.ts";
 import { removals } from "../../service/teardown.ts";
 import { isLoading } from "./pods.ts";
+import { revisionOf } from "./rollout.ts";
 
-/** `hasPodMonitors`: the Prometheus operator is installed. What exists stays as it is while nothing can be made from the spec. */
-export function planPods(
-  service: InferenceService,
-  own: Belongings,
-  resolution: PodsResolved | Blocked,
-  hasPodMonitors: boolean,
-): ServiceStep[] {
+export interface PodsPlanInput {
+  readonly service: InferenceService;
+  readonly own: Belongings;
+  readonly model: Model | undefined;
+  readonly resolution: PodsResolved | Blocked;
+  /** The Prometheus operator is installed. */
+  readonly hasPodMonitors: boolean;
+}
+
+/** What exists stays as it is while nothing can be made from the spec. */
+export function planPods(input: PodsPlanInput): ServiceStep[] {
+  const { service, own, resolution, hasPodMonitors } = input;
   const isHeld = service.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   return [
     ...(isHeld ? [] : [{ do: "addFinalizer", service } as const]),
@@ -24,7 +33,23 @@ export function planPods(
     ...(resolution.at === "resolved"
       ? stepsOfWorkload(protectStartup(service, own, resolution.workload), own, hasPodMonitors)
       : []),
+    ...revisionSteps(input),
   ];
+}
+
+/** With Auto, hosts keep the revisions of the service. */
+export function keepsRevisions({ spec }: InferenceService): boolean {
+  return spec.placement.on !== "Auto";
+}
+
+function revisionSteps({ service, own, model, resolution }: PodsPlanInput): ServiceStep[] {
+  if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
+  const { workload, runtime } = resolution;
+  return stepsOfRevisions({
+    ...{ service, revisions: own.revisions, hash: revisionOf(workload.deployment.spec.template) ?? "" },
+    data: () => toPodsRevisionData(service, runtime, model),
+    running: own.pods.map(revisionOf),
+  });
 }
 
 /** Without spec.disruption a start costs no further writes. */

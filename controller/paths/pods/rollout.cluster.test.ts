@@ -8,6 +8,7 @@ import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { runProgram } from "../../../test/cli/program.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 
 const why = whyNoSimulatedNodes();
@@ -59,6 +60,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
       return own.map(({ metadata }) => metadata.uid ?? "").sort();
     };
+    const metalbridge = async (...args: string[]) => {
+      const end = await runProgram([...args, "-n", NS], bench.cluster);
+      expect(end).toMatchObject({ code: 0 });
+      return end.stdout;
+    };
     const apply = (name: string, spec: object, script: Parameters<typeof scriptAnnotations>[0] = {}) => {
       const { port } = engine.address() as AddressInfo;
       const podAnnotations = scriptAnnotations({ podIP: ADDRESS ?? "", ...script });
@@ -98,6 +104,15 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
         expect(items.map(({ reason }) => reason)).toContain("IdleTimeoutExceeded");
       }, WAIT);
+
+      inFlight = 0;
+      expect(await metalbridge("rollout", "history", "idle")).toMatch(/contextSize 2048 -> 4096/);
+      await metalbridge("rollout", "undo", "idle");
+      expect(await metalbridge("rollout", "status", "idle")).toMatch(
+        /3 of 3 replicas of revision \w+ answer/,
+      );
+      expect((await bench.service(NS, "idle")).spec.contextSize).toBe(2048);
+      expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n {2}idle-\S+ +Ready +cpu-1/m);
     });
 
     test("pods of a certain age are replaced once they are idle, and never fewer serve", async () => {
@@ -147,7 +162,10 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await expect(evict()).rejects.toThrow(/disruption budget/);
       await patch(`pod/${name}`, { metadata: { annotations: scriptAnnotations({ outcome: "ready" }) } });
       await until("loads", { phase: "Ready" });
-      await vi.waitFor(async () => expect((await get<{ items: object[] }>("pdb")).items).toEqual([]), WAIT);
+      await vi.waitFor(async () => {
+        const { items } = await get<{ items: Pod[] }>("pdb");
+        expect(items.map(({ metadata }) => metadata.name)).not.toContain("loads");
+      }, WAIT);
     });
   },
 );

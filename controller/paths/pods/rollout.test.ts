@@ -1,4 +1,4 @@
-/** When pods are replaced, in cases as short as they can be told. */
+/** When pods are replaced, from short cases. */
 import { fileURLToPath } from "node:url";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";

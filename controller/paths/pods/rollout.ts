@@ -34,7 +34,7 @@ export interface Rollout {
   /** What to apply. */
   readonly deployment: Deployment;
   readonly deferral?: Deferral;
-  /** The wait has ended by its limit: requests are still in flight, or may be. */
+  /** The wait has reached its limit: requests are still in flight, or may be. */
   readonly isForced?: true;
   readonly recheckAfterMs?: number;
 }
@@ -147,7 +147,8 @@ function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate
 
 type Templated = Pick<PodTemplate, "metadata">;
 
-function revisionOf({ metadata }: Templated): string | undefined {
+/** Hash of the template, as pods carry it. */
+export function revisionOf({ metadata }: Templated): string | undefined {
   return metadata?.labels?.[LABEL_REVISION];
 }
 

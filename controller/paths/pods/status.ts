@@ -17,8 +17,9 @@ import { codeOfRejections, describeRejections, type Rejection } from "../../serv
 import type { Obstacle } from "../../service/apply/run.ts";
 import { endpointOf } from "../../service/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../../service/phase.ts";
+import { keepsRevisions } from "./plan.ts";
 import type { PodsSeen } from "./pods.ts";
-import type { Deferral } from "./rollout.ts";
+import { type Deferral, revisionOf } from "./rollout.ts";
 
 export interface StatusInput {
   readonly service: InferenceService;
@@ -53,6 +54,7 @@ export function planPodsStatus(input: StatusInput, nowIso: string): InferenceSer
       quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
       sizeBytes: model?.status?.sizeBytes,
     }),
+    ...revisionsOf(input, verdict),
     replicas: pods.live,
     readyReplicas: pods.ready,
     updatedReplicas: deployment?.status?.updatedReplicas ?? 0,
@@ -66,6 +68,19 @@ export function planPodsStatus(input: StatusInput, nowIso: string): InferenceSer
     conditions: conditionsOf(input, verdict, nowIso),
   };
   return withoutAbsent(status);
+}
+
+/** The revision that serves, until all pods are of the newest. */
+function revisionsOf(
+  { service, resolution }: StatusInput,
+  { phase }: PhaseStatus,
+): Pick<InferenceServiceStatus, "currentRevision" | "updateRevision"> {
+  if (!keepsRevisions(service)) return {};
+  const { currentRevision: last, updateRevision: newest } = service.status ?? {};
+  const updateRevision =
+    resolution.at === "resolved" ? revisionOf(resolution.workload.deployment.spec.template) : newest;
+  const currentRevision = phase === "Ready" ? updateRevision : last;
+  return withoutAbsent({ currentRevision, updateRevision });
 }
 
 /** Pods wanted now: of the autoscaler where there is one. */

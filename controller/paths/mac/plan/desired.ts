@@ -14,13 +14,12 @@ import {
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
-import { replicaName, revisionName, serviceName, sliceName } from "../../../../src/api/names.ts";
+import { replicaName, serviceName, sliceName } from "../../../../src/api/names.ts";
 import { MANAGED_BY, ownerLabels, placeOf } from "../../../../src/api/owned.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
-import type { RevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import { toReplicaProbes } from "../../../../src/capacity/template.ts";
-import type { ControllerRevision, EndpointSlice } from "../../../../src/kube/objects.ts";
+import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 
 export interface ReplicaParts {
   readonly service: InferenceService;
@@ -106,21 +105,5 @@ export function desiredSlice(
     },
     addressType: first.includes(":") ? "IPv6" : "IPv4",
     endpoints: [],
-  };
-}
-
-export function desiredRevision(
-  service: InferenceService,
-  data: RevisionData,
-  revision: number,
-): ControllerRevision {
-  const hash = data.template.revision;
-  return {
-    metadata: {
-      ...placeOf(service, revisionName(service.metadata.name, hash)),
-      labels: { ...ownerLabels(service), [LABEL_REVISION]: hash, ...MANAGED_BY },
-    },
-    revision,
-    data,
   };
 }

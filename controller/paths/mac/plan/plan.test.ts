@@ -13,8 +13,9 @@ import { toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import { testGoldens } from "../../../../test/golden/golden.ts";
 import { desiredKubeService } from "../../../service/kube-service.ts";
+import { desiredRevision } from "../../../service/revisions.ts";
 import type { ServiceStep } from "../../../service/steps.ts";
-import { desiredReplica, desiredRevision, desiredSlice } from "./desired.ts";
+import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { draftService, planService } from "./plan.ts";
 
@@ -129,7 +130,11 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
           .slice(0, short.replicas?.some((word) => word.includes("current")) ? 2 : 1)
           .map((template, index) =>
             stored(
-              desiredRevision(service, toRevisionData(service, template, MODEL), index + 1),
+              desiredRevision(service, {
+                hash: template.revision,
+                data: toRevisionData(service, template, MODEL),
+                revision: index + 1,
+              }),
               `revision-${index + 1}`,
             ),
           ),

@@ -7,9 +7,11 @@ import { sliceName } from "../../../../src/api/names.ts";
 import { hostBudget } from "../../../../src/capacity/budget.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../../src/capacity/claim.ts";
 import type { Demand, Placed, Refusal } from "../../../../src/capacity/placement/types.ts";
-import { type Resolution, resolveService } from "../../../../src/capacity/resolve.ts";
+import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";
+import { toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 import { stepsOfKubeService } from "../../../service/kube-service.ts";
+import { stepsOfRevisions } from "../../../service/revisions.ts";
 import type { ServiceStep } from "../../../service/steps.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
 import { planRollout, planSacrifices } from "../rollout/rollout.ts";
@@ -18,7 +20,6 @@ import { correctReplica, correctSlice } from "./corrections.ts";
 import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
-import { stepsOfRevisions } from "./revisions.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
 
 /** What the passes learned about the replicas over time. */
@@ -96,12 +97,21 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
     ...stepsOfKubeService(service, observed.kubeServices[0]),
     ...created.map((object): ServiceStep => ({ do: "create", what: "replica", object })),
     ...stepsOfSlices(observed, created),
-    ...(resolution.at === "resolved" ? stepsOfRevisions(observed, resolution) : []),
+    ...(resolution.at === "resolved" ? revisionSteps(observed, resolution) : []),
     ...stepsOfMutableSpec(observed, resolution),
     ...removals.map(
       ({ replica, because }): ServiceStep => ({ do: "remove", what: "replica", object: replica, because }),
     ),
   ];
+}
+
+function revisionSteps({ service, revisions, replicas }: ServiceObserved, resolved: Resolved): ServiceStep[] {
+  const { template, model } = resolved;
+  return stepsOfRevisions({
+    ...{ service, revisions, hash: template.revision },
+    data: () => toRevisionData(service, template, model),
+    running: replicas.map(({ spec }) => spec.template.revision),
+  });
 }
 
 function isHeld({ metadata }: InferenceService): boolean {

@@ -1,10 +1,10 @@
 /** The revisions of which a replica can be made now: the newest, and what ControllerRevisions keep. Pure. */
-import { LABEL_REVISION } from "../../../../src/api/group.ts";
 import { type Claim, claimOf } from "../../../../src/capacity/claim.ts";
 import type { Resolution } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../../../src/kube/objects.ts";
+import { hashOfRevision } from "../../../service/revisions.ts";
 import type { ServiceObserved } from "./observed.ts";
 
 export interface Runnable {
@@ -25,10 +25,6 @@ export function runnablesOf(
     if (runnable !== undefined) runnables.set(hashOfRevision(revision), runnable);
   }
   return runnables.set(resolution.template.revision, resolution);
-}
-
-export function hashOfRevision({ metadata }: ControllerRevision): string {
-  return metadata.labels?.[LABEL_REVISION] ?? "";
 }
 
 /** What it claims is known from a replica of it, or from the Model where that is still the same. */

@@ -1,0 +1,68 @@
+/**
+ * The ControllerRevisions of a service: the newest has the highest number, and old ones are kept for going
+ * back. The same on hosts and in pods. Pure.
+ */
+import { LABEL_REVISION } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { revisionName } from "../../src/api/names.ts";
+import { MANAGED_BY, ownerLabels, placeOf } from "../../src/api/owned.ts";
+import type { RevisionData } from "../../src/capacity/revision-data.ts";
+import { revisionHistoryLimit } from "../../src/capacity/template.ts";
+import type { ControllerRevision } from "../../src/kube/objects.ts";
+import { guards } from "./corrections.ts";
+import type { ServiceStep } from "./steps.ts";
+
+export interface RevisionsWish {
+  readonly service: InferenceService;
+  /** Those that exist. */
+  readonly revisions: readonly ControllerRevision[];
+  /** Of the spec as it is now. */
+  readonly hash: string;
+  readonly data: () => RevisionData;
+  /** Hashes of what runs. */
+  readonly running: readonly (string | undefined)[];
+}
+
+/** What serves, and what served last, is kept whatever the limit says: a rollout that stops may need it. */
+export function stepsOfRevisions({ service, revisions, hash, data, running }: RevisionsWish): ServiceStep[] {
+  const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
+  const now = revisions.find((one) => hashOfRevision(one) === hash);
+  const inUse = new Set([hash, service.status?.currentRevision, ...running]);
+  const steps: ServiceStep[] = [];
+  if (now === undefined) {
+    const object = desiredRevision(service, { hash, data: data(), revision: newest + 1 });
+    steps.push({ do: "create", what: "revision", object });
+  } else if (now.revision < newest) {
+    const operations = [
+      ...guards(now.metadata),
+      { op: "add" as const, path: "/revision", value: newest + 1 },
+    ];
+    steps.push({ do: "patch", what: "revision", object: now, operations, because: "in use again" });
+  }
+  const old = revisions
+    .filter((one) => !inUse.has(hashOfRevision(one)))
+    .sort((a, b) => b.revision - a.revision);
+  const because = "more old revisions than revisionHistoryLimit";
+  for (const object of old.slice(revisionHistoryLimit(service.spec))) {
+    steps.push({ do: "remove", what: "revision", object, because });
+  }
+  return steps;
+}
+
+export function hashOfRevision({ metadata }: ControllerRevision): string {
+  return metadata.labels?.[LABEL_REVISION] ?? "";
+}
+
+export function desiredRevision(
+  service: InferenceService,
+  { hash, data, revision }: { readonly hash: string; readonly data: RevisionData; readonly revision: number },
+): ControllerRevision {
+  return {
+    metadata: {
+      ...placeOf(service, revisionName(service.metadata.name, hash)),
+      labels: { ...ownerLabels(service), [LABEL_REVISION]: hash, ...MANAGED_BY },
+    },
+    revision,
+    data,
+  };
+}
