@@ -96,7 +96,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
       inFlight = 1;
       await patch("isvc/idle", {
-        spec: { contextSize: 4096, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
+        spec: { contextSize: 8192, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
       });
       await until("idle", { reason: "PodsBusy" });
       await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
@@ -106,7 +106,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       }, WAIT);
 
       inFlight = 0;
-      expect(await metalbridge("rollout", "history", "idle")).toMatch(/contextSize 2048 -> 4096/);
+      expect(await metalbridge("rollout", "history", "idle")).toMatch(/contextSize 2048 -> 8192/);
       await metalbridge("rollout", "undo", "idle");
       expect(await metalbridge("rollout", "status", "idle")).toMatch(
         /3 of 3 replicas of revision \w+ answer/,
