@@ -66,7 +66,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     // One that comes back has a port already, and waits for it.
     port: isReturning ? undefined : await freePort(options.bindAddress),
     parts: findClusterParts(readPartsConfig()),
-    fsync: false,
+    isThrowaway: true,
     log: quietLog,
     controllerManager: options.controllerManager ?? false,
     scheduler: options.scheduler ?? false,

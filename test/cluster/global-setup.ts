@@ -24,7 +24,12 @@ let dir: string | undefined;
 export async function setup(project: TestProject): Promise<void> {
   dir = await mkdtemp(path.join(tmpdir(), "metalbridge-cluster-"));
   const parts = findClusterParts(readPartsConfig());
-  controlPlane = await startControlPlane({ dir, parts, port: await freePort(), fsync: false, log: quietLog });
+  controlPlane = await startControlPlane({
+    dir,
+    parts,
+    port: await freePort(),
+    ...{ isThrowaway: true, log: quietLog },
+  });
   await installBasics(controlPlane.access, customResourceDefinitions());
   project.provide("clusterKubeconfig", controlPlane.kubeconfig);
 }

@@ -74,7 +74,7 @@ async function build(
   const audit = auditWatches(dir);
   const controlPlane = await startControlPlane({
     ...{ dir: path.join(dir, "cluster"), parts, log: quietLog, bindAddress: network.gateway },
-    ...{ fsync: false, controllerManager: true, apiServerArgs: audit.args },
+    ...{ isThrowaway: true, controllerManager: true, apiServerArgs: audit.args },
   });
   keep(controlPlane.stop);
   await installBasics(controlPlane.access, customResourceDefinitions());
