@@ -8,10 +8,13 @@ export function processesNaming(folder: string): readonly string[] {
     .filter((line) => line.includes(folder));
 }
 
-/** Pids of living processes whose command line names `folder` and holds `text`. */
-export function pidsNaming(folder: string, text: string): readonly number[] {
+/** Pids of living processes whose command line names `folder` and holds `text`, but not `without`. */
+export function pidsNaming(folder: string, text: string, without?: string): readonly number[] {
   return others()
-    .filter((pid) => commandLine(pid).includes(folder) && commandLine(pid).includes(text))
+    .filter((pid) => {
+      const line = commandLine(pid);
+      return line.includes(folder) && line.includes(text) && !(without && line.includes(without));
+    })
     .map(Number);
 }
 
