@@ -9,7 +9,7 @@ import {
   startOciRegistry,
   USERNAME,
 } from "../../test/fixtures/oci-registry.ts";
-import { ggufBytes, sha256 } from "./fixtures/origin.ts";
+import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(200_000);
@@ -122,3 +122,67 @@ test.skipIf(registryProgram === undefined)(
     });
   },
 );
+
+const LARGE = ggufBytes(3 << 20, 5);
+
+/** One artifact on an origin that answers for its blob as the test says. */
+function artifactOn(origin: Origin, onBlob: Parameters<Origin["on"]>[1]): string {
+  const digest = `sha256:${sha256(LARGE)}`;
+  const annotations = { "org.opencontainers.image.title": "m.gguf" };
+  const layers = [{ mediaType: "application/octet-stream", digest, size: LARGE.length, annotations }];
+  origin.on("/v2/org/m/manifests/v1", (_, response) => void response.end(JSON.stringify({ layers })));
+  origin.on(`/v2/org/m/blobs/${digest}`, onBlob);
+  return `oci://${new URL(origin.url).host}/org/m:v1`;
+}
+
+test("a blob that is not what its digest says is not kept, and one that broke off is resumed", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const source = artifactOn(origin, (request, response) =>
+    sendFile(request, response, ggufBytes(LARGE.length, 6)),
+  );
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toMatchObject({
+    code: "ChecksumMismatch",
+    message: expect.stringContaining(`expected ${sha256(LARGE)}`),
+  });
+  expect(await at.store.list()).toEqual([]);
+  const ranges: (string | undefined)[] = [];
+  artifactOn(origin, (request, response) => {
+    ranges.push(request.headers.range);
+    if (ranges.length === 1) return cutAfter(response, LARGE, 2 << 20);
+    sendFile(request, response, LARGE, '"cut"');
+  });
+  expect(await at.store.fetch({ source }, fetchOptions())).toMatchObject({ sha256: sha256(LARGE) });
+  expect(ranges).toEqual([undefined, `bytes=${2 << 20}-`]);
+});
+
+test("a token that is revoked in mid-download ends it, and the part waits for another", async () => {
+  await using tokens = await startOrigin();
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  let isRevoked = false;
+  tokens.on("/token", (request, response) => {
+    if (isRevoked && request.headers.authorization === undefined) return void response.writeHead(401).end();
+    response.end(JSON.stringify({ token: isRevoked ? "second" : "first" }));
+  });
+  const ranges: (string | undefined)[] = [];
+  const source = artifactOn(origin, (request, response) => {
+    const expected = isRevoked ? "Bearer second" : "Bearer first";
+    if (request.headers.authorization !== expected) {
+      const challenge = `Bearer realm="${tokens.url}/token",service="s",scope="repository:org/m:pull"`;
+      return void response.writeHead(401, { "www-authenticate": challenge }).end();
+    }
+    ranges.push(request.headers.range);
+    if (isRevoked) return sendFile(request, response, LARGE, '"cut"');
+    isRevoked = true;
+    cutAfter(response, LARGE, 2 << 20);
+  });
+  await expect(at.store.fetch({ source }, fetchOptions())).rejects.toMatchObject({
+    code: "SourceUnauthorized",
+    message: expect.stringContaining("refused an anonymous pull (401)"),
+  });
+  const credentials = { username: "u", password: "p" };
+  const model = await at.store.fetch({ source, credentials }, fetchOptions());
+  expect(model).toMatchObject({ sha256: sha256(LARGE) });
+  expect(ranges).toEqual([undefined, `bytes=${2 << 20}-`]);
+});

@@ -83,6 +83,20 @@ test("weights go to a volume for services in pods, and before there is a service
   expect(cacheWish(metal, [], defaults)).toEqual({ at: "none" });
 });
 
+test.each<[source: string, port: number, flag: string]>([
+  ["oci://registry.example.com:5000/org/m:v1", 5000, "--hf-endpoint=https://huggingface.co"],
+  ["ollama://qwen3:8b", 11_000, "--ollama-registry=http://mirror.example.com:11000"],
+  ["ollama://registry.example.com:5001/org/m", 5001, "--ollama-registry=http://mirror.example.com:11000"],
+])("the Job of %s may reach its registry", (source, port, flag) => {
+  const settings = { ...defaults, ollamaRegistry: "http://mirror.example.com:11000" };
+  const wanted = model({ ...cpu, source, format: "gguf" });
+  const download = { model: wanted, wish: volume(wanted, [], settings), key: "k", attempt: 1 };
+  const [, web] = buildFetchPolicy(download, settings).spec.egress ?? [];
+  expect(web).toMatchObject({ ports: [443, 80, port].map((one) => ({ protocol: "TCP", port: one })) });
+  const [container] = buildFetchJob(download, settings).spec.template.spec.containers;
+  expect(container?.args).toEqual(expect.arrayContaining([source, "--format=gguf", flag]));
+});
+
 test("the claim is the namespace's, or the one that all services name; ephemeral ones need none", () => {
   const cached = service("a", {});
   const named = service("b", { modelCache: { claimName: "mine" } });
@@ -100,7 +114,7 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
 
 test.each<[spec: object, services: InferenceService[], code: string, message: RegExp]>([
   [{ source: "file:///m.gguf" }, [], "SourceNotSupported", /pods cannot fetch file:/],
-  [{ source: "ollama://qwen3:8b" }, [], "SourceNotSupported", /ollama/],
+  [{ source: "ollama://qwen3:8b" }, [], "SourceNotSupported", /set spec\.format to gguf/],
   [{ source: "s3://bucket/m.gguf" }, [], "SourceNotSupported", /s3/],
   [{ source: "pvc://Other/m.gguf" }, [], "SourceInvalid", /not a claim's name/],
   [
