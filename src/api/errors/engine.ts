@@ -22,7 +22,7 @@ export const engineErrors = {
   },
   RuntimeMismatch: {
     what: "No runtime serves this model format on this accelerator.",
-    do: "choose another format or accelerator, or set spec.runtime",
+    do: "choose another format or accelerator, or set spec.runtime; an ollama:// source runs outside Ollama with spec.format: gguf",
   },
   SettingNotSupported: {
     what: "The engine version on the host does not support a setting of the service.",
