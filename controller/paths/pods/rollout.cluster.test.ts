@@ -98,11 +98,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await patch("isvc/idle", {
         spec: { contextSize: 8192, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
       });
-      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
       await vi.waitFor(async () => {
         const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
         expect(items.map(({ reason }) => reason)).toContain("IdleTimeoutExceeded");
       }, WAIT);
+      await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
 
       inFlight = 0;
       expect(await metalbridge("rollout", "history", "idle")).toMatch(/contextSize 2048 -> 8192/);
