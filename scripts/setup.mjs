@@ -17,12 +17,13 @@ import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { ensureRegistry } from "./setup/registry.mjs";
+import { ensureS3Server } from "./setup/s3-server.mjs";
 import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, registry? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, registry?, s3Server? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -39,6 +40,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const helm = purpose === "test" ? await ensureHelm({ progress }) : undefined;
   const kwok = purpose === "test" ? await ensureKwok({ progress }) : undefined;
   const registry = purpose === "test" ? await ensureRegistry({ progress }) : undefined;
+  const s3Server = purpose === "test" ? await ensureS3Server({ progress }) : undefined;
   await ensureBundle(node, progress);
   const parts = {
     node,
@@ -49,6 +51,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
     ...(helm === undefined ? {} : { helm }),
     ...(kwok === undefined ? {} : { kwok }),
     ...(registry === undefined ? {} : { registry }),
+    ...(s3Server === undefined ? {} : { s3Server }),
   };
   record(parts);
   return parts;
@@ -77,7 +80,7 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
 METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
-METALBRIDGE_KWOK, METALBRIDGE_REGISTRY (see scripts/README.md).`;
+METALBRIDGE_KWOK, METALBRIDGE_REGISTRY, METALBRIDGE_S3_SERVER (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

@@ -160,7 +160,7 @@ test("questions and refusals of the hub have their own codes", async () => {
   await expect(fetch("org/odd")).rejects.toMatchObject({ code: "SourceRefused" });
   serveRepo(origin, "org/evil", { files: { "../../x.gguf": weights } });
   await expect(fetch("org/evil")).rejects.toMatchObject({ code: "FileNameNotAllowed" });
-  await expect(fetch("s3://bucket/key.gguf")).rejects.toMatchObject({ code: "SourceNotSupported" });
+  await expect(fetch("pvc://claim/key.gguf")).rejects.toMatchObject({ code: "SourceNotSupported" });
 });
 
 test("OnChange serves what is stored while the hub is away", async () => {

@@ -80,7 +80,7 @@ test("what is no GGUF ends with a code, a sentence and exit code 1", async () =>
     [empty, "SourceEmpty"],
     [join(folder, "none.gguf"), "SourceNotFound"],
     [folder, "FileUnreadable"],
-    ["s3://bucket/m.gguf", "SourceNotSupported"],
+    ["pvc://claim/m.gguf", "SourceNotSupported"],
   ] as const;
   for (const [file, code] of cases)
     expect(await gguf(file)).toMatchObject({ code: 1, stderr: expect.stringContaining(code) });

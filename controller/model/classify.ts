@@ -6,7 +6,7 @@ import { describeError, type ErrorCode, MetalbridgeError } from "../../src/api/e
 import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { CacheWish } from "../../src/linux/cache-wish.ts";
-import { parseSource, type RemoteSource } from "../../src/models/source/source.ts";
+import { isRemote, parseSource, type RemoteSource } from "../../src/models/source/source.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
@@ -38,23 +38,19 @@ const FETCHED_BY_POD = "source resolved; each pod or host that runs the model do
 
 function taskFor(spec: Model["spec"], message: string): Task {
   const source = parseSource(spec.source);
+  if (source.kind === "ollama" && spec.format !== "gguf")
+    return {
+      at: "onHost",
+      reason: "SourceResolved",
+      message: "Ollama on the host pulls the model on first use",
+    };
+  if (isRemote(source)) return { at: "remote", source, message };
   switch (source.kind) {
-    case "http":
-    case "hf":
-    case "oci":
-      return { at: "remote", source, message };
     case "file":
       return {
         at: "onHost",
         reason: "ReadByHost",
         message: `the host that runs the model reads ${source.path} in place`,
-      };
-    case "ollama":
-      if (spec.format === "gguf") return { at: "remote", source, message };
-      return {
-        at: "onHost",
-        reason: "SourceResolved",
-        message: "Ollama on the host pulls the model on first use",
       };
     case "pvc":
       throw new MetalbridgeError(
@@ -64,11 +60,6 @@ function taskFor(spec: Model["spec"], message: string): Task {
           summary: "use file:// for weights that are on the hosts, or run the model in pods",
         },
       );
-    case "s3":
-    case "oss":
-    case "gs":
-    case "modelscope":
-      throw new MetalbridgeError("SourceNotSupported", `Metal hosts cannot fetch ${source.kind}:// sources`);
     default:
       return source satisfies never;
   }

@@ -24,7 +24,7 @@ export async function readCredentials(
     const { kind, message } = result.error;
     if (kind === "notFound") {
       const remedy = {
-        summary: "create it with the key HF_TOKEN (or token)",
+        summary: "create it with the keys of the source, for example HF_TOKEN",
         command: `kubectl create secret generic ${name} -n ${metadata.namespace} --from-literal=HF_TOKEN=…`,
       };
       const error = new MetalbridgeError("SourceSecretInvalid", `${shown} does not exist`, remedy);

@@ -64,6 +64,12 @@ export const environmentVariables: readonly Variable[] = [
       "The OCI registry (distribution) that tests of oci:// sources use, by absolute path, instead of the one on PATH or in the cache.",
   },
   {
+    name: "METALBRIDGE_S3_SERVER",
+    readBy: "setup, tests",
+    meaning:
+      "The versitygw that tests of s3:// sources use, by absolute path, instead of the one on PATH or in the cache.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",

@@ -42,7 +42,7 @@ const modelSpecSchema = z
       .describe("SHA-256 of the main file in hex; a download that differs is refused. Absent: not checked.")
       .optional(),
     sourceSecretRef: localReference(
-      "Secret with credentials for the source: HF_TOKEN, or username and password or .dockerconfigjson for a registry, or AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL.",
+      "Secret with credentials for the source: HF_TOKEN, or username and password or .dockerconfigjson for a registry, or AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL; docs/models.md lists the keys of every source.",
       "Name of the Secret, in the Model's namespace.",
     ).optional(),
     refreshPolicy: refreshPolicySchema
@@ -76,7 +76,7 @@ const modelSpecSchema = z
       .max(256)
       .meta({
         description:
-          "Files to fetch, relative to the source, the main file first. Where the source names a file, that one is the main file and these are added to it. Absent: the file that the source names, or its only model.",
+          "Files to fetch, relative to the source, the main file first. Where the source names a file, that one is the main file and these are added to it. `*` and `?` stand for any text and any character, where the source has a list of files. Absent: the file that the source names, or its only model.",
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),

@@ -20,7 +20,9 @@ export interface HttpRules extends HostRules {
 }
 
 export interface HttpRequest {
-  readonly method?: "GET" | "HEAD";
+  readonly method?: "GET" | "HEAD" | "POST";
+  /** Of a POST. */
+  readonly body?: string;
   /** Sent everywhere, redirects included. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
@@ -31,7 +33,7 @@ export interface Authority {
   /** Headers that authorize one request, signed for it where the source wants that. Rejects with SourceFailure. */
   readonly authorize?: (request: {
     readonly url: URL;
-    readonly method: "GET" | "HEAD";
+    readonly method: NonNullable<HttpRequest["method"]>;
     readonly headers: Readonly<Record<string, string>>;
     readonly signal: AbortSignal;
   }) => Promise<Readonly<Record<string, string>>>;
@@ -86,9 +88,7 @@ async function follow(start: URL, request: HttpRequest & Authority, rules: HttpR
     seen.add(url.href);
     // Once elsewhere, never again: whoever answered there may have chosen the way back.
     isSameOrigin &&= url.origin === start.origin;
-    const { method = "GET", headers = {}, signal } = request;
-    const secret = isSameOrigin ? await request.authorize?.({ url, method, headers, signal }) : undefined;
-    const body = await sendOnce(url, { method, headers: { ...headers, ...secret }, signal }, rules);
+    const body = await sendOnce(url, await authorized(url, request, isSameOrigin), rules);
     const status = body.statusCode ?? 0;
     destroyWhenStalled(url, body, rules.stallMs);
     const answer: Answer = { url, status, headers: body.headers, hops, body };
@@ -104,6 +104,15 @@ async function follow(start: URL, request: HttpRequest & Authority, rules: HttpR
       );
     url = redirectTarget(url, body.headers.location);
   }
+}
+
+async function authorized(
+  url: URL,
+  { method = "GET", headers = {}, body, authorize, signal }: HttpRequest & Authority,
+  isSameOrigin: boolean,
+): Promise<OneRequest> {
+  const secret = isSameOrigin ? await authorize?.({ url, method, headers, signal }) : undefined;
+  return { method, headers: { ...headers, ...secret }, signal, ...(body === undefined ? {} : { body }) };
 }
 
 async function judged(answer: Answer, { judge, signal }: HttpRequest & Authority): Promise<URL | undefined> {
@@ -154,7 +163,7 @@ type OneRequest = HttpRequest & { readonly headers: Readonly<Record<string, stri
 
 function sendOnce(
   url: URL,
-  { method, headers, signal }: OneRequest,
+  { method, headers, body, signal }: OneRequest,
   rules: HttpRules,
 ): Promise<IncomingMessage> {
   const options: RequestOptions = {
@@ -191,7 +200,7 @@ function sendOnce(
       resolve(response);
     });
     sent.on("error", (error) => reject(connectionFailure(url, error, signal)));
-    sent.end();
+    sent.end(body);
   });
 }
 

@@ -1,6 +1,6 @@
 /** From a source and what a Model wants of it to files with addresses, for the controller and for hosts alike. */
 import { type FileWish, type Selection, selectFiles } from "../models/source/select.ts";
-import type { FileList, OpenSource } from "./source.ts";
+import type { OpenSource } from "./source.ts";
 
 export interface RemoteFile {
   /** As the engine must see it: relative, checked. */
@@ -30,19 +30,16 @@ export async function resolveSource(
   const available = list?.files.map(({ name }) => name);
   const wanted = { ...wish, mmproj: wish.mmproj ?? list?.projector };
   const { files, projector, format, entry, isChosen } = selectFiles({ shown, named, available }, wanted);
-  const locate = (name: string, at: string): RemoteFile => ({
-    ...known(list, name),
-    name,
-    url: source.locate(at, list),
-  });
+  const locate = async (name: string, at: string): Promise<RemoteFile> => {
+    const { sizeBytes, sha256 } = list?.files.find((file) => file.name === name) ?? {};
+    const url = source.locate(at, list);
+    return { name, url, sizeBytes, sha256: sha256 ?? (await source.checksum?.(name, signal)) };
+  };
+  const located: RemoteFile[] = [];
+  for (const name of files) located.push(await locate(name, name));
   return {
-    files: files.map((name) => locate(name, name)),
-    ...(projector === undefined ? {} : { projector: locate(projector.name, projector.at) }),
+    files: located,
+    ...(projector === undefined ? {} : { projector: await locate(projector.name, projector.at) }),
     ...{ format, entry, isChosen, revision: list?.revision },
   };
-}
-
-function known(list: FileList | undefined, name: string) {
-  const { sha256, sizeBytes } = list?.files.find((file) => file.name === name) ?? {};
-  return { sha256, sizeBytes };
 }

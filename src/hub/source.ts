@@ -2,10 +2,15 @@
 
 import type { Credentials } from "../models/source/credentials.ts";
 import type { RemoteSource } from "../models/source/source.ts";
+import { openBucket } from "./buckets/bucket.ts";
+import { gsService } from "./buckets/gs.ts";
+import { ossService } from "./buckets/oss.ts";
+import { s3Service } from "./buckets/s3.ts";
 import { type Answer, type Authority, type HttpRequest, type HttpRules, send } from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import { openHttps } from "./https/source.ts";
 import { openHuggingFace } from "./hugging-face/source.ts";
+import { openModelScope } from "./modelscope/source.ts";
 import { openOci } from "./oci/source.ts";
 import { openOllama } from "./ollama/source.ts";
 import { isSameContent, totalBytesOf, type Validator, validatorOf } from "./validator.ts";
@@ -52,6 +57,8 @@ export interface SourceKind extends Authority {
   readonly list: (signal: AbortSignal) => Promise<FileList | undefined>;
   /** Address of a file, by its name in the list or relative to the source. Throws MetalbridgeError. */
   readonly locate: (name: string, list: FileList | undefined) => URL;
+  /** SHA-256 of one file in hex, for sources that tell it by a request of its own. Throws SourceFailure. */
+  readonly checksum?: (name: string, signal: AbortSignal) => Promise<string | undefined>;
 }
 
 export interface OpenSource extends SourceKind {
@@ -59,7 +66,7 @@ export interface OpenSource extends SourceKind {
   readonly open: (url: URL, request: HttpRequest) => Promise<Answer>;
 }
 
-/** Sends nothing yet. */
+/** Sends nothing yet. Throws MetalbridgeError for credentials that cannot be right. */
 export function openSource(source: RemoteSource, access: Access): OpenSource {
   const kind = openKind(source, access);
   const { authorize, judge, rules } = kind;
@@ -73,6 +80,14 @@ function openKind(source: RemoteSource, access: Access): SourceKind {
       return openHttps(source, access);
     case "hf":
       return openHuggingFace(source, access);
+    case "modelscope":
+      return openModelScope(source, access);
+    case "s3":
+      return openBucket(source, s3Service(source.bucket, access));
+    case "gs":
+      return openBucket(source, gsService(source.bucket, access));
+    case "oss":
+      return openBucket(source, ossService(source.bucket, access));
     case "oci":
       return openOci(source, access);
     case "ollama":

@@ -4,7 +4,7 @@ import { DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { runsOn } from "../capacity/runs-on.ts";
-import { parseSource } from "../models/source/source.ts";
+import { isRemote, parseSource } from "../models/source/source.ts";
 import { type CacheSettings, cacheClaimName, cacheKeyOf, type VolumeWish } from "./model-cache.ts";
 
 export type CacheWish =
@@ -36,24 +36,17 @@ export function cacheWish(
 
 function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
   const source = parseSource(model.spec.source);
-  switch (source.kind) {
-    case "pvc":
-      return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
-    case "http":
-    case "hf":
-    case "oci":
-      break;
-    case "ollama":
-      if (model.spec.format === "gguf") break;
-      throw new MetalbridgeError(
-        "SourceNotSupported",
-        "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
-      );
-    default:
-      throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
-        summary: "use https://, hf://, oci:// or pvc:// for models that run in pods",
-      });
-  }
+  if (source.kind === "pvc")
+    return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
+  if (source.kind === "ollama" && model.spec.format !== "gguf")
+    throw new MetalbridgeError(
+      "SourceNotSupported",
+      "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
+    );
+  if (!isRemote(source))
+    throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
+      summary: "use a source that is fetched over the network, or pvc://, for models that run in pods",
+    });
   const claims = claimsOf(services);
   if (claims === "none") return { at: "none" };
   const [first, ...others] = [...claims].sort();

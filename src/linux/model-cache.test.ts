@@ -115,7 +115,6 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
 test.each<[spec: object, services: InferenceService[], code: string, message: RegExp]>([
   [{ source: "file:///m.gguf" }, [], "SourceNotSupported", /pods cannot fetch file:/],
   [{ source: "ollama://qwen3:8b" }, [], "SourceNotSupported", /set spec\.format to gguf/],
-  [{ source: "s3://bucket/m.gguf" }, [], "SourceNotSupported", /s3/],
   [{ source: "pvc://Other/m.gguf" }, [], "SourceInvalid", /not a claim's name/],
   [
     {},

@@ -231,7 +231,6 @@ export function fetchContainer(
 /** DNS, and the web outside the networks that sources must not be in; nothing at all for weights used in place. */
 export function buildFetchPolicy({ model, wish }: Download, settings: CacheSettings): NetworkPolicy {
   const { source } = wish;
-  const ports = source.kind === "pvc" ? [] : webPorts(originOf(source, settings));
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
@@ -244,7 +243,7 @@ export function buildFetchPolicy({ model, wish }: Download, settings: CacheSetti
           ? []
           : [
               { ports: ["UDP", "TCP"].map((protocol) => ({ protocol, port: 53 })) },
-              { to: allowedBlocks(settings), ports: ports.map((port) => ({ protocol: "TCP", port })) },
+              { to: allowedBlocks(settings), ports: sourcePorts(source, settings) },
             ],
     },
   };
@@ -293,7 +292,16 @@ function literal(argument: string): string {
   return argument.replaceAll("$", "$$$$");
 }
 
-function originOf(source: RemoteSource, { hfEndpoint, ollamaRegistry }: CacheSettings): string {
+/** Of the address; where a Secret may name the endpoint, any. */
+function sourcePorts(source: RemoteSource, settings: CacheSettings) {
+  const address = originOf(source, settings);
+  if (address === undefined) return [{ protocol: "TCP" }];
+  const { port } = new URL(address);
+  const ports = new Set([443, 80, ...(port === "" ? [] : [Number(port)])]);
+  return [...ports].map((each) => ({ protocol: "TCP", port: each }));
+}
+
+function originOf(source: RemoteSource, { hfEndpoint, ollamaRegistry }: CacheSettings): string | undefined {
   switch (source.kind) {
     case "http":
       return source.url;
@@ -303,14 +311,14 @@ function originOf(source: RemoteSource, { hfEndpoint, ollamaRegistry }: CacheSet
       return registryAt(source.registry);
     case "ollama":
       return ollamaModel(source, ollamaRegistry).registry;
+    case "s3":
+    case "gs":
+    case "oss":
+    case "modelscope":
+      return undefined;
     default:
       return source satisfies never;
   }
-}
-
-function webPorts(address: string): number[] {
-  const { port } = new URL(address);
-  return [...new Set([443, 80, ...(port === "" ? [] : [Number(port)])])];
 }
 
 function allowedBlocks({ allowPrivate, allowNetworks }: CacheSettings) {

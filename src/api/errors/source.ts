@@ -7,8 +7,8 @@ export const sourceErrors = {
     do: "write it as hf://org/repo[/file][@revision], https://…, file:///…, pvc://claim/path, s3://bucket/key, oci://registry/repository:tag or ollama://name:tag",
   },
   SourceSecretInvalid: {
-    what: "The Secret that spec.sourceSecretRef names is missing, unreadable, or holds no usable token.",
-    do: "create it in the Model's namespace with the key HF_TOKEN (or token); for a registry with username and password, or with kubectl create secret docker-registry",
+    what: "The Secret that spec.sourceSecretRef names is missing, unreadable, or holds no usable credentials.",
+    do: "create it in the Model's namespace with the keys of the source: HF_TOKEN (or token), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, username and password of a registry (or with kubectl create secret docker-registry)",
     command: "kubectl create secret generic NAME -n NAMESPACE --from-literal=HF_TOKEN=…",
   },
   SourceChanged: {
@@ -52,8 +52,8 @@ export const sourceErrors = {
     do: "check the source, its revision and its file names for typos",
   },
   SourceUnauthorized: {
-    what: "The server requires credentials for this source (401).",
-    do: "put a token, or the user name and password of a registry, into a Secret and set the Model's spec.sourceSecretRef",
+    what: "The server requires credentials for this source, or does not accept them (401).",
+    do: "put valid credentials (a token, access keys, or the user name and password of a registry) into a Secret and set the Model's spec.sourceSecretRef",
   },
   SourceForbidden: {
     what: "The server denied access with these credentials (403).",
@@ -101,7 +101,7 @@ export const sourceErrors = {
   },
   SourceNotSupported: {
     what: "Hosts or pods cannot fetch this kind of source, or the layers of an artifact are not files.",
-    do: "use http(s)://, hf://, oci:// or file:// for models that run on hosts",
+    do: "use a source that is fetched over the network, such as https://, hf://, s3:// or oci://",
   },
   ChecksumMismatch: {
     what: "The content does not match the checksum of the Model, or of the manifest of its source.",

@@ -34,6 +34,50 @@ test("all parts of a split model belong to it, and one that is missing is named"
   expect(() => selectFiles({ shown, available: available.slice(0, 1) }, {})).toThrow(/has no file m-00002/);
 });
 
+test.each([
+  [["*Q4_K_M*"], ["q/m-Q4_K_M-00001-of-00002.gguf", "q/m-Q4_K_M-00002-of-00002.gguf"]],
+  [
+    ["q/*Q4*-00001-of-0000?.gguf", "*.jinja"],
+    ["q/m-Q4_K_M-00001-of-00002.gguf", "q/m-Q4_K_M-00002-of-00002.gguf", "chat.jinja"],
+  ],
+  [["m-Q8_0.g?uf"], ["m-Q8_0.gguf"]],
+  [["a*b*c.bin"], ["axxbxbxc.bin"]],
+])("the pattern %j stands for files of one model", (files, expected) => {
+  const shards = expected.filter((name) => name.startsWith("q/"));
+  const available = ["README.md", "m-Q8_0.gguf", "mmproj-m.gguf", "chat.jinja", "axxbxbxc.bin", ...shards];
+  expect(selectFiles({ shown, available }, { files }).files).toEqual(expected);
+});
+
+test("a pattern that matches nothing, several models, or has no list to look in is refused", () => {
+  const available = ["m-Q4_K_M.gguf", "m-Q8_0.gguf"];
+  const refusal = (files: string[], at: { available?: string[] } = { available }) => {
+    try {
+      return selectFiles({ shown, ...at }, { files });
+    } catch (error) {
+      return error;
+    }
+  };
+  expect(refusal(["*.safetensors"])).toMatchObject({
+    code: "SourceNotFound",
+    message: expect.stringMatching(/matches/),
+  });
+  expect(refusal(["*.gguf"])).toMatchObject({ code: "SourceAmbiguous" });
+  expect(refusal(["*.gguf"], {})).toMatchObject({
+    code: "SourceNotFound",
+    message: expect.stringMatching(/no list/),
+  });
+  expect(selectFiles({ shown, available }, { files: ["*.gguf"], quantization: "Q8_0" }).files).toEqual([
+    "m-Q8_0.gguf",
+  ]);
+});
+
+test("a pattern of many stars is read in no time", () => {
+  const files = [`${"*a".repeat(60)}b`];
+  const startedAt = performance.now();
+  expect(() => selectFiles({ shown, available: ["a".repeat(1000)] }, { files })).toThrow(/matches/);
+  expect(performance.now() - startedAt).toBeLessThan(1_000);
+});
+
 test("the file of the source is the main one, and those of the spec are added to it", () => {
   const wish = { files: ["b.gguf", "a.gguf"], mmproj: "p/mmproj.gguf" };
   expect(selectFiles({ shown, named: "a.gguf" }, wish)).toMatchObject({

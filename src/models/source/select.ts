@@ -41,7 +41,8 @@ export interface Selection {
  */
 export function selectFiles(place: Place, wish: FileWish): Selection {
   const { shown, named, available } = place;
-  const asked = [...(named === undefined ? [] : [named]), ...(wish.files ?? [])];
+  const patterns = [...(named === undefined ? [] : [named]), ...(wish.files ?? [])];
+  const asked = patterns.flatMap((pattern) => expand(place, pattern, wish));
   const format = wish.format ?? formatOf(asked, available ?? []);
   const choice = asked.length > 0 ? { files: asked, isChosen: false } : chooseFiles(place, format, wish);
   const files = [...new Set(choice.files.map(checkFileName).flatMap(splitFileNames))];
@@ -61,6 +62,42 @@ export function selectFiles(place: Place, wish: FileWish): Selection {
     entry: format === "gguf" || names.length === 1 ? main : "",
     isChosen: choice.isChosen,
   };
+}
+
+/** The files that a pattern stands for: all that match, of GGUF files those of one model. */
+function expand({ shown, available }: Place, pattern: string, wish: FileWish) {
+  if (!/[*?]/.test(pattern) || available?.includes(pattern)) return [pattern];
+  if (available === undefined) {
+    const remedy = { summary: "name the files themselves" };
+    throw new MetalbridgeError("SourceNotFound", `${shown} has no list to look for ${pattern} in`, remedy);
+  }
+  const matching = available.filter((name) => matches(pattern, name));
+  if (matching.length === 0)
+    throw new MetalbridgeError("SourceNotFound", `no file of ${shown} matches ${pattern}`);
+  const others = matching.filter((name) => !name.toLowerCase().endsWith(".gguf"));
+  return others.length === matching.length ? others : [...chooseGguf(shown, matching, wish).files, ...others];
+}
+
+/** `*` is any text, slashes too, as in other tools of the hubs; `?` any character. Linear in what is common, never exponential. */
+function matches(pattern: string, name: string): boolean {
+  let [at, star, from] = [0, -1, 0];
+  for (let index = 0; index < name.length; ) {
+    if (pattern[at] === "*") {
+      star = at;
+      from = index;
+      at += 1;
+    } else if (pattern[at] === "?" || pattern[at] === name[index]) {
+      at += 1;
+      index += 1;
+    } else {
+      if (star < 0) return false;
+      // The last star takes one character more.
+      from += 1;
+      at = star + 1;
+      index = from;
+    }
+  }
+  return /^\**$/.test(pattern.slice(at));
 }
 
 function formatOf(asked: readonly string[], available: readonly string[]): ModelFormat {

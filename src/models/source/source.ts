@@ -24,7 +24,7 @@ export type Source =
 /** Sources that the client of `src/hub` reads. */
 export type RemoteSource = Extract<Source, { kind: (typeof REMOTE)[number] }>;
 
-const REMOTE = ["http", "hf", "oci", "ollama"] as const;
+const REMOTE = ["http", "hf", "modelscope", "s3", "gs", "oss", "oci", "ollama"] as const;
 
 export function isRemote(source: Source): source is RemoteSource {
   return (REMOTE as readonly string[]).includes(source.kind);
@@ -102,7 +102,8 @@ export function defaultFormat(source: Source): ModelFormat | undefined {
   const name = fileNameOf(source)?.toLowerCase();
   if (name?.endsWith(".gguf")) return "gguf";
   if (name?.endsWith(".safetensors")) return "safetensors";
-  if (source.kind === "hf" && /(^|[-_.])mlx([-_.]|$)|^mlx-community\//i.test(source.repo)) return "mlx";
+  const isHub = source.kind === "hf" || source.kind === "modelscope";
+  if (isHub && /(^|[-_.])mlx([-_.]|$)|^mlx-community\//i.test(source.repo)) return "mlx";
   return undefined;
 }
 

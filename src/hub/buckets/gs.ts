@@ -1,0 +1,126 @@
+/** Google Cloud Storage by its XML API: HMAC keys, the key of a service account, or nothing for public buckets. */
+import { createSign } from "node:crypto";
+import { z } from "zod";
+import { MetalbridgeError } from "../../api/errors.ts";
+import { type Authority, readText, send } from "../client.ts";
+import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import type { Access } from "../source.ts";
+import { type BucketService, bucketAddress, endpointOf, keyPair, settingsOf } from "./bucket.ts";
+import { type Signing, signV4 } from "./s3.ts";
+
+const accountSchema = z.looseObject({
+  type: z.literal("service_account"),
+  client_email: z.string().min(1),
+  private_key: z.string().min(1),
+  private_key_id: z.string().optional(),
+  token_uri: z.url().default("https://oauth2.googleapis.com/token"),
+});
+const tokenSchema = z.looseObject({ access_token: z.string().min(1), expires_in: z.number().default(3600) });
+
+const SCOPE = "https://www.googleapis.com/auth/devstorage.read_only";
+const LIFE_SECONDS = 3600;
+/** A token is renewed this long before it ends. */
+const MARGIN_MS = 60_000;
+
+/** Throws MetalbridgeError for credentials that cannot be right. */
+export function gsService(bucket: string, access: Access): BucketService {
+  const get = settingsOf(access);
+  const { url, rules } = endpointFor(get("STORAGE_EMULATOR_HOST"), access);
+  const names = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY";
+  const keys = keyPair(get("GS_ACCESS_KEY_ID"), get("GS_SECRET_ACCESS_KEY"), names);
+  const json = get("GOOGLE_APPLICATION_CREDENTIALS_JSON", "gcloud-application-credentials.json");
+  const account = json === undefined ? undefined : serviceAccount(json, access);
+  const signing: Signing = { keys, region: "auto", clockOffsetMs: 0 };
+  return {
+    rules,
+    isAnonymous: keys === undefined && account === undefined,
+    base: () => bucketAddress(url, bucket, true),
+    authorize: account?.authorize ?? signV4(signing),
+    // Once for a token: the next one that is refused is wrong.
+    learn: ({ status }) => status === 401 && account?.forget() === true,
+    setClock: (nowMs) => {
+      signing.clockOffsetMs = nowMs - Date.now();
+    },
+  };
+}
+
+function endpointFor(emulator: string | undefined, access: Access) {
+  if (emulator !== undefined) return endpointOf(emulator, access);
+  return { url: new URL("https://storage.googleapis.com"), rules: access.rules };
+}
+
+interface ServiceAccount extends Required<Pick<Authority, "authorize">> {
+  /** Drops the token; false where it was dropped before. */
+  readonly forget: () => boolean;
+}
+
+function serviceAccount(json: string, { rules }: Access): ServiceAccount {
+  const parsed = accountSchema.safeParse(parseJson(json));
+  if (!parsed.success)
+    throw new MetalbridgeError(
+      "SourceSecretInvalid",
+      "the credentials are not the JSON key of a Google service account",
+    );
+  const account = parsed.data;
+  let token: { readonly text: string; readonly untilMs: number } | undefined;
+  let isForgotten = false;
+  const fetchToken = async (signal: AbortSignal): Promise<string> => {
+    const nowMs = Date.now();
+    const url = new URL(account.token_uri);
+    const body = new URLSearchParams({
+      grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
+      assertion: signedClaims(account, Math.floor(nowMs / 1000)),
+    }).toString();
+    const headers = { "content-type": "application/x-www-form-urlencoded", accept: "application/json" };
+    const answer = await send(url, { method: "POST", headers, body, signal }, { ...rules, maxRedirects: 0 });
+    try {
+      const text = await readText(answer, 64 << 10, signal);
+      if (answer.status === 400 || answer.status === 401)
+        throw permanent("SourceUnauthorized", `${plainUrl(url)} does not accept the service account's key`);
+      if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
+      const granted = tokenSchema.safeParse(parseJson(text));
+      if (!granted.success) throw permanent("SourceRefused", `${plainUrl(url)} answered without a token`);
+      const { access_token, expires_in } = granted.data;
+      token = { text: access_token, untilMs: nowMs + expires_in * 1000 - MARGIN_MS };
+      return access_token;
+    } finally {
+      answer.body.destroy();
+    }
+  };
+  return {
+    authorize: async ({ signal }) => {
+      const isValid = token !== undefined && Date.now() < token.untilMs;
+      return { authorization: `Bearer ${isValid ? token?.text : await fetchToken(signal)}` };
+    },
+    forget: () => {
+      token = undefined;
+      const isFirst = !isForgotten;
+      isForgotten = true;
+      return isFirst;
+    },
+  };
+}
+
+/** A JSON web token that Google exchanges for one of its own (RFC 7523). */
+function signedClaims(account: z.output<typeof accountSchema>, nowSeconds: number): string {
+  const { client_email, private_key, private_key_id, token_uri } = account;
+  const header = { alg: "RS256", typ: "JWT", kid: private_key_id };
+  const times = { iat: nowSeconds, exp: nowSeconds + LIFE_SECONDS };
+  const claims = { iss: client_email, scope: SCOPE, aud: token_uri, ...times };
+  const text = [header, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+    .join(".");
+  try {
+    return `${text}.${createSign("RSA-SHA256").update(text).sign(private_key, "base64url")}`;
+  } catch (error) {
+    throw permanent("SourceSecretInvalid", "the private key of the service account cannot be read", error);
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

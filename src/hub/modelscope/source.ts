@@ -1,0 +1,92 @@
+/** A ModelScope repository: its files with their checksums, at one revision. */
+import { z } from "zod";
+import type { RemoteSource } from "../../models/source/source.ts";
+import { endpointOf, settingsOf } from "../buckets/bucket.ts";
+import { readText, send } from "../client.ts";
+import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import type { Access, FileList, SourceKind } from "../source.ts";
+
+const listSchema = z.object({
+  Code: z.number(),
+  Message: z.string().nullish(),
+  Data: z
+    .object({
+      Files: z
+        .array(
+          z.object({
+            Path: z.string().max(1024),
+            Type: z.string().nullish(),
+            Size: z.int().min(0).nullish(),
+            Sha256: z.string().nullish(),
+          }),
+        )
+        .max(20_000)
+        .nullish(),
+    })
+    .nullish(),
+});
+
+const MAX_LIST_BYTES = 32 << 20;
+
+export function openModelScope(
+  { repo, revision: asked, file }: Extract<RemoteSource, { kind: "modelscope" }>,
+  access: Access,
+): SourceKind {
+  const get = settingsOf(access);
+  const named = get("MODELSCOPE_ENDPOINT");
+  const { url: endpoint, rules } =
+    named === undefined
+      ? { url: new URL("https://modelscope.cn"), rules: access.rules }
+      : endpointOf(named, access);
+  const base = endpoint.href.replace(/\/+$/, "");
+  const revision = encodeURIComponent(access.revision ?? asked);
+  const token = get("MODELSCOPE_API_TOKEN", ...(access.credentials ? ["token", "password"] : []));
+  // The API knows the token as a cookie, newer parts of it as a bearer.
+  const headers = { authorization: `Bearer ${token}`, cookie: `m_session_id=${token}` };
+  const authorize = async () => (token === undefined ? {} : headers);
+  return {
+    shown: `${repo} at ${access.revision ?? asked}`,
+    named: file,
+    ...{ rules, authorize },
+    list: async (signal) => {
+      const url = new URL(`${base}/api/v1/models/${repo}/repo/files?Revision=${revision}&Recursive=true`);
+      const accept = { accept: "application/json" };
+      const answer = await send(url, { headers: accept, authorize, signal }, rules);
+      try {
+        if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
+        return parseList(await readText(answer, MAX_LIST_BYTES, signal), url);
+      } finally {
+        answer.body.destroy();
+      }
+    },
+    locate: (name) => {
+      const path = name.split("/").map(encodeURIComponent).join("/");
+      return new URL(`${base}/models/${repo}/resolve/${revision}/${path}`);
+    },
+  };
+}
+
+function parseList(text: string, url: URL): FileList {
+  const parsed = listSchema.safeParse(parseJson(text));
+  if (!parsed.success)
+    throw permanent("SourceRefused", `${plainUrl(url)} does not answer like the ModelScope API`);
+  const { Code, Message, Data } = parsed.data;
+  // Some refusals come with status 200.
+  if (Code !== 200) throw permanent("SourceNotFound", `${plainUrl(url)} answered: ${Message ?? Code}`);
+  const files = (Data?.Files ?? [])
+    .filter(({ Type }) => Type !== "tree")
+    .map(({ Path, Size, Sha256 }) => ({
+      name: Path,
+      sizeBytes: Size ?? undefined,
+      sha256: /^[0-9a-f]{64}$/i.test(Sha256 ?? "") ? Sha256?.toLowerCase() : undefined,
+    }));
+  return { files };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
