@@ -5,7 +5,7 @@ import { formatBytes } from "../src/bytes.ts";
 import { holdAgainst } from "../src/fitness/catalog/check.ts";
 import { searchRecords } from "../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
-import { keyValueBytesPerToken } from "../src/fitness/catalog/shape.ts";
+import { keyValueBytesPerToken } from "../src/fitness/claim.ts";
 import { fileSize, ladderOf } from "../src/fitness/quantizations.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "./catalog/read.ts";
 import { outputFlag, parseCount } from "./cluster/flags.ts";

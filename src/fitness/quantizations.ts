@@ -4,7 +4,7 @@ import { parametersOf } from "./catalog/shape.ts";
 
 export type Family = "gguf" | "mlx";
 
-interface Quantization {
+export interface Quantization {
   readonly name: string;
   readonly family: Family;
   readonly bits: number;

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { keyValueBytesPerToken } from "../claim.ts";
 import { bytesPerToken, ladderOf, quantizationOf } from "../quantizations.ts";
 import { holdAgainst } from "./check.ts";
 import { matchName, searchRecords } from "./match.ts";
 import { billions, readCatalog } from "./record.ts";
-import { keyValueBytesPerToken, parametersOf, summaryOf } from "./shape.ts";
+import { parametersOf, summaryOf } from "./shape.ts";
 
 const text = readFileSync("catalog/models.jsonl", "utf8");
 const { records, refused } = readCatalog(text);

@@ -1,5 +1,4 @@
 /** What the shapes of a record add up to: parameters, what one token reads of them, and the summary that a memory claim needs. Pure. */
-import { kvCacheBytes } from "../../engines/llamacpp/claim/kv-cache.ts";
 import type { GgufSummary } from "../../models/gguf/summary.ts";
 import { isSlidingIn } from "../../models/gguf/summary.ts";
 import { summarizeMlx } from "../../models/mlx/summary.ts";
@@ -91,17 +90,4 @@ export function summaryOf(record: CatalogRecord, weightsBytes: number): GgufSumm
     },
     weightsBytes,
   );
-}
-
-/** What the KV cache grows by for each token, once windows are full; undefined where the shapes do not tell. */
-export function keyValueBytesPerToken(
-  record: CatalogRecord,
-  typeK = "f16",
-  typeV = typeK,
-): number | undefined {
-  const summary = summaryOf(record, 1);
-  const settings = { slots: 1, isUnified: false, typeK, typeV, uBatch: 512 };
-  const small = kvCacheBytes(summary, { ...settings, contextSize: 32_768 });
-  const large = kvCacheBytes(summary, { ...settings, contextSize: 65_536 });
-  return small === undefined || large === undefined ? undefined : (large - small) / 32_768;
 }
