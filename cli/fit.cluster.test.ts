@@ -252,7 +252,6 @@ async function admit(desk: Desk, validations: readonly object[]): Promise<void> 
 test("a claim that cannot be estimated says why", async () => {
   await using desk = await openDesk(cluster());
   const cases = [
-    [["fit"], "ManifestInvalid"],
     [["fit", "absent"], "ModelNotFound"],
     [["fit", "-f", "/nonexistent.yaml"], "ManifestInvalid"],
     [["fit", "/nonexistent.gguf"], "SourceNotFound"],

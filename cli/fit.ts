@@ -1,4 +1,4 @@
-/** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and what it would preempt. */
+/** `metalbridge fit`: on which hosts a model fits now, what would make it fit, and what it would preempt; without a model, which models fit a machine. */
 import { type Command, Option } from "commander";
 import { PRIORITIES } from "../src/capacity/placement/priority.ts";
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
@@ -6,20 +6,24 @@ import { withCluster } from "./cluster/cluster.ts";
 import { type ClusterFlags, type Output, outputFlag, parseCount, parseName } from "./cluster/flags.ts";
 import { answerFit } from "./fit/answer.ts";
 import { type FitFlags, parseLabels } from "./fit/flags.ts";
+import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 
-interface Flags extends FitFlags {
+interface Flags extends FitFlags, Omit<ModelsFlags, "context" | "cacheType" | "output"> {
   readonly kubeconfig?: string;
   readonly kubeContext?: string;
   readonly namespace?: string;
-  readonly output: Output;
+  readonly output: Output | "wide";
 }
 
 /** Options and action of the verb. */
 export function configureFit(command: Command): void {
-  command
-    .argument("[model]", "a Model of the cluster, or a GGUF file: a path, https://… or hf://org/repo[/file]")
+  addModelsFlags(command)
+    .argument(
+      "[model]",
+      "a Model of the cluster, or a GGUF file: a path, https://… or hf://org/repo[/file]. None: which models of the catalogue fit a machine",
+    )
     .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
     // --context is the model's, as everywhere else where a model is meant.
     .option("--kube-context <name>", "context of the kubeconfig")
@@ -36,11 +40,12 @@ export function configureFit(command: Command): void {
     .addOption(new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]))
     .addOption(new Option("--priority <name>", "what it may preempt").choices(Object.keys(PRIORITIES)))
     .option("--selector <labels>", "only hosts with these labels: a=b,c=d", parseLabels)
-    .addOption(outputFlag())
+    .addOption(outputFlag("wide"))
     .action(fit);
 }
 
 async function fit(model: string | undefined, flags: Flags): Promise<void> {
+  if (model === undefined && flags.filename === undefined) return fitModels(flags, clusterOf(flags));
   await withCluster("fit", clusterOf(flags), async (cluster) => {
     const answer = await answerFit(cluster, model, flags);
     const text = flags.output === "json" ? JSON.stringify(answer, undefined, 2) : renderFit(answer);

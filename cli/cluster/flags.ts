@@ -29,9 +29,10 @@ export function addNamespacedFlags(command: Command): Command {
   );
 }
 
-/** `--output text|json`. */
-export function outputFlag(): Option {
-  return new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text");
+/** `--output text|json`, and what else a verb has. */
+export function outputFlag(...others: readonly string[]): Option {
+  const formats = ["text", ...others, "json"];
+  return new Option("-o, --output <format>", "how to print it").choices(formats).default("text");
 }
 
 /** An option such as `--wait=false`. */

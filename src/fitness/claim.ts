@@ -4,13 +4,14 @@ import type { Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { MemoryClaim } from "../engines/claims.ts";
-import { DEFAULT_ACCELERATOR, runtimeEntry, runtimesFor } from "../engines/registry.ts";
+import { kvCacheBytes } from "../engines/llamacpp/claim/kv-cache.ts";
+import { runtimeEntry, runtimesFor } from "../engines/registry.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
 import { summaryOf } from "./catalog/shape.ts";
 import type { Family } from "./quantizations.ts";
 
-export const CACHE_TYPES = ["f16", "q8_0", "q4_0"] as const;
-export type CacheType = (typeof CACHE_TYPES)[number];
+/** As the engine names the element types of its cache. */
+export type CacheType = string;
 
 export interface ClaimWish {
   readonly family: Family;
@@ -29,8 +30,8 @@ export function claimOfRecord(record: CatalogRecord, wish: ClaimWish): MemoryCla
     mode,
     contextSize: wish.contextSize,
     parallelSlots: 1,
-    cacheTypeK: wish.cacheType,
-    cacheTypeV: wish.cacheType,
+    cacheTypeCustomK: wish.cacheType,
+    cacheTypeCustomV: wish.cacheType,
     promptCacheMiB: 0,
   };
   try {
@@ -46,13 +47,10 @@ export function keyValueBytesPerToken(
   record: CatalogRecord,
   cacheType: CacheType = "f16",
 ): number | undefined {
-  const kv = (contextSize: number) =>
-    claimOfRecord(record, {
-      ...{ family: "gguf", weightsBytes: 1, accelerator: DEFAULT_ACCELERATOR },
-      ...{ contextSize, cacheType },
-    })?.kvBytes;
-  const small = kv(SMALL);
-  const large = kv(LARGE);
+  const summary = summaryOf(record, 1);
+  const sizes = { slots: 1, isUnified: false, typeK: cacheType, typeV: cacheType, uBatch: 512 };
+  const small = kvCacheBytes(summary, { ...sizes, contextSize: SMALL });
+  const large = kvCacheBytes(summary, { ...sizes, contextSize: LARGE });
   return small === undefined || large === undefined ? undefined : (large - small) / (LARGE - SMALL);
 }
 

@@ -81,41 +81,46 @@ export interface MachineInput {
 
 /** Refuses what no machine has; leaves out single figures that cannot be. */
 export function readMachine(input: MachineInput): MachineRead {
-  const memoryBytes = input.memoryBytes === undefined ? undefined : sensible(input.memoryBytes, MOST_BYTES);
+  const memoryBytes = sensible(input.memoryBytes, MOST_BYTES);
   if (input.memoryBytes !== undefined && memoryBytes === undefined)
     return { at: "unusable", why: `${input.memoryBytes} bytes of memory is no size of a machine` };
-  const budget = sensible(input.budgetBytes, memoryBytes ?? MOST_BYTES);
-  if (budget === undefined)
+  const budgetBytes = sensible(input.budgetBytes, memoryBytes ?? MOST_BYTES);
+  if (budgetBytes === undefined)
     return {
       at: "unusable",
       why: `${input.budgetBytes ?? "unknown"} bytes for engines is no budget of this machine`,
     };
-  const name = chipNamed(input.chip);
-  const known = name === undefined ? undefined : CHIPS[name];
-  const cores = sensible(input.gpuCores, MOST_CORES) ?? known?.cores;
-  const isSmaller = known?.smaller !== undefined && cores !== undefined && cores <= known.smaller.cores;
-  const ofTable = isSmaller ? known?.smaller?.bandwidthGBs : known?.bandwidthGBs;
-  const stated = sensible(input.bandwidthGBs, MOST_GBS);
-  const generation = name === undefined ? undefined : Number(name.slice(1, 2));
-  const perCore = generation === undefined ? undefined : TERAFLOPS_PER_CORE[generation];
+  const { name, chip, accelerator, measured = [] } = input;
   const diskGBs = sensible(input.diskGBs, MOST_GBS);
+  const machine = {
+    ...{ name, chip, accelerator, budgetBytes },
+    ...chipFigures(input),
+    ...(diskGBs === undefined ? {} : { diskGBs }),
+    measured: measured.filter((one) => sensible(one.tokensPerSecond, MOST_TOKENS_PER_SECOND) !== undefined),
+  };
+  return { at: "known", machine };
+}
+
+function chipFigures(
+  input: MachineInput,
+): Pick<Machine, "bandwidthGBs" | "basis" | "teraflops" | "generation"> {
+  const stated = sensible(input.bandwidthGBs, MOST_GBS);
+  const name = chipNamed(input.chip);
+  const chip = name === undefined ? undefined : CHIPS[name];
+  if (name === undefined || chip === undefined)
+    return {
+      bandwidthGBs: stated ?? UNKNOWN_BANDWIDTH_GBS,
+      basis: stated === undefined ? "guessed" : "estimated",
+    };
+  const cores = sensible(input.gpuCores, MOST_CORES) ?? chip.cores;
+  const { smaller } = chip;
+  const part = smaller !== undefined && cores <= smaller.cores ? smaller : chip;
+  const generation = Number(name.slice(1, 2));
   return {
-    at: "known",
-    machine: {
-      name: input.name,
-      chip: input.chip,
-      accelerator: input.accelerator,
-      budgetBytes: budget,
-      bandwidthGBs: stated ?? ofTable ?? UNKNOWN_BANDWIDTH_GBS,
-      basis:
-        name === CALIBRATED_ON ? "calibrated" : (ofTable ?? stated) === undefined ? "guessed" : "estimated",
-      ...(generation === undefined ? {} : { generation }),
-      ...(perCore === undefined || cores === undefined ? {} : { teraflops: perCore * cores }),
-      ...(diskGBs === undefined ? {} : { diskGBs }),
-      measured: (input.measured ?? []).filter(
-        ({ tokensPerSecond }) => sensible(tokensPerSecond, MOST_TOKENS_PER_SECOND) !== undefined,
-      ),
-    },
+    bandwidthGBs: stated ?? part.bandwidthGBs,
+    basis: name === CALIBRATED_ON ? "calibrated" : "estimated",
+    generation,
+    teraflops: (TERAFLOPS_PER_CORE[generation] ?? 0) * cores,
   };
 }
 

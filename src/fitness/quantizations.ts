@@ -25,8 +25,8 @@ const mlx = (name: string, bits: number, penalty: number, isOnLadder = true): Qu
 /** GGUF: as the quantizer of llama.cpp prints them for Llama-3.1-8B. MLX: groups of 64 with a 16-bit scale and bias. */
 const QUANTIZATIONS: readonly Quantization[] = [
   gguf("F32", 32, 0, false),
-  gguf("F16", 16, 0, false),
   gguf("BF16", 16, 0, false),
+  gguf("F16", 16, 0, false),
   gguf("Q8_0", 8.5, 0),
   gguf("Q6_K", 6.56, 1),
   gguf("Q5_K_M", 5.7, 2),
@@ -48,6 +48,15 @@ const QUANTIZATIONS: readonly Quantization[] = [
 export function quantizationOf(name: string): Quantization | undefined {
   const wanted = name.toLowerCase();
   return QUANTIZATIONS.find((one) => one.name.toLowerCase() === wanted);
+}
+
+/** The one that a file name or a source mentions: `…/Qwen3-8B-Q4_K_M.gguf`, `…-4bit`. */
+export function quantizationIn(source: string): string | undefined {
+  const text = source.slice(-512).toLowerCase();
+  const mlx = /[-_](\d{1,2})bit\b/.exec(text)?.[1];
+  if (mlx !== undefined) return quantizationOf(`mlx-${mlx}bit`)?.name;
+  return QUANTIZATIONS.find(({ name, family }) => family === "gguf" && text.includes(name.toLowerCase()))
+    ?.name;
 }
 
 export function quantizationNames(): string {

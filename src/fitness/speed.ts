@@ -27,11 +27,11 @@ const ENGINES: Readonly<Record<Quantization["family"], Engine>> = {
   gguf: { efficiency: 0.87, layerMs: 0.065, mixtureLayerMs: 0.15, recurrentLayerMs: 0.45 },
   mlx: { efficiency: 0.9, layerMs: 0.065, mixtureLayerMs: 0.15, recurrentLayerMs: 0.1 },
 };
-/** GPUs before M4 launch work half as fast. */
+/** GPUs before M4 launch work more slowly. */
 const OLD_GENERATION = 3;
-const OLD_LAYER_FACTOR = 2;
+const OLD_LAYER_FACTOR = 1.4;
 /** Milliseconds × teraflops per billion weights: what unpacking blocks of less than 8 bits costs those GPUs. */
-const OLD_UNPACK = 30.7;
+const OLD_UNPACK = 26;
 const UNPACKED_BITS = 8;
 /** On a CPU, and on GPUs that are not known. */
 const UNKNOWN_EFFICIENCY = 0.6;

@@ -36,6 +36,7 @@ const words: readonly Word[] = [
         "names llama.cpp's tool that merges files, and the runtime that needs none",
       "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
       "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
+      "src/fitness/claim.ts": "how much its KV cache grows with a token",
       "src/engines/omlx/claims.ts": "the sum of its claim is the one for llama-server, with other settings",
       "cli/agent.ts": "the flag --llama-server",
       "cli/doctor/engines.ts": "finds each engine as its driver does",

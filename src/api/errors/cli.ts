@@ -31,6 +31,11 @@ export const cliErrors = {
     do: "run it on a Mac, with a folder that is writable and has no recording of this machine yet",
     command: "metalbridge selftest --record <folder>",
   },
+  MachineUnusable: {
+    what: "What is known of a machine cannot be: no memory, a negative or absurd size.",
+    do: "describe the machine with --memory and --chip, or wait until its agent has reported it",
+    command: "metalbridge fit --memory 32Gi --chip 'M4 Pro'",
+  },
   CatalogUnreadable: {
     what: "A catalogue file cannot be read, or holds no usable record.",
     do: "give a file of JSON lines or a JSON array; `metalbridge catalog check` says what is wrong with each record",

@@ -1,0 +1,78 @@
+/** The machine that models are held against: a Host of the cluster, one described by flags, or this one. */
+import { execFile } from "node:child_process";
+import { cpus, hostname, totalmem } from "node:os";
+import { promisify } from "node:util";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { hostBudget } from "../../src/capacity/budget.ts";
+import { hostAccelerator } from "../../src/engines/registry.ts";
+import {
+  type Machine,
+  type MachineInput,
+  type MachineRead,
+  machineOf,
+  readMachine,
+} from "../../src/fitness/machine.ts";
+import { withCluster } from "../cluster/cluster.ts";
+import { findHost } from "../cluster/find.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+
+export interface MachineFlags {
+  readonly host?: string;
+  readonly memory?: string;
+  readonly chip?: string;
+  readonly gpuCores?: number;
+}
+
+/** Throws `MachineUnusable` where what is known of it cannot be. */
+export async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<Machine> {
+  const read = await readFor(flags, clusterFlags);
+  if (read.at === "known") return read.machine;
+  throw new MetalbridgeError("MachineUnusable", read.why);
+}
+
+async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<MachineRead> {
+  const { host, memory, chip, gpuCores } = flags;
+  if (host !== undefined)
+    return withCluster("fit", clusterFlags, async (cluster) => machineOf(await findHost(cluster, host)));
+  if (memory === undefined && chip === undefined)
+    return readMachine({ ...(await thisMachine()), ...(gpuCores === undefined ? {} : { gpuCores }) });
+  const memoryBytes = parseQuantity(memory ?? "");
+  if (memoryBytes === undefined)
+    return { at: "unusable", why: `--memory ${memory ?? "is missing: it"} has to be a size such as 32Gi` };
+  return readMachine({
+    name: `${chip ?? "machine"} with ${memory}`,
+    chip: chip ?? "",
+    accelerator: hostAccelerator(chip === undefined ? "linux" : "darwin"),
+    gpuCores,
+    ...memoryOf(memoryBytes),
+  });
+}
+
+async function thisMachine(): Promise<MachineInput> {
+  return {
+    name: hostname(),
+    chip: cpus()[0]?.model ?? "",
+    accelerator: hostAccelerator(process.platform),
+    gpuCores: process.platform === "darwin" ? await gpuCoresHere() : undefined,
+    ...memoryOf(totalmem()),
+  };
+}
+
+/** What the system lets the GPU use by default; on a CPU the same share stays free for the rest. */
+function memoryOf(totalBytes: number): Pick<MachineInput, "memoryBytes" | "budgetBytes"> {
+  const memory = { evictionEnabled: true };
+  const spec = { addresses: [], unschedulable: false, drain: false, memory };
+  const budget = hostBudget({ spec, status: { memory: { totalBytes } } });
+  return { memoryBytes: totalBytes, budgetBytes: budget.known ? budget.bytes : undefined };
+}
+
+/** Binned chips share a name, so the cores decide on the bandwidth. */
+async function gpuCoresHere(): Promise<number | undefined> {
+  const args = ["-r", "-d", "1", "-w", "0", "-c", "IOAccelerator"];
+  const { stdout } = await promisify(execFile)("/usr/sbin/ioreg", args, { timeout: 5_000 }).catch(() => ({
+    stdout: "",
+  }));
+  const cores = Number(/"gpu-core-count" = (\d+)/.exec(stdout)?.[1]);
+  return Number.isInteger(cores) ? cores : undefined;
+}

@@ -1,0 +1,114 @@
+/** `metalbridge fit` without a model: which models of the catalogue fit a machine, the best first. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { formatBytes } from "../../src/bytes.ts";
+import { runtimesFor } from "../../src/engines/registry.ts";
+import { type Fitness, isAtLeast, rankModels } from "../../src/fitness/fitness.ts";
+import type { Machine } from "../../src/fitness/machine.ts";
+import { type Quantization, quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
+import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../src/fitness/score.ts";
+import type { Figure } from "../../src/fitness/speed.ts";
+import { catalogOption, readCatalogFiles } from "../catalog/read.ts";
+import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
+import { exitCodes } from "../program/exit-codes.ts";
+import { alignColumns } from "../program/table.ts";
+import { type MachineFlags, machineFor } from "./machine.ts";
+
+export interface ModelsFlags extends MachineFlags {
+  readonly useCase?: UseCase;
+  readonly limit?: number;
+  readonly minFit?: FitLevel;
+  readonly quantization?: Quantization;
+  readonly catalog?: readonly string[];
+  readonly context?: number;
+  readonly cacheType?: string;
+  readonly output: "text" | "wide" | "json";
+}
+
+const FAMILIES = ["gguf", "mlx"] as const;
+const LIMIT = 20;
+const CONTEXT = 8192;
+
+/** The options that only count where no model is named. */
+export function addModelsFlags(command: Command): Command {
+  return command
+    .option(
+      "--host <host>",
+      "hold the models against this Host of the cluster (default: this machine)",
+      parseHostName,
+    )
+    .option("--memory <size>", "… or against a machine with this much memory, such as 32Gi")
+    .option("--chip <name>", "… and this chip, such as M4 Pro (default: a CPU)")
+    .option("--gpu-cores <count>", "GPU cores, where the chip is sold with fewer too", parseCount(1))
+    .addOption(
+      new Option("--use-case <name>", "what the model is for (default: general)").choices([...USE_CASES]),
+    )
+    .option("--limit <count>", `at most so many models (default: ${LIMIT})`, parseCount(1))
+    .addOption(
+      new Option("--min-fit <level>", "at least this fit (default: marginal)").choices([...FIT_LEVELS]),
+    )
+    .option(
+      "--quantization <name>",
+      "only this quantization (default: the one that scores best)",
+      parseQuantization,
+    )
+    .addOption(catalogOption());
+}
+
+export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags): Promise<void> {
+  const machine = await machineFor(flags, clusterFlags);
+  const { records } = await readCatalogFiles(flags.catalog);
+  const least = flags.minFit ?? "marginal";
+  const wish = {
+    useCase: flags.useCase ?? "general",
+    contextSize: flags.context ?? CONTEXT,
+    cacheType: flags.cacheType ?? "f16",
+    families: FAMILIES.filter((family) => runtimesFor(family, machine.accelerator, "chat").length > 0),
+    ...(flags.quantization === undefined ? {} : { quantization: flags.quantization }),
+  };
+  const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));
+  const models = ranked.slice(0, flags.limit ?? LIMIT);
+  const text =
+    flags.output === "json"
+      ? JSON.stringify({ machine, ...wish, total: ranked.length, models }, undefined, 2)
+      : renderModels(machine, ranked.length, models, flags.output === "wide");
+  process.stdout.write(`${text}\n`);
+  if (models.length === 0) process.exitCode = exitCodes.failed;
+}
+
+function renderModels(machine: Machine, total: number, models: readonly Fitness[], isWide: boolean): string {
+  const { name, chip, budgetBytes, bandwidthGBs } = machine;
+  const about = `${name}: ${chip || "unknown chip"}, ${formatBytes(budgetBytes)} for engines, ${bandwidthGBs} GB/s`;
+  const head = ["MODEL", "SCORE", "FIT", "QUANTIZATION", "MEMORY", "TOKENS/S", "CONTEXT"];
+  const wide = ["QUALITY", "SPEED", "ROOM", "PROMPT/S", "FIRST TOKEN", "LOAD", "WHY"];
+  const rows = models.map((one) => [...columnsOf(one), ...(isWide ? moreColumnsOf(one) : [])]);
+  const shown =
+    total > models.length ? `${total} models fit, the best ${models.length}:` : `${total} models fit`;
+  if (total === 0) return `${about}\nno model fits; see --min-fit, --context and --quantization`;
+  return [about, shown, "", ...alignColumns([[...head, ...(isWide ? wide : [])], ...rows])].join("\n");
+}
+
+function columnsOf(one: Fitness): string[] {
+  return [
+    ...[one.model, one.score.total.toFixed(1), one.level, one.quantization, formatBytes(one.claimBytes)],
+    ...[figureText(one.tokensPerSecond), String(one.contextThatFits)],
+  ];
+}
+
+function moreColumnsOf({ score, ...one }: Fitness): string[] {
+  return [
+    ...[score.quality, score.speed, score.fit].map((points) => points.toFixed(0)),
+    ...[figureText(one.promptTokensPerSecond), figureText(one.firstTokenSeconds, " s")],
+    ...[figureText(one.loadSeconds, " s"), one.reasons.join("; ")],
+  ];
+}
+
+/** "47.3 (calibrated)" */
+function figureText(figure: Figure | undefined, unit = ""): string {
+  return figure === undefined ? "" : `${Number(figure.value.toPrecision(3))}${unit} (${figure.basis})`;
+}
+
+function parseQuantization(name: string): Quantization {
+  const known = quantizationOf(name);
+  if (known !== undefined) return known;
+  throw new InvalidArgumentError(`It has to be one of ${quantizationNames()}.`);
+}

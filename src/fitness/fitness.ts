@@ -1,0 +1,254 @@
+/** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
+import { matchName } from "./catalog/match.ts";
+import type { CatalogRecord } from "./catalog/record.ts";
+import { type CacheType, claimOfRecord } from "./claim.ts";
+import type { Machine } from "./machine.ts";
+import {
+  type Family,
+  type FileSize,
+  fileSize,
+  ladderOf,
+  type Quantization,
+  quantizationIn,
+} from "./quantizations.ts";
+import {
+  enoughContext,
+  FIT_LEVELS,
+  type FitLevel,
+  fitLevel,
+  isFor,
+  qualityParts,
+  type Score,
+  scoreOf,
+  type UseCase,
+} from "./score.ts";
+import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
+
+export interface FitWish {
+  readonly useCase: UseCase;
+  /** Tokens; the model's window if it is smaller. */
+  readonly contextSize: number;
+  readonly cacheType: CacheType;
+  readonly families: readonly Family[];
+  /** Only this one. */
+  readonly quantization?: Quantization;
+}
+
+export interface Fitness {
+  readonly model: string;
+  readonly quantization: string;
+  readonly family: Family;
+  readonly level: FitLevel;
+  readonly score: Score;
+  readonly claimBytes: number;
+  readonly budgetBytes: number;
+  readonly file: FileSize;
+  /** As wished, or the model's window. */
+  readonly contextSize: number;
+  /** The largest context that fits with this file. */
+  readonly contextThatFits: number;
+  /** Tokens per second of an answer. */
+  readonly tokensPerSecond: Figure;
+  readonly promptTokensPerSecond?: Figure;
+  /** Until the first token after a prompt of PROMPT_TOKENS. */
+  readonly firstTokenSeconds?: Figure;
+  readonly loadSeconds: Figure;
+  readonly reasons: readonly string[];
+}
+
+export const PROMPT_TOKENS = 1024;
+const CONTEXT_STEP = 256;
+const LEAST_CONTEXT = 512;
+
+/** One row per model that is made for the use and whose shapes are known, the best first; too_tight last. */
+export function rankModels(
+  records: readonly CatalogRecord[],
+  machine: Machine,
+  wish: FitWish,
+): readonly Fitness[] {
+  const measured = measuredOn(records, machine);
+  return records
+    .filter((record) => isFor(record, wish.useCase))
+    .flatMap((record) => bestFit(record, machine, wish, measured) ?? [])
+    .sort(byScore);
+}
+
+/** With the quantization that scores best; the smallest where none fits. Undefined where nothing can size the model. */
+export function bestFit(
+  record: CatalogRecord,
+  machine: Machine,
+  wish: FitWish,
+  measured: ReadonlyMap<string, number> = measuredOn([record], machine),
+): Fitness | undefined {
+  const { quantization: only } = wish;
+  const families = wish.families.filter((family) => only !== undefined || hasFiles(record, family));
+  const steps = families.flatMap((family) =>
+    only === undefined ? ladderOf(record, family) : only.family === family ? [only] : [],
+  );
+  const contextSize = Math.min(wish.contextSize, record.context_length);
+  const candidates = steps.flatMap((quantization) => {
+    const speed = measured.get(measuredKey(record, quantization.name));
+    return candidateOf(record, machine, { ...wish, contextSize, quantization }, speed) ?? [];
+  });
+  const [best] = candidates.sort(byShareAndScore);
+  return best === undefined ? undefined : fitnessOf(record, machine, best);
+}
+
+function byShareAndScore(a: Candidate, b: Candidate): number {
+  if (a.share > 1 || b.share > 1) return a.share - b.share;
+  return b.score.total - a.score.total;
+}
+
+/** The best level at least: `good` has perfect too. */
+export function isAtLeast(level: FitLevel, least: FitLevel): boolean {
+  return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(least);
+}
+
+interface Step extends FitWish {
+  readonly quantization: Quantization;
+}
+
+/** Where no repository is named at all, anyone may convert the model. */
+function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: Family): boolean {
+  const named = family === "gguf" ? gguf_sources : mlx_sources;
+  return named.length > 0 || gguf_sources.length + mlx_sources.length === 0;
+}
+
+interface Candidate {
+  readonly step: Step;
+  readonly file: FileSize;
+  readonly claimBytes: number;
+  readonly share: number;
+  readonly tokensPerSecond: Figure;
+  readonly prompt: Figure | undefined;
+  readonly score: Score;
+  readonly claimAt: (tokens: number) => number;
+}
+
+function candidateOf(
+  record: CatalogRecord,
+  machine: Machine,
+  step: Step,
+  measured?: number,
+): Candidate | undefined {
+  const { quantization, cacheType, useCase, contextSize } = step;
+  const file = fileSize(record, quantization);
+  const known = new Map<number, number>();
+  const claimAt = (tokens: number) => {
+    const found = known.get(tokens);
+    if (found !== undefined) return found;
+    const claim = claimOfRecord(record, {
+      ...{ family: quantization.family, weightsBytes: file.bytes, accelerator: machine.accelerator },
+      ...{ contextSize: tokens, cacheType },
+    });
+    const bytes = claim?.claimBytes ?? Number.POSITIVE_INFINITY;
+    known.set(tokens, bytes);
+    return bytes;
+  };
+  const claimBytes = claimAt(contextSize);
+  if (claimBytes === Number.POSITIVE_INFINITY) return undefined;
+  const share = claimBytes / machine.budgetBytes;
+  const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
+  const tokensPerSecond = decodeSpeed({ record, machine, quantization, cacheType, tokensInUse }, measured);
+  const prompt = promptSpeed(record, machine);
+  const speed = useCase === "embedding" ? prompt : tokensPerSecond;
+  // More context than is enough scores nothing, so only the winner's is worked out in full.
+  const enough = Math.min(enoughContext(useCase), record.context_length);
+  const contextThatFits = largestContext(enough, machine.budgetBytes, claimAt);
+  const score = scoreOf({ record, useCase, quantization, share, contextSize: contextThatFits, speed });
+  return { step, file, claimBytes, share, tokensPerSecond, prompt, score, claimAt };
+}
+
+function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
+  const { step, file, claimBytes, share, tokensPerSecond, prompt, score, claimAt } = candidate;
+  const { contextSize } = step;
+  const contextThatFits = largestContext(record.context_length, machine.budgetBytes, claimAt);
+  const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
+  return {
+    model: record.name,
+    quantization: step.quantization.name,
+    family: step.quantization.family,
+    level: fitLevel(share),
+    score,
+    claimBytes,
+    budgetBytes: machine.budgetBytes,
+    file,
+    contextSize,
+    contextThatFits,
+    tokensPerSecond,
+    ...(prompt === undefined
+      ? {}
+      : {
+          promptTokensPerSecond: prompt,
+          firstTokenSeconds: firstTokenSeconds(tokensInUse, prompt, tokensPerSecond),
+        }),
+    loadSeconds: loadSeconds(file, machine),
+    reasons: reasonsOf(record, step, { share, contextThatFits, contextSize, tokensPerSecond }),
+  };
+}
+
+/** Of at most `limit` tokens. A claim is costly and nearly linear in the context, so the next guess is on the line. */
+function largestContext(limit: number, budgetBytes: number, claimAt: (tokens: number) => number): number {
+  if (claimAt(limit) <= budgetBytes) return limit;
+  let low = LEAST_CONTEXT;
+  let high = limit;
+  if (high <= low || claimAt(low) > budgetBytes) return 0;
+  while (high - low > CONTEXT_STEP) {
+    const part = (budgetBytes - claimAt(low)) / (claimAt(high) - claimAt(low));
+    const guess = toStep(low + part * (high - low));
+    const next = Math.min(Math.max(guess, low + CONTEXT_STEP), toStep(high - 1));
+    if (claimAt(next) > budgetBytes) high = next;
+    else if (claimAt(next + CONTEXT_STEP) > budgetBytes) return next;
+    else low = next + CONTEXT_STEP;
+  }
+  return low;
+}
+
+function toStep(tokens: number): number {
+  return Math.floor(tokens / CONTEXT_STEP) * CONTEXT_STEP;
+}
+
+function reasonsOf(
+  record: CatalogRecord,
+  { quantization, useCase }: Step,
+  {
+    share,
+    contextThatFits,
+    contextSize,
+    tokensPerSecond,
+  }: Pick<Fitness, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
+): readonly string[] {
+  const parts = qualityParts({ record, quantization, useCase });
+  const percent = `${Math.round(share * 100)} % of the memory for engines`;
+  return [
+    ...parts.map(([why, points]) => `${why}: ${points < 0 ? "" : "+"}${points.toFixed(1)} quality`),
+    share > 1 ? `needs ${percent}` : `takes ${percent}`,
+    contextThatFits < contextSize
+      ? `only ${contextThatFits} tokens of context fit`
+      : `up to ${contextThatFits} tokens of context fit`,
+    `${tokensPerSecond.value.toFixed(1)} tokens/s, ${tokensPerSecond.basis}: ${tokensPerSecond.low.toFixed(0)} to ${tokensPerSecond.high.toFixed(0)}`,
+  ];
+}
+
+/** By model and quantization. A source counts for the one model and the one file that it means. */
+function measuredOn(records: readonly CatalogRecord[], { measured }: Machine): ReadonlyMap<string, number> {
+  return new Map(
+    measured.flatMap(({ source, tokensPerSecond }) => {
+      const match = matchName(records, source);
+      if (match.at !== "one") return [];
+      const quantization = quantizationIn(source) ?? match.record.quantization;
+      return [[measuredKey(match.record, quantization), tokensPerSecond] as const];
+    }),
+  );
+}
+
+function measuredKey({ name }: CatalogRecord, quantization: string): string {
+  return `${name} ${quantization.toLowerCase()}`;
+}
+
+function byScore(a: Fitness, b: Fitness): number {
+  const isTightA = a.level === "too_tight";
+  if (isTightA !== (b.level === "too_tight")) return isTightA ? 1 : -1;
+  if (isTightA && a.claimBytes !== b.claimBytes) return a.claimBytes - b.claimBytes;
+  return b.score.total - a.score.total || (a.model < b.model ? -1 : a.model > b.model ? 1 : 0);
+}
