@@ -1,6 +1,7 @@
 /** oci:// and ollama:// sources: a real registry with its kinds of authorization, and blobs on another host. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { headerBytes, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
 import {
   digestOf,
   orasLayer,
@@ -9,8 +10,10 @@ import {
   startOciRegistry,
   USERNAME,
 } from "../../test/fixtures/oci-registry.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
-import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
+import { fetchToVolume } from "./volume.ts";
 
 const content = ggufBytes(200_000);
 const dockerConfig = (host: string) =>
@@ -119,6 +122,37 @@ test.skipIf(registryProgram === undefined)(
     await expect(store.fetch({ source: "ollama://tuned" }, fetchOptions())).rejects.toMatchObject({
       code: "SourceNotSupported",
       remedy: { summary: expect.stringContaining("spec.format") },
+    });
+  },
+);
+
+test.skipIf(registryProgram === undefined)(
+  "a download Job brings them to a volume in the same way",
+  async () => {
+    await using registry = await startOciRegistry();
+    await using volume = await temporaryFolder();
+    const gguf = Buffer.concat([headerBytes(10), Buffer.alloc(TENSOR_BYTES)]);
+    const revision = await registry.push("library/seeing", "latest", [
+      ollamaLayer("model", gguf),
+      ollamaLayer("projector", content),
+    ]);
+    const result = await fetchToVolume({
+      request: { source: "ollama://seeing", format: "gguf" },
+      ...{
+        volume: volume.path,
+        folder: "aa",
+        ollamaRegistry: `http://${registry.host}`,
+        allowLoopback: true,
+      },
+      ...{ clock: testClock, log: silentLog, hfEndpoint: "http://127.0.0.1:9", limits: patientLimits },
+      ...{ signal: new AbortController().signal, onProgress: () => undefined },
+    });
+    expect(result).toMatchObject({
+      ...{ code: "Fetched", format: "gguf", revision, sizeBytes: gguf.length + content.length },
+      ...{
+        file: expect.stringMatching(/\/model\.gguf$/),
+        mmproj: expect.stringMatching(/\/projector\.gguf$/),
+      },
     });
   },
 );
