@@ -31,6 +31,8 @@ export interface ControllerOptions {
 }
 
 const USER_AGENT = "metalbridge-controller";
+/** As many as passes of one queue: while hosts are lost, an answer that takes 200 ms would hold up the others. */
+const MAX_REQUESTS = 32;
 
 /**
  * Resolves after `signal` was aborted and the Lease is released. Rejects where it cannot start: kubeconfig,
@@ -41,7 +43,10 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const identity = config.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
   const target = { kubeconfigPath: config.kubeconfig, context: config.context };
-  const connection = await connect({ ...target, userAgent: USER_AGENT, onAnswer: metrics.countAnswer });
+  const connection = await connect({
+    ...target,
+    ...{ userAgent: USER_AGENT, onAnswer: metrics.countAnswer, maxRequests: MAX_REQUESTS },
+  });
   // Outlives the signal: the Lease is released after it.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const state: Readiness = { waitingFor: "the API server", watches: [] };

@@ -9,7 +9,7 @@ import type { Lease } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
 import { LOST, REACHABLE } from "./conditions.ts";
-import { type HostSign, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
+import { type HostSign, judgeAlone, type LivenessPlan, planLiveness, type Verdict } from "./liveness.ts";
 import type { LeaseMark, LeaseSigns } from "./signs.ts";
 
 /** Hosts expire at different times; they are checked together, with at least this long between two checks. */
@@ -32,18 +32,32 @@ export function createFleet(caches: Caches, signs: LeaseSigns, clock: Clock): Fl
   const last = new Map<string, Verdict["at"]>();
   const declarations = new Map<string, Declaration>();
   let interruptions = caches.leases.interruptions();
-  const plan = (): LivenessPlan => {
+  const countedFromMs = (): number => {
     const seen = caches.leases.interruptions();
     if (seen !== interruptions) signs.countAfresh();
     interruptions = seen;
+    return signs.countedFromMs();
+  };
+  const signOf = (host: Host, now: number): HostSign => {
+    noteDeclaration(declarations, host, now);
+    return readSign(caches, signs, host, declarations.get(host.metadata.name));
+  };
+  const plan = (): LivenessPlan => {
+    const fromMs = countedFromMs();
     const now = clock.monotonicMs();
-    const hosts = caches.hosts.list();
-    for (const host of hosts) noteDeclaration(declarations, host, now);
-    const input = { hosts: readSigns(caches, signs, declarations), countedFromMs: signs.countedFromMs() };
-    return planLiveness(input, now);
+    const hosts = caches.hosts.list().map((host) => signOf(host, now));
+    return planLiveness({ hosts, countedFromMs: fromMs }, now);
   };
   return {
-    verdictOf: (host) => plan().verdicts.get(host) ?? { at: "neverSeen" },
+    // Each change of a host or of its replicas asks for it: the others are read only where they count.
+    verdictOf: (name) => {
+      const host = caches.hosts.get(name);
+      if (host === undefined) return { at: "neverSeen" };
+      const fromMs = countedFromMs();
+      const now = clock.monotonicMs();
+      const alone = judgeAlone(signOf(host, now), fromMs, now);
+      return alone ?? plan().verdicts.get(name) ?? { at: "neverSeen" };
+    },
     isDeclaredInVain: (host) => isInVain(declarations.get(host), signs.lastChangeMs(host)),
     judge: () => {
       const { verdicts, recheckAfterMs } = plan();
@@ -82,24 +96,22 @@ function isInVain(declaration: Declaration | undefined, lastChangeMs: number | u
   return declaration !== undefined && lastChangeMs !== undefined && lastChangeMs > declaration.seenMs;
 }
 
-function readSigns(
+function readSign(
   caches: Caches,
   signs: LeaseSigns,
-  declarations: ReadonlyMap<string, Declaration>,
-): HostSign[] {
-  return caches.hosts.list().map(({ metadata, status }) => {
-    const limits = caches.replicasOfHost.of(metadata.name).map(({ spec }) => spec.hostLostSeconds * 1000);
-    const declaration = declarations.get(metadata.name);
-    const lastChangeMs = signs.lastChangeMs(metadata.name);
-    return {
-      name: metadata.name,
-      lastChangeMs,
-      reachable: readReachable(status),
-      isLost: isConditionTrue(status?.conditions, LOST),
-      lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
-      isDeclaredLost: declaration !== undefined && !isInVain(declaration, lastChangeMs),
-    };
-  });
+  { metadata, status }: Host,
+  declaration: Declaration | undefined,
+): HostSign {
+  const limits = caches.replicasOfHost.of(metadata.name).map(({ spec }) => spec.hostLostSeconds * 1000);
+  const lastChangeMs = signs.lastChangeMs(metadata.name);
+  return {
+    name: metadata.name,
+    lastChangeMs,
+    reachable: readReachable(status),
+    isLost: isConditionTrue(status?.conditions, LOST),
+    lostAfterMs: limits.length === 0 ? undefined : Math.min(...limits),
+    isDeclaredLost: declaration !== undefined && !isInVain(declaration, lastChangeMs),
+  };
 }
 
 /** A host whose agent has not reported yet cannot have fallen silent. */

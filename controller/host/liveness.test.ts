@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type HostSign, planLiveness, SILENCE_MS } from "./liveness.ts";
+import { type HostSign, judgeAlone, planLiveness, SILENCE_MS } from "./liveness.ts";
 
 const host = (name: string, sign: Partial<HostSign> = {}): HostSign => ({
   name,
@@ -141,6 +141,20 @@ describe("of any fleet", () => {
         const { verdicts } = planLiveness({ hosts: seen, countedFromMs: now - SILENCE_MS }, now);
         const withdrawn = [...verdicts.values()].filter(({ at: word }) => word === "unreachable").length;
         expect(withdrawn <= 2 || withdrawn * 2 <= seen.length).toBe(true);
+      }),
+    );
+  });
+
+  test("a host that the others do not count for is judged alone as it is among them", () => {
+    fc.assert(
+      fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
+        const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
+        for (const one of hosts) {
+          const among = verdicts.get(one.name);
+          const isOpen =
+            among?.at === "massExpiry" || (among?.at === "unreachable" && one.reachable !== "False");
+          expect(judgeAlone(one, countedFromMs, now)).toEqual(isOpen ? undefined : among);
+        }
       }),
     );
   });

@@ -3,6 +3,8 @@
  * Pure.
  */
 
+import { lowerBound } from "../../src/capacity/placement/scheduler/sorted.ts";
+
 /** Silence after which a host counts as gone; as long as its Lease lasts. */
 export const SILENCE_MS = 40_000;
 /** For a host without replicas; replicas carry their own limit. */
@@ -54,16 +56,30 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
   const counted = silences.filter(({ counts }) => counts).length;
   const expiries = silences
     .filter(({ expiredTogether }) => expiredTogether)
-    .map(({ expiresAtMs }) => expiresAtMs);
+    .map(({ expiresAtMs }) => expiresAtMs)
+    .sort((a, b) => a - b);
   const verdicts = new Map<string, Verdict>();
   let recheckAfterMs: number | undefined;
   for (const silence of silences) {
-    const verdict = judge(silence, counted, expiries);
+    const verdict = judge(silence, () => isMassExpiry(silence, counted, expiries));
     verdicts.set(silence.host.name, verdict);
     const inMs = untilNext(silence, verdict, now);
     if (inMs !== undefined) recheckAfterMs = Math.min(recheckAfterMs ?? inMs, inMs);
   }
   return recheckAfterMs === undefined ? { verdicts } : { verdicts, recheckAfterMs };
+}
+
+/**
+ * The same verdict on one host, without a look at the others; undefined where they count: for a host that has expired and is
+ * not judged yet.
+ */
+export function judgeAlone(host: HostSign, countedFromMs: number, now: number): Verdict | undefined {
+  let isAlone = true;
+  const verdict = judge(silenceOf(host, countedFromMs, now), () => {
+    isAlone = false;
+    return false;
+  });
+  return isAlone ? verdict : undefined;
 }
 
 interface Silence {
@@ -99,7 +115,7 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   };
 }
 
-function judge(silence: Silence, counted: number, expiries: readonly number[]): Verdict {
+function judge(silence: Silence, isMass: () => boolean): Verdict {
   const { host, isFresh, silentMs } = silence;
   if (isFresh) return { at: "reachable" };
   // An operator's declaration settles it, also in a mass expiry, but only once the Lease has expired.
@@ -114,11 +130,13 @@ function judge(silence: Silence, counted: number, expiries: readonly number[]): 
     return isGivenUp ? lost : { at: "neverSeen" };
   }
   if (!silence.isExpired) return { at: "counting" };
-  return { at: isMassExpiry(silence, counted, expiries) ? "massExpiry" : "unreachable", silentMs };
+  return { at: isMass() ? "massExpiry" : "unreachable", silentMs };
 }
 
+/** `expiries` ascend. */
 function isMassExpiry({ expiresAtMs }: Silence, counted: number, expiries: readonly number[]): boolean {
-  const together = expiries.filter((atMs) => Math.abs(atMs - expiresAtMs) <= SILENCE_MS).length;
+  const first = lowerBound(expiries, (atMs) => atMs < expiresAtMs - SILENCE_MS);
+  const together = lowerBound(expiries, (atMs) => atMs <= expiresAtMs + SILENCE_MS) - first;
   return together > 2 && together * 2 > counted;
 }
 

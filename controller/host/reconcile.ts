@@ -166,7 +166,7 @@ async function forceDeleteReplica(
   replica: InferenceReplica,
   because: string,
 ): Promise<boolean> {
-  const { name, namespace, uid, deletionTimestamp } = replica.metadata;
+  const { name, namespace, uid, deletionTimestamp, finalizers = [] } = replica.metadata;
   if (deletionTimestamp === undefined) {
     const removed = await client.remove(
       INFERENCE_REPLICAS,
@@ -181,14 +181,13 @@ async function forceDeleteReplica(
     const note = `${name} will be rescheduled: ${because}`;
     if (service !== undefined) reportOn(record, INFERENCE_SERVICES, service, { ...event, note });
   }
-  const live = await client.get(INFERENCE_REPLICAS, { name, namespace });
-  if (!live.ok) return settled(`get replica ${name}`, live);
-  const finalizers = live.value.metadata.finalizers ?? [];
-  if (live.value.metadata.uid !== uid || !finalizers.includes(FINALIZER_ENGINE)) return true;
-  const value = finalizers.filter((finalizer) => finalizer !== FINALIZER_ENGINE);
-  const operations = [
-    ...guards(live.value.metadata),
-    { op: "replace" as const, path: "/metadata/finalizers", value },
+  if (!finalizers.includes(FINALIZER_ENGINE)) return true;
+  const path = "/metadata/finalizers";
+  // Not guarded by resourceVersion, which the deletion has just changed.
+  const operations: JsonPatchOp[] = [
+    { op: "test", path: "/metadata/uid", value: uid },
+    { op: "test", path, value: finalizers },
+    { op: "replace", path, value: finalizers.filter((finalizer) => finalizer !== FINALIZER_ENGINE) },
   ];
   const result = await client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, operations);
   return settled(`release replica ${name}`, result);

@@ -16,6 +16,8 @@ export interface OpenOptions {
   readonly bindAddress?: string | undefined;
   /** False by default: there are no nodes. */
   readonly scheduler?: boolean;
+  /** False only for tests: a crash of the machine then loses data. */
+  readonly fsync?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** Another process asked for the end (`metalbridge down`); the connection it waits on ends with this promise. */
   readonly onStopOrder: () => Promise<void>;

@@ -53,7 +53,7 @@ export const log = createTerminalLog((line) => process.stderr.write(line));
 
 /** Our kinds are installed; nothing else runs. Without an address the API server listens on loopback. */
 export async function openPlane(
-  options: Pick<OpenOptions, "bindAddress" | "scheduler"> = {},
+  options: Pick<OpenOptions, "bindAddress" | "scheduler" | "fsync"> = {},
 ): Promise<Plane> {
   const cleanups: (() => Promise<unknown>)[] = [];
   const dispose = async () => {

@@ -1,20 +1,21 @@
 /** Waiting for a condition that only events can make true. */
 
 export interface Signal {
-  readonly fire: () => void;
+  /** `key` is that of the object that has changed. */
+  readonly fire: (key?: string) => void;
   /** Called at each event, until the result is called. */
-  readonly listen: (listener: () => void) => () => void;
-  /** Resolves with the first value that `look` returns, asked now and after each event; rejects after `timeoutMs`. */
+  readonly listen: (listener: (key?: string) => void) => () => void;
+  /** Resolves with the first value that `look` returns, asked now and after events that came together; rejects after `timeoutMs`. */
   readonly until: <T>(what: string, look: () => T | undefined, timeoutMs?: number) => Promise<T>;
 }
 
 const TIMEOUT_MS = 120_000;
 
 export function createSignal(): Signal {
-  const listeners = new Set<() => void>();
+  const listeners = new Set<(key?: string) => void>();
   return {
-    fire: () => {
-      for (const listener of [...listeners]) listener();
+    fire: (key) => {
+      for (const listener of [...listeners]) listener(key);
     },
     listen: (listener) => {
       listeners.add(listener);
@@ -26,15 +27,22 @@ export function createSignal(): Signal {
           listeners.delete(listener);
           reject(new Error(`waited ${timeoutMs} ms for ${what}`));
         }, timeoutMs);
-        const listener = () => {
+        let isPlanned = false;
+        const ask = () => {
+          isPlanned = false;
           const found = look();
           if (found === undefined) return;
           clearTimeout(timer);
           listeners.delete(listener);
           resolve(found);
         };
+        // A question may go through thousands of objects, and events come in bursts.
+        const listener = () => {
+          if (!isPlanned) setImmediate(ask);
+          isPlanned = true;
+        };
         listeners.add(listener);
-        listener();
+        ask();
       }),
   };
 }

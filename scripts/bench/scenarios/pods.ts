@@ -93,7 +93,7 @@ interface PodsBed extends Plane {
 }
 
 async function openPods(nodes: number): Promise<PodsBed> {
-  const plane = await openPlane({ scheduler: true });
+  const plane = await openPlane({ scheduler: true, fsync: false });
   return disposedOnFailure(plane, async () => {
     const { kubeconfig } = plane.controlPlane;
     const kubectl = kubectlFor(kubeconfig);

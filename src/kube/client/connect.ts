@@ -12,6 +12,8 @@ export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
   /** Called for every exchange: the verb, WATCH for a stream, and the status; 0 if no answer came. */
   readonly onAnswer?: ((verb: string, status: number) => void) | undefined;
+  /** At the same time, beside watches; 8 unless given. */
+  readonly maxRequests?: number;
 }
 
 export interface RawRequest {
@@ -51,6 +53,7 @@ const MAX_BODY_BYTES = 256 * 1_024 * 1_024;
 const MAX_ERROR_BODY_BYTES = 1_024 * 1_024;
 const TCP_KEEPALIVE_MS = 15_000;
 const DEFAULT_USER_AGENT = "metalbridge";
+const DEFAULT_MAX_REQUESTS = 8;
 
 type Use = "request" | "watch";
 type Head =
@@ -80,10 +83,14 @@ class Connection {
   readonly #credentials: Credentials;
   readonly #userAgent: string;
   readonly #onAnswer: NonNullable<ConnectOptions["onAnswer"]>;
-  readonly #pool: SocketPool = createPool();
+  readonly #pool: SocketPool;
 
-  constructor(credentials: Credentials, { userAgent = DEFAULT_USER_AGENT, onAnswer }: ConnectOptions) {
+  constructor(
+    credentials: Credentials,
+    { userAgent = DEFAULT_USER_AGENT, onAnswer, maxRequests = DEFAULT_MAX_REQUESTS }: ConnectOptions,
+  ) {
     this.#credentials = credentials;
+    this.#pool = createPool(maxRequests);
     this.#userAgent = userAgent;
     this.#onAnswer = onAnswer ?? (() => undefined);
   }

@@ -13,7 +13,6 @@ export interface SocketPool {
   readonly close: () => void;
 }
 
-const MAX_REQUEST_SOCKETS = 8;
 const MAX_IDLE_SOCKETS = 2;
 /** Below the server's own idle limit (90 s), so that it is we who close an idle socket. */
 const IDLE_SOCKET_MS = 60_000;
@@ -25,15 +24,15 @@ interface Agents {
   readonly watch: Agent;
 }
 
-/** A pool without sockets; they are opened by the first requests. */
-export function createPool(): SocketPool {
+/** A pool without sockets; they are opened by the first requests, at most `maxRequests` beside those of watches. */
+export function createPool(maxRequests: number): SocketPool {
   let agents: Agents | undefined;
 
   const renewed = (tls: TlsSettings): Agents => {
     const fingerprint = fingerprintOf(tls);
     if (agents?.fingerprint === fingerprint) return agents;
     const old = agents;
-    agents = createAgents(tls, fingerprint);
+    agents = createAgents(tls, fingerprint, maxRequests);
     if (old !== undefined) dropIdleOf(old);
     return agents;
   };
@@ -50,7 +49,7 @@ export function createPool(): SocketPool {
   };
 }
 
-function createAgents(tls: TlsSettings, fingerprint: string): Agents {
+function createAgents(tls: TlsSettings, fingerprint: string, maxRequests: number): Agents {
   const { rejectUnauthorized, servername, ca, cert, key, pfx, passphrase } = tls;
   // One context for all sockets: parsing certificates for each would cost milliseconds and memory.
   const secureContext = createSecureContext({ ca, cert, key, pfx, passphrase } as Parameters<
@@ -68,7 +67,7 @@ function createAgents(tls: TlsSettings, fingerprint: string): Agents {
     fingerprint,
     request: new Agent({
       ...shared,
-      maxSockets: MAX_REQUEST_SOCKETS,
+      maxSockets: maxRequests,
       maxFreeSockets: MAX_IDLE_SOCKETS,
       timeout: IDLE_SOCKET_MS,
     }),
