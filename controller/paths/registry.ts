@@ -12,5 +12,5 @@ export type PathPorts = MacPorts & PodsPorts;
 export function createPaths(ports: PathPorts): readonly [ServicePath, ...ServicePath[]] {
   const hosts = createMacPath(ports);
   const pods = createPodsPath(ports);
-  return [hosts, pods, createBothPath({ clock: ports.clock, hosts, pods })];
+  return [hosts, pods, createBothPath({ ...ports, hosts, pods })];
 }

@@ -2,6 +2,7 @@
  * The interface of a way to run services: engines on hosts, or pods. The rest of a service is the same on
  * every path.
  */
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -26,6 +27,8 @@ export interface PathResult {
   readonly rejections: readonly Rejection[];
   /** Replicas that find no place. */
   readonly lacking: number;
+  /** Replicas on hosts that are being drained, for which there is no other host. */
+  readonly staying?: readonly InferenceReplica[];
   readonly recheckAfterMs?: number | undefined;
 }
 

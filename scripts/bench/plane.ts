@@ -45,7 +45,7 @@ export interface Plane extends AsyncDisposable {
 /** As shells count a process that SIGINT ended. */
 const INTERRUPTED = 130;
 /** A fleet is created on a machine that has not much more cores than one of its hosts. */
-const REQUEST_TIMEOUT_MS = 30_000;
+export const REQUEST_TIMEOUT_MS = 30_000;
 export const NAMESPACE = "default";
 /** Of all services that name no other. */
 const MODEL = "bench";

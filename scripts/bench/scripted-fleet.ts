@@ -10,7 +10,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import { type Part, startPart } from "../../test/bed/part.ts";
 import { installRelease } from "../../test/bed/release.ts";
 import { VERSION } from "./bed.ts";
-import { isTrue, openPlane, type Plane } from "./plane.ts";
+import { isTrue, log, openPlane, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
 import { isReady } from "./scenarios/start.ts";
 import { type ScriptedHost, startScriptedHost } from "./scripted-host.ts";
 
@@ -114,7 +114,7 @@ async function openClients(plane: Plane, count: number): Promise<readonly KubeCl
   plane.atEnd(async () => {
     for (const connection of connections) connection.close();
   });
-  return connections.map((connection) => createClient(connection));
+  return connections.map((connection) => createClient(connection, { timeoutMs: REQUEST_TIMEOUT_MS }));
 }
 
 /** Some at a time. */
@@ -126,7 +126,7 @@ export async function inParallel(count: number, work: (index: number) => Promise
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 
-/** As agents would: each new replica of a host that renews its Lease becomes ready. Rejects where that fails. */
+/** As agents would: each new replica of a host that renews its Lease becomes ready; what fails is done again with the next change. */
 async function serveReplicas(
   plane: Plane,
   fleet: ReadonlyMap<string, ScriptedHost>,
@@ -140,7 +140,8 @@ async function serveReplicas(
       const host = fleet.get(spec.template.hostName);
       if (uid === undefined || served.has(uid) || metadata.deletionTimestamp !== undefined) return [];
       if (host === undefined || host.isLost() || plane.slices.get(keyOf(metadata)) === undefined) return [];
-      return [() => host.serve(replica).then(() => served.add(uid))];
+      const failed = (error: unknown) => log.warn({ err: error }, "a replica is not ready yet");
+      return [() => host.serve(replica).then(() => void served.add(uid), failed)];
     });
     if (ready.length === 0) await nextChange(plane, signal);
     await inParallel(ready.length, async (index) => void (await ready[index]?.()));

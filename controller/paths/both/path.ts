@@ -3,16 +3,19 @@ import { setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Clock } from "../../../src/ports.ts";
+import { applySteps } from "../../service/apply/apply.ts";
+import type { StepPorts } from "../../service/apply/run.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../../service/path.ts";
 import { spillOver } from "./split.ts";
 
-interface Parts {
+interface Parts extends StepPorts {
   readonly clock: Clock;
   readonly hosts: ServicePath;
   readonly pods: ServicePath;
 }
 
-export function createBothPath({ clock, hosts, pods }: Parts): ServicePath {
+export function createBothPath(parts: Parts): ServicePath {
+  const { hosts, pods } = parts;
   return {
     on: "Auto",
     parts: [hosts, pods],
@@ -22,7 +25,7 @@ export function createBothPath({ clock, hosts, pods }: Parts): ServicePath {
       hosts.prepare(withReplicas(live, share));
       pods.prepare(live);
     },
-    reconcile: (live) => reconcile({ clock, hosts, pods }, live),
+    reconcile: (live) => reconcile(parts, live),
     release: (key, isGone) => {
       hosts.release(key, isGone);
       pods.release(key, isGone);
@@ -31,7 +34,8 @@ export function createBothPath({ clock, hosts, pods }: Parts): ServicePath {
   };
 }
 
-async function reconcile({ clock, hosts, pods }: Parts, live: LiveService): Promise<PathResult> {
+async function reconcile(parts: Parts, live: LiveService): Promise<PathResult> {
+  const { clock, hosts, pods } = parts;
   const { service, own } = live;
   const want = service.spec.suspend ? 0 : service.spec.replicas;
   const prefersPods = service.spec.placement.prefer === "Pods";
@@ -44,6 +48,7 @@ async function reconcile({ clock, hosts, pods }: Parts, live: LiveService): Prom
   const share = spillOver(want, { ready, lacking }, prefersPods ? onHosts : inPods);
   const other = await second.reconcile(withReplicas(live, share));
   const results = [preferred, other];
+  await leaveDrainedHosts(parts, results, want);
   const status = merged(service, { want, preferred, other, share }, isoSeconds(clock.nowMs()));
   return {
     status,
@@ -52,6 +57,17 @@ async function reconcile({ clock, hosts, pods }: Parts, live: LiveService): Prom
     lacking: other.lacking,
     ...soonest(results.map(({ recheckAfterMs }) => recheckAfterMs)),
   };
+}
+
+/** Replicas that have to leave their hosts, and find no other, go once pods serve in their place. */
+async function leaveDrainedHosts(ports: Parts, results: readonly PathResult[], want: number): Promise<void> {
+  const ready = results.reduce((sum, { status }) => sum + (status.readyReplicas ?? 0), 0);
+  const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - want));
+  const because = "its host is being drained, and a pod serves in its place";
+  await applySteps(
+    ports,
+    leaving.map((object) => ({ do: "remove", what: "replica", object, because })),
+  );
 }
 
 function withReplicas(live: LiveService, replicas: number): LiveService {

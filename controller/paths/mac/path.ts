@@ -57,7 +57,8 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
   // All pending demands are planned together, so that none takes the room of one ahead of it in the queue.
   ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
-  setStays(ports, key, stayingReplicas(draft, unplaced), [...draft.input.draining]);
+  const staying = stayingReplicas(draft, unplaced);
+  setStays(ports, key, staying, [...draft.input.draining]);
   const hasRoom: Parameters<typeof planService>[2] = (demand, without) =>
     scheduler.hasRoom(
       demand,
@@ -89,6 +90,7 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
     obstacle,
     rejections,
     lacking: isImpossible(draft) ? wantedReplicas(service) : unplaced.length,
+    staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
     ...soonest(times),
   };
 }
