@@ -74,10 +74,10 @@ export async function runController(options: ControllerOptions): Promise<void> {
       renewDeadlineMs: config.leaseRenewDeadlineSeconds * 1000,
       retryMs: config.leaseRetrySeconds * 1000,
       onAnswered: catchUp.answered,
-      onLead: (leading) => {
+      onLead: (leading, guarded) => {
         metrics.setLeading(true);
         state.waitingFor = "the first lists (are the CRDs installed?)";
-        const shared = { connection, client, clock, metrics, signal: leading };
+        const shared = { connection, client: guarded, clock, metrics, signal: leading };
         return lead({ ...shared, ...partsOf({ ...options, signal: leading }, state, client, identity) });
       },
       onLost: () => {

@@ -36,7 +36,7 @@ export interface ScriptedFleet extends Plane {
 const HOSTS_PER_CONNECTION = 25;
 /** Requests at a time while the fleet is made. */
 const AT_ONCE = 16;
-const LIMIT_MS = 480_000;
+const LIMIT_MS = 900_000;
 
 /** Every replica is ready, and every host reachable. */
 export async function openScriptedFleet(options: ScriptedFleetOptions): Promise<ScriptedFleet> {

@@ -2,7 +2,7 @@
 import type { Clock, Log } from "../ports.ts";
 import { isAway } from "./errors.ts";
 import { createLeaseClaim, type LeaseClaim } from "./lease/claim.ts";
-import type { KubeClient } from "./types.ts";
+import type { ApiResult, KubeClient } from "./types.ts";
 import { waitMs } from "./wait.ts";
 
 export interface LeaderElectionOptions {
@@ -19,8 +19,8 @@ export interface LeaderElectionOptions {
   /** A leader that has not renewed for this long stops leading; shorter than the duration. */
   readonly renewDeadlineMs?: number;
   readonly retryMs?: number;
-  /** Runs while we lead; its signal is aborted when we stop leading. */
-  readonly onLead: (signal: AbortSignal) => void | Promise<void>;
+  /** Runs while we lead; its signal is aborted when we stop leading. The client refuses writes once another candidate may lead. */
+  readonly onLead: (signal: AbortSignal, client: KubeClient) => void | Promise<void>;
   readonly onLost?: () => void;
   /** A leader's renewal was answered; with the monotonic time of the last one before that was not. */
   readonly onAnswered?: (failedAtMs: number | undefined) => void;
@@ -49,7 +49,8 @@ export async function runLeaderElection(options: LeaderElectionOptions): Promise
 }
 
 async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSinceMs: number): Promise<void> {
-  const { log, name, identity, signal, onLead, onLost } = options;
+  const { client, clock, log, name, identity, signal, onLead, onLost } = options;
+  const { renewDeadlineMs = RENEW_DEADLINE_MS } = options;
   const leading = new AbortController();
   const over = new AbortController();
   const stop = () => over.abort();
@@ -57,14 +58,16 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
   signal.addEventListener("abort", stop, { once: true });
   log.info({ lease: name, identity }, "leading");
   let hasFailed = false;
+  const term: Term = { renewedAtMs: heldSinceMs };
+  const mayWrite = () => !leading.signal.aborted && clock.monotonicMs() < term.renewedAtMs + renewDeadlineMs;
   const work = Promise.resolve()
-    .then(() => onLead(leading.signal))
+    .then(() => onLead(leading.signal, guarded(client, mayWrite)))
     .catch((err: unknown) => {
       log.error({ err, lease: name }, "the leader's work failed");
       hasFailed = true; // a leader that no longer works must not keep other candidates out
       stop();
     });
-  const because = await keepLeading({ ...options, signal: over.signal }, claim, heldSinceMs);
+  const because = await keepLeading({ ...options, signal: over.signal }, claim, term);
   signal.removeEventListener("abort", stop);
   leading.abort(new Error(because));
   log.info({ lease: name, identity, because }, "no longer leading");
@@ -73,21 +76,37 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
   onLost?.();
 }
 
+interface Term {
+  /** Counted from before the request: the server's copy is at least that new. */
+  renewedAtMs: number;
+}
+
+/** A process that has slept continues its passes, and learns only from its next renewal that another one leads. */
+function guarded(client: KubeClient, mayWrite: () => boolean): KubeClient {
+  const message = "the Lease has run out: another controller may lead";
+  const refused: Promise<ApiResult<never>> = Promise.resolve({
+    ok: false,
+    error: { kind: "unreachable", status: 0, reason: "NotLeading", message },
+  });
+  return {
+    ...client,
+    create: (...args) => (mayWrite() ? client.create(...args) : refused),
+    update: (...args) => (mayWrite() ? client.update(...args) : refused),
+    apply: (...args) => (mayWrite() ? client.apply(...args) : refused),
+    jsonPatch: (...args) => (mayWrite() ? client.jsonPatch(...args) : refused),
+    remove: (...args) => (mayWrite() ? client.remove(...args) : refused),
+  };
+}
+
 /** Returns why we no longer lead. */
-async function keepLeading(
-  options: LeaderElectionOptions,
-  claim: LeaseClaim,
-  heldSinceMs: number,
-): Promise<string> {
+async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, term: Term): Promise<string> {
   const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS, onAnswered } = options;
   let failedAtMs: number | undefined;
-  // Counted from before the request: the server's copy is at least that new.
-  let renewedAtMs = heldSinceMs;
   for (;;) {
     await waitMs(clock, retryMs, signal);
     if (signal.aborted) return "stopped";
     const startedMs = clock.monotonicMs();
-    const leftMs = renewedAtMs + renewDeadlineMs - startedMs;
+    const leftMs = term.renewedAtMs + renewDeadlineMs - startedMs;
     const result = await orLate(claim.attempt(), leftMs, clock, signal);
     if (signal.aborted) return "stopped";
     if (result === "late") return "the lease could not be renewed in time";
@@ -96,7 +115,7 @@ async function keepLeading(
       if (isAway(result.failure)) failedAtMs = clock.monotonicMs();
       continue;
     }
-    renewedAtMs = startedMs;
+    term.renewedAtMs = startedMs;
     onAnswered?.(failedAtMs);
     failedAtMs = undefined;
   }

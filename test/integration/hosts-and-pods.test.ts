@@ -54,11 +54,7 @@ describe.skipIf(why !== undefined)(
       cluster = stack.use(
         await startLinuxCluster([{ name: "cpu-1" }, { name: "cpu-2" }], { apiServerArgs: auditArgs() }),
       );
-      await cluster.nodes.direct(
-        NAMESPACE,
-        { outcome: "ready" },
-        { "app.kubernetes.io/managed-by": "metalbridge" },
-      );
+      await cluster.nodes.direct(NAMESPACE, { outcome: "ready" }, { "metalbridge.dev/model": "chat" });
       network = stack.use(await startNodeNetwork(cluster, ["pod"]));
       const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
       const { kubeconfig } = cluster;

@@ -12,7 +12,7 @@ const HOST_LOST_SECONDS = 60;
 const SETTLE_MS = 30_000;
 /** A verdict of a new leader about silence would come within this time. */
 const WATCH_MS = 50_000;
-const LIMIT_MS = 300_000;
+const LIMIT_MS = 600_000;
 
 export interface FleetOptions {
   readonly hosts: number;

@@ -21,6 +21,7 @@ import { cpuSeconds, megabytes } from "./idle.ts";
 
 const SERVICES_PER_NODE = 4;
 const FEW = 200;
+const NODES_AT_ONCE = 50;
 const CHANGES = 20;
 const GPU = "nvidia.com/gpu";
 /** Of the nodes' Leases: kube-controller-manager misses a node after 50 s, and kwok renews every 30 s. */
@@ -100,13 +101,13 @@ async function openPods(nodes: number): Promise<PodsBed> {
     const dir = path.join(plane.dir, "kwok");
     const kwok = await startKwok({ kubeconfig, kubectl, dir, leaseSeconds: LEASE_SECONDS });
     plane.atEnd(async () => kwok[Symbol.asyncDispose]());
-    await kwok.add(
-      ...Array.from({ length: nodes }, (_, index) => ({
-        name: `gpu-${index}`,
-        taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
-        capacity: { [GPU]: "8" },
-      })),
-    );
+    const all = Array.from({ length: nodes }, (_, index) => ({
+      name: `gpu-${index}`,
+      taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
+      capacity: { [GPU]: "8" },
+    }));
+    // kubectl creates one after the other, and has half a minute.
+    for (let at = 0; at < nodes; at += NODES_AT_ONCE) await kwok.add(...all.slice(at, at + NODES_AT_ONCE));
     const { program } = installRelease(path.join(plane.dir, "release"), VERSION);
     const port = String(await freePort());
     const args = ["controller", "--kubeconfig", kubeconfig, "--health-port", port];

@@ -21,9 +21,11 @@ export interface ObjectStore<T extends KubeObject> {
 /** An empty store. */
 export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
+  const shareFields = createSharing();
 
   const put = (object: T): Change<T> | undefined => {
     const key = keyOf(object.metadata);
+    shareFields(object);
     const before = objects.get(key);
     if (isSame(before, object)) return undefined;
     objects.set(key, object);
@@ -41,6 +43,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
 
   const replaceAll = (items: readonly T[]): Change<T>[] => {
     const old = objects;
+    for (const item of items) shareFields(item);
     objects = new Map(items.map((item) => [keyOf(item.metadata), item]));
     const changes: Change<T>[] = [];
     for (const [key, object] of objects) {
@@ -52,6 +55,23 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   };
 
   return { get: (key) => objects.get(key), list: () => [...objects.values()], put, drop, replaceAll };
+}
+
+/** So many different ones are remembered; objects of one kind have a handful. */
+const MOST_SHAPES = 1_000;
+
+/** Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they share it. */
+function createSharing(): (object: KubeObject) => void {
+  const shapes = new Map<string, unknown>();
+  return ({ metadata }) => {
+    for (const entry of metadata.managedFields ?? []) {
+      if (entry.fieldsV1 === undefined) continue;
+      const text = JSON.stringify(entry.fieldsV1);
+      if (shapes.size >= MOST_SHAPES) shapes.clear();
+      if (!shapes.has(text)) shapes.set(text, entry.fieldsV1);
+      entry.fieldsV1 = shapes.get(text);
+    }
+  };
 }
 
 function isSame(before: KubeObject | undefined, after: KubeObject): boolean {
