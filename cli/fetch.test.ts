@@ -72,7 +72,7 @@ test("a model is published with its checksum and facts, readable for other users
   const content = model();
   origin.serve("/m.gguf", content);
   const volume = folder();
-  const args = [`${origin.url}/m.gguf`, "--folder=0123456789abcdef"];
+  const args = [`${origin.url}/m.gguf`, "--folder=0123456789abcdef", "--link=model"];
   const first = await fetchTo(volume, args);
   expect(first.result).toMatchObject({
     code: "Fetched",
@@ -91,6 +91,8 @@ test("a model is published with its checksum and facts, readable for other users
   const { file = "" } = first.result as { file?: string };
   const root = join(volume, "0123456789abcdef");
   expect(readFileSync(join(root, file))).toEqual(content);
+  // The name that a pod is made with before anything is fetched.
+  expect(readFileSync(join(root, "model/m.gguf"))).toEqual(content);
   for (const name of ["", "blobs", "blobs/sha256", "views", join(file, "..")])
     expect(statSync(join(root, name)).mode & 0o055).toBe(0o055);
   expect(statSync(join(root, file)).mode & 0o444).toBe(0o444);

@@ -51,7 +51,7 @@ const leader: LeaderFacts = {
     { kind: "hosts", ageMs: 2_000, interruptions: 1 },
     { kind: "models", ageMs: undefined, interruptions: 0 },
   ],
-  waiting: 1,
+  waiting: { hosts: 1, pods: 3 },
   depths: { services: 2, hosts: 0 },
 };
 

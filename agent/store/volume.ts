@@ -1,5 +1,5 @@
 /** Brings one model to a folder of a volume, as a download Job does: the store of the hosts, opened in that folder. */
-import { chmod, readdir, readFile, stat } from "node:fs/promises";
+import { chmod, readdir, readFile, rm, stat, symlink } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
@@ -28,6 +28,8 @@ export interface VolumeFetch
   readonly volume: string;
   /** Folder on it; empty for a file:// source, which is used in place. */
   readonly folder: string;
+  /** Name in the folder that leads to the folder with the files, once they are complete. */
+  readonly link?: string | undefined;
   /** File in PEM with authorities that are trusted too, in the whole process. */
   readonly certificates?: string | undefined;
   readonly signal: AbortSignal;
@@ -45,7 +47,7 @@ const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 /** The result, for expected failures too. Rejects with the signal's reason, or for a bug. */
 export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> {
-  const { request, volume, folder, certificates, signal, onProgress, ...settings } = options;
+  const { request, volume, folder, link, certificates, signal, onProgress, ...settings } = options;
   const dir = join(volume, folder);
   const isInPlace = folder === "";
   try {
@@ -62,6 +64,7 @@ export async function fetchToVolume(options: VolumeFetch): Promise<FetchResult> 
     });
     const model = await store.fetch(request, { signal, onProgress });
     if (!isInPlace) await openForReaders(dir);
+    if (!isInPlace && link !== undefined) await linkTo(dir, link, model);
     return resultOf(request, dir, model, await store.inspect(model));
   } catch (error) {
     signal.throwIfAborted();
@@ -112,6 +115,13 @@ async function openForReaders(dir: string): Promise<void> {
     const { mode } = await stat(folder);
     if ((mode & 0o055) !== 0o055) await chmod(folder, (mode & 0o7777) | 0o055);
   }
+}
+
+/** Relative, since engines mount the folder elsewhere. A restart may find another content under the name. */
+async function linkTo(dir: string, name: string, { path }: StoredModel): Promise<void> {
+  const view = relative(dir, path).split("/", 2).join("/");
+  await rm(join(dir, name), { force: true });
+  await symlink(view, join(dir, name));
 }
 
 async function trust(path: string): Promise<void> {

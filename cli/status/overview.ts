@@ -21,6 +21,8 @@ export interface ServiceLine {
   readonly name: string;
   readonly phase: string;
   readonly ready: string;
+  /** Hosts, Pods, or both. */
+  readonly on: string;
   readonly model: string;
   readonly endpoint: string;
   /** Why it is not Ready; empty when it is. */
@@ -122,6 +124,7 @@ function serviceLine({ metadata, spec, status }: InferenceService): ServiceLine 
     name: metadata.name,
     phase,
     ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
+    on: status?.on ?? "",
     model: spec.modelRef,
     endpoint: status?.endpoint ?? "",
     message: phase === "Ready" ? "" : (status?.message ?? ""),

@@ -33,8 +33,14 @@ const replica = (name: string, phase: string) =>
 const input = {
   hosts: [host],
   services: [
-    service("chat", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2 }),
-    service("big", { phase: "WaitingForCapacity", queuePosition: 1, waitingFor: "memory: 12.3 GiB" }),
+    service("chat", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2, on: "Hosts" }),
+    service("big", {
+      ...{ phase: "WaitingForCapacity", queuePosition: 1, waitingFor: "memory: 12.3 GiB", on: "Hosts" },
+    }),
+    service("gpu", {
+      ...{ phase: "WaitingForGPU", queuePosition: 2, waitingFor: "nvidia.com/gpu: 2", on: "Pods" },
+    }),
+    service("both", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2, on: "Hosts+Pods" }),
   ],
   replicas: [replica("chat-0", "Ready"), replica("chat-1", "Ready"), replica("chat-2", "Starting")],
 };
@@ -46,18 +52,21 @@ test("hosts with their memory, services with the speed of their ready replicas, 
     "HOST    STATE  MEMORY CLAIMED                         PRESSURE  REPLICAS",
     "mini-1  Ready  ███████▌░░░░░░░░░░░░  6 GiB of 16 GiB  Normal    3",
     "",
-    "SERVICE    PHASE               READY  MODEL  TOKENS/S  MESSAGE",
-    "team/big   WaitingForCapacity  0/2    b      -",
-    "team/chat  Ready               2/2    b      82.6",
+    "SERVICE    PHASE               READY  ON          MODEL  TOKENS/S  MESSAGE",
+    "team/big   WaitingForCapacity  0/2    Hosts       b      -",
+    "team/both  Ready               2/2    Hosts+Pods  b      -",
+    "team/chat  Ready               2/2    Hosts       b      82.6",
+    "team/gpu   WaitingForGPU       0/2    Pods        b      -",
     "",
-    "QUEUE  SERVICE   WAITS FOR",
-    "1      team/big  memory: 12.3 GiB",
+    "QUEUE  ON     SERVICE   WAITS FOR",
+    "1      Hosts  team/big  memory: 12.3 GiB",
+    "2      Pods   team/gpu  nvidia.com/gpu: 2",
   ]);
 });
 
 test("fits into any terminal, and counts what it leaves out", () => {
   const lines = topLines(input, { title: "title", trouble: "" }, { columns: 20, rows: 5 });
   expect(lines).toHaveLength(5);
-  expect(lines.at(-1)).toBe("… 7 more lines");
+  expect(lines.at(-1)).toBe("… 10 more lines");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);
 });

@@ -57,14 +57,14 @@ function tablesOf(input: TopInput): readonly string[] {
     ),
     "",
     ...table(
-      ["SERVICE", "PHASE", "READY", "MODEL", "TOKENS/S", "MESSAGE"],
-      services.map(({ namespace, name, phase, ready, model, message }) => {
+      ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "MESSAGE"],
+      services.map(({ namespace, name, phase, ready, on, model, message }) => {
         const speed = speeds.get(`${namespace}/${name}`);
         const shown = speed === undefined ? "-" : String(speed);
-        return [`${namespace}/${name}`, phase, ready, model, shown, message];
+        return [`${namespace}/${name}`, phase, ready, on, model, shown, message];
       }),
     ),
-    ...(queue.length === 0 ? [] : ["", ...table(["QUEUE", "SERVICE", "WAITS FOR"], queue)]),
+    ...(queue.length === 0 ? [] : ["", ...table(["QUEUE", "ON", "SERVICE", "WAITS FOR"], queue)]),
   ];
 }
 
@@ -86,12 +86,18 @@ function speedsOf({ hosts, replicas }: TopInput): ReadonlyMap<string, number> {
   return speeds;
 }
 
+/** Hosts and pods have a queue each. */
 function queueOf(services: readonly InferenceService[]): readonly Row[] {
   return services
     .filter(({ status }) => (status?.queuePosition ?? 0) > 0)
-    .sort((a, b) => (a.status?.queuePosition ?? 0) - (b.status?.queuePosition ?? 0))
+    .sort(
+      (a, b) =>
+        (a.status?.on ?? "").localeCompare(b.status?.on ?? "") ||
+        (a.status?.queuePosition ?? 0) - (b.status?.queuePosition ?? 0),
+    )
     .map(({ metadata, status }) => [
       String(status?.queuePosition ?? ""),
+      status?.on ?? "",
       `${metadata.namespace}/${metadata.name}`,
       status?.waitingFor ?? status?.message ?? "",
     ]);

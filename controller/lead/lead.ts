@@ -13,6 +13,7 @@ import { createStays } from "../host/stays.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { startDownloads } from "../model/cache/watches.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
+import { createOffloadReader } from "../paths/pods/offload.ts";
 import { createPodsQueue } from "../paths/pods/queue.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
 import { createControllerScheduler } from "../scheduler/scheduler.ts";
@@ -60,10 +61,12 @@ export async function lead(options: LeadOptions): Promise<void> {
   const enqueueServices = (keys: readonly string[]) => {
     for (const key of keys) state.working?.queues.services.enqueue(key);
   };
+  const podsQueue = createPodsQueue();
   const pathPorts: PathPorts = {
     ...ports,
     linux: options.linux,
-    podsQueue: createPodsQueue(),
+    podsQueue,
+    offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
     onPositions: enqueueServices,
     scheduler,
     memory,
@@ -94,7 +97,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   });
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
-  metrics.watch(() => leaderFacts(caches, { ...queues }, scheduler, clock));
+  metrics.watch(() => leaderFacts(caches, { ...queues }, { scheduler, podsQueue }, clock));
   // Every demand must be queued before the first is placed.
   for (const live of liveServices(caches))
     choosePath(paths, live, caches.models.get(modelKeyOf(live.service))).prepare(live);

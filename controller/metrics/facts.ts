@@ -25,8 +25,8 @@ export interface LeaderFacts {
   readonly replicas: readonly InferenceReplica[];
   readonly hosts: readonly Host[];
   readonly watches: readonly Watch[];
-  /** Services that wait for capacity. */
-  readonly waiting: number;
+  /** Demands that wait for capacity on hosts, and services whose pods wait for a node. */
+  readonly waiting: Readonly<Record<"hosts" | "pods", number>>;
   /** Keys that are due or in work, by queue. */
   readonly depths: Readonly<Record<string, number>>;
 }

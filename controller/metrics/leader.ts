@@ -1,18 +1,23 @@
 /** The leader's caches and queues as facts for its metrics. */
 import type { Clock } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
+import type { PodsQueue } from "../paths/pods/queue.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { LeaderFacts, Watch } from "./facts.ts";
 
 export function leaderFacts(
   caches: Caches,
   queues: Readonly<Record<string, { readonly depth: () => number }>>,
-  scheduler: Pick<ControllerScheduler, "pending">,
+  waiting: { readonly scheduler: Pick<ControllerScheduler, "pending">; readonly podsQueue: PodsQueue },
   clock: Clock,
 ): LeaderFacts {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = caches;
   const now = clock.monotonicMs();
-  const copies = { models, services, replicas, hosts, kubeServices, slices, leases, revisions };
+  const copies = {
+    ...{ models, services, replicas, hosts, kubeServices, slices, leases, revisions },
+    ...{ deployments, autoscalers, disruptionBudgets, networkPolicies, pods },
+  };
   const watches = Object.entries(copies).map(([kind, copy]): Watch => {
     const sign = copy.lastSignMs();
     return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };
@@ -22,7 +27,7 @@ export function leaderFacts(
     replicas: replicas.list(),
     hosts: hosts.list(),
     watches,
-    waiting: scheduler.pending().length,
+    waiting: { hosts: waiting.scheduler.pending().length, pods: waiting.podsQueue.length() },
     depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
   };
 }

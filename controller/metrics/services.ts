@@ -75,8 +75,11 @@ export const serviceFamilies: readonly Family<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_waiting_services",
     type: "gauge",
-    help: "Services queued for capacity.",
-    read: ({ leader }) => known(leader?.waiting),
+    help: "Services queued for capacity, by what they wait for: hosts, or nodes for pods.",
+    labels: ["queue"],
+    read: function* ({ leader }) {
+      for (const [queue, value] of Object.entries(leader?.waiting ?? {})) yield { labels: { queue }, value };
+    },
   },
   {
     name: "metalbridge_controller_replicas",

@@ -3,6 +3,7 @@
  */
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
 import { applySteps } from "./apply/apply.ts";
 import { NotAllTaken } from "./apply/rejection.ts";
 import { type ServiceSeen, seeService } from "./observe.ts";
@@ -50,7 +51,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
   if (obstacle.at === "nameTaken") await leaveForeignService(ports, live);
   else ports.foreign.forget(key);
-  await writeStatus(ports, service, status);
+  await writeStatus(ports, service, { ...status, on: runningOn(live) ?? chosen.on });
   if (NEEDS_NO_OTHER.has(status.phase)) {
     await applySteps(
       ports,
@@ -59,6 +60,14 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   }
   const retryMs = ports.retries.afterMs(key, rejections.length > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs]);
+}
+
+/** Undefined without replicas. */
+function runningOn({ own }: LiveService): string | undefined {
+  const hasLive = (objects: readonly KubeObject[]) =>
+    objects.some(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const on = [...(hasLive(own.replicas) ? ["Hosts"] : []), ...(hasLive(own.pods) ? ["Pods"] : [])];
+  return on.length === 0 ? undefined : on.join("+");
 }
 
 /** A slice that carries the name of a foreign Service would send its traffic to our engines. */

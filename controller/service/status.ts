@@ -42,6 +42,7 @@ export function statusEvents(
   const conditions = [
     ["SpecHonored", "False"],
     ["Warnings", "True"],
+    ["CPUFallback", "True"],
   ] as const;
   for (const [type, bad] of conditions) {
     const was = getCondition(before?.conditions, type);

@@ -57,6 +57,23 @@ export interface PodCommand {
   readonly env: readonly PodVariable[];
 }
 
+/** Which layers of the model are on the GPUs, with numbers where the engine tells them. */
+export interface Offloaded {
+  readonly layers: "all" | "some" | "none";
+  readonly count?: string;
+}
+
+/** How an engine gets the API key: as a file, or as a variable, which `flag` takes where it does not read it. */
+export type PodKey = (
+  | { readonly by: "file" }
+  | { readonly by: "variable"; readonly variable: string; readonly flag?: string }
+) & {
+  /** What it answers without the key, as part of a sentence. */
+  readonly open: string;
+  /** So does a path that computes. */
+  readonly isInferenceOpen?: true;
+};
+
 export interface PodRuntime {
   /** Pinned, with the registry's host name. Absent for an accelerator: there is none, spec.image has to name it. */
   readonly images: Partial<Readonly<Record<Accelerator, string>>>;
@@ -75,10 +92,15 @@ export interface PodRuntime {
     /** The API key protects it too. */
     readonly isProtected?: true;
   };
-  /** How it gets the API key: as a file, or as a variable, which `flag` takes where it does not read it. Absent: it checks none. */
-  readonly apiKey?: "file" | { readonly variable: string; readonly flag?: string };
-  /** It cannot fetch the weights itself. */
-  readonly needsWeights?: true;
+  /** Absent: it checks no API keys. */
+  readonly apiKey?: PodKey;
+  /** True: it cannot fetch the weights itself. False: it always does, and reads none from a volume. */
+  readonly needsWeights?: boolean;
+  /**
+   * With GPUs: from the log of a start, which layers are on them; undefined where it does not say. `needsGPU`: it does not
+   * start without one. Absent: nothing is known.
+   */
+  readonly offloaded?: "needsGPU" | ((log: string) => Offloaded | undefined);
   /** More than one GPU needs more shared memory than the 64 MiB of a container. */
   readonly sharesMemory?: true;
   /** Its image writes outside of /tmp. */

@@ -35,10 +35,23 @@ export function cacheWish(
 }
 
 function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
-  const source = parseSource(model.spec.source);
+  const source = podSource(model);
   if (source.kind === "pvc")
     return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
-  if (source.kind === "ollama" && model.spec.format !== "gguf")
+  const claims = claimsOf(services);
+  if (claims === "none") return { at: "none" };
+  const [first, ...others] = [...claims].sort();
+  if (others.length > 0) throw ambiguous(claims);
+  const isOurs = first === undefined || first === "";
+  const claimName = isOurs ? cacheClaimName(model, settings) : checkClaim(first);
+  return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
+}
+
+/** A source that pods have weights from. Throws `SourceNotSupported`. */
+export function podSource({ spec }: Model): VolumeWish["source"] {
+  const source = parseSource(spec.source);
+  if (source.kind === "pvc") return source;
+  if (source.kind === "ollama" && spec.format !== "gguf")
     throw new MetalbridgeError(
       "SourceNotSupported",
       "pods run no Ollama: set spec.format to gguf, and the weights of an ollama:// source are fetched for other runtimes",
@@ -47,13 +60,7 @@ function wishOf(model: Model, services: readonly InferenceService[], settings: C
     throw new MetalbridgeError("SourceNotSupported", `pods cannot fetch ${source.kind}:// sources`, {
       summary: "use a source that is fetched over the network, or pvc://, for models that run in pods",
     });
-  const claims = claimsOf(services);
-  if (claims === "none") return { at: "none" };
-  const [first, ...others] = [...claims].sort();
-  if (others.length > 0) throw ambiguous(claims);
-  const isOurs = first === undefined || first === "";
-  const claimName = isOurs ? cacheClaimName(model, settings) : checkClaim(first);
-  return { at: "volume", claimName, isOurs, folder: cacheKeyOf(model), source };
+  return source;
 }
 
 /** Claims that the services name, the empty text for the cache of the namespace; `none` where no service reads a volume. */

@@ -14,8 +14,10 @@ import path from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { freePort } from "../../test/bed/ports.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { runLlamaServer } from "../../test/fixtures/run-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
+import { offloadedLayers } from "../engines/llamacpp/pod.ts";
 import type { Container } from "../kube/workload-objects.ts";
 import { inputOf } from "./fixtures/workload-input.ts";
 import { buildWorkload } from "./workload.ts";
@@ -126,6 +128,30 @@ async function generate(url: string, signal: AbortSignal): Promise<void> {
 }
 
 describe.skipIf(program === "")("the container of a llamacpp service", () => {
+  test(
+    "a build that finds no GPU says so in the lines that the controller reads",
+    async () => {
+      await using folder = await temporaryFolder();
+      const model = path.join(folder.path, "tiny.gguf");
+      await writeTinyGguf(model);
+      await using server = await runLlamaServer(program, [
+        "-m",
+        model,
+        "--n-gpu-layers",
+        "all",
+        "--no-warmup",
+      ]);
+      expect(offloadedLayers(server.log())).toEqual({ layers: "none" });
+      const rest = server.log().split("\n").slice(1);
+      expect(offloadedLayers(rest.join("\n"))).toEqual({ layers: "all" });
+      expect(offloadedLayers(rest.slice(4).join("\n"))).toBeUndefined();
+      expect(offloadedLayers("load_tensors: offloaded 0/33 layers to GPU")).toMatchObject({
+        ...{ layers: "none", count: "0 of 33 layers" },
+      });
+    },
+    LIMIT_MS,
+  );
+
   test.each(["curl", "python3", "wget"])(
     "serves with keys and template, and its preStop waits for the request in flight (by %s)",
     async (fetcher) => {

@@ -1,5 +1,6 @@
 /** The container that the engine runs in. */
 import { MetalbridgeError } from "../api/errors.ts";
+import { canonicalQuantity } from "../api/fields/quantity.ts";
 import { PORT_NAME } from "../api/group.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../engines/pods.ts";
@@ -33,12 +34,16 @@ export interface ContainerInput {
   readonly gpus: GPURequest;
   readonly image: string;
   readonly mounts: readonly Mount[];
+  /** Quantity that the weights take in the pod itself; undefined: they are elsewhere. */
+  readonly ephemeralStorage: string | undefined;
+  /** Quantity of memory to request where the service names none. */
+  readonly memory: string | undefined;
   readonly sizeBytes: number | undefined;
 }
 
 /** Throws MetalbridgeError. */
 export function containerOf(wish: ContainerInput): Container {
-  const { spec, pod, input, gpus, image, mounts } = wish;
+  const { spec, pod, input, image, mounts } = wish;
   const command = commandOf(wish);
   const env = variablesOf(command, wish);
   checkLength([...(command.command ?? []), ...command.args, ...env.map(({ value = "" }) => value)]);
@@ -50,7 +55,7 @@ export function containerOf(wish: ContainerInput): Container {
     args: [...command.args],
     env,
     ports: [{ name: PORT_NAME, containerPort: input.port, protocol: "TCP" }],
-    resources: resourcesOf(spec, gpus),
+    resources: resourcesOf(wish),
     ...probesOf(wish),
     lifecycle: {
       preStop: preStopOf({
@@ -77,7 +82,7 @@ function commandOf({ pod, input, spec }: ContainerInput): PodCommand {
   const command = pod.command(input);
   if (pod.render !== undefined) return command;
   const args = command.args.map((text) => text.replaceAll("$(", "$$$$("));
-  const { flag, variable } = typeof pod.apiKey === "object" ? pod.apiKey : {};
+  const { flag, variable } = pod.apiKey?.by === "variable" ? pod.apiKey : {};
   return {
     ...command,
     args: flag === undefined || spec.auth === undefined ? args : [...args, flag, `$(${variable})`],
@@ -94,7 +99,7 @@ function variablesOf({ env }: PodCommand, { spec, pod, gpus, input }: ContainerI
     ...env,
   ];
   const key =
-    typeof pod.apiKey === "object" && spec.auth !== undefined ? keyVariable(pod.apiKey, spec.auth) : [];
+    pod.apiKey?.by === "variable" && spec.auth !== undefined ? keyVariable(pod.apiKey, spec.auth) : [];
   const given = (spec.env ?? []).map((variable) => ({
     ...(variable as unknown as EnvironmentVariable),
     ...(typeof variable.value === "string" && pod.render !== undefined
@@ -144,20 +149,21 @@ function checkLength(texts: readonly string[]): void {
   }
 }
 
-function resourcesOf(
-  { resources = {} }: InferenceServiceSpec,
-  gpus: GPURequest,
-): NonNullable<Container["resources"]> {
-  const memory = resources.hostMemory ?? resources.memory;
+function resourcesOf({
+  spec: { resources = {} },
+  gpus,
+  ephemeralStorage,
+  memory: estimated,
+}: ContainerInput): NonNullable<Container["resources"]> {
+  const memory = resources.hostMemory ?? resources.memory ?? estimated;
+  const storage = resources.ephemeralStorage ?? ephemeralStorage;
   const counts = Object.fromEntries(
     Object.entries(gpus.resources).map(([name, count]) => [name, String(count)]),
   );
   const requests = {
-    ...(resources.cpu === undefined ? {} : { cpu: String(resources.cpu) }),
-    ...(memory === undefined ? {} : { memory: String(memory) }),
-    ...(resources.ephemeralStorage === undefined
-      ? {}
-      : { "ephemeral-storage": String(resources.ephemeralStorage) }),
+    ...(resources.cpu === undefined ? {} : { cpu: canonicalQuantity(resources.cpu) }),
+    ...(memory === undefined ? {} : { memory: canonicalQuantity(memory) }),
+    ...(storage === undefined ? {} : { "ephemeral-storage": canonicalQuantity(storage) }),
     ...counts,
   };
   return {

@@ -9,12 +9,21 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
 } from "../kube/workload-objects.ts";
+import type { CacheSettings } from "./model-cache.ts";
 
-/** Files on a volume: `folder` relative to its root ("" for the root itself), `file` relative to the folder. */
+/** Files on a volume: `folder` relative to its root ("" for the root itself), the others relative to the folder. */
 export interface Weights {
-  readonly claimName: string;
+  /** Absent: a volume of the pod itself. */
+  readonly claimName?: string;
   readonly folder: string;
+  /** What the engine opens. */
   readonly file: string;
+  /** `file` is a folder, with the weights in several files. */
+  readonly isFolder?: boolean;
+  /** Absent: beside the main file, by its name in the Model. */
+  readonly projector?: string;
+  /** An init container brings the files of this Model to the volume of the pod. */
+  readonly fetched?: Model;
 }
 
 /** From the controller's configuration. */
@@ -23,6 +32,8 @@ export interface LinuxSettings {
   readonly images: Readonly<Record<string, string>>;
   /** Put before the pinned images, for a mirror: `mirror.example/proxy` makes `mirror.example/proxy/ghcr.io/…`. */
   readonly registryPrefix?: string | undefined;
+  /** For pods that fetch their weights: how download Jobs do it. */
+  readonly fetch?: CacheSettings | undefined;
 }
 
 export interface WorkloadInput {
@@ -34,6 +45,9 @@ export interface WorkloadInput {
   readonly draftWeights?: Weights | undefined;
   /** In the order of spec.loraAdapters. */
   readonly adapterWeights?: readonly Weights[] | undefined;
+  /** Their sizes count for the memory that is asked for. */
+  readonly draft?: Model | undefined;
+  readonly adapters?: readonly Model[] | undefined;
   /** Undefined: an autoscaler owns it. */
   readonly replicas: number | undefined;
   readonly settings: LinuxSettings;

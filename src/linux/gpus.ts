@@ -35,6 +35,8 @@ export interface GPURequest extends PodGPUs {
   readonly taints: readonly string[];
   /** In GiB; enforced by NVIDIA's MPS only. */
   readonly memoryLimitGiB?: number;
+  /** MiB of memory that a whole GPU must have, where nodes say theirs by a label. */
+  readonly memoryMiB?: number;
 }
 
 /** Throws `GPURequestInvalid`. */
@@ -55,6 +57,7 @@ export function gpusOf(model: Model, spec: InferenceServiceSpec): GPURequest {
     claims,
     taints: count === 0 ? [] : taintsOf(gpu?.tolerationKey, RESOURCES[vendor], resource),
     ...splitOf(model, count),
+    ...(count > 0 && resource === RESOURCES.nvidia ? wholeMemory(gpu?.memory) : {}),
     ...(mode === "shared" ? sharedMemory(memoryLimitGiB, gpu?.memory) : {}),
   };
 }
@@ -168,6 +171,14 @@ function sharedMemory(
   if (share > 1)
     throw invalid(`resources.gpuSharing.memoryLimitGiB ${memoryLimitGiB} is more than hardware.gpu.memory`);
   return { memoryLimitGiB, memoryShare: Math.floor(share * 100) / 100 };
+}
+
+/** A GPU sold with 24 GB has up to a tenth less for programs. */
+const USABLE_SHARE = 0.9;
+
+function wholeMemory(quantity: string | number | undefined): Pick<GPURequest, "memoryMiB"> {
+  const bytes = quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0);
+  return bytes > 0 ? { memoryMiB: Math.floor((bytes * USABLE_SHARE) / 2 ** 20) } : {};
 }
 
 function invalid(message: string): MetalbridgeError {

@@ -1,4 +1,5 @@
 /** The objects of the model cache: the claim, the Job that downloads to it, and the NetworkPolicy of the Job. Pure. */
+import { canonicalQuantity } from "../api/fields/quantity.ts";
 import { API_VERSION, LABEL_MODEL, LABEL_MODEL_CACHE } from "../api/group.ts";
 import type { ObjectMeta } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
@@ -49,6 +50,8 @@ export interface Download {
   readonly attempt: number;
   /** Commit that the Model is pinned to. */
   readonly revision?: string | undefined;
+  /** Further name for what engines open, in the folder: for who has to know it before the download. */
+  readonly link?: string | undefined;
 }
 
 /** On a download Job: what it downloads, and the how many-th Job for that it is. */
@@ -61,6 +64,8 @@ export const ANNOTATION_GENERATION = "metalbridge.dev/model-generation";
 export const SECRET_PREFIX = "SOURCE_";
 
 export const FETCH_CONTAINER = "fetch";
+/** Where the container that downloads writes. */
+export const CACHE_VOLUME = "cache";
 const CACHE_PATH = "/cache";
 const CA_FOLDER = "/etc/metalbridge/ca";
 const RESULT_PATH = "/dev/termination-log";
@@ -87,8 +92,16 @@ export function cacheClaimName({ metadata }: Model, { cacheScope }: CacheSetting
 
 /** Where the weights of a Model are for its pods; undefined until they are complete and verified. */
 export function weightsOnVolume({ status }: Model): Weights | undefined {
-  const { phase, claimName = "", folder = "", file } = status?.cache ?? {};
-  return phase === "Ready" && file !== undefined ? { claimName, folder, file } : undefined;
+  const { phase, claimName = "", folder = "", file, mmproj } = status?.cache ?? {};
+  if (phase !== "Ready" || file === undefined) return undefined;
+  const { format, files = [] } = status ?? {};
+  const isFile =
+    format === "gguf" || files.length === 0 || files.some((name) => `/${file}`.endsWith(`/${name}`));
+  return {
+    ...{ claimName, folder, file },
+    ...(isFile ? {} : { isFolder: true }),
+    ...(mmproj === undefined ? {} : { projector: mmproj }),
+  };
 }
 
 /** Changes with the files, and with the volume: an empty one of the same name has nothing. */
@@ -128,7 +141,7 @@ export function buildCacheClaim(model: Model, settings: CacheSettings): Persiste
 export function buildFetchJob(download: Download, settings: CacheSettings): Job {
   const { model, wish, key, attempt } = download;
   const isInPlace = wish.folder === "";
-  const { cacheCaConfigMap: ca, imagePullSecrets } = settings;
+  const { imagePullSecrets } = settings;
   return {
     apiVersion: "batch/v1",
     kind: "Job",
@@ -182,10 +195,10 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
           containers: [fetchContainer(download, settings)],
           volumes: [
             {
-              name: "cache",
+              name: CACHE_VOLUME,
               persistentVolumeClaim: { claimName: wish.claimName, ...(isInPlace ? { readOnly: true } : {}) },
             },
-            ...(ca === undefined ? [] : [{ name: "ca", configMap: { name: ca } }]),
+            ...caVolumes(settings),
           ],
         },
       },
@@ -193,9 +206,14 @@ export function buildFetchJob(download: Download, settings: CacheSettings): Job 
   };
 }
 
+/** With the authorities that the download trusts too. */
+export function caVolumes({ cacheCaConfigMap: name }: CacheSettings) {
+  return name === undefined ? [] : [{ name: "ca", configMap: { name } }];
+}
+
 /** The container that downloads to the volume `cache`: of the Job, and as an init container of pods without a volume. */
 export function fetchContainer(
-  { model, wish, revision }: Pick<Download, "model" | "wish" | "revision">,
+  { model, wish, revision, link }: Pick<Download, "model" | "wish" | "revision" | "link">,
   settings: CacheSettings,
 ): Container {
   const { resources = {}, sourceSecretRef } = model.spec;
@@ -204,16 +222,22 @@ export function fetchContainer(
   return {
     name: FETCH_CONTAINER,
     image: settings.image ?? "",
-    args: fetchArguments(model, wish, settings, revision).map(literal),
+    args: [
+      ...fetchArguments(model, wish, settings, revision),
+      ...(link === undefined ? [] : [`--link=${link}`]),
+    ].map(literal),
     ...(sourceSecretRef === undefined
       ? {}
       : { envFrom: [{ prefix: SECRET_PREFIX, secretRef: { name: sourceSecretRef.name } }] }),
     resources: {
-      requests: { cpu: text(cpu) ?? "100m", memory: text(memory) ?? "256Mi" },
-      limits: { ...(cpu === undefined ? {} : { cpu: String(cpu) }), memory: text(memory) ?? "1Gi" },
+      requests: { cpu: canonicalQuantity(cpu ?? "100m"), memory: canonicalQuantity(memory ?? "256Mi") },
+      limits: {
+        ...(cpu === undefined ? {} : { cpu: canonicalQuantity(cpu) }),
+        memory: canonicalQuantity(memory ?? "1Gi"),
+      },
     },
     volumeMounts: [
-      { name: "cache", mountPath: CACHE_PATH, ...(isInPlace ? { readOnly: true } : {}) },
+      { name: CACHE_VOLUME, mountPath: CACHE_PATH, ...(isInPlace ? { readOnly: true } : {}) },
       ...(settings.cacheCaConfigMap === undefined
         ? []
         : [{ name: "ca", mountPath: CA_FOLDER, readOnly: true }]),
@@ -362,10 +386,6 @@ function shortName(name: string, suffix: string, longest: number): string {
   if (whole.length <= longest) return whole;
   const digest = hash(name, 8);
   return `${name.slice(0, longest - suffix.length - digest.length - 1)}-${digest}${suffix}`;
-}
-
-function text(quantity: string | number | undefined): string | undefined {
-  return quantity === undefined ? undefined : String(quantity);
 }
 
 function some<K extends string, T>(key: K, list: readonly T[] | undefined): { [P in K]?: readonly T[] } {

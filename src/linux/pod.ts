@@ -5,6 +5,7 @@ import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
 import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
+import type { LinuxSettings } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
@@ -25,6 +26,7 @@ export interface PodWish {
   readonly resourceClaims: readonly object[];
   readonly files: Files;
   readonly container: Container;
+  readonly settings: LinuxSettings;
 }
 
 export function podTemplateOf(wish: PodWish): PodTemplate {
@@ -47,13 +49,14 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
       },
     },
     spec: {
+      ...(files.fetching === undefined ? {} : { initContainers: [...files.fetching.initContainers] }),
       containers: [container],
       volumes: [...files.volumes],
       ...schedulingOf(wish),
       ...(gpus.claims.length === 0
         ? {}
         : { resourceClaims: wish.resourceClaims as PodSpec["resourceClaims"] & {} }),
-      ...(spec.imagePullSecrets === undefined ? {} : { imagePullSecrets: spec.imagePullSecrets }),
+      ...pullSecretsOf(wish),
       ...(spec.runtimeClassName === undefined ? {} : { runtimeClassName: spec.runtimeClassName }),
       priorityClassName: spec.priorityClassName ?? priorityClassName(spec.priority),
       securityContext: podSecurity(spec.podSecurityContext, gpus),
@@ -63,6 +66,15 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
       terminationGracePeriodSeconds: graceSeconds(spec.rollout.drainSeconds),
     },
   };
+}
+
+/** Of the engine's image, and of ours where an init container runs it. */
+function pullSecretsOf({ service, files, settings }: PodWish): Pick<PodSpec, "imagePullSecrets"> {
+  const ours = files.fetching === undefined ? [] : (settings.fetch?.imagePullSecrets ?? []);
+  const given = service.spec.imagePullSecrets ?? [];
+  const further = ours.filter((name) => given.every((secret) => secret.name !== name));
+  const all = [...given, ...further.map((name) => ({ name }))];
+  return all.length === 0 ? {} : { imagePullSecrets: all };
 }
 
 /** What cluster-autoscaler and Karpenter read. */
@@ -82,10 +94,40 @@ function schedulingOf({ service: { spec }, gpus }: PodWish): Partial<PodSpec> {
   return {
     ...(spec.nodeSelector === undefined ? {} : { nodeSelector: spec.nodeSelector }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
-    ...(spec.affinity === undefined ? {} : { affinity: spec.affinity }),
+    ...affinityOf(spec.affinity, gpus),
     ...(spec.topologySpreadConstraints === undefined
       ? {}
       : { topologySpreadConstraints: spec.topologySpreadConstraints }),
+  };
+}
+
+/** Of NVIDIA's GPU feature discovery, in MiB. */
+const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
+
+type Term = { readonly matchExpressions?: readonly object[]; readonly [further: string]: unknown };
+type Affinity = {
+  readonly nodeAffinity?: {
+    readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+      readonly nodeSelectorTerms?: readonly Term[];
+    };
+  };
+};
+
+/** The user's, and nodes whose GPUs are large enough or that do not say how large they are. Terms are alternatives. */
+function affinityOf(given: PodSpec["affinity"], { memoryMiB }: GPURequest): Pick<PodSpec, "affinity"> {
+  if (memoryMiB === undefined) return given === undefined ? {} : { affinity: given };
+  const { nodeAffinity } = (given ?? {}) as Affinity;
+  const required = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
+  const ours = [
+    { key: GPU_MEMORY_LABEL, operator: "Gt", values: [String(memoryMiB)] },
+    { key: GPU_MEMORY_LABEL, operator: "DoesNotExist" },
+  ];
+  const nodeSelectorTerms = (required?.nodeSelectorTerms ?? [{}]).flatMap((term: Term) =>
+    ours.map((expression) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), expression] })),
+  );
+  const requiredDuringSchedulingIgnoredDuringExecution = { ...required, nodeSelectorTerms };
+  return {
+    affinity: { ...given, nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution } },
   };
 }
 

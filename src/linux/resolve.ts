@@ -8,8 +8,9 @@ import type { Model } from "../api/model.ts";
 import { unhonoredFields } from "../capacity/honored.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../capacity/resolve.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
-import type { LinuxSettings, Weights, Workload } from "./contract.ts";
-import { podAccelerator } from "./gpus.ts";
+import type { LinuxSettings, Weights, Workload, WorkloadInput } from "./contract.ts";
+import { ephemeralWeights, isEphemeral } from "./ephemeral.ts";
+import { gpusOf, podAccelerator } from "./gpus.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -26,13 +27,15 @@ export interface PodsResolved {
   readonly at: "resolved";
   readonly runtime: Runtime;
   readonly workload: Workload;
+  /** Of each pod. */
+  readonly gpuCount: number;
   /** Paths of fields that are set and have no effect in pods. */
   readonly unhonored: readonly string[];
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const { service, settings } = input;
-  const { modelRef, speculativeDecoding, loraAdapters = [], autoscaling, replicas, suspend } = service.spec;
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
   const named: readonly Named[] = [
     { model: input.model, name: modelRef, field: "spec.modelRef" },
@@ -50,24 +53,37 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   for (const { model, name, field } of named) {
     const found = usableModel(model, name, field);
     if ("at" in found) return found;
-    const weights = weightsFor(service, found);
-    if (weights !== undefined && "at" in weights) return weights;
     usable.push(found);
+    const weights = weightsFor(service, found, { main: usable[0] ?? found, settings });
+    if (weights !== undefined && "at" in weights) return weights;
     volumes.push(weights);
   }
-  const [model] = usable;
+  const [model, ...others] = usable;
   if (model === undefined) throw new Error("a service without a Model");
   const [weights, ...further] = volumes;
-  const [draftWeights] = draftRef === undefined ? [] : further;
-  const adapterWeights = further.slice(draftRef === undefined ? 0 : 1).flatMap((one) => one ?? []);
+  const drafts = draftRef === undefined ? 0 : 1;
+  return workloadFor({
+    ...{ service, model, weights, settings },
+    draft: others.slice(0, drafts)[0],
+    draftWeights: further.slice(0, drafts)[0],
+    adapters: others.slice(drafts),
+    adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
+  });
+}
+
+function workloadFor(parts: Omit<WorkloadInput, "runtime" | "replicas">): PodsResolved | Blocked {
+  const { service, model } = parts;
+  const { autoscaling, replicas, suspend } = service.spec;
   try {
     const runtime = runtimeOf(service, model);
     const isScaled = autoscaling !== undefined && !suspend;
     const workload = buildWorkload({
-      ...{ service, model, runtime, weights, draftWeights, adapterWeights, settings },
+      ...{ ...parts, runtime },
       replicas: suspend ? 0 : isScaled ? undefined : replicas,
     });
-    return { at: "resolved", runtime, workload, unhonored: unhonoredFields(service.spec, "linux", runtime) };
+    const gpuCount = gpusOf(model, service.spec).count;
+    const unhonored = unhonoredFields(service.spec, "linux", runtime);
+    return { at: "resolved", runtime, workload, gpuCount, unhonored };
   } catch (error) {
     return blockedBy(error);
   }
@@ -80,8 +96,22 @@ interface Named {
 }
 
 /** Undefined: the engine fetches them itself. */
-function weightsFor({ spec }: InferenceService, model: Model): Weights | Blocked | undefined {
-  if (spec.skipModelInit === true || spec.modelCache?.persistence === "Ephemeral") return undefined;
+function weightsFor(
+  service: InferenceService,
+  model: Model,
+  { main, settings: { fetch } }: { readonly main: Model; readonly settings: LinuxSettings },
+): Weights | Blocked | undefined {
+  const { spec } = service;
+  if (spec.skipModelInit === true) return undefined;
+  if (isEphemeral(spec, model)) {
+    try {
+      const { needsWeights } = runtimeEntry(runtimeOf(service, main))?.pod ?? {};
+      const fetchesItself = needsWeights === false || (needsWeights !== true && fetch?.image === undefined);
+      return fetchesItself ? undefined : ephemeralWeights(model);
+    } catch (error) {
+      return blockedBy(error);
+    }
+  }
   const weights = weightsOnVolume(model);
   if (weights !== undefined) return weights;
   const { phase, message } = model.status?.cache ?? {};

@@ -1,8 +1,11 @@
 /** Volumes of a pod: weights, what the engine writes, files that it reads. */
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
+import type { Model } from "../api/model.ts";
 import type { PodFiles, PodRuntime } from "../engines/pods.ts";
 import type { Weights, WorkloadInput } from "./contract.ts";
+import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
+import { CACHE_VOLUME } from "./model-cache.ts";
 
 export type Volume = { readonly name: string; readonly [source: string]: unknown };
 export type Mount = {
@@ -24,9 +27,13 @@ export interface Files {
   readonly chatTemplateFile?: string;
   readonly slotFolder?: string;
   readonly apiKeyFile?: string;
+  /** Absent: no weights are fetched into the pod. */
+  readonly fetching?: Fetching;
 }
 
 const ANNOTATION_CHAT_TEMPLATE = "metalbridge.dev/chat-template";
+/** With the API key, for engines that read it from a file. */
+export const KEY_VOLUME = "api-key";
 const OWN_FOLDER = "/etc/metalbridge";
 const SHARED_MEMORY_PER_GPU = 4;
 
@@ -43,14 +50,20 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
     ...(draftWeights === undefined ? [] : [{ weights: draftWeights, path: "/draft" }]),
     ...adapterWeights.map((adapter, index) => ({ weights: adapter, path: `/adapters/${index}` })),
   ];
-  const claims = [...new Set(places.map(({ weights: { claimName } }) => claimName))];
-  const volumeOf = (claimName: string) => `weights-${claims.indexOf(claimName)}`;
+  const fetching = fetchingOf(
+    places.map((place) => place.weights),
+    spec,
+    input.settings,
+  );
+  const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
+  const volumeOf = (claimName: string | undefined) =>
+    claimName === undefined ? CACHE_VOLUME : `weights-${claims.indexOf(claimName)}`;
   const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
   const main = weights && filesAt("/models", weights);
-  // A registry's manifest may name the projector itself.
-  const projector = model.spec.mmproj ?? model.status?.cache?.mmproj?.split("/").at(-1);
+  const projector = projectorOf(model, weights);
   const ours: Volume[] = [
     ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
+    ...(fetching?.volumes ?? []),
     ...parts.map(({ volume }) => volume),
   ];
   const mounts: Mount[] = [
@@ -71,18 +84,29 @@ export function filesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest)
     ),
     annotations: spec.chatTemplate === undefined ? {} : { [ANNOTATION_CHAT_TEMPLATE]: spec.chatTemplate },
     ...(main === undefined ? {} : { weights: main }),
-    ...(main === undefined || projector === undefined ? {} : { projector: `${main.folder}/${projector}` }),
+    ...(projector === undefined ? {} : { projector }),
     ...(draftWeights === undefined ? {} : { draft: filesAt("/draft", draftWeights) }),
     adapters: adapterWeights.map((adapter, index) => filesAt(`/adapters/${index}`, adapter)),
     ...(spec.chatTemplate === undefined ? {} : { chatTemplateFile: `${OWN_FOLDER}/chat/template.jinja` }),
     ...(spec.slotSaveRestore === true ? { slotFolder: "/slots" } : {}),
-    ...(spec.auth !== undefined && pod.apiKey === "file" ? { apiKeyFile: `${OWN_FOLDER}/auth/api-key` } : {}),
+    ...(spec.auth !== undefined && pod.apiKey?.by === "file"
+      ? { apiKeyFile: `${OWN_FOLDER}/auth/api-key` }
+      : {}),
+    ...(fetching === undefined ? {} : { fetching }),
   };
 }
 
-function filesAt(mountPath: string, { file }: Weights): PodFiles {
+/** Undefined where the engine fetches the weights, or the Model has no projector. */
+function projectorOf({ spec: { mmproj } }: Model, weights: Weights | undefined): string | undefined {
+  // A registry's manifest may name it where the Model does not.
+  if (weights?.projector !== undefined) return `/models/${weights.projector}`;
+  if (weights === undefined || mmproj === undefined) return undefined;
+  return `${filesAt("/models", weights).folder}/${mmproj}`;
+}
+
+function filesAt(mountPath: string, { file, isFolder }: Weights): PodFiles {
   const main = `${mountPath}/${file}`;
-  return { main, folder: main.slice(0, main.lastIndexOf("/")) };
+  return { main, folder: isFolder === true ? main : main.slice(0, main.lastIndexOf("/")) };
 }
 
 function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
@@ -101,10 +125,10 @@ function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
       mount: { mountPath: `${OWN_FOLDER}/chat`, readOnly: true },
     });
   }
-  if (auth !== undefined && pod.apiKey === "file") {
+  if (auth !== undefined && pod.apiKey?.by === "file") {
     const items = [{ key: auth.key, path: "api-key" }];
     parts.push({
-      volume: { name: "api-key", secret: { secretName: auth.secretRef.name, items, defaultMode: 0o440 } },
+      volume: { name: KEY_VOLUME, secret: { secretName: auth.secretRef.name, items, defaultMode: 0o440 } },
       mount: { mountPath: `${OWN_FOLDER}/auth`, readOnly: true },
     });
   }

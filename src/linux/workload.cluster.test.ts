@@ -72,6 +72,24 @@ test.for(inputs)("%s", async (name) => {
   expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
 });
 
+test("quantities are what the server stores, so that no pass writes them again", async () => {
+  const engines = [
+    { cpu: 0.5, memory: "1024Mi", ephemeralStorage: "1.5G" },
+    { cpu: "1000m", memory: "1.5Gi", ephemeralStorage: "2000" },
+    { cpu: 2, memory: "1000Ki", ephemeralStorage: "0.5Ki" },
+  ].map((resources) => {
+    const model = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
+    const weights = { claimName: "cache", folder: "k", file: "m.gguf" };
+    return buildWorkload(inputOf({ service: { resources }, model, weights, replicas: 1 })).deployment;
+  });
+  for (const wanted of engines) {
+    const args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-f", "-"];
+    const stored = JSON.parse(await cluster.kubectl(args, { input: JSON.stringify(wanted) }));
+    const requests = ({ spec }: typeof wanted) => spec.template.spec.containers[0]?.resources?.requests;
+    expect(requests(stored)).toEqual(requests(wanted));
+  }
+});
+
 test("the namespace refuses what is less than restricted", async () => {
   const { deployment } = workloadOf("llamacpp-cpu.input.yaml");
   const { metadata, spec } = deployment.spec.template;

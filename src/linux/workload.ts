@@ -14,6 +14,7 @@ import { containerOf, startSeconds } from "./container.ts";
 import type { Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
+import { memoryRequest } from "./memory.ts";
 import { podTemplateOf } from "./pod.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
 import { type Files, filesOf } from "./volumes.ts";
@@ -64,17 +65,20 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const files = filesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
+  const engine = podInput(input, { pod, gpus, files });
   const container = containerOf({
     spec,
     pod,
-    input: podInput(input, { pod, gpus, files }),
+    input: engine,
     gpus,
     image,
     mounts: files.mounts,
+    ephemeralStorage: files.fetching?.sizeLimit,
+    memory: memoryRequest(input, engine.settings, gpus),
     sizeBytes,
   });
   const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
-  const template = podTemplateOf({ service, pod, gpus, resourceClaims, files, container });
+  const template = podTemplateOf({ service, pod, gpus, resourceClaims, files, container, settings });
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
@@ -115,7 +119,13 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files }: Parts
   const { spec } = service;
   const gguf = model.status?.gguf;
   const gpuLayers = model.spec.hardware?.gpu?.layers;
-  const { volumes: _volumes, mounts: _mounts, annotations: _annotations, ...paths } = files;
+  const {
+    volumes: _volumes,
+    mounts: _mounts,
+    annotations: _annotations,
+    fetching: _fetching,
+    ...paths
+  } = files;
   const address = spec.bindAddress ?? pod.address;
   if (isIP(address) === 0)
     throw new MetalbridgeError("SettingNotSupported", `spec.bindAddress ${address} is no IP address`);

@@ -4,7 +4,15 @@
  * How a pod continues once it is bound to a node. `ready` by default, `complete` for a Job's pods; both become ready first, as
  * `fail` and `evicted` do. An outcome that is set later changes a pod that runs.
  */
-export type Outcome = "ready" | "complete" | "fail" | "crash" | "never-ready" | "image-pull" | "evicted";
+export type Outcome =
+  | "ready"
+  | "complete"
+  | "fail"
+  | "crash"
+  | "never-ready"
+  | "image-pull"
+  | "evicted"
+  | "init-crash";
 
 const PREFIX = "bed.metalbridge.dev";
 /** Annotations of a pod. */
@@ -65,12 +73,18 @@ export function renderStages(): string {
     stage("Pod", "pod-delete", [{ key: ".metadata.deletionTimestamp", operator: "Exists" }], {
       next: { delete: true },
     }),
-    podStage("pod-ready", ["ready"], ["In", ["none", "crash", "never-ready", "image-pull"]], READY),
+    podStage(
+      "pod-ready",
+      ["ready"],
+      ["In", ["none", "crash", "never-ready", "image-pull", "init-crash"]],
+      READY,
+    ),
     podStage("pod-starts", ending, ["In", ["none"]], READY),
     podStage("pod-completes", ["complete"], ["In", ["ready"]], COMPLETE, 200),
     podStage("pod-fails", ["fail"], ["In", ["ready"]], FAIL, 200),
     podStage("pod-is-evicted", ["evicted"], ["In", ["ready"]], EVICTED, 1_000),
     podStage("pod-crashes", ["crash"], ["NotIn", ["crash"]], CRASH),
+    podStage("pod-does-not-initialize", ["init-crash"], ["NotIn", ["init-crash"]], INIT_CRASH),
     podStage("pod-is-never-ready", ["never-ready"], ["NotIn", ["never-ready"]], NEVER_READY),
     podStage("pod-has-no-image", ["image-pull"], ["NotIn", ["image-pull"]], IMAGE_PULL),
     claimStage("claim-is-provisioned", SHARED_CLASS, []),
@@ -175,6 +189,9 @@ function podStage(
 const TERMINATED = `exitCode: {{ $exitCode }}, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}`;
 const COMPLETED = `{ terminated: { exitCode: 0, reason: Completed, message: {{ $message | Quote }}, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }`;
 
+const INITIALIZED =
+  "ready: true, restartCount: 0, state: { terminated: { exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } }";
+
 const READY = podStatus("ready", {
   phase: "Running",
   isReady: true,
@@ -214,6 +231,12 @@ const CRASH = podStatus("crash", {
   restarts: 3,
   state: `{ waiting: { reason: CrashLoopBackOff, message: "back-off 40s restarting failed container" } }, lastState: { terminated: { reason: Error, ${TERMINATED} } }`,
 });
+const INIT_CRASH = podStatus("init-crash", {
+  phase: "Pending",
+  isReady: false,
+  state: "{ waiting: { reason: PodInitializing } }",
+  init: `ready: false, restartCount: 1, state: { waiting: { reason: CrashLoopBackOff, message: "back-off 10s restarting failed container" } }, lastState: { terminated: { reason: Error, ${TERMINATED} } }`,
+});
 const IMAGE_PULL = podStatus("image-pull", {
   phase: "Pending",
   isReady: false,
@@ -226,6 +249,8 @@ interface PodStatus {
   /** Of every container. */
   readonly state: string;
   readonly restarts?: number;
+  /** Of every init container, as YAML; completed unless given. */
+  readonly init?: string;
   /** Reason for which it is not ready. */
   readonly why?: string;
   readonly more?: string;
@@ -233,7 +258,15 @@ interface PodStatus {
 
 function podStatus(
   reached: string,
-  { phase, isReady, state, restarts = 0, why = "ContainersNotReady", more = "" }: PodStatus,
+  {
+    phase,
+    isReady,
+    state,
+    restarts = 0,
+    init = INITIALIZED,
+    why = "ContainersNotReady",
+    more = "",
+  }: PodStatus,
 ): string {
   const condition = (type: string, status: boolean, reason?: string) =>
     `- { type: ${type}, status: "${status ? "True" : "False"}", lastTransitionTime: {{ $now | Quote }}${reason === undefined ? "" : `, reason: ${reason}`} }`;
@@ -248,7 +281,7 @@ startTime: {{ or .status.startTime $now | Quote }}
 conditions:
 ${condition(REACHED, true, reached)}
 ${condition("PodReadyToStartContainers", true)}
-${condition("Initialized", true)}
+${condition("Initialized", init === INITIALIZED)}
 ${condition("ContainersReady", isReady, notReady)}
 ${condition("Ready", isReady, notReady)}
 {{ range .spec.readinessGates }}
@@ -256,7 +289,7 @@ ${condition("{{ .conditionType | Quote }}", true)}
 {{ end }}
 initContainerStatuses:
 {{ range .spec.initContainers }}
-- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ready: true, restartCount: 0, state: { terminated: { exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }} } } }
+- { name: {{ .name | Quote }}, image: {{ .image | Quote }}, imageID: "", ${init} }
 {{ end }}
 containerStatuses:
 {{ range .spec.containers }}

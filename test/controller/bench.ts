@@ -156,6 +156,7 @@ async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ s
   const config = parseControllerConfig({
     kubeconfig,
     healthPort: 0,
+    image: "registry.example/metalbridge:1.0.0",
     // Tests set the clock forward; that must not look like a leader that cannot renew.
     leaseDurationSeconds: 3_600,
     leaseRenewDeadlineSeconds: 3_599,

@@ -1,6 +1,4 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:https";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import {
@@ -24,6 +22,7 @@ import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { cacheWish } from "../../../src/linux/cache-wish.ts";
 import { fetchJobName, weightsOnVolume } from "../../../src/linux/model-cache.ts";
+import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { type PodScript, scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { oneLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
@@ -31,7 +30,6 @@ import type { TestNamespace } from "../../../test/cluster/namespace.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { headerBytes, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { runContainer } from "../../../test/fixtures/run-container.ts";
-import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { parseControllerConfig } from "../../config.ts";
 import { runController } from "../../main.ts";
 
@@ -352,31 +350,8 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
 
   test("progress comes from the log of the running pod", async () => {
     const lines = ["no JSON", '{"bytes":1073741824,"totalBytes":4294967296}'].join("\n");
-    const kubelet = createServer(selfSigned(), (request, response) => {
-      response.writeHead(request.url?.includes("follow=true") ? 200 : 404);
-      response.write(`${lines}\n`);
-    });
-    await new Promise<void>((listening) => kubelet.listen(0, "127.0.0.1", listening));
-    onTestFinished(() => {
-      kubelet.closeAllConnections();
-      kubelet.close();
-    });
-    const { port } = kubelet.address() as AddressInfo;
     await shared().nodes.add({ name: "logs-1", labels: { logs: "1" } });
-    const status = {
-      addresses: [{ type: "InternalIP", address: "127.0.0.1" }],
-      daemonEndpoints: { kubeletEndpoint: { Port: port } },
-    };
-    const patch = [
-      "patch",
-      "node",
-      "logs-1",
-      "--subresource=status",
-      "--type=merge",
-      "-p",
-      JSON.stringify({ status }),
-    ];
-    await shared().kubectl(patch);
+    await using _ = await serveLogs(shared().kubectl, "logs-1", () => `${lines}\n`);
     await script({ outcome: "ready" });
     await volume(CLAIM, "logs-1");
     await applyModel("counted", { source: "hf://org/counted/m.gguf" });

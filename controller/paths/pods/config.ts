@@ -1,6 +1,7 @@
 /** Settings for services that run as pods, with their defaults. */
 import { z } from "zod";
 import type { LinuxSettings } from "../../../src/linux/contract.ts";
+import type { CacheSettings } from "../../../src/linux/model-cache.ts";
 
 export const podsConfigSchema = z.strictObject({
   engineImages: z
@@ -29,8 +30,10 @@ export const podsConfigSchema = z.strictObject({
 export function linuxSettings({
   engineImages,
   engineRegistry,
-}: z.output<typeof podsConfigSchema>): LinuxSettings {
+  ...fetch
+}: z.output<typeof podsConfigSchema> & CacheSettings): LinuxSettings {
   return {
+    fetch,
     images: Object.fromEntries(engineImages),
     registryPrefix: engineRegistry === "" ? undefined : engineRegistry,
   };

@@ -3,7 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { getCondition } from "../../../src/api/conditions.ts";
 import type { ModelFormat } from "../../../src/api/fields/shared.ts";
+import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
@@ -88,6 +91,58 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
     for (const kind of ["deployments", "services", "pdb", "hpa", "networkpolicies"])
       await vi.waitFor(async () => expect((await get(ns, kind)).items).toEqual([]), WAIT);
+  });
+
+  test("pods that fetch the weights themselves: init container, failure, and the key that their engine checks", async () => {
+    const ns = await namespace("ephemeral");
+    await bench.cluster.kubectl(["label", "namespace", ns, "pod-security.kubernetes.io/enforce=restricted"]);
+    const message = JSON.stringify({ code: "SourceForbidden", message: "403", isRetryable: false });
+    await bench.apply(
+      inferenceService(ns, "chat", {
+        modelCache: { persistence: "Ephemeral" },
+        auth: { secretRef: { name: "keys" } },
+        podAnnotations: scriptAnnotations({ outcome: "init-crash", message }),
+      }),
+    );
+    const { status } = await until(ns, "chat", { phase: "Degraded", reason: "SourceForbidden" });
+    expect(getCondition(status?.conditions, "Degraded")?.message).toContain("403");
+    await patch(ns, "isvc/chat", { spec: { podAnnotations: null } });
+    const ready = await until(ns, "chat", { phase: "Ready" });
+    expect(conditionsIn(ready.status)).toMatchObject({
+      KeyRequired: "True EngineChecksKeys",
+      CPUFallback: "False NoGPURequested",
+    });
+    const { spec } = (await get(ns, "deployment/chat")).spec.template;
+    expect(spec.volumes[0]).toEqual({ name: "cache", emptyDir: { sizeLimit: "5Gi" } });
+    const [engine] = spec.containers;
+    expect(engine.args.join(" ")).toContain("--model /models/model/tiny.gguf");
+    // 4 GiB of weights, and what the engine needs beside them.
+    expect(Number.parseInt(engine.resources.requests.memory, 10)).toBeGreaterThan(4096);
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+  });
+
+  test("an engine that falls back to the CPU is a condition with an Event; its log is read once", async () => {
+    const ns = await namespace("fallback");
+    const log = "warning: no usable GPU found, --gpu-layers option will be ignored\n";
+    await using kubelet = await serveLogs(bench.cluster.kubectl, "gpu-1", () => log);
+    await bench.apply(inferenceService(ns, "chat", { modelRef: "cuda" }));
+    await bench.serviceUntil(ns, "chat", ({ status }) =>
+      expect(conditionsIn(status)).toMatchObject({
+        Ready: "True InferenceReady",
+        CPUFallback: "True NoLayersOnGPU",
+        KeyRequired: "False NoAuth",
+      }),
+    );
+    await vi.waitFor(async () => {
+      const events = await get(ns, "events.events.k8s.io");
+      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("NoLayersOnGPU");
+    }, WAIT);
+    await patch(ns, "isvc/chat", { metadata: { annotations: { touched: "1" } }, spec: { priority: "high" } });
+    await until(ns, "chat", { observedGeneration: 2 });
+    const { items } = await get(ns, "pods");
+    for (const { metadata } of items)
+      expect(kubelet.asked.filter((url) => url.includes(metadata.name)).length).toBeLessThanOrEqual(1);
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
   });
 
   test("pods beyond the GPUs wait in the queue: by priority, then age, right after each change", async () => {
@@ -321,6 +376,12 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await vi.waitFor(async () => expect((await get(ns, "deployments")).items).toEqual([]), WAIT);
   });
 });
+
+/** By type, as `<status> <reason>`. */
+function conditionsIn(status: InferenceServiceStatus | undefined): Record<string, string> {
+  const conditions = status?.conditions ?? [];
+  return Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]));
+}
 
 interface Written {
   readonly kind: string;

@@ -3,9 +3,10 @@ import { MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
+import { runtimeEntry } from "../../../src/engines/registry.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
-import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
 import { reportOn } from "../../cache/events.ts";
 import { applySteps } from "../../service/apply/apply.ts";
@@ -20,6 +21,7 @@ import {
 } from "../../service/path.ts";
 import { planTeardown } from "../../service/teardown.ts";
 import { askInFlight } from "./in-flight.ts";
+import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
@@ -35,7 +37,10 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
       queueUp(ports, key, readPods(own.pods));
     },
     reconcile: (live) => reconcile(ports, live),
-    release: (key) => ports.onPositions(ports.podsQueue.set(key, undefined)),
+    release: (key) => {
+      ports.offloads.forget(key);
+      ports.onPositions(ports.podsQueue.set(key, undefined));
+    },
     leave: ({ deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors }) =>
       planTeardown(
         { ...NO_BELONGINGS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },
@@ -80,6 +85,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   queueUp(ports, key, pods);
   const queuePosition = ports.podsQueue.positionOf(key);
   const { deferral } = rollout ?? {};
+  const offload = offloadOf(ports, key, resolution, own.pods);
   const input = {
     service,
     model,
@@ -87,6 +93,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     deployment,
     pods,
     deferral,
+    offload,
     queuePosition,
     obstacle,
     rejections,
@@ -129,6 +136,18 @@ function withRollout(
   if (resolution.at === "blocked" || rollout === undefined) return resolution;
   const { deployment } = rollout;
   return { ...resolution, workload: { ...resolution.workload, deployment } };
+}
+
+/** Undefined where no engine could fall back to the CPU unnoticed. */
+function offloadOf(
+  { offloads }: PodsPorts,
+  key: string,
+  resolution: PodsResolved | Blocked,
+  pods: readonly Pod[],
+): Offload | undefined {
+  if (resolution.at === "blocked" || resolution.gpuCount === 0) return undefined;
+  const { offloaded } = runtimeEntry(resolution.runtime)?.pod ?? {};
+  return typeof offloaded === "function" ? offloads.look(key, pods, offloaded) : undefined;
 }
 
 function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: PodsSeen): void {

@@ -1,7 +1,11 @@
 /** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
+import { RUNTIMES_IN_ORDER } from "../../../src/engines/registry.ts";
 import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "../../../src/linux/container.ts";
+import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/linux/fetch-result.ts";
+import { FETCH_CONTAINER } from "../../../src/linux/model-cache.ts";
+import { KEY_VOLUME } from "../../../src/linux/volumes.ts";
 import { truncate } from "../../../src/text.ts";
 
 /** Pods that the scheduler can bind to no node. */
@@ -22,7 +26,8 @@ export interface Unscheduled {
 }
 
 export interface PodTrouble {
-  readonly code: Extract<ErrorCode, "ImageUnavailable" | "PodConfigInvalid" | "PodCrashing" | "PodFailed">;
+  /** Of an init container that fetches the weights: what it reported. */
+  readonly code: ErrorCode;
   readonly message: string;
 }
 
@@ -33,6 +38,10 @@ export interface PodsSeen {
   readonly live: number;
   readonly unscheduled?: Unscheduled;
   readonly trouble?: PodTrouble;
+  /** Pods whose init containers are fetching the weights. */
+  readonly fetching: number;
+  /** Names of those whose engines ask for no API key. */
+  readonly keyless: readonly string[];
 }
 
 const MAX_TEXT = 1_000;
@@ -46,6 +55,10 @@ export function readPods(pods: readonly Pod[]): PodsSeen {
   return {
     ready: live.filter(isReady).length,
     live: live.filter(({ status }) => !ENDED.has(status?.phase ?? "")).length,
+    fetching: live.filter(isFetching).length,
+    keyless: live
+      .filter((pod) => !ENDED.has(pod.status?.phase ?? "") && !hasKey(pod))
+      .map(({ metadata }) => metadata.name),
     ...(unscheduled === undefined ? {} : { unscheduled }),
     ...(trouble === undefined ? {} : { trouble }),
   };
@@ -65,6 +78,21 @@ export function isLoading(pod: Pod): boolean {
   const { started, restartCount = 0, state } = engineOf(pod) ?? {};
   const isRunning = state?.running !== undefined && pod.metadata.deletionTimestamp === undefined;
   return isRunning && started === false && restartCount === 0;
+}
+
+function isFetching({ status }: Pod): boolean {
+  return status?.initContainerStatuses?.some(({ state }) => state?.running !== undefined) === true;
+}
+
+/** By what the builder puts in for the key, whichever runtime it is. */
+function hasKey({ spec }: Pod): boolean {
+  const variables = spec.containers.flatMap(({ env = [] }) => env.map(({ name }) => name));
+  return (
+    spec.volumes?.some(({ name }) => name === KEY_VOLUME) === true ||
+    RUNTIMES_IN_ORDER.some(
+      ({ pod }) => pod?.apiKey?.by === "variable" && variables.includes(pod.apiKey.variable),
+    )
+  );
 }
 
 function isUnscheduled(pod: Pod): boolean {
@@ -142,11 +170,21 @@ function containerTrouble(pod: string, container: ContainerStatus): PodTrouble |
     return { code: "ImageUnavailable", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
   if (/^CreateContainer(Config)?Error$|^RunContainerError$/.test(reason))
     return { code: "PodConfigInvalid", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
+  const failed = fetchFailure(container);
+  if (failed !== undefined)
+    return { code: failed.code, message: truncate(`${where}: ${failed.message}`, MAX_TEXT) };
   if (reason !== "CrashLoopBackOff") return undefined;
   const { exitCode, reason: why = "", message: said = "" } = container.lastState?.terminated ?? {};
   const end = exitCode === undefined ? "" : `: exit code ${exitCode}${why === "" ? "" : ` (${why})`}`;
   const text = `${where} has restarted ${container.restartCount ?? 0} times${end}${said === "" ? "" : `: ${lastLine(said)}`}`;
   return { code: "PodCrashing", message: truncate(text, MAX_TEXT) };
+}
+
+/** Of the last attempt, also while the next one runs. */
+function fetchFailure({ name, state, lastState }: ContainerStatus): FetchFailed | undefined {
+  if (!name.startsWith(FETCH_CONTAINER)) return undefined;
+  const result = parseFetchResult((state?.terminated ?? lastState?.terminated)?.message);
+  return result === undefined || isFetched(result) ? undefined : result;
 }
 
 function lastLine(text: string): string {

@@ -1,11 +1,13 @@
 /** What the path of pods works with. */
 import type { LinuxSettings } from "../../../src/linux/contract.ts";
 import type { ControllerPorts } from "../../cache/ports.ts";
+import type { OffloadReader } from "./offload.ts";
 import type { PodsQueue } from "./queue.ts";
 
 export interface PodsPorts extends ControllerPorts {
   readonly linux: LinuxSettings;
   readonly podsQueue: PodsQueue;
+  readonly offloads: OffloadReader;
   /** Their positions in the queue have changed. */
   readonly onPositions: (services: readonly string[]) => void;
 }

@@ -1,38 +1,16 @@
 /** The whole status of a service that runs as pods. Pure and total. */
-import {
-  type Condition,
-  type ConditionUpdate,
-  isConditionTrue,
-  setCondition,
-} from "../../../src/api/conditions.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
-import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
-import type { Model } from "../../../src/api/model.ts";
+import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
-import type { Blocked } from "../../../src/capacity/resolve.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
-import type { PodsResolved } from "../../../src/linux/resolve.ts";
 import { truncate } from "../../../src/text.ts";
-import { codeOfRejections, describeRejections, type Rejection } from "../../service/apply/rejection.ts";
-import type { Obstacle } from "../../service/apply/run.ts";
+import { codeOfRejections, describeRejections } from "../../service/apply/rejection.ts";
 import { endpointOf } from "../../service/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase, withoutAbsent } from "../../service/phase.ts";
+import { conditionsOf } from "./conditions.ts";
+import { readyText, type StatusInput, wantedPods } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
-import type { PodsSeen } from "./pods.ts";
-import { type Deferral, revisionOf } from "./rollout.ts";
-
-export interface StatusInput {
-  readonly service: InferenceService;
-  readonly model: Model | undefined;
-  readonly resolution: PodsResolved | Blocked;
-  /** As the cache shows it: undefined until it exists. */
-  readonly deployment: Deployment | undefined;
-  readonly pods: PodsSeen;
-  readonly deferral: Deferral | undefined;
-  readonly queuePosition: number | undefined;
-  readonly obstacle: Obstacle;
-  readonly rejections: readonly Rejection[];
-}
+import { revisionOf } from "./rollout.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -81,15 +59,6 @@ function revisionsOf(
     resolution.at === "resolved" ? revisionOf(resolution.workload.deployment.spec.template) : newest;
   const currentRevision = phase === "Ready" ? updateRevision : last;
   return withoutAbsent({ currentRevision, updateRevision });
-}
-
-/** Pods wanted now: of the autoscaler where there is one. */
-function wantedPods({ service, resolution, deployment }: StatusInput): number {
-  const { suspend, replicas } = service.spec;
-  if (suspend) return 0;
-  if (resolution.at === "resolved" && resolution.workload.autoscaler !== undefined)
-    return deployment?.spec.replicas ?? resolution.workload.autoscaler.spec.minReplicas ?? 1;
-  return replicas;
 }
 
 /** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
@@ -165,7 +134,12 @@ function incomplete(input: StatusInput): PhaseStatus | undefined {
     const message = `${updatedReplicas} of ${want} updated; ${text}`;
     return { phase: "Progressing", reason: "NewRevisionRollingOut", message };
   }
-  return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message: text };
+  const { fetching } = pods;
+  const message =
+    fetching === 0
+      ? text
+      : `${text}; ${fetching === 1 ? "1 pod fetches" : `${fetching} pods fetch`} the weights`;
+  return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
 }
 
 const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);
@@ -175,88 +149,7 @@ function isLate(deployment: Deployment | undefined): boolean {
   return progressing?.reason === "ProgressDeadlineExceeded";
 }
 
-function readyText(input: StatusInput): string {
-  return `${input.pods.ready} of ${wantedPods(input)} replicas ready`;
-}
-
 function readyMessage(input: StatusInput): string {
   const ignored = input.resolution.at === "resolved" ? input.resolution.unhonored : [];
   return `${readyText(input)}${ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`}`;
-}
-
-/** Each always present, so that `kubectl wait` can rely on them. */
-function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
-  const { service, pods } = input;
-  const { phase, reason, message } = verdict;
-  const isReady = phase === "Ready";
-  const available: ConditionUpdate =
-    pods.ready > 0
-      ? { type: "Available", status: "True", reason: "InferenceReady", message: readyText(input) }
-      : { type: "Available", status: "False", reason: unavailableReason(verdict), message };
-  const isMoving = phase === "Creating" || phase === "Progressing" || phase === "Pending";
-  const updates: ConditionUpdate[] = [
-    { type: "Ready", status: isReady ? "True" : "False", reason, message },
-    available,
-    { type: "Progressing", status: isMoving ? "True" : "False", reason, message },
-    degraded(input, verdict),
-    placed(input, verdict),
-    honored(input),
-    ...rolloutDeferred(input),
-  ];
-  return updates.flatMap((update) => {
-    const before = service.status?.conditions?.filter(({ type }) => type === update.type);
-    return setCondition(before, { ...update, observedGeneration: service.metadata.generation }, nowIso);
-  });
-}
-
-function unavailableReason({ phase, reason }: PhaseStatus): string {
-  return phase === "Suspended" || phase === "Stopped" || reason === "ServiceNameTaken"
-    ? reason
-    : "NoReadyReplicas";
-}
-
-function degraded({ resolution, model, rejections }: StatusInput, verdict: PhaseStatus): ConditionUpdate {
-  const { phase, reason, message } = verdict;
-  const isReading =
-    resolution.at === "blocked" &&
-    resolution.code === "ModelNotReady" &&
-    !isConditionTrue(model?.status?.conditions, "Degraded");
-  const isBad =
-    phase === "Failed" ||
-    phase === "Degraded" ||
-    (phase === "Pending" && !isReading && (resolution.at === "blocked" || rejections.length > 0)) ||
-    reason === "QuotaExceeded" ||
-    reason === "ApiObjectRefused";
-  if (isBad) return { type: "Degraded", status: "True", reason, message };
-  return { type: "Degraded", status: "False", reason: "AsExpected", message: "" };
-}
-
-function placed(input: StatusInput, verdict: PhaseStatus): ConditionUpdate {
-  const { pods, resolution, obstacle } = input;
-  const type = "Placed";
-  const want = wantedPods(input);
-  if (pods.unscheduled !== undefined)
-    return { type, status: "False", reason: pods.unscheduled.code, message: pods.unscheduled.message };
-  if (pods.live < want && (obstacle.at !== "none" || resolution.at === "blocked"))
-    return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
-  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
-}
-
-/** Only where a rollout may have to wait. */
-function rolloutDeferred({ service, deferral }: StatusInput): ConditionUpdate[] {
-  const { rolloutPolicy, maxPodLifetimeIdleTimeoutSeconds } = service.spec;
-  const type = "RolloutDeferred";
-  if (deferral !== undefined) return [{ type, status: "True", ...deferral }];
-  if (rolloutPolicy?.waitForIdle !== true && maxPodLifetimeIdleTimeoutSeconds === undefined) return [];
-  return [{ type, status: "False", reason: "AsExpected", message: "" }];
-}
-
-function honored({ resolution }: StatusInput): ConditionUpdate {
-  const type = "SpecHonored";
-  if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
-  const { unhonored } = resolution;
-  if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
-  const message = `ignored in pods: ${unhonored.join(", ")}`;
-  return { type, status: "False", reason: "FieldsNotHonored", message };
 }

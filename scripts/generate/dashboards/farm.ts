@@ -45,8 +45,8 @@ export const farm: Dashboard = {
         }),
         stat({
           title: "Waiting for capacity",
-          description: "Queued services: no host has room.",
-          queries: [["", "max(metalbridge_controller_waiting_services)"]],
+          description: "Queued services: no host or node has room.",
+          queries: [["", "sum(metalbridge_controller_waiting_services)"]],
         }),
         stat({
           title: "Leader",

@@ -56,6 +56,7 @@ export const serviceColumns: readonly PrinterColumn[] = [
   },
   text("Model", ".spec.modelRef", "Model that is served."),
   text("Runtime", ".status.runtime", "Engine in use."),
+  text("On", ".status.on", "Hosts, Pods, or both."),
   text("Endpoint", ".status.endpoint", "URL inside the cluster."),
   wide(text("Reason", ".status.reason", "Code for the phase.")),
   wide({

@@ -20,7 +20,7 @@ export const podErrors = {
   },
   WeightsNotCached: {
     what: "The engine reads its weights from a volume, and none holds them.",
-    do: "remove spec.skipModelInit and spec.modelCache.persistence Ephemeral, or choose a runtime that fetches weights itself (vllm, sglang, tgi)",
+    do: "remove spec.skipModelInit, or choose a runtime that fetches weights itself (vllm, sglang, tgi); for spec.modelCache.persistence Ephemeral set --image of the controller",
   },
   PodArgumentsTooLong: {
     what: "The arguments and variables of the container are longer than a pod may carry.",
@@ -65,6 +65,16 @@ export const podErrors = {
     what: "A pod failed and was not restarted.",
     do: "read why",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
+  },
+  NoLayersOnGPU: {
+    what: "A pod has a GPU, and its engine found none that it can use: it computes on the CPU.",
+    do: "check the driver and the device plugin of the node, and that the image is built for this kind of GPU and not for a newer driver; then delete the pod",
+    command: "kubectl logs -l metalbridge.dev/service=NAME --tail=-1",
+  },
+  LayersOnCPU: {
+    what: "The engine computes a part of the model's layers on the CPU although no field asks for that.",
+    do: "ask for a GPU with more memory, or lower contextSize, parallelSlots or the quantization; spec.hardware.gpu.layers says that fewer layers are intended",
+    command: "kubectl logs -l metalbridge.dev/service=NAME --tail=-1",
   },
   RolloutDeadlineExceeded: {
     what: "The new pods did not become ready within the time that the size of the model allows; old pods serve on where there are some.",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseQuantity } from "./quantity.ts";
+import { canonicalQuantity, parseQuantity } from "./quantity.ts";
 
 test.for([
   ["16Gi", 17_179_869_184],
@@ -22,4 +22,21 @@ test.for(["", "16 GiB", "16GB", "-1", "1.2.3", "Gi", "0x10", "NaN"])("%j is no q
 test("a number below zero or without end is none either", () => {
   expect(parseQuantity(-1)).toBeUndefined();
   expect(parseQuantity(Number.POSITIVE_INFINITY)).toBeUndefined();
+});
+
+test.for([
+  ["1024Mi", "1Gi"],
+  ["1.5Gi", "1536Mi"],
+  ["1000Ki", "1000Ki"],
+  ["0.5Ki", "512"],
+  ["0.5", "500m"],
+  ["1000m", "1"],
+  ["2000", "2k"],
+  ["1.5G", "1500M"],
+  ["0Gi", "0"],
+  ["1e9", "1e9"],
+  ["999999999Ei", "999999999Ei"],
+  [4, "4"],
+] as const)("%s is stored as %s", ([given, stored]) => {
+  expect(canonicalQuantity(given)).toBe(stored);
 });

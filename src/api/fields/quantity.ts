@@ -40,3 +40,41 @@ export function parseQuantity(value: Quantity): number | undefined {
   const factor = SUFFIXES[suffix];
   return factor === undefined ? Number(digits + suffix) : Number(digits) * factor;
 }
+
+const NANO = 10n ** 9n;
+const LARGEST = 2n ** 63n - 1n;
+const DECIMAL = ["E", "P", "T", "G", "M", "k", "", "m", "u", "n"];
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+/**
+ * As the API server stores it in its own kinds: the largest suffix of the same base that leaves a whole number. What it
+ * would cut at its limit, or write with an exponent, stays as it is.
+ */
+export function canonicalQuantity(value: Quantity): string {
+  const text = String(value);
+  const [, digits = "", suffix = ""] = QUANTITY.exec(text.trim()) ?? [];
+  if (digits === "" || /^[eE]./.test(suffix)) return text;
+  const [whole = "", fraction = ""] = digits.split(".");
+  const base = 10n ** BigInt(fraction.length);
+  const power = BINARY.indexOf(suffix);
+  const unit =
+    power > 0 ? NANO * 1024n ** BigInt(power) : 1000n ** BigInt(DECIMAL.length - 1 - DECIMAL.indexOf(suffix));
+  const nanos = (BigInt(`${whole}${fraction}`) * unit + base - 1n) / base;
+  if (nanos > LARGEST * NANO) return text;
+  if (nanos === 0n) return "0";
+  return power > 0 && nanos % NANO === 0n && nanos >= 1024n * NANO
+    ? binaryText(nanos / NANO)
+    : decimalText(nanos);
+}
+
+function binaryText(bytes: bigint): string {
+  let [rest, power] = [bytes, 0];
+  while (rest % 1024n === 0n && power < BINARY.length - 1) [rest, power] = [rest / 1024n, power + 1];
+  return `${rest}${BINARY[power]}`;
+}
+
+function decimalText(nanos: bigint): string {
+  let [rest, index] = [nanos, DECIMAL.length - 1];
+  while (rest % 1000n === 0n && index > 0) [rest, index] = [rest / 1000n, index - 1];
+  return `${rest}${DECIMAL[index]}`;
+}

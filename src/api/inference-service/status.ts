@@ -96,6 +96,13 @@ export const inferenceServiceStatusSchema = z.object({
     .describe("The metadata.generation that this status is based on.")
     .optional(),
   mode: modeSchema.describe("Current mode.").optional(),
+  on: z
+    .string()
+    .max(32)
+    .describe(
+      "What its replicas run on: Hosts, Pods, or Hosts+Pods; without replicas, what placement.on comes to.",
+    )
+    .optional(),
   runtime: runtimeSchema.describe("Runtime in use: chosen automatically, or spec.runtime.").optional(),
   model: z
     .object({

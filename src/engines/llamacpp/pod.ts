@@ -2,7 +2,7 @@
 import { engineFields } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
-import type { PodGPUs, PodInput, PodRuntime } from "../pods.ts";
+import type { Offloaded, PodGPUs, PodInput, PodRuntime } from "../pods.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { PINNED } from "./pinned.ts";
@@ -26,7 +26,8 @@ export const llamacppPod: PodRuntime = {
     load: "llamacpp:requests_processing",
     isProtected: true,
   },
-  apiKey: "file",
+  apiKey: { by: "file", open: "/health, the list of models, the web interface and OPTIONS requests" },
+  offloaded: offloadedLayers,
   needsWeights: true,
   settings: [
     ...Object.keys(engineFields).filter((field) => !FOREIGN_SETTINGS.includes(field)),
@@ -44,6 +45,21 @@ export const llamacppPod: PodRuntime = {
     return { args: argv, env: [{ name: "GGML_NO_BACKTRACE", value: "1" }] };
   },
 };
+
+/**
+ * At the default verbosity it says only that it found no GPU; the numbers come with `--verbosity 4`. The first line of the
+ * server stands after the warning: without it the beginning of the log is missing.
+ */
+export function offloadedLayers(log: string): Offloaded | undefined {
+  const [, onGPU, all] = /offloaded (\d+)\/(\d+) layers to GPU/.exec(log) ?? [];
+  if (onGPU !== undefined && all !== undefined)
+    return {
+      layers: onGPU === all ? "all" : onGPU === "0" ? "none" : "some",
+      count: `${onGPU} of ${all} layers`,
+    };
+  if (/no usable GPU found/.test(log)) return { layers: "none" };
+  return /llama_server: initializing/.test(log) ? { layers: "all" } : undefined;
+}
 
 function image(variant: string): string {
   return `ghcr.io/ggml-org/llama.cpp:server${variant}-${PINNED.version}`;

@@ -6,6 +6,8 @@ export const personaPlexPod: PodRuntime = {
   images: {},
   port: 8998,
   address: "0.0.0.0",
+  needsWeights: false,
+  offloaded: "needsGPU",
   settings: ["extraArgs", "personaPlexConfig"],
   command: (input) => {
     onlyChat(input, "personaplex");

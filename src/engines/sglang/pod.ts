@@ -19,8 +19,12 @@ export const sglangPod: PodRuntime = {
     inFlight: ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
     load: "sglang:num_running_reqs",
   },
-  apiKey: { variable: "SGLANG_API_KEY", flag: "--api-key" },
+  apiKey: {
+    ...{ by: "variable", variable: "SGLANG_API_KEY", flag: "--api-key" },
+    open: "/health, /metrics and OPTIONS requests",
+  },
   sharesMemory: true,
+  offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "sglangConfig"],
   command: (input) => {
     const { spec, settings, gpus, served } = input;

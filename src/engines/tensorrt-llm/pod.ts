@@ -8,6 +8,7 @@ export const tensorrtLLMPod: PodRuntime = {
   address: "0.0.0.0",
   healthPath: "/health",
   sharesMemory: true,
+  offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs"],
   command: (input) => {
     onlyChat(input, "tensorrt-llm");

@@ -12,7 +12,7 @@ export const tgiPod: PodRuntime = {
     inFlight: ["tgi_batch_current_size", "tgi_queue_size"],
     load: "tgi_queue_size",
   },
-  apiKey: { variable: "API_KEY" },
+  apiKey: { by: "variable", variable: "API_KEY", open: "/health, /info, /ping and /metrics" },
   sharesMemory: true,
   settings: ["contextSize", "parallelSlots", "kvUnified", "extraArgs", "tgiConfig"],
   command: (input) => {

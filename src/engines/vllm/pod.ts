@@ -26,8 +26,12 @@ export const vllmPod: PodRuntime = {
     inFlight: ["vllm:num_requests_running", "vllm:num_requests_waiting"],
     load: "vllm:num_requests_running",
   },
-  apiKey: { variable: "VLLM_API_KEY" },
+  apiKey: {
+    ...{ by: "variable", variable: "VLLM_API_KEY", isInferenceOpen: true },
+    open: "every path outside of /v1, among them /invocations, /score, /rerank, /tokenize and /metrics",
+  },
   sharesMemory: true,
+  offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "vllmConfig"],
   command: (input) => {
     const { spec, settings, gpus, served } = input;

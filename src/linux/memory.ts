@@ -1,0 +1,57 @@
+/** Host memory that a pod asks for where the service names none: the claim that hosts are planned with. Pure. */
+import type { EngineSettings } from "../api/engine-settings.ts";
+import { MetalbridgeError } from "../api/errors.ts";
+import type { Model } from "../api/model.ts";
+import type { MemoryClaim } from "../engines/claims.ts";
+import { runtimeEntry } from "../engines/registry.ts";
+import type { GgufSummary } from "../models/gguf/summary.ts";
+import type { WorkloadInput } from "./contract.ts";
+import type { GPURequest } from "./gpus.ts";
+
+const MIB = 2 ** 20;
+
+/** Quantity. Undefined: the runtime has no estimator, or too little is known of the weights. */
+export function memoryRequest(
+  { model, draft, adapters = [], runtime }: WorkloadInput,
+  settings: EngineSettings,
+  { count }: GPURequest,
+): string | undefined {
+  const claims = runtimeEntry(runtime)?.claims;
+  const summary = summaryOf(model);
+  if (claims === undefined || summary === undefined) return undefined;
+  const { sizeBytes, weightsBytes } = model.status ?? {};
+  const hasProjector =
+    model.spec.mmproj !== undefined && sizeBytes !== undefined && weightsBytes !== undefined;
+  const files = {
+    projectorSizeBytes: hasProjector ? Math.max(0, sizeBytes - weightsBytes) : undefined,
+    draft: draft && summaryOf(draft),
+    loraSizeBytes: adapters.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0),
+  };
+  try {
+    const claim = claims.estimate(summary, { ...settings, ...files }, "cpu");
+    const bytes = count === 0 ? claim.claimBytes : besideGPUs(claim, settings, summary.layerCount);
+    return `${Math.ceil(bytes / MIB)}Mi`;
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return undefined;
+  }
+}
+
+/** What stays in the host's memory: the process, its caches and outputs, and layers that are kept off the GPUs. */
+function besideGPUs(claim: MemoryClaim, settings: EngineSettings, layerCount = 0): number {
+  const { weightsBytes, kvBytes, outputBytes, promptCacheBytes, loraBytes, overheadBytes } = claim;
+  const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
+  const partOf = (layers: number) => (layerCount > 0 ? Math.min(1, Math.max(0, layers / layerCount)) : 0);
+  const off = gpuLayers < 0 ? 0 : layerCount === 0 ? 1 : partOf(layerCount - gpuLayers);
+  // Experts are most of such a model.
+  const experts = moeCPUOffload === true ? 1 : partOf(moeCPULayers);
+  const weights = Math.max(off, experts) * weightsBytes;
+  const kv = (noKvOffload === true ? 1 : off) * kvBytes;
+  return weights + kv + outputBytes + promptCacheBytes + loraBytes + overheadBytes;
+}
+
+/** The file's bytes stand in for those of its tensors: never less. */
+function summaryOf({ status }: Model): GgufSummary | undefined {
+  const weightsBytes = status?.weightsBytes ?? status?.sizeBytes;
+  return weightsBytes === undefined ? undefined : { ...status?.gguf, weightsBytes };
+}
