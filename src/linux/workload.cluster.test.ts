@@ -74,7 +74,7 @@ test.for(inputs)("%s", async (name) => {
 
 test("quantities are what the server stores, so that no pass writes them again", async () => {
   const engines = [
-    { cpu: 0.5, memory: "1024Mi", ephemeralStorage: "1.5G" },
+    { cpu: "0.5", memory: "1024Mi", ephemeralStorage: "1.5G" },
     { cpu: "1000m", memory: "1.5Gi", ephemeralStorage: "2000" },
     { cpu: 2, memory: "1000Ki", ephemeralStorage: "0.5Ki" },
   ].map((resources) => {
