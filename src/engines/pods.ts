@@ -57,7 +57,7 @@ export interface PodCommand {
   readonly env: readonly PodVariable[];
 }
 
-/** Which layers of the model are on the GPUs, with numbers where the engine tells them. */
+/** Which layers of the model are on the GPUs, with numbers where the engine reports them. */
 export interface Offloaded {
   readonly layers: "all" | "some" | "none";
   readonly count?: string;
