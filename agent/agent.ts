@@ -10,6 +10,7 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { createRunCommand, type RunCommand } from "../src/macos/command.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
+import type { Credentials } from "../src/models/source/credentials.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
@@ -51,6 +52,11 @@ export interface Inputs {
   readonly endSignal: AbortSignal;
 }
 
+/** For Models without a Secret. */
+function machineCredentials({ sources, huggingFace }: Inputs["config"]): Credentials {
+  return { ...sources.credentials, ...(huggingFace.token && { HF_TOKEN: huggingFace.token }) };
+}
+
 /** What is opened first; `host` is the Host as last seen, which applies until it is read again. */
 interface Opened {
   readonly run: RunCommand;
@@ -90,8 +96,7 @@ export class Agent {
       allowedRoots: config.modelRoots,
       hfEndpoint: config.huggingFace.endpoint,
       ollamaRegistry: config.ollama.registry,
-      machineCredentials:
-        config.huggingFace.token === undefined ? undefined : { HF_TOKEN: config.huggingFace.token },
+      machineCredentials: machineCredentials(config),
       allowedHosts: config.sources.allowedHosts,
       allowLoopback: config.sources.allowLoopback,
       allowPrivate: config.sources.allowPrivateAddresses,

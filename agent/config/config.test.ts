@@ -128,3 +128,18 @@ test("addresses are checked and matched with addresses and ranges of both famili
   expect(isAddressWithin("fd00::2", ["fd00::/8"])).toBe(true);
   expect(isAddressWithin("192.168.1.2", ["", "junk", "192.168.1.0/99"])).toBe(false);
 });
+
+test("credentials of sources come from the environment, a file and the configuration, each over the one before", async () => {
+  const credentialsFile = await file("AWS_REGION: of-file\nAWS_SESSION_TOKEN: of-file\n");
+  const account = await file("{}");
+  const env = { AWS_ACCESS_KEY_ID: "of-env", AWS_REGION: "of-env", token: "no", AWS_PROFILE: "no" };
+  const { sources } = loadAgentConfig({
+    flags: { ...base, sources: { credentialsFile, credentials: { AWS_SESSION_TOKEN: "said" } } },
+    env: { ...env, GOOGLE_APPLICATION_CREDENTIALS: account },
+  });
+  expect(sources.credentials).toEqual({
+    ...{ AWS_ACCESS_KEY_ID: "of-env", AWS_REGION: "of-file", AWS_SESSION_TOKEN: "said" },
+    GOOGLE_APPLICATION_CREDENTIALS_JSON: "{}",
+  });
+  expect(loadAgentConfig({ flags: base, env: {} }).sources).not.toHaveProperty("credentials");
+});

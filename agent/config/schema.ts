@@ -154,6 +154,15 @@ const settingsSchema = z.strictObject({
     .prefault({}),
   sources: z
     .strictObject({
+      credentialsFile: path
+        .describe(
+          "YAML file with credentials for Models without a Secret, by the keys that a Secret has (AWS_ACCESS_KEY_ID, …); read once, at start. Variables of the environment with these names are read too; the file overrides them.",
+        )
+        .optional(),
+      credentials: z
+        .record(z.string(), z.string())
+        .describe("The same, in this configuration; it overrides both.")
+        .optional(),
       allowPrivateAddresses: z
         .boolean()
         .describe("Allow sources in private networks, such as a mirror on the local network.")

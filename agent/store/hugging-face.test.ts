@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const commit = "a".repeat(40);
@@ -176,3 +176,56 @@ test("OnChange serves what is stored while the hub is away", async () => {
   const model = await (await at.reopen({ hfEndpoint: endpoint })).fetch(request, fetchOptions());
   expect(model.sha256).toBe(sha256(weights));
 });
+
+test("a pattern fetches all parts of one quantization, of one commit although the repository changes meanwhile", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const parts = ["Q4/m-Q4_K_M-00001-of-00002.gguf", "Q4/m-Q4_K_M-00002-of-00002.gguf"] as const;
+  const first = ggufBytes(10_000, 1);
+  const files = { [parts[0]]: first, [parts[1]]: ggufBytes(10_000, 2), "m-Q8_0.gguf": weights };
+  serveRepo(origin, "org/repo", { files });
+  origin.on(`/org/repo/resolve/${commit}/${parts[0]}`, (request, response) => {
+    serveRepo(origin, "org/repo", { files: { "other.gguf": weights }, commit: "b".repeat(40) });
+    sendFile(request, response, first);
+  });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const model = await store.fetch({ source: "hf://org/repo", files: ["*Q4_K_M*"] }, fetchOptions());
+  expect(model.revision).toBe(commit);
+  expect(model.files.map(({ name }) => name)).toEqual(parts);
+});
+
+test("a token that is revoked in mid-download ends it, and what was received is kept for another", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
+  const path = `/org/repo/resolve/${commit}/m.gguf`;
+  let requests = 0;
+  origin.on(path, (request, response) => {
+    requests += 1;
+    if (requests === 1) return cutAfter(response, weights, 150_000, '"w"');
+    if (request.headers.authorization !== "Bearer new") return void response.writeHead(401).end();
+    sendFile(request, response, weights, '"w"');
+  });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const fetch = (token: string) =>
+    store.fetch({ source: "hf://org/repo", credentials: { token } }, fetchOptions());
+  await expect(fetch("old")).rejects.toMatchObject({ code: "SourceUnauthorized" });
+  expect(await fetch("new")).toMatchObject({ sha256: sha256(weights) });
+  expect(origin.seen.at(-1)?.headers.range).toBe("bytes=150000-");
+});
+
+test.each(["http://169.254.169.254/m.gguf", "http://10.1.2.3/m.gguf"])(
+  "the hub's redirect to %s is refused",
+  async (location) => {
+    await using origin = await startOrigin();
+    await using at = await startStore();
+    serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
+    origin.on(
+      `/org/repo/resolve/${commit}/m.gguf`,
+      (_, response) => void response.writeHead(302, { location }).end(),
+    );
+    const store = await at.reopen({ hfEndpoint: origin.url });
+    const fetching = store.fetch({ source: "hf://org/repo" }, fetchOptions());
+    await expect(fetching).rejects.toMatchObject({ code: "SourceNotAllowed" });
+  },
+);
