@@ -103,6 +103,26 @@ test("models are ranked for a machine that is described, with its figures and th
   });
 });
 
+test("with --compat llmfit its numbers come out", async () => {
+  const args = [
+    "fit",
+    "--compat",
+    "llmfit",
+    "--memory",
+    "8Gi",
+    "--chip",
+    "M1",
+    "--limit",
+    "300",
+    "-o",
+    "json",
+  ];
+  const { models } = JSON.parse((await run(...args)).stdout) as { models: { name: string }[] };
+  expect(models.find(({ name }) => name === "Qwen/Qwen3-8B")).toMatchObject({
+    ...{ memory_required_gb: 6.13, fit_level: "perfect", best_quant: "mlx-4bit" },
+  });
+});
+
 test.each([
   [["--memory", "-32Gi"], /MachineUnusable: .*is no size|MachineUnusable: .*has to be a size/, 1],
   [["--memory", "nonsense"], /MachineUnusable: --memory nonsense has to be a size/, 1],

@@ -54,6 +54,7 @@ async function thisMachine(): Promise<MachineInput> {
     name: hostname(),
     chip: cpus()[0]?.model ?? "",
     accelerator: hostAccelerator(process.platform),
+    cpuCores: cpus().length,
     gpuCores: process.platform === "darwin" ? await gpuCoresHere() : undefined,
     ...memoryOf(totalmem()),
   };

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes } from "../../src/bytes.ts";
 import { runtimesFor } from "../../src/engines/registry.ts";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type Fitness, isAtLeast, rankModels } from "../../src/fitness/fitness.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
 import { type Quantization, quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
@@ -11,6 +12,7 @@ import { catalogOption, readCatalogFiles } from "../catalog/read.ts";
 import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
+import { llmfitRows, renderLlmfit } from "./llmfit.ts";
 import { type MachineFlags, machineFor } from "./machine.ts";
 
 export interface ModelsFlags extends MachineFlags {
@@ -18,6 +20,7 @@ export interface ModelsFlags extends MachineFlags {
   readonly limit?: number;
   readonly minFit?: FitLevel;
   readonly quantization?: Quantization;
+  readonly compat?: "llmfit";
   readonly catalog?: readonly string[];
   readonly context?: number;
   readonly cacheType?: string;
@@ -51,6 +54,9 @@ export function addModelsFlags(command: Command): Command {
       "only this quantization (default: the one that scores best)",
       parseQuantization,
     )
+    .addOption(
+      new Option("--compat <program>", "with the formulas and errors of llmfit 1.1.10").choices(["llmfit"]),
+    )
     .addOption(catalogOption());
 }
 
@@ -58,6 +64,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   const machine = await machineFor(flags, clusterFlags);
   const { records } = await readCatalogFiles(flags.catalog);
   const least = flags.minFit ?? "marginal";
+  if (flags.compat === "llmfit") return fitAsLlmfit(records, machine, flags);
   const wish = {
     useCase: flags.useCase ?? "general",
     contextSize: flags.context ?? CONTEXT,
@@ -71,6 +78,14 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
     flags.output === "json"
       ? JSON.stringify({ machine, ...wish, total: ranked.length, models }, undefined, 2)
       : renderModels(machine, ranked.length, models, flags.output === "wide");
+  process.stdout.write(`${text}\n`);
+  if (models.length === 0) process.exitCode = exitCodes.failed;
+}
+
+function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags: ModelsFlags): void {
+  const { minFit: least = "marginal", context: maxContext = CONTEXT, limit = LIMIT, output } = flags;
+  const models = llmfitRows(records, machine, { least, maxContext, now: Date.now() }).slice(0, limit);
+  const text = output === "json" ? JSON.stringify({ models }, undefined, 2) : renderLlmfit(models);
   process.stdout.write(`${text}\n`);
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }

@@ -11,6 +11,9 @@ export interface Machine {
   readonly name: string;
   readonly chip: string;
   readonly accelerator: Accelerator;
+  /** Installed; where that is not known, the budget. */
+  readonly memoryBytes: number;
+  readonly cpuCores: number;
   /** What engines may claim together. */
   readonly budgetBytes: number;
   readonly bandwidthGBs: number;
@@ -66,6 +69,7 @@ const MOST_BYTES = 64 * 1024 ** 4;
 const MOST_GBS = 20_000;
 const MOST_TOKENS_PER_SECOND = 20_000;
 const MOST_CORES = 1024;
+const DEFAULT_CPU_CORES = 8;
 
 export interface MachineInput {
   readonly name: string;
@@ -75,6 +79,7 @@ export interface MachineInput {
   readonly budgetBytes: number | undefined;
   readonly bandwidthGBs?: number | undefined;
   readonly gpuCores?: number | undefined;
+  readonly cpuCores?: number | undefined;
   readonly diskGBs?: number | undefined;
   readonly measured?: Machine["measured"];
 }
@@ -93,7 +98,8 @@ export function readMachine(input: MachineInput): MachineRead {
   const { name, chip, accelerator, measured = [] } = input;
   const diskGBs = sensible(input.diskGBs, MOST_GBS);
   const machine = {
-    ...{ name, chip, accelerator, budgetBytes },
+    ...{ name, chip, accelerator, budgetBytes, memoryBytes: memoryBytes ?? budgetBytes },
+    cpuCores: sensible(input.cpuCores, MOST_CORES) ?? DEFAULT_CPU_CORES,
     ...chipFigures(input),
     ...(diskGBs === undefined ? {} : { diskGBs }),
     measured: measured.filter((one) => sensible(one.tokensPerSecond, MOST_TOKENS_PER_SECOND) !== undefined),
@@ -137,6 +143,7 @@ export function machineOf(host: Host): MachineRead {
     budgetBytes: budget.bytes,
     bandwidthGBs: info?.memoryBandwidthGBs,
     gpuCores: info?.gpuCores,
+    cpuCores: (info?.performanceCores ?? 0) + (info?.efficiencyCores ?? 0),
     measured: models.map(({ source, tokensPerSecond = 0 }) => ({ source, tokensPerSecond })),
   });
 }
