@@ -8,6 +8,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { cutAfter, sendFile, sha256, startOrigin } from "../agent/store/fixtures/origin.ts";
 import { parseFetchResult } from "../src/linux/fetch-result.ts";
 import { headerBytes, TENSOR_BYTES } from "../test/fixtures/model-server.ts";
+import { startS3Server, whyNoS3Server } from "../test/fixtures/s3-server.ts";
 import { selfSigned } from "../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../test/fixtures/test-authority.ts";
 
@@ -144,6 +145,21 @@ test("the token comes from the environment alone, and is not printed", async () 
   expect(given).toMatchObject({ exitCode: 0, result: { code: "Fetched" } });
   expect(given.lines.join("\n")).not.toContain("t0ken");
 });
+
+test.skipIf(whyNoS3Server() !== undefined)(
+  "keys for a bucket come from the environment, each of the Secret's with its prefix",
+  async () => {
+    await using s3 = await startS3Server();
+    const content = model();
+    await s3.put("models/m.gguf", content);
+    const env = Object.fromEntries(
+      Object.entries(s3.credentials).map(([key, value]) => [`SOURCE_${key}`, value]),
+    );
+    const given = await fetchTo(folder(), ["s3://models/m.gguf", "--folder=key"], env);
+    expect(given).toMatchObject({ exitCode: 0, result: { code: "Fetched", sha256: sha256(content) } });
+    expect(given.lines.join("\n")).not.toContain(s3.credentials.AWS_SECRET_ACCESS_KEY);
+  },
+);
 
 test("a failure has its code, and an exit code for whether a retry can help", async () => {
   await using origin = await startOrigin();
