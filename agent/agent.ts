@@ -9,6 +9,7 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
 import { createRunCommand, type RunCommand } from "../src/macos/command.ts";
+import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
 import type { Credentials } from "../src/models/source/credentials.ts";
 import type { Clock, Log } from "../src/ports.ts";
@@ -124,7 +125,8 @@ export class Agent {
     this.#startedAtMs = clock.nowMs() - process.uptime() * 1_000;
     this.#addressesUp = watchAddressesUp(clock);
     const { stateDir, hostName, engineLogs } = config;
-    const reader = createHostReader(config.platform, run);
+    const runOften = config.dryRun ? run : createShell(environment.toolPath, signal);
+    const reader = createHostReader(config.platform, run, runOften);
     const logLimits = { maxBytes: engineLogs.maxSize, keep: engineLogs.keep };
     const { footprintBytes } = reader;
     this.instances = createInstances({ stateDir, clock, log, footprintBytes, logLimits });

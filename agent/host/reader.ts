@@ -6,8 +6,13 @@ import { parseSysctl } from "../../src/macos/parse.ts";
 import { createDarwinReader } from "../../src/macos/reader.ts";
 import { createLinuxReader } from "./linux/reader.ts";
 
-export function createHostReader(platform: "darwin" | "linux", run: RunCommand): HostReader {
-  return platform === "darwin" ? createDarwinReader(run) : createLinuxReader();
+/** `runOften` runs what is read every few seconds, where that costs less. */
+export function createHostReader(
+  platform: "darwin" | "linux",
+  run: RunCommand,
+  runOften: RunCommand = run,
+): HostReader {
+  return platform === "darwin" ? createDarwinReader(run, runOften) : createLinuxReader();
 }
 
 /** Identifies this boot of the machine, whatever the clock was set to since; undefined if the system has no such id. */

@@ -1,6 +1,7 @@
 /** Every recorded Mac through the real reader, and every way in which its tools can fail. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { createRunCommand } from "../../src/macos/command.ts";
+import { createShell } from "../../src/macos/shell.ts";
 import { type Fault, M4_MAX, recordedMachines, startReplay } from "../../test/bed/replay.ts";
 import { createHostReader } from "./reader.ts";
 
@@ -65,7 +66,11 @@ const timeoutOf = (fault: Fault): number => (fault === "slow" ? 2_000 : 10_000);
 describe.each(["silent", "denied", "slow", "garbage", "missing"] as const)("a %s tool", (fault: Fault) => {
   test("is unknown: never zero, never critical, never normal", async () => {
     await using mac = await startReplay(M4_MAX);
-    const reader = createHostReader("darwin", createRunCommand(mac.path, timeoutOf(fault)));
+    const end = new AbortController();
+    onTestFinished(() => end.abort());
+    const timeoutMs = timeoutOf(fault);
+    const often = createShell(mac.path, end.signal, timeoutMs);
+    const reader = createHostReader("darwin", createRunCommand(mac.path, timeoutMs), often);
     const { availableBytes } = await reader.memory();
     await mac.breakTool("vm_stat", fault);
     // sysctl alone is enough; what only vm_stat reports is absent.
@@ -76,5 +81,7 @@ describe.each(["silent", "denied", "slow", "garbage", "missing"] as const)("a %s
     expect(await reader.gpuBudgetBytes()).toBeUndefined();
     await mac.breakTool("footprint", fault);
     expect(await reader.footprintBytes(process.pid)).toBeUndefined();
+    await mac.breakTool("sysctl", "garbage");
+    expect(await reader.memory()).toEqual({ pressure: "Unknown" });
   });
 });

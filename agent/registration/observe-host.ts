@@ -55,7 +55,7 @@ const BUDGET_MS = 600_000;
 /** A tool that failed once may succeed later; some machines never provide a part of the answer. */
 const INFO_RETRY_MS = 600_000;
 /** What was installed or upgraded since is reported within this time. Files that did not change are not run again. */
-const RUNTIMES_MS = 15_000;
+const RUNTIMES_MS = 30_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;

@@ -1,4 +1,4 @@
-/** Reads a Mac by its own tools: one sysctl child for all keys; vm_stat only where that does not tell enough. */
+/** Reads a Mac by its own tools: one sysctl for all keys; vm_stat only where that does not tell enough. */
 import type { RunCommand } from "./command.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import type { HostReader, MemoryReading, Pressure } from "./host-reader.ts";
@@ -34,7 +34,8 @@ const COUNTERS = [
 ];
 const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage", ...COUNTERS];
 
-export function createDarwinReader(run: RunCommand): HostReader {
+/** `runOften` runs what is read every few seconds. */
+export function createDarwinReader(run: RunCommand, runOften: RunCommand): HostReader {
   let last: Promise<unknown> = Promise.resolve();
   return {
     // One at a time: after a restart all engines are asked for at once.
@@ -44,7 +45,7 @@ export function createDarwinReader(run: RunCommand): HostReader {
       return turn.then(parseFootprint);
     },
     info: () => readInfo(run),
-    memory: () => readMemory(run),
+    memory: () => readMemory(runOften),
     wiredBytes: async () => {
       const stat = parseVmStat((await run("vm_stat", [])) ?? "");
       const wired = stat?.pages.get("Pages wired down");

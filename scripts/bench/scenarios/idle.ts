@@ -8,10 +8,14 @@ import type { Measurement } from "../measurement.ts";
 /** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
+/** After the last change: Node collects then what it left behind. */
+const SETTLE_MS = 20_000;
+
 /** Requests are the API server's own count of our kinds, with the controller stopped; Lease renewals are of another group. */
 export async function measureIdle(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
   await bed.farm.controller().kill("SIGTERM");
   const { pid } = bed.farm.agent();
+  await pause(SETTLE_MS);
   const before = { cpu: cpuSeconds(pid), requests: await ourRequests(bed), at: performance.now() };
   await pause(minutes * 60_000);
   const seconds = (performance.now() - before.at) / 1_000;
@@ -48,11 +52,10 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
 }
 
 const MAC_MINUTES = 5;
-const SETTLE_MS = 20_000;
 
 /**
- * The same agent as it works on a Mac: every reading is a child of its own. The tools are recordings played by shell
- * scripts, so their own time is listed separately, without a target.
+ * The same agent as it works on a Mac, which is read by its tools. They are recordings played by shell scripts, so their
+ * own time, and that of the shell that runs them, is listed separately, without a target.
  */
 export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
   await using mac = await startReplay(M4_MAX);
@@ -89,10 +92,15 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Of children that have exited. */
+/** Of children that have exited, and of those that run, with their own. The engines' shims are none: they outlive agents. */
 function childSeconds(pid: number): number {
-  const fields = statFields(pid);
-  return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND;
+  const ended = (of: number): number => {
+    const fields = statFields(of);
+    return (Number(fields[13]) + Number(fields[14])) / TICKS_PER_SECOND;
+  };
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
+  const living = text.trim().split(" ").filter(Boolean).map(Number);
+  return living.reduce((sum, child) => sum + cpuSeconds(child) + ended(child), ended(pid));
 }
 
 /** From the state on: what stands after the program's name. */
