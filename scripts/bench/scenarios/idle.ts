@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
 import type { Bed } from "../bed.ts";
 import type { Measurement } from "../measurement.ts";
+import { agentReady } from "./adopt.ts";
 
 /** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */
 const TICKS_PER_SECOND = 100;
@@ -64,6 +65,8 @@ export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<reado
     args: ["--platform", "darwin"],
     launcher: ["env", `PATH=${mac.path}`, process.execPath],
   });
+  // The replay's id of the machine makes it another agent: it waits until the Lease of the one before is over.
+  await agentReady(bed);
   await pause(SETTLE_MS);
   const before = { cpu: cpuSeconds(pid), children: childSeconds(pid), at: performance.now() };
   const forMinutes = Math.min(MAC_MINUTES, minutes);
