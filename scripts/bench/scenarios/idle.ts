@@ -65,7 +65,7 @@ export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<reado
     args: ["--platform", "darwin"],
     launcher: ["env", `PATH=${mac.path}`, process.execPath],
   });
-  // The replay's id of the machine makes it another agent: it waits until the Lease of the one before is over.
+  // The replay's id of the machine makes it another agent: it waits until the Lease of the one before has expired.
   await agentReady(bed);
   await pause(SETTLE_MS);
   const before = { cpu: cpuSeconds(pid), children: childSeconds(pid), at: performance.now() };
