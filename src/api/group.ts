@@ -31,8 +31,9 @@ export const ANNOTATION_PLACEMENT_SCORE = "metalbridge.dev/placement-score";
 /** On an object that the controller applies: hash of what it applied. */
 export const ANNOTATION_APPLIED = "metalbridge.dev/applied";
 
-/** On a pod: where it reports its requests in flight, as JSON. */
+/** On a pod: where it reports its requests in flight, as in `/metrics running,queued`; a third word if that needs the API key. */
 export const ANNOTATION_IN_FLIGHT = "metalbridge.dev/in-flight";
+export const IN_FLIGHT_NEEDS_KEY = "with-key";
 /** On a pod: when pods before it had reached spec.maxPodLifetimeSeconds. */
 export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
 /** On a Deployment that is paused until its pods are idle: since when. */

@@ -1,5 +1,5 @@
 /** The pods of a service: their metadata, and everything around the engine's container. */
-import { ANNOTATION_IN_FLIGHT } from "../api/group.ts";
+import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
@@ -33,7 +33,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
   const { service, pod, gpus, files, container } = wish;
   const { spec } = service;
   const gauges = gaugesOf(pod, spec.inFlightProbe);
-  const isProtected = spec.auth !== undefined && pod.metrics?.isProtected === true;
+  const key = spec.auth !== undefined && pod.metrics?.isProtected === true ? [IN_FLIGHT_NEEDS_KEY] : [];
   return {
     metadata: {
       labels: { ...withoutOurs(spec.podLabels), ...ownerLabels(service), ...MANAGED_BY },
@@ -45,7 +45,7 @@ export function podTemplateOf(wish: PodWish): PodTemplate {
         // Of the pod itself: the service may have another runtime by the time the pod is asked.
         ...(gauges === undefined
           ? {}
-          : { [ANNOTATION_IN_FLIGHT]: JSON.stringify({ ...gauges, isProtected }) }),
+          : { [ANNOTATION_IN_FLIGHT]: [gauges.path, gauges.names.join(","), ...key].join(" ") }),
       },
     },
     spec: {

@@ -1,6 +1,5 @@
 /** Asks pods for their requests in flight. Every failure is an unknown number, never zero. */
-import { z } from "zod";
-import { ANNOTATION_IN_FLIGHT, PORT_NAME } from "../../../src/api/group.ts";
+import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { sumGauges } from "../../../src/engines/generic/program.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
@@ -11,12 +10,11 @@ import type { InFlight } from "./rollout.ts";
 const TIMEOUT_MS = 3_000;
 const MAX_LENGTH = 4 * 1024 ** 2;
 
-const probeSchema = z.object({
-  path: z.string(),
-  names: z.array(z.string()).min(1),
-  isProtected: z.boolean(),
-});
-type Probe = z.output<typeof probeSchema>;
+interface Probe {
+  readonly path: string;
+  readonly names: readonly string[];
+  readonly isProtected: boolean;
+}
 
 export async function askInFlight(
   client: KubeClient,
@@ -34,11 +32,9 @@ export async function askInFlight(
 }
 
 function probeOf({ metadata }: Pod): Probe | undefined {
-  try {
-    return probeSchema.safeParse(JSON.parse(metadata.annotations?.[ANNOTATION_IN_FLIGHT] ?? "")).data;
-  } catch {
-    return undefined;
-  }
+  const [path, names, key] = metadata.annotations?.[ANNOTATION_IN_FLIGHT]?.split(" ") ?? [];
+  if (path === undefined || names === undefined) return undefined;
+  return { path, names: names.split(","), isProtected: key === IN_FLIGHT_NEEDS_KEY };
 }
 
 /** Undefined also where this account may not read Secrets. A file of keys has comments. */
