@@ -48,10 +48,7 @@ export function configureFetch(command: Command): void {
     .option("--result <file>", "write the result there as JSON of at most 4096 bytes")
     .option("--ca <file>", "trust the authorities of this PEM file too")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror", "https://huggingface.co")
-    .option(
-      "--ollama-registry <url>",
-      "registry of ollama:// sources without a host, instead of Ollama's own",
-    )
+    .option("--ollama-registry <url>", "registry of ollama:// sources (default: Ollama's own)")
     .option("--allow-loopback", "allow sources on this machine's loopback")
     .option("--allow-private", "allow sources in any private network")
     .option("--allow-network <cidr...>", "allow sources in these private networks")
