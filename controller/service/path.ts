@@ -44,6 +44,8 @@ export interface ServicePath {
   readonly reconcile: (live: LiveService) => Promise<PathResult>;
   /** The service needs nothing more of this path: it is being deleted, is gone, or is on another path. */
   readonly release: (key: string, isGone: boolean) => void;
+  /** Replicas that serve on this path. */
+  readonly serving: (own: Belongings) => number;
   /** Removes what this path has made for the service: asked once another path serves it. */
   readonly leave: (own: Belongings) => readonly ServiceStep[];
 }

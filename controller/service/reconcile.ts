@@ -1,9 +1,13 @@
 /**
  * One pass over one InferenceService, whatever path runs it: sweep, tear down or reconcile, then its status.
  */
+import { setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
+import { truncate } from "../../src/text.ts";
 import { applySteps } from "./apply/apply.ts";
 import { NotAllTaken } from "./apply/rejection.ts";
 import { type ServiceSeen, seeService } from "./observe.ts";
@@ -14,6 +18,7 @@ import { sweepStrays } from "./strays.ts";
 import { planTeardown } from "./teardown.ts";
 
 const BEHIND_MS = 1_000;
+const MAX_MESSAGE = 4096;
 
 /** `key` is `namespace/name`. Throws where only a retry helps. */
 export async function reconcileService(ports: ServicePorts, key: string): Promise<Recheck | undefined> {
@@ -51,7 +56,9 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
   if (obstacle.at === "nameTaken") await leaveForeignService(ports, live);
   else ports.foreign.forget(key);
-  await writeStatus(ports, service, { ...status, on: runningOn(live) ?? chosen.on });
+  const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
+  const shown = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
+  await writeStatus(ports, service, { ...shown, on: runningOn(live) ?? chosen.on });
   if (NEEDS_NO_OTHER.has(status.phase)) {
     await applySteps(
       ports,
@@ -60,6 +67,32 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   }
   const retryMs = ports.retries.afterMs(key, rejections.length > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs]);
+}
+
+/** A service that moves is available by what serves on the other path until its new replicas do. */
+function servedElsewhere(
+  { clock }: ServicePorts,
+  service: InferenceService,
+  status: InferenceServiceStatus,
+  count: number,
+  to: RunsOn,
+): InferenceServiceStatus {
+  if (NEEDS_NO_OTHER.has(status.phase)) return status;
+  const [what, where] = to === "Hosts" ? ["pods", "hosts"] : ["replicas on hosts", "pods"];
+  const text = `${count} ${what} of before serve until the service is Ready on ${where}`;
+  const { observedGeneration, conditions = [] } = status;
+  const update = {
+    ...({ type: "Available", status: "True", reason: "ServedElsewhere", message: text } as const),
+    observedGeneration,
+  };
+  // From what was written last: the path has set it to False, and would move its time in each pass.
+  const before = service.status?.conditions?.filter(({ type }) => type === update.type);
+  const available = setCondition(before, update, isoSeconds(clock.nowMs()));
+  return {
+    ...status,
+    message: truncate(`${text}; ${status.message ?? ""}`, MAX_MESSAGE),
+    conditions: conditions.flatMap((one) => (one.type === update.type ? available : one)),
+  };
 }
 
 /** Undefined without replicas. */

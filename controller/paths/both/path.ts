@@ -1,5 +1,5 @@
 /** Services on hosts and in pods at once: one side is filled first, the other takes what finds no room there. */
-import { setCondition } from "../../../src/api/conditions.ts";
+import { getCondition, setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Clock } from "../../../src/ports.ts";
@@ -30,6 +30,8 @@ export function createBothPath(parts: Parts): ServicePath {
       hosts.release(key, isGone);
       pods.release(key, isGone);
     },
+    // Its parts are never other paths for one that is chosen: see `leave`.
+    serving: () => 0,
     leave: () => [],
   };
 }
@@ -112,7 +114,9 @@ function merged(
     ...(updateRevision === undefined ? {} : { updateRevision }),
     ...(placement === undefined ? {} : { placement }),
   };
-  if (want === 0 || ready < want || unsettled !== undefined) return { ...story, ...counts, ...revisions };
+  const conditions = share > 0 ? withWorst(story, sides) : story.conditions;
+  if (want === 0 || ready < want || unsettled !== undefined)
+    return { ...story, ...counts, ...revisions, ...(conditions === undefined ? {} : { conditions }) };
   const onOther = other.status.readyReplicas ?? 0;
   const where = service.spec.placement.prefer === "Pods" ? "on hosts" : "in pods";
   const message = `${ready} of ${want} replicas ready${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
@@ -124,10 +128,24 @@ function merged(
     { type: "Degraded", status: "False" as const, ...now, reason: "AsExpected", message: "" },
     { type: "Placed", status: "True" as const, ...now, reason: "AllPlaced", message: "" },
   ];
-  const conditions = updates.reduce(
-    (all, update) => setCondition(all, update, nowIso),
-    story.conditions ?? [],
-  );
+  const settled = updates.reduce((all, update) => setCondition(all, update, nowIso), conditions ?? []);
   const { queuePosition: _position, waitingFor: _waiting, ...rest } = story;
-  return { ...rest, ...counts, ...revisions, phase: "Ready", ...now, conditions };
+  return { ...rest, ...counts, ...revisions, phase: "Ready", ...now, conditions: settled };
+}
+
+/** With the status that is a reason to look: each side has its own, and one of them would hide the other. */
+const WORST = { KeyRequired: "False", SpecHonored: "False", CPUFallback: "True", Warnings: "True" } as const;
+
+function withWorst(
+  story: InferenceServiceStatus,
+  sides: readonly InferenceServiceStatus[],
+): InferenceServiceStatus["conditions"] {
+  const own = story.conditions ?? [];
+  const of = (type: string) => sides.flatMap(({ conditions }) => getCondition(conditions, type) ?? []);
+  const worst = Object.entries(WORST).flatMap(([type, bad]) => {
+    const found = of(type);
+    return found.find(({ status }) => status === bad) ?? found[0] ?? [];
+  });
+  const types = new Set(worst.map(({ type }) => type));
+  return [...own.filter(({ type }) => !types.has(type)), ...worst].sort((a, b) => (a.type < b.type ? -1 : 1));
 }

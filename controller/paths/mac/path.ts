@@ -19,7 +19,7 @@ import { claimsOf, noteWritten, settleClaims } from "./assumed.ts";
 import { draftNow } from "./draft.ts";
 import { planService, type ServiceDraft, wantedReplicas } from "./plan/plan.ts";
 import type { MacPorts } from "./ports.ts";
-import { ordinalOf } from "./rollout/slots.ts";
+import { isReady, ordinalOf } from "./rollout/slots.ts";
 import { stayingReplicas } from "./rollout/staying.ts";
 import { earnedForMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
@@ -35,6 +35,7 @@ export function createMacPath(ports: MacPorts): ServicePath {
     },
     reconcile: (live) => reconcile(ports, live),
     release: (key, isGone) => release(ports, key, isGone),
+    serving: ({ replicas }) => replicas.filter(isReady).length,
     leave: ({ replicas, slices }) =>
       planTeardown({ ...NO_BELONGINGS, replicas, slices }, "the service runs as pods now"),
   };

@@ -10,6 +10,7 @@ import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { testRefusals } from "./fixtures/refusals.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
@@ -178,74 +179,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
   });
 
-  test("an edit of our objects is restored with an Event; what others add stays", async () => {
-    const ns = await namespace("edits");
-    await bench.apply(inferenceService(ns, "chat"));
-    await until(ns, "chat", { phase: "Ready" });
-    const before = await get(ns, "deployment/chat");
-    const sidecar = { name: "mesh", image: "mesh:1" };
-    await patch(ns, "deployment/chat", {
-      metadata: { labels: { "example.com/team": "a" } },
-      spec: {
-        replicas: 5,
-        template: {
-          metadata: { annotations: { "example.com/mesh": "on" } },
-          spec: { containers: [...before.spec.template.spec.containers, sidecar] },
-        },
-      },
-    });
-    await vi.waitFor(async () => {
-      const { metadata, spec } = await get(ns, "deployment/chat");
-      expect(spec.replicas).toBe(1);
-      expect(metadata.labels["example.com/team"]).toBe("a");
-      expect(spec.template.metadata.annotations["example.com/mesh"]).toBe("on");
-      expect(spec.template.spec.containers.map(({ name }: { name: string }) => name)).toContain("mesh");
-      const events = await get(ns, "events.events.k8s.io");
-      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("ObjectRestored");
-    }, WAIT);
-  });
-
-  test("a foreign Deployment of the name is left alone", async () => {
-    const ns = await namespace("foreign");
-    const labels = { app: "theirs" };
-    const template = { metadata: { labels }, spec: { containers: [{ name: "a", image: "a:1" }] } };
-    await bench.apply({
-      apiVersion: "apps/v1",
-      kind: "Deployment",
-      metadata: { name: "chat", namespace: ns, labels },
-      spec: { selector: { matchLabels: labels }, template },
-    });
-    await bench.apply(inferenceService(ns, "chat"));
-    await until(ns, "chat", { phase: "Pending", reason: "ObjectNameTaken" });
-    expect((await get(ns, "deployment/chat")).metadata.labels).toEqual(labels);
-    await bench.cluster.kubectl(["delete", "deployment/chat", "-n", ns]);
-    await until(ns, "chat", { phase: "Ready" });
-  });
-
-  test.each([
-    ["crash", { outcome: "crash", exitCode: 137, message: "out of memory" }, "PodCrashing"],
-    ["image", { outcome: "image-pull" }, "ImageUnavailable"],
-  ] as const)("%s: the status says what is wrong with the pods", async (name, script, reason) => {
-    const ns = await namespace(`bad-${name}`);
-    const podAnnotations = scriptAnnotations(script);
-    await bench.apply(inferenceService(ns, "chat", { podAnnotations }));
-    await until(ns, "chat", { phase: "Degraded", reason });
-  });
-
-  test("a quota and a policy that refuse pods are named", async () => {
-    const ns = await namespace("quota");
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "ResourceQuota",
-      metadata: { name: "few", namespace: ns },
-      spec: { hard: { pods: "0" } },
-    });
-    await bench.apply(inferenceService(ns, "chat"));
-    const { status } = await until(ns, "chat", { phase: "Pending", reason: "QuotaExceeded" });
-    expect(status?.message).toContain("exceeded quota: few");
-    await bench.cluster.kubectl(["delete", "resourcequota/few", "-n", ns]);
-    await until(ns, "chat", { phase: "Ready" });
-  });
+  testRefusals(() => bench, { namespace, until, get, patch });
 
   test("an autoscaler takes over without a fall to one replica, and gives back", async () => {
     const ns = await namespace("scaled");
@@ -278,6 +212,47 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
         metadata.labels["endpointslice.kubernetes.io/managed-by"],
     );
     expect(new Set(managers)).toEqual(new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"]));
+
+    await bench.model(ns, "mac", { gib: 2 });
+    await bench.apply(inferenceService(ns, "on-host", { modelRef: "mac" }));
+    await bench.apply(inferenceService(ns, "in-pods", { replicas: 2 }));
+    await bench.apply(inferenceService(ns, "wide", { modelRef: "cuda", resources: { gpu: 8 } }));
+    const npu = { accelerator: "cuda", gpu: { count: 1, resourceName: "example.com/npu" } };
+    await bench.apply({
+      ...{ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name: "npu", namespace: ns } },
+      spec: { source: "https://models.example/tiny.gguf", hardware: npu },
+    });
+    await bench.apply(inferenceService(ns, "unknown", { modelRef: "npu" }));
+    await until(ns, "on-host", { phase: "Ready" });
+    await until(ns, "in-pods", { phase: "Ready" });
+    // More than any node has, and a resource that no node knows.
+    await until(ns, "wide", { phase: "WaitingForGPU", waitingFor: `${GPU}: 8`, queuePosition: 1 });
+    await until(ns, "unknown", { phase: "Pending", reason: "ModelNotReady" });
+    const cached = { claimName: "metalbridge-model-cache", folder: "npu", file: "tiny.gguf" };
+    await bench.markReady(ns, "npu", {
+      ...{ format: "gguf", files: ["tiny.gguf"] },
+      cache: { phase: "Ready", reason: "Downloaded", message: "", ...cached },
+    });
+    await until(ns, "unknown", {
+      phase: "WaitingForGPU",
+      waitingFor: "example.com/npu: 1",
+      queuePosition: 2,
+    });
+    const table = await bench.cluster.kubectl(["get", "isvc", "-n", ns]);
+    expect(
+      table
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.replace(/ +[^ ]+$/, "")),
+    ).toEqual([
+      "NAME      PHASE           READY   UP-TO-DATE   MODEL   RUNTIME    ON           ENDPOINT",
+      "chat      Ready           2/2     2            big     llamacpp   Hosts+Pods   http://chat.auto.svc:8080/v1/chat/completions",
+      "in-pods   Ready           2/2     2            tiny    llamacpp   Pods         http://in-pods.auto.svc:8080/v1/chat/completions",
+      "on-host   Ready           1/1     1            mac     llamacpp   Hosts        http://on-host.auto.svc:8080/v1/chat/completions",
+      "unknown   WaitingForGPU   0/1     1            npu     llamacpp   Pods         http://unknown.auto.svc:8080/v1/chat/completions",
+      "wide      WaitingForGPU   0/1     1            cuda    llamacpp   Pods         http://wide.auto.svc:8080/v1/chat/completions",
+    ]);
+    await bench.cluster.kubectl(["delete", "isvc", "on-host", "in-pods", "wide", "unknown", "-n", ns]);
 
     await using _second = await bench.agent("mac-b", { address: "192.168.7.42", budgetGib: 30 });
     await vi.waitFor(async () => {
@@ -374,6 +349,28 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await patch(ns, "isvc/chat", { spec: { placement: { on: null } } });
     await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
     await vi.waitFor(async () => expect((await get(ns, "deployments")).items).toEqual([]), WAIT);
+
+    // The accelerator of the Model changes while it serves, and its weights have to be downloaded to a volume first.
+    await bench.markReady(ns, "both", {
+      cache: {
+        phase: "Downloading",
+        reason: "Downloading",
+        message: "1 of 4 GiB",
+        claimName: "c",
+        folder: "f",
+      } as never,
+    });
+    await patch(ns, "model/both", { spec: { hardware: { accelerator: "cuda", gpu: { count: 1 } } } });
+    const { status } = await until(ns, "chat", { phase: "Pending", reason: "ModelNotReady", on: "Hosts" });
+    expect(status?.message).toContain(
+      "1 replicas on hosts of before serve until the service is Ready on pods",
+    );
+    expect(conditionsIn(status)).toMatchObject({ Available: "True ServedElsewhere" });
+    expect(await bench.replicas(ns)).toHaveLength(1);
+    await bench.model(ns, "both", { accelerator: "cuda", gpus: 1 });
+    await until(ns, "chat", { phase: "Ready", on: "Pods" });
+    await vi.waitFor(async () => expect(await bench.replicas(ns)).toEqual([]), WAIT);
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
   });
 });
 

@@ -41,6 +41,7 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
       ports.offloads.forget(key);
       ports.onPositions(ports.podsQueue.set(key, undefined));
     },
+    serving: ({ pods }) => readPods(pods).ready,
     leave: ({ deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors }) =>
       planTeardown(
         { ...NO_BELONGINGS, deployments, autoscalers, disruptionBudgets, networkPolicies, podMonitors },

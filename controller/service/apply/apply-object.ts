@@ -1,7 +1,7 @@
 /** Server-side apply of one object of a service, with who may own it. */
 import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { canonicalJson, hash } from "../../../src/hash.ts";
-import type { Kind, KubeObject } from "../../../src/kube/types.ts";
+import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { isTerminating } from "../failure.ts";
 import type { ServiceStep } from "../steps.ts";
 import { meetForeign } from "./create.ts";
@@ -25,8 +25,25 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
   const result = await ports.client.apply(kind, wanted, { manager: MANAGER_CONTROLLER, current });
   if (!result.ok) {
     if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
+    else if (current !== undefined && isImmutable(result.error)) await replace(ports, run, kind, current);
     else settle(run, `apply ${what}`, result);
   } else if (result.value.sent && wasEdited(current, result.value.object, wanted)) run.restored.push(what);
+}
+
+/** What cannot be restored field by field; a later pass makes the object anew. */
+async function replace({ client }: StepPorts, run: Run, kind: Kind<KubeObject>, current: KubeObject) {
+  const what = `${kind.kind} ${current.metadata.name}`;
+  const { uid } = current.metadata;
+  const options = uid === undefined ? {} : { uid };
+  const removed = await client.remove(kind, current.metadata, { ...options, propagation: "Background" });
+  settle(run, `delete ${what}`, removed);
+  if (!removed.ok) return;
+  run.restored.push(what);
+  run.isBehind = true;
+}
+
+function isImmutable({ kind, message }: ApiFailure): boolean {
+  return kind === "invalid" && message.includes("field is immutable");
 }
 
 const NOT_OURS = Symbol("an object of another owner");
