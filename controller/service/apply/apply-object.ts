@@ -30,7 +30,7 @@ export async function applyObject(ports: StepPorts, run: Run, step: ApplyStep): 
   } else if (result.value.sent && wasEdited(current, result.value.object, wanted)) run.restored.push(what);
 }
 
-/** What cannot be restored field by field; a later pass makes the object anew. */
+/** What cannot be restored field by field; a later pass recreates the object. */
 async function replace({ client }: StepPorts, run: Run, kind: Kind<KubeObject>, current: KubeObject) {
   const what = `${kind.kind} ${current.metadata.name}`;
   const { uid } = current.metadata;
