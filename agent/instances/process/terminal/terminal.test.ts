@@ -119,7 +119,7 @@ test("clients learn how the program exited, after all that it printed", async ()
   const dir = folder.dir();
   const instance = await agent().open(
     dir,
-    "read -r line; head -c 3000000 /dev/zero | tr '\\0' x; echo END; kill -9 $$",
+    "read -r line; head -c 500000 /dev/zero | tr '\\0' x; echo END; kill -9 $$",
   );
   const attached = await attachTo(dir);
   attached.type("go\r");
@@ -181,7 +181,7 @@ test(
     const dir = folder.dir();
     const instance = await agent().open(
       dir,
-      "read -r line; yes 'a line of the flood that is long enough to be a line' | head -c 256M; echo DONE; read -r line",
+      "read -r line; yes 'a line of the flood that is long enough to be a line' | head -c 128M; echo DONE; read -r line",
     );
     const lazy = await attachTo(dir);
     instance.close();
