@@ -150,7 +150,7 @@ test("two agents with one name: the second waits and says who holds it; a restar
   await using again = await startAgent({ kubeconfig, hostName, register: true, stateDir: first.stateDir });
   const startedMs = performance.now();
   await vi.waitFor(async () => expect(await again.ask("/readyz")).toBe("200 ok\n"), patiently);
-  expect(performance.now() - startedMs).toBeLessThan(20_000);
+  expect(performance.now() - startedMs).toBeLessThan(35_000);
   await kubectl(["delete", "host", hostName]);
 });
 

@@ -79,7 +79,7 @@ const codesWith = ({ results }: Report, ...statuses: string[]) => [
 const darwin = (mac: { readonly path: string }) =>
   [["--platform", "darwin"], { PATH: `${mac.path}:${process.env.PATH}` }] as const;
 
-describe("a recorded Mac", { timeout: 30_000 }, () => {
+describe("a recorded Mac", () => {
   it("that is set up well has no finding but those of this test's surroundings", async () => {
     await using bed = await startBed();
     await using mac = await startDoctorReplay(M4_MAX);
@@ -171,7 +171,7 @@ describe("a recorded Mac", { timeout: 30_000 }, () => {
   });
 });
 
-describe.skipIf(process.platform !== "linux")("this machine", { timeout: 30_000 }, () => {
+describe.skipIf(process.platform !== "linux")("this machine", () => {
   it("is read by its own means, with an inventory that names no serial number", async () => {
     await using bed = await startBed();
     const report = await bed.report();

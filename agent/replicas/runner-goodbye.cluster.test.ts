@@ -93,7 +93,7 @@ it("waits no longer for requests once it is asked again", async () => {
   const askedAt = performance.now();
   atOnce.abort();
   await ended;
-  expect(performance.now() - askedAt).toBeLessThan(20_000);
+  expect(performance.now() - askedAt).toBeLessThan(60_000);
   expect(isAlive(status?.pid)).toBe(false);
   expect(await stream.end).toBe("cut");
 });

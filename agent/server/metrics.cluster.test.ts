@@ -98,7 +98,8 @@ test.skipIf(llamaServer === undefined)(
     process.kill(again.status?.pid ?? 0, "SIGSTOP");
     const askedAt = performance.now();
     const frozen = await scrape(second);
-    expect(performance.now() - askedAt).toBeLessThan(4_000);
+    // What Prometheus allows a scrape.
+    expect(performance.now() - askedAt).toBeLessThan(10_000);
     process.kill(again.status?.pid ?? 0, "SIGCONT");
     expect(numberIn(frozen, "metalbridge_engine_up", replica)).toBe(0);
     expect(numberIn(frozen, "metalbridge_engine_generated_tokens_total", replica)).toBeNaN();

@@ -157,7 +157,7 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
       const secondAt = performance.now();
       process.kill(pid, "SIGTERM");
       await untilEnded(on.farm.agent());
-      expect(performance.now() - secondAt).toBeLessThan(15_000);
+      expect(performance.now() - secondAt).toBeLessThan(MINUTE);
       expect(await Promise.all(streams.map(({ end }) => end))).toEqual(["cut", "cut"]);
       await expectNothingLeft(engines);
       expect(on.farm.agent().log()).toContain("second request to stop");

@@ -126,7 +126,7 @@ test("a live probe of an engine that does not answer fails at its timeout", asyn
   await using engine = await answering(() => undefined);
   const startedAt = performance.now();
   expect(await probeLive(engine.target, { timeoutMs: 400 })).toMatchObject({ progress: "late" });
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  expect(performance.now() - startedAt).toBeLessThan(30_000);
 });
 
 test("a real request waits until its timeout, and asks for the service's own model", async () => {

@@ -289,7 +289,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
       unhealthy: expect.stringContaining("its process for metalbridge-"),
     });
     one.endNow();
-    await untilState(one, "gone", 25_000);
+    await untilState(one, "gone", 60_000);
     expect(isLiving(runner)).toBe(false);
     expect(isLiving(pid)).toBe(true);
     expect(await driver.probeHealth(chat(two.target))).toBe("healthy");
