@@ -26,6 +26,9 @@ export default defineConfig({
           exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts"],
           // Whole systems run beside them.
           testTimeout: 120_000,
+          hookTimeout: 120_000,
+          // A process for each of hundreds of short files takes more CPU time than their tests.
+          isolate: false,
           maxWorkers: WORKERS,
         },
       },

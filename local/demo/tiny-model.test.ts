@@ -52,7 +52,7 @@ describe.skipIf(program === undefined)("with the real llama-server", () => {
     return fetch(`${url}${path}`, {
       method: "POST",
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(110_000),
     });
   }
   const completion = z.object({
