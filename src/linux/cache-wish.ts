@@ -35,11 +35,12 @@ export function cacheWish(
 }
 
 function wishOf(model: Model, services: readonly InferenceService[], settings: CacheSettings): CacheWish {
-  const source = podSource(model);
-  if (source.kind === "pvc")
-    return { at: "volume", claimName: checkClaim(source.claim), isOurs: false, folder: "", source };
+  const inPlace = parseSource(model.spec.source);
+  if (inPlace.kind === "pvc")
+    return { at: "volume", claimName: checkClaim(inPlace.claim), isOurs: false, folder: "", source: inPlace };
   const claims = claimsOf(services);
   if (claims === "none") return { at: "none" };
+  const source = podSource(model);
   const [first, ...others] = [...claims].sort();
   if (others.length > 0) throw ambiguous(claims);
   const isOurs = first === undefined || first === "";

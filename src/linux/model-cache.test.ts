@@ -105,6 +105,7 @@ test("the claim is the namespace's, or the one that all services name; ephemeral
   expect(volume(model(cpu))).toMatchObject({ claimName: "metalbridge-model-cache", isOurs: true });
   expect(volume(model(cpu), [named, ephemeral])).toMatchObject({ claimName: "mine", isOurs: false });
   expect(cacheWish(model(cpu), [ephemeral, skips], defaults)).toEqual({ at: "none" });
+  expect(cacheWish(model({ ...cpu, source: "file:///m.gguf" }), [skips], defaults)).toEqual({ at: "none" });
   expect(cacheWish(model(cpu), [cached, named], defaults)).toMatchObject({
     at: "refused",
     code: "ModelCacheAmbiguous",
