@@ -6,7 +6,7 @@ import { categoryOf } from "./score.ts";
 import { tokensPerSecond } from "./speed.ts";
 import { bandwidthOf, parseMemorySize, quantizationRow } from "./tables.ts";
 
-/** Every number in this file was printed by llmfit 1.1.10. */
+/** Numbers as printed by llmfit 1.1.10; run modes and levels that it printed for no such machine follow its rules as written. */
 const now = Date.UTC(2026, 6, 1);
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const record = (name: string, more: object = {}): CatalogRecord => {
