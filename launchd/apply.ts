@@ -39,6 +39,8 @@ export function createApply(ports: Ports, layout: Layout, source?: Source): Appl
         return supervisor.load();
       case "restart":
         return supervisor.restart();
+      case "kill":
+        return supervisor.kill();
       case "unload":
         return supervisor.unload();
       case "forget":

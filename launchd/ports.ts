@@ -22,6 +22,8 @@ export interface Supervisor {
   readonly load: () => Promise<void>;
   /** Ends the old process and starts one. Not loaded: loads. */
   readonly restart: () => Promise<void>;
+  /** Ends the process with SIGKILL, which a program that hangs cannot ignore. Engines run on. */
+  readonly kill: () => Promise<void>;
   /** Resolves when the service manager knows nothing of it any more, or when it is stopped (systemd). */
   readonly unload: () => Promise<void>;
   /** Before the definition is removed: it no longer starts at boot. */

@@ -68,7 +68,11 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
     if (result.exitCode !== 0)
       throw new MetalbridgeError("ServiceLoadFailed", `launchctl kickstart: ${reasonOf(result)}`);
   };
-  return { observe, load, unload, restart, forget: async () => undefined };
+  const kill = async (): Promise<void> => {
+    // Without a process it fails, and there is nothing to do.
+    await run("launchctl", ["kill", "SIGKILL", target]);
+  };
+  return { observe, load, unload, restart, kill, forget: async () => undefined };
 }
 
 async function observeJob(run: Command, domain: string): Promise<Job> {

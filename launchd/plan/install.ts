@@ -38,10 +38,10 @@ export function planRollback(observed: Observed): readonly Step[] {
   const { current, previous, versions, proven } = observed;
   if (previous === undefined || previous === current || !versions.includes(previous)) return [];
   if (current !== undefined && proven.includes(current)) return [];
-  return [
-    { do: "switch", version: previous },
-    observed.job.at === "loaded" ? { do: "restart" } : { do: "load" },
-  ];
+  // It never served: nothing in it is worth the time that a stopping agent may take.
+  const again: readonly Step[] =
+    observed.job.at === "loaded" ? [{ do: "kill" }, { do: "restart" }] : [{ do: "load" }];
+  return [{ do: "switch", version: previous }, ...again];
 }
 
 function accountSteps({ account }: Layout, observed: Observed): readonly Step[] {

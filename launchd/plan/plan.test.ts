@@ -70,7 +70,11 @@ const switched: Observed = {
 
 test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
   expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
-  expect(planRollback(switched)).toEqual([{ do: "switch", version: "1.0.0" }, { do: "restart" }]);
+  expect(planRollback(switched)).toEqual([
+    { do: "switch", version: "1.0.0" },
+    { do: "kill" },
+    { do: "restart" },
+  ]);
 });
 
 test("nothing goes back from a version that has served, nor without one before it", () => {

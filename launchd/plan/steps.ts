@@ -13,6 +13,7 @@ export type Step =
   | { readonly do: "load" }
   | { readonly do: "reload" }
   | { readonly do: "restart" }
+  | { readonly do: "kill" }
   | { readonly do: "unload" }
   | { readonly do: "forget" }
   | { readonly do: "stop engines"; readonly count: number }
@@ -43,6 +44,8 @@ export function describeStep(step: Step): string {
       return "start the agent with its new definition";
     case "restart":
       return "restart the agent; its engines keep running";
+    case "kill":
+      return "end the agent that does not serve";
     case "unload":
       return "stop the agent";
     case "forget":

@@ -32,6 +32,10 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
     observe,
     load: () => start("start"),
     restart: () => start("restart"),
+    kill: async () => {
+      // Without a process it fails, and there is nothing to do.
+      await run("systemctl", ["kill", "--kill-who=main", "--signal=KILL", UNIT]);
+    },
     unload: () => call("stop", UNIT),
     // disable reads the unit, so that the file is removed here, between the two.
     forget: async () => {

@@ -33,7 +33,7 @@ test.runIf(isRoot)(
     expect([stop.code, machine.systemd.pidOf(UNIT)]).toEqual([0, undefined]);
     expect((await machine.run(machine.installed, ["start", ...PATIENT])).code).toBe(0);
     expect((await machine.run(machine.installed, ["restart", ...PATIENT])).code).toBe(0);
-    const bad = make("2.0.0", "setInterval(() => {}, 1000);");
+    const bad = make("2.0.0", 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000);');
     const archive = archiveOf(bad, `${bad}.tar.gz`);
     const failed = await machine.run(machine.installed, [
       "upgrade",

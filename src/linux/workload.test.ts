@@ -289,11 +289,11 @@ it.each(["vllm", "sglang"] as const)("%s is given only arguments that its pinned
 });
 
 it("a projector that the source named itself is used like one of the Model", () => {
-  const cache = { phase: "Ready", reason: "Downloaded", message: "", claimName: "cache", folder: "k" };
-  const status = { cache: { ...cache, file: "views/v/model.gguf", mmproj: "views/v/projector.gguf" } };
   const model = { source: "ollama://llava", format: "gguf", hardware: { accelerator: "cpu" } };
-  const files = { claimName: "cache", folder: "k", file: "views/v/model.gguf" };
-  const { args = [] } = engineOf(build({ model, status, weights: files }).deployment);
+  const files = { file: "views/v/model.gguf", projector: "views/v/projector.gguf" };
+  const { args = [] } = engineOf(
+    build({ model, weights: { claimName: "cache", folder: "k", ...files } }).deployment,
+  );
   expect(args[args.indexOf("--mmproj") + 1]).toBe("/models/views/v/projector.gguf");
 });
 

@@ -198,7 +198,7 @@ spec:
     const { code, stdout } = await run("top");
     expect(code).toBe(0);
     expect(stdout).toMatch(new RegExp(`\\n${on.farm.hostName} +Ready +[░█▏▎▍▌▋▊▉]+ `));
-    expect(stdout).toMatch(/\ndefault\/tiny-q8 +Stopped +0\/0 +tiny-q8 /);
+    expect(stdout).toMatch(/\ndefault\/tiny-q8 +Stopped +0\/0 +Hosts +tiny-q8 /);
   });
 
   it("deletes the service with its Model, and says when it is gone", async () => {

@@ -185,6 +185,13 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     return OK;
   };
 
+  const kill = ([signal = "", target = ""]: readonly string[]): Answer => {
+    const pid = jobs.get(target)?.process?.pid;
+    if (pid === undefined) return { code: 3, err: "Could not kill service: 3: No such process\n" };
+    process.kill(pid, signal);
+    return OK;
+  };
+
   const reading: Readonly<Record<string, (target: string) => Answer>> = {
     "print-disabled": (domain) => ({ out: printDisabled(disabled, domain) }),
     print: (target) => {
@@ -193,7 +200,7 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
     },
   };
   const changing: Readonly<Record<string, (rest: readonly string[], euid: number) => Answer>> = {
-    ...{ bootstrap, bootout, kickstart },
+    ...{ bootstrap, bootout, kickstart, kill },
     enable: ([target = ""]) => change(() => disabled.delete(target)),
     disable: ([target = ""]) => change(() => disabled.add(target)),
   };

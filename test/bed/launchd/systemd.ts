@@ -106,6 +106,7 @@ export function startSystemd({ folder, msPerSecond = 100, idsOf, env = {} }: Sys
     enable: (_, name) => enabled.add(name),
     ...{ stop, start },
     restart: (unit) => stop(unit).then(() => start(unit)),
+    kill: ({ process: main }) => main && process.kill(main.pid, "SIGKILL"),
   };
   const onAll: Readonly<Record<string, (name: string) => unknown>> = {
     "daemon-reload": () => {
@@ -114,7 +115,8 @@ export function startSystemd({ folder, msPerSecond = 100, idsOf, env = {} }: Sys
     disable: (name) => enabled.delete(name),
     "reset-failed": () => undefined,
   };
-  const systemctl = async ({ args: [verb = "", name = ""], euid }: Call): Promise<Answer> => {
+  const systemctl = async ({ args: [verb = "", ...rest], euid }: Call): Promise<Answer> => {
+    const name = rest.find((one) => !one.startsWith("-")) ?? "";
     if (verb === "show") return { out: show(units.get(name), path.join(folder, name), enabled.has(name)) };
     if (euid !== 0) return { code: 1, err: "Interactive authentication required.\n" };
     onAll[verb]?.(name);
