@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isoSeconds } from "../../src/iso-seconds.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Log } from "../../src/ports.ts";
+import { createTurns } from "../turns.ts";
 import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
 import { type Layout, namesIn } from "./content/layout.ts";
 import type { Ref, Refs } from "./refs.ts";
@@ -36,12 +37,7 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
     const held = new Set([...holds.values()].flat());
     return ref.files.some((file) => held.has(file.sha256));
   };
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work);
-    last = turn.catch(() => undefined);
-    return turn;
-  };
+  const inTurn = createTurns();
   const removeUnused = async (ref: Ref): Promise<boolean> => {
     if (isInUse(ref)) return false;
     await refs.remove(ref.key);

@@ -42,7 +42,7 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
       const { pid, restarts } = (await on.services.replicaOf("chat")).status;
       const runner = execFileSync("pgrep", ["-P", String(pid)], { encoding: "utf8" }).trim();
       process.kill(Number(runner), "SIGSTOP");
-      const withdrawn = { timeout: MINUTE, interval: 50 };
+      const withdrawn = { timeout: 2 * MINUTE, interval: 50 };
       await vi.waitFor(async () => expect(await on.services.sliceIsReady("chat")).toBe(false), withdrawn);
       await vi.waitFor(
         async () => {
@@ -54,7 +54,7 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
       );
       expect((await on.services.chat("chat", { max_tokens: 8 })).usage.completion_tokens).toBeGreaterThan(0);
     },
-    3 * MINUTE,
+    5 * MINUTE,
   );
 
   it("returns after its server was killed, and leaves nothing behind when it is deleted", async () => {

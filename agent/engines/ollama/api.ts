@@ -7,6 +7,7 @@ import { loadRefused } from "../../../src/engines/ollama/exit.ts";
 import { isOwnModel } from "../../../src/engines/shared-daemon.ts";
 import { truncate } from "../../../src/text.ts";
 import type { DaemonApi } from "../../instances/daemon/daemons.ts";
+import type { InTurn } from "../../turns.ts";
 import { type Address, ask, parseJson, sentence } from "../http.ts";
 
 const SHORT_MS = 2_000;
@@ -49,8 +50,11 @@ export async function readVersion(address: Address): Promise<string | undefined>
   return parsed.success ? parsed.data.version : undefined;
 }
 
-/** `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. */
-export function ollamaApi(address: Address, mark?: string): DaemonApi {
+/**
+ * `mark`: checksum of a blob that only servers of this agent have; absent: any server will do. `inTurn`: shared with what
+ * creates models, since a deletion takes away what no complete model names.
+ */
+export function ollamaApi(address: Address, inTurn: InTurn, mark?: string): DaemonApi {
   let isOurs = mark === undefined;
   const running = async (): Promise<readonly RunningModel[]> => {
     // Ours may have lost the port to another Ollama, and be about to exit.
@@ -75,14 +79,9 @@ export function ollamaApi(address: Address, mark?: string): DaemonApi {
         if (performance.now() > until) throw new Error(`${model} is still loaded`);
         await sleep(POLL_MS);
       }
+      const path = "/api/delete";
       if (isOwnModel(model))
-        await ask({
-          ...address,
-          path: "/api/delete",
-          method: "DELETE",
-          body: { model },
-          timeoutMs: SHORT_MS,
-        });
+        await inTurn(() => ask({ ...address, path, method: "DELETE", body: { model }, timeoutMs: SHORT_MS }));
     },
   };
 }

@@ -8,6 +8,7 @@ import { foundServer, ollama, ollamaAgent, tinyModel } from "../../../test/fixtu
 import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
 import { isLiving, pidIn, runFolder } from "../../instances/process/fixtures/run.ts";
 import { createInspector } from "../../store/inspect.ts";
+import { createTurns } from "../../turns.ts";
 import type { EngineTarget } from "../engine.ts";
 import { isFree } from "../ports.ts";
 import { ollamaApi, runningModels } from "./api.ts";
@@ -302,8 +303,8 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     await using folder = runFolder();
     await using theirs = await foundServer(folder);
     const mark = "0".repeat(64);
-    await expect(ollamaApi(theirs.target, mark).loaded()).rejects.toThrow("another Ollama");
-    await expect(ollamaApi(theirs.target).loaded()).resolves.toEqual([]);
+    await expect(ollamaApi(theirs.target, createTurns(), mark).loaded()).rejects.toThrow("another Ollama");
+    await expect(ollamaApi(theirs.target, createTurns()).loaded()).resolves.toEqual([]);
   });
 });
 

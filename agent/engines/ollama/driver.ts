@@ -15,6 +15,7 @@ import {
 import { hostAccelerator } from "../../../src/engines/registry.ts";
 import { createRunCommand } from "../../../src/macos/command.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/daemons.ts";
+import { createTurns } from "../../turns.ts";
 import type { EngineDriver, EngineLaunch } from "../engine.ts";
 import { addressIn } from "../http.ts";
 import type { EngineOptions } from "../registry.ts";
@@ -87,10 +88,11 @@ function createServers({ env, config, instances }: EngineOptions) {
   const models = found === undefined ? join(home, "models") : undefined;
   const blobs = models === undefined ? undefined : join(models, "blobs");
   const digests: Digests = new Map();
+  const inTurn = createTurns();
   const mark = createHash("sha256").update(home).digest("hex");
   const adopted = (name: string): DaemonSpec => ({
     name,
-    api: (target) => ollamaApi(target, found === undefined || name !== FOUND ? mark : undefined),
+    api: (target) => ollamaApi(target, inTurn, found === undefined || name !== FOUND ? mark : undefined),
     // An earlier configuration may have had servers of our own.
     ...(found === undefined || name !== FOUND ? {} : { found }),
   });
@@ -120,7 +122,8 @@ function createServers({ env, config, instances }: EngineOptions) {
     const model = modelName("from" in origin ? `${origin.from} ${weights}` : weights, settings);
     return {
       ...{ model, weights, record: launch.record },
-      prepare: (target, signal) => createModel(target, model, origin, settings, { blobs, digests, signal }),
+      prepare: (target, signal) =>
+        createModel(target, model, origin, settings, { blobs, digests, inTurn, signal }),
     };
   };
   return { found, find, adopted, started, fetcher, reference };

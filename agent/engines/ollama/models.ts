@@ -10,6 +10,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { loadRefused } from "../../../src/engines/ollama/exit.ts";
 import type { OllamaSettings } from "../../../src/engines/ollama/settings.ts";
 import type { StoredFile } from "../../store/types.ts";
+import type { InTurn } from "../../turns.ts";
 import type { Address } from "../http.ts";
 import { weightsIdentity } from "../weights.ts";
 import { hasBlob, Refusal, stream } from "./api.ts";
@@ -44,18 +45,22 @@ export async function createModel(
   model: string,
   origin: ModelOrigin,
   { parameters }: OllamaSettings,
-  options: { readonly blobs: string | undefined; readonly digests: Digests; readonly signal: AbortSignal },
+  options: {
+    readonly blobs: string | undefined;
+    readonly digests: Digests;
+    readonly inTurn: InTurn;
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
-  const { signal } = options;
-  const source =
-    "from" in origin ? { from: origin.from } : { files: await placeFiles(address, origin.files, options) };
+  const { signal, inTurn } = options;
+  const hashed = "from" in origin ? [] : await hashFiles(origin.files, options);
   try {
-    await stream(
-      address,
-      "/api/create",
-      { model, ...source, parameters },
-      { signal, silenceMs: () => CREATE_SILENCE_MS },
-    );
+    await inTurn(async () => {
+      const source =
+        "from" in origin ? { from: origin.from } : { files: await placeFiles(address, hashed, options) };
+      const body = { model, ...source, parameters };
+      await stream(address, "/api/create", body, { signal, silenceMs: () => CREATE_SILENCE_MS });
+    });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     const { code, message } = loadRefused(error.message);
@@ -63,16 +68,29 @@ export async function createModel(
   }
 }
 
-async function placeFiles(
-  address: Address,
+type Hashed = readonly (readonly [StoredFile, string])[];
+
+async function hashFiles(
   files: readonly StoredFile[],
-  { blobs, digests, signal }: Parameters<typeof createModel>[4],
-): Promise<Record<string, string>> {
-  const placed: Record<string, string> = {};
+  { digests, signal }: Parameters<typeof createModel>[4],
+): Promise<Hashed> {
+  const hashed: [StoredFile, string][] = [];
   for (const file of files) {
     const identity = await weightsIdentity([file]);
     const sha256 = file.sha256 ?? digests.get(identity) ?? (await hashOf(file.path, signal));
     digests.set(identity, sha256);
+    hashed.push([file, sha256]);
+  }
+  return hashed;
+}
+
+async function placeFiles(
+  address: Address,
+  files: Hashed,
+  { blobs, signal }: Parameters<typeof createModel>[4],
+): Promise<Record<string, string>> {
+  const placed: Record<string, string> = {};
+  for (const [file, sha256] of files) {
     if (blobs === undefined || !(await place(file, join(blobs, `sha256-${sha256}`))))
       await upload(address, file, sha256, signal);
     placed[file.isProjector === true ? "projector.gguf" : "model.gguf"] = `sha256:${sha256}`;

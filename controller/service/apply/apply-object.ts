@@ -1,6 +1,7 @@
 /** Server-side apply of one object of a service, with who may own it. */
 import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { canonicalJson, hash } from "../../../src/hash.ts";
+import { isEqual } from "../../../src/kube/apply/differs.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { isTerminating } from "../failure.ts";
 import type { ServiceStep } from "../steps.ts";
@@ -70,12 +71,26 @@ function marked(object: KubeObject): KubeObject {
   return { ...object, metadata: { ...object.metadata, annotations } };
 }
 
-/** What an admission webhook rewrites each time does not change by an apply. */
-function wasEdited(before: KubeObject | undefined, after: KubeObject, wanted: KubeObject): boolean {
+/**
+ * Whether an apply of what was applied before has changed something. What an admission webhook rewrites each time stays as
+ * it was; so does all but the status, where the cache was only behind.
+ */
+export function wasEdited(before: KubeObject | undefined, after: KubeObject, wanted: KubeObject): boolean {
   const markOf = ({ metadata }: KubeObject) => metadata.annotations?.[ANNOTATION_APPLIED];
   return (
     before !== undefined &&
     markOf(before) === markOf(wanted) &&
-    before.metadata.resourceVersion !== after.metadata.resourceVersion
+    !isEqual(ownPart(before, wanted), ownPart(after, wanted))
   );
+}
+
+/** Without what the server and other clients keep in it. */
+function ownPart(object: KubeObject & { readonly status?: unknown }, wanted: KubeObject): object {
+  const { metadata, status: _, ...rest } = object;
+  const { labels = {}, annotations = {} } = wanted.metadata;
+  return {
+    ...rest,
+    labels: Object.keys(labels).map((key) => metadata.labels?.[key]),
+    annotations: Object.keys(annotations).map((key) => metadata.annotations?.[key]),
+  };
 }
