@@ -57,14 +57,14 @@ interface Wanted {
 /** Nothing is read before the first `look`. */
 export function createOffloadReader(options: OffloadOptions): OffloadReader {
   const services = new Map<string, Map<string, Reading>>();
-  const inTurn = createTurns();
+  const limited = createLimit();
   const read = async (reading: Wanted, attempt: number): Promise<void> => {
     const { key, pod, parse, isWanted } = reading;
     if (!isWanted()) return;
     const answer = await readLog(options, pod);
     if (!isWanted()) return;
     if (!answer.ok && attempt < ATTEMPTS) {
-      options.clock.after(PAUSE_MS, () => inTurn(() => read(reading, attempt + 1)));
+      options.clock.after(PAUSE_MS, () => limited(() => read(reading, attempt + 1)));
       return;
     }
     const { namespace, name } = pod.metadata;
@@ -86,7 +86,7 @@ export function createOffloadReader(options: OffloadOptions): OffloadReader {
         const start = startOf(pod);
         if (before?.has(start) === true) continue;
         const isWanted = () => services.get(key)?.has(start) === true && !options.signal.aborted;
-        inTurn(() => read({ key, pod, parse, isWanted }, 1));
+        limited(() => read({ key, pod, parse, isWanted }, 1));
       }
       const known = [...starts.values()].filter((reading) => reading !== "reading");
       return { known, unread: starts.size - known.length };
@@ -96,7 +96,7 @@ export function createOffloadReader(options: OffloadOptions): OffloadReader {
 }
 
 /** Runs at most so many tasks at once; none of them rejects. */
-function createTurns(): (task: () => Promise<void>) => void {
+function createLimit(): (task: () => Promise<void>) => void {
   const waiting: (() => Promise<void>)[] = [];
   let running = 0;
   const next = (): void => {
