@@ -6,11 +6,12 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { giveIdentity } from "../test/bed/identity.ts";
 import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { keepLines } from "../test/fixtures/log-lines.ts";
 import { program } from "../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { loadAgentConfig } from "./config/load.ts";
 import type { AgentSettings } from "./config/schema.ts";
-import { keepLines, startAgent, testAddress } from "./fixtures/agent.ts";
+import { startAgent, testAddress } from "./fixtures/agent.ts";
 import { runAgent } from "./main.ts";
 
 const patiently = { timeout: 60_000, interval: 50 };

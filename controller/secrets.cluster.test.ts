@@ -1,11 +1,11 @@
 /** A host may get exactly the Secrets that its replicas name, for as long as they exist. */
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { keepLines, type LogLine } from "../agent/fixtures/agent.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { giveIdentity } from "../test/bed/identity.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 import { proxyCluster } from "../test/fixtures/fault-proxy.ts";
+import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 const WAIT = { timeout: 60_000, interval: 100 };

@@ -7,11 +7,12 @@ import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { giveIdentity } from "../../test/bed/identity.ts";
 import { runProgram } from "../../test/cli/program.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
+import type { LogLine } from "../../test/fixtures/log-lines.ts";
 import { program } from "../../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createBench } from "../../test/replicas/bench.ts";
 import { signToken } from "../../test/security/signed-token.ts";
-import { type LogLine, startAgent, testAddress } from "../fixtures/agent.ts";
+import { startAgent, testAddress } from "../fixtures/agent.ts";
 import { readHostToken, replaceToken } from "./file.ts";
 
 const PATIENTLY = { timeout: 60_000, interval: 100 };

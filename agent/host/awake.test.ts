@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
-import { keepLines, type LogLine } from "../fixtures/agent.ts";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { until } from "../fixtures/until.ts";
 import { keepAwake } from "./awake.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
-import { keepLines, type LogLine } from "../fixtures/agent.ts";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { until } from "../fixtures/until.ts";
 import { openKeptHost } from "./kept-host.ts";
 

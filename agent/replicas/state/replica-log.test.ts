@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { keepLines, type LogLine } from "../../fixtures/agent.ts";
+import { keepLines, type LogLine } from "../../../test/fixtures/log-lines.ts";
 import { createRepeated, createReplicaLog } from "./replica-log.ts";
 
 test("every line names the replica, as soon as its name is known", () => {
