@@ -62,7 +62,6 @@ program.onData((output) => {
     attachers.print(output);
   });
 });
-for (const signal of PASSED_ON) process.on(signal, () => pass(signal));
 program.onExit(({ exitCode, signal = 0 }) => {
   input.close();
   const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0];
@@ -87,6 +86,8 @@ async function spawnProgram(): Promise<IPty> {
       rows: FIRST_SIZE.rows,
       env,
     };
+    // Before the program runs: a signal without a handler would end this process, and the program with a hang-up.
+    for (const signal of PASSED_ON) process.on(signal, () => pass(signal));
     return spawn("/bin/sh", ["-c", PROGRAM_SCRIPT, "sh", dir, ...argv], options);
   } catch (error) {
     lost(`cannot open a terminal: ${error instanceof Error ? error.message : String(error)}`);

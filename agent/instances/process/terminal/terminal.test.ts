@@ -147,6 +147,16 @@ test("TERM reaches the whole group; a program that ignores it, and HUP, is kille
   expect(children.map(isLiving)).toEqual([false, false]);
 });
 
+test("TERM reaches a program that has only just started", async () => {
+  await using folder = runFolder();
+  const dir = folder.dir();
+  const instance = await agent().open(dir, "trap 'exit 3' TERM; : >ready; while :; do sleep 0.1; done");
+  // Without a pause: the terminal's process is still setting up.
+  while (!existsSync(join(dir, "ready")));
+  instance.stopBy(ports.clock.monotonicMs() + MINUTE);
+  expect(await untilGone(instance)).toEqual({ code: 3 });
+});
+
 test("a program that forks away has exited, and what it left running is found and killed", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
