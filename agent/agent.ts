@@ -7,7 +7,7 @@ import { HOSTS } from "../src/api/kinds.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { createEventRecorder } from "../src/kube/events.ts";
+import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
 import { createRunCommand, type RunCommand } from "../src/macos/command.ts";
 import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
@@ -26,6 +26,7 @@ import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
+import { keepModels } from "./models/keep-models.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
@@ -75,6 +76,7 @@ export class Agent {
   readonly #opened: Opened;
   readonly #observer: HostObserver;
   readonly #pressure: PressureWatch;
+  readonly #record: RecordEvent;
   readonly #lateClient = createLateClient();
   readonly #lateEndpoints = createLateEndpoints();
   readonly #addressesUp: AddressesUp;
@@ -165,13 +167,13 @@ export class Agent {
       mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
     const { client } = this.#lateClient;
-    const reporting = { reportingController: REPORTER, reportingInstance: hostName };
+    this.#record = recorderOf(hostName, { client, clock, log, signal });
     this.runner = createReplicaRunner({
       ...{ clock, log, store, drivers, processes: this.instances.processes, client, stateDir, memory },
       memoryBudget: () => this.#memoryBudget(),
       unclaimedBytes: this.instances.daemons.unclaimedBytes,
       memoryLevel: () => this.#pressure.judgement()?.level,
-      recorder: createEventRecorder({ client, clock, log, signal, ...reporting }),
+      recorder: this.#record,
       endpoints: this.#lateEndpoints,
       portRange: config.portRange,
       address: () => addressOf(this.#address()),
@@ -290,6 +292,18 @@ export class Agent {
     });
   }
 
+  /** Once engines are adopted. Resolves when `metalbridge models` can reach this agent. */
+  keepModels(): Promise<void> {
+    const { config, environment, clock, log, signal } = this.#inputs;
+    return keepModels({
+      ...{ config, clock, log, signal, store: this.#opened.store, runner: this.runner },
+      tempDir: environment.tempDir,
+      record: this.#record,
+      host: () => this.#state.host,
+      hasMemory: () => (this.#pressure.judgement()?.level ?? "Normal") === "Normal",
+    });
+  }
+
   /** Resolves once the saved Host is on disk. */
   settled(): Promise<void> {
     return this.#opened.keptHost.settled();
@@ -349,6 +363,13 @@ export class Agent {
   #memoryBudget(): number | undefined {
     return budgetOf(this.#state.host, this.#observer.latest());
   }
+}
+
+function recorderOf(
+  reportingInstance: string,
+  ports: Pick<Parameters<typeof createEventRecorder>[0], "client" | "clock" | "log" | "signal">,
+): RecordEvent {
+  return createEventRecorder({ ...ports, reportingController: REPORTER, reportingInstance });
 }
 
 async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {

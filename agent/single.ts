@@ -50,7 +50,7 @@ export async function lockStateDir(
 
 /** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */
 export async function findRunningAgent(stateDir: string, tempDir: string): Promise<string | undefined> {
-  return askPid(socketPlace(join(stateDir, "agent.sock"), tempDir).path);
+  return askPid(placeOfSocket(join(stateDir, "agent.sock"), tempDir));
 }
 
 async function makePrivate(folder: string): Promise<void> {
@@ -98,6 +98,11 @@ export async function socketPathFor(beside: string, tempDir: string): Promise<st
   await makePrivate(folder);
   await requireOwn(folder);
   return path;
+}
+
+/** The same path, of a socket that is there already. */
+export function placeOfSocket(beside: string, tempDir: string): string {
+  return socketPlace(beside, tempDir).path;
 }
 
 /** `folder`: the one of ours that a short path needs. */

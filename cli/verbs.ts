@@ -187,6 +187,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./catalog.ts")).configureCatalog,
   },
   {
+    name: "models",
+    summary: "list, pull, pin, remove and verify the models in a host's store",
+    load: async () => (await import("./models.ts")).configureModels,
+  },
+  {
     name: "fetch",
     summary: "download a model to a volume, as the Jobs of the model cache do",
     load: async () => (await import("./fetch.ts")).configureFetch,

@@ -193,6 +193,18 @@ const settingsSchema = z.strictObject({
     .strictObject({
       quota: bytes.describe("Maximum disk space for stored models. Absent: no limit.").optional(),
       reserve: bytes.describe("Free disk space that downloads must leave on the volume.").prefault("5Gi"),
+      verifyDays: z
+        .int()
+        .min(0)
+        .max(3_650)
+        .describe(
+          "Days after which a stored file is hashed again in the background, to find bit rot; 0: never.",
+        )
+        .default(30),
+      verifyRate: bytes
+        .refine((rate) => rate >= 64 * 1024, "must be at least 64Ki")
+        .describe("Bytes per second that the background verification reads.")
+        .prefault("8Mi"),
     })
     .prefault({}),
   memory: z

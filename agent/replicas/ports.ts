@@ -123,6 +123,8 @@ export interface ReplicaRunner {
   readonly evict: (uid: string, how: "evict" | "unload", because: string) => void;
   /** The machine's memory was read: replicas that wait for some are planned again. */
   readonly memoryRead: () => void;
+  /** Stored content was found damaged: replicas that use it say so, and fetch it again before their next start. */
+  readonly weightsDamaged: (sha256: string, note: string) => void;
   /** Lets it start again after an eviction. */
   readonly readmit: (uid: string) => void;
   /** What this host's running engines listen on. No I/O: every pass asks. */

@@ -8,6 +8,7 @@ import { ENGINES_FOLDER } from "../instances/instances.ts";
 import { adoptAll, openState } from "./act/adopt.ts";
 import { applySteps } from "./act/apply.ts";
 import { endEngines } from "./act/end-engines.ts";
+import { noteDamage } from "./act/fetch.ts";
 import { refresh } from "./act/refresh.ts";
 import { report } from "./act/report.ts";
 import { createAdmission } from "./admission.ts";
@@ -187,6 +188,11 @@ class Runner implements ReplicaRunner {
   memoryRead(): void {
     for (const [uid, { shown }] of this.#context.states)
       if (shown.plan?.reason === "InsufficientMemory") this.enqueue(uid);
+  }
+
+  weightsDamaged(sha256: string, note: string): void {
+    for (const state of this.#context.states.values())
+      if (noteDamage(state, this.#context, sha256, note)) this.enqueue(state.uid);
   }
 
   readmit(uid: string): void {

@@ -1,12 +1,19 @@
 /** Decides whether a download may take more disk: the reserve, the quota, and what other downloads still need. */
 
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { diskFull, formatBytes, type ReadSpace } from "./disk.ts";
 
 export interface Admission {
   /** Throws DiskFull when `neededBytes` more do not fit, after unused models were removed. */
   readonly admit: (key: string, what: string, neededBytes: number) => Promise<void>;
   readonly done: (key: string) => void;
+}
+
+/** What cannot be evicted: models in use, and pinned ones that are not. */
+export interface Kept {
+  readonly inUse: number;
+  readonly pinned: number;
+  readonly bytes: number;
 }
 
 export interface AdmissionOptions {
@@ -17,6 +24,7 @@ export interface AdmissionOptions {
   readonly usedBytes: () => Promise<number>;
   /** Removes unused models worth at least so many bytes if it can. */
   readonly makeRoom: (bytes: number) => Promise<void>;
+  readonly kept: () => Kept;
 }
 
 export function createAdmission(options: AdmissionOptions): Admission {
@@ -38,10 +46,13 @@ export function createAdmission(options: AdmissionOptions): Admission {
         await options.makeRoom(Math.max(short.onDisk, short.overQuota));
         short = await shortage(key, neededBytes);
       }
-      if (short.overQuota > 0 && short.quota !== undefined) throw overQuota(what, neededBytes, short.quota);
+      const kept = options.kept();
+      if (short.overQuota > 0 && short.quota !== undefined)
+        throw overQuota(what, neededBytes, short.quota, kept);
       if (short.onDisk > 0) {
         const { freeBytes } = short;
-        throw diskFull({ what, neededBytes, freeBytes, reserveBytes: options.reserveBytes });
+        const remedy = remedyOf(kept);
+        throw diskFull({ what, neededBytes, freeBytes, reserveBytes: options.reserveBytes, remedy });
       }
       needs.set(key, neededBytes);
     },
@@ -56,7 +67,16 @@ interface Shortage {
   readonly quota: number | undefined;
 }
 
-function overQuota(what: string, neededBytes: number, quota: number): MetalbridgeError {
+function overQuota(what: string, neededBytes: number, quota: number, kept: Kept): MetalbridgeError {
   const message = `${what} needs ${formatBytes(neededBytes)} more, which exceeds the store's quota of ${formatBytes(quota)}`;
-  return new MetalbridgeError("DiskFull", message);
+  return new MetalbridgeError("DiskFull", message, remedyOf(kept));
+}
+
+/** Where pins are in the way, they are what to look at first; otherwise the catalogue's remedy. */
+function remedyOf({ inUse, pinned, bytes }: Kept): Remedy | undefined {
+  if (pinned === 0) return undefined;
+  return {
+    summary: `all ${formatBytes(bytes)} that are left in the store are pinned (${pinned} models) or in use (${inUse}), so nothing can be evicted: unpin a model, free space outside the store, or raise the quota`,
+    command: "metalbridge models list",
+  };
 }

@@ -134,7 +134,7 @@ test("the quota removes what was used longest ago, never what is in use, and ref
   });
   at.store.hold("replica-1", contentsOf(first, undefined, third));
   expect((await at.store.list()).map((model) => model.inUse)).toEqual([true, true]);
-  expect(await at.store.remove(source(1))).toBe(false);
+  expect(await at.store.remove(source(1))).toEqual({ at: "inUse", owners: ["replica-1"] });
   at.store.release("replica-1");
   await at.store.fetch({ source: source(4) }, fetchOptions());
   expect((await at.store.list()).map((model) => model.source)).toEqual([source(3), source(4)]);

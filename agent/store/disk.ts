@@ -1,7 +1,7 @@
 /** How much disk there is, and whether a download may use it. */
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { systemCode } from "../atomic-file.ts";
 
 export interface DiskSpace {
@@ -42,13 +42,14 @@ export function diskFull(facts: {
   neededBytes?: number | undefined;
   freeBytes: number;
   reserveBytes: number;
+  remedy?: Remedy | undefined;
   cause?: unknown;
 }): MetalbridgeError {
   const needed = facts.neededBytes === undefined ? "more room" : `${formatBytes(facts.neededBytes)} more`;
   const message =
     `${facts.what} needs ${needed}, the disk has ${formatBytes(facts.freeBytes)} free ` +
     `and ${formatBytes(facts.reserveBytes)} of it stay reserved`;
-  return new MetalbridgeError("DiskFull", message, undefined, { cause: facts.cause });
+  return new MetalbridgeError("DiskFull", message, facts.remedy, { cause: facts.cause });
 }
 
 /** Bytes for people, in binary units. */

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { transient } from "../../src/hub/failure.ts";
+import { isoSeconds } from "../../src/iso-seconds.ts";
 import { parseSource, publicSource, type Source } from "../../src/models/source/source.ts";
-import { type Admission, createAdmission } from "./admission.ts";
+import { type Admission, createAdmission, type Kept } from "./admission.ts";
 import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
@@ -14,17 +15,20 @@ import { createSpaceReader } from "./disk.ts";
 import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
+import { type Keeping, openKeeping } from "./keeping.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
 import type {
   FetchOptions,
   ModelRequest,
   ModelStore,
+  Removal,
   StoredModel,
   StoredModelInfo,
   StoreLimits,
   StoreOptions,
 } from "./types.ts";
 import { createUsage, describeRef, type Usage } from "./usage.ts";
+import { openVerification } from "./verification.ts";
 
 const DEFAULT_LIMITS: StoreLimits = {
   stallMs: 30_000,
@@ -43,7 +47,9 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const layout = layoutOf(options.dir);
   if (!isReadOnly) await makeFolders(layout);
   const refs = await openRefs(layout.refs, log, isReadOnly);
-  const usage = createUsage(layout, refs, log);
+  const keeping = await openKeeping(layout.pins, log);
+  const usage = createUsage(layout, refs, keeping, log);
+  const verification = await openVerification({ layout, refs, usage, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
   if (!isReadOnly) await usage.sweep(clock.nowMs());
   let quotaBytes = options.quotaBytes;
@@ -56,7 +62,17 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     makeRoom: async (bytes) => {
       if (options.neverEvicts !== true) await usage.makeRoom(bytes);
     },
+    kept: () => keptOf(refs, usage, keeping),
   });
+  const describe = async (): Promise<readonly StoredModelInfo[]> => {
+    const verified = await verification.describe();
+    return refs.all().map((ref) => {
+      const { isDamaged: damaged, verifiedMs } = verified(ref);
+      const flags = { inUse: usage.isInUse(ref), pinned: keeping.isPinned(ref), damaged };
+      const at = verifiedMs === undefined ? {} : { verifiedAt: isoSeconds(verifiedMs) };
+      return withSpeed({ ...describeRef(ref, flags), ...at }, speeds);
+    });
+  };
   const fetcher = createFetcher(options, layout, refs, admission, usage);
   return {
     ...createReaders(options, fetcher, usage),
@@ -64,17 +80,18 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
       for (const end of [...(fetcher.rules.underWay ?? [])]) end(reason);
     },
-    list: async () => refs.all().map((ref) => withSpeed(describeRef(ref, usage.isInUse(ref)), speeds)),
+    list: describe,
+    pin: keeping.pin,
+    unpin: keeping.unpin,
+    declare: keeping.declare,
+    verify: verification.verify,
     noteSpeed: speeds.note,
     inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
-    remove: async (source) => {
-      const found = refs.all().filter((ref) => ref.source === source);
-      if (found.some(usage.isInUse)) return false;
-      for (const ref of found) await usage.removeRef(ref);
-      return true;
-    },
+    remove: (source) => removeSource(source, refs, usage, keeping),
+    // More than there is: everything that may go does.
+    clean: () => usage.makeRoom(Number.POSITIVE_INFINITY, (ref) => !keeping.isPrefetched(ref)),
     collect: async () => {
       const { freeBytes } = await readSpace(options.reserveBytes);
       const overQuota = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;
@@ -86,6 +103,31 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     },
     disk: async () => ({ ...(await readSpace(options.reserveBytes)), storeBytes: await usage.usedBytes() }),
   };
+}
+
+type Keep = Pick<Keeping, "isPinned" | "isPrefetched">;
+
+async function removeSource(source: string, refs: Refs, usage: Usage, keeping: Keep): Promise<Removal> {
+  const found = refs.all().filter((ref) => publicSource(ref.source) === publicSource(source));
+  if (found.length === 0) return { at: "absent" };
+  if (found.some(keeping.isPinned)) return { at: "pinned" };
+  const owners = [...new Set(found.flatMap(usage.ownersOf))];
+  if (owners.length > 0) return { at: "inUse", owners };
+  const before = await usage.usedBytes();
+  for (const ref of found)
+    if (!(await usage.removeRef(ref))) return { at: "inUse", owners: usage.ownersOf(ref) };
+  return { at: "removed", sizeBytes: Math.max(0, before - (await usage.usedBytes())) };
+}
+
+/** What cannot be evicted, for the message of a full disk. */
+function keptOf(refs: Refs, usage: Usage, keeping: Keep): Kept {
+  const kept = refs.all().filter((ref) => usage.isInUse(ref) || keeping.isPinned(ref));
+  const contents = new Map(
+    kept.flatMap(({ files }) => files.map(({ sha256, sizeBytes }) => [sha256, sizeBytes])),
+  );
+  const bytes = [...contents.values()].reduce((sum, size) => sum + size, 0);
+  const pinned = kept.filter((ref) => keeping.isPinned(ref) && !usage.isInUse(ref)).length;
+  return { inUse: kept.length - pinned, pinned, bytes };
 }
 
 function withSpeed(info: StoredModelInfo, speeds: Speeds): StoredModelInfo {

@@ -4,6 +4,8 @@ import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import type { Keeping } from "./keeping.ts";
+import type { Verification } from "./verification.ts";
 
 export interface ModelRequest {
   /** As in `Model.spec.source`. */
@@ -78,6 +80,12 @@ export interface StoredModelInfo {
   /** To the hour, so that use alone does not change status all the time. */
   readonly lastUsedAt: string;
   readonly inUse: boolean;
+  /** Never evicted. */
+  readonly pinned: boolean;
+  /** When all of its files were last known to match their checksums, to the second; absent while one is missing. */
+  readonly verifiedAt?: string;
+  /** A file was found damaged and is set aside; the model is fetched again when it is wanted. */
+  readonly damaged: boolean;
   /** As last measured with these weights on this machine, smoothed; absent before the first measurement. */
   readonly tokensPerSecond?: number;
 }
@@ -88,7 +96,13 @@ export interface DiskReading {
   readonly storeBytes: number;
 }
 
-export interface ModelStore {
+/** What became of a removal. `owners`: uids of the replicas that use the model, and other holders. */
+export type Removal =
+  | { readonly at: "removed"; readonly sizeBytes: number }
+  | { readonly at: "inUse"; readonly owners: readonly string[] }
+  | { readonly at: "pinned" | "absent" };
+
+export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, Pick<Verification, "verify"> {
   /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
   readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
   /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
@@ -103,8 +117,10 @@ export interface ModelStore {
   readonly release: (owner: string) => void;
   /** Records a speed measured with the content of this checksum; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
-  /** Removes every ref of a source, and the blobs that nothing else names. False when it is in use. */
-  readonly remove: (source: string) => Promise<boolean>;
+  /** Removes every ref of a source, and the blobs that nothing else names; none of it while a part is in use or pinned. */
+  readonly remove: (source: string) => Promise<Removal>;
+  /** Removes what is neither in use nor pinned nor prefetched, and what is in quarantine. */
+  readonly clean: () => Promise<readonly StoredModelInfo[]>;
   /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */
   readonly collect: () => Promise<readonly StoredModelInfo[]>;
   readonly setQuota: (quotaBytes: number | undefined) => void;

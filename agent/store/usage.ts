@@ -5,8 +5,9 @@ import { isoSeconds } from "../../src/iso-seconds.ts";
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Log } from "../../src/ports.ts";
 import { createTurns } from "../turns.ts";
-import { listBlobs, removeBlob, removeView } from "./content/blobs.ts";
+import { listBlobs, quarantineBlob, removeBlob, removeView } from "./content/blobs.ts";
 import { type Layout, namesIn } from "./content/layout.ts";
+import type { Keeping } from "./keeping.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
@@ -19,11 +20,15 @@ export interface Usage {
     look: () => Promise<T | undefined>,
   ) => Promise<T | undefined>;
   readonly isInUse: (ref: Ref) => boolean;
+  /** Who holds content of it. */
+  readonly ownersOf: (ref: Ref) => readonly string[];
   readonly usedBytes: () => Promise<number>;
   /** False when it is in use. */
   readonly removeRef: (ref: Ref) => Promise<boolean>;
-  /** Removes unused models, least recently used first, until so many bytes are free. */
-  readonly makeRoom: (bytes: number) => Promise<readonly StoredModelInfo[]>;
+  /** Removes what is in quarantine, then unused models, least recently used first, until so many bytes are free: prefetched ones last, pinned ones never. */
+  readonly makeRoom: (bytes: number, mayGo?: (ref: Ref) => boolean) => Promise<readonly StoredModelInfo[]>;
+  /** Moves damaged content aside, if its blob is still the file of this inode. Its models are fetched again when they are wanted. */
+  readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
   /** Removes what crashed or abandoned runs left. */
   readonly sweep: (nowMs: number) => Promise<void>;
 }
@@ -31,12 +36,16 @@ export interface Usage {
 const STALE_MS = 7 * 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
 
-export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
+export function createUsage(
+  layout: Layout,
+  refs: Refs,
+  keeping: Pick<Keeping, "isPinned" | "isPrefetched">,
+  log: Log,
+): Usage {
   const holds = new Map<string, readonly string[]>();
-  const isInUse = (ref: Ref): boolean => {
-    const held = new Set([...holds.values()].flat());
-    return ref.files.some((file) => held.has(file.sha256));
-  };
+  const ownersOf = ({ files }: Ref): readonly string[] =>
+    [...holds].flatMap(([owner, held]) => (files.some(({ sha256 }) => held.includes(sha256)) ? [owner] : []));
+  const isInUse = (ref: Ref): boolean => ownersOf(ref).length > 0;
   const inTurn = createTurns();
   const removeUnused = async (ref: Ref): Promise<boolean> => {
     if (isInUse(ref)) return false;
@@ -50,7 +59,8 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
   const removeRef = (ref: Ref): Promise<boolean> => inTurn(() => removeUnused(ref));
   const usedBytes = async (): Promise<number> => {
     const blobs = await listBlobs(layout);
-    return blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0) + (await folderBytes(layout.partial));
+    const others = (await folderBytes(layout.partial)) + (await folderBytes(layout.quarantine));
+    return blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0) + others;
   };
   return {
     hold: (owner, contents) => holds.set(owner, contents),
@@ -62,15 +72,19 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
         return found;
       }),
     isInUse,
+    ownersOf,
     usedBytes,
     removeRef,
-    makeRoom: async (bytes) => {
+    quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
+    makeRoom: async (bytes, mayGo = () => true) => {
       const removed: StoredModelInfo[] = [];
       const before = await usedBytes();
+      await emptyFolder(layout.quarantine);
+      const rank = (ref: Ref) => (keeping.isPrefetched(ref) ? 1 : 0);
       const oldestFirst = refs
         .all()
-        .filter((ref) => !isInUse(ref))
-        .sort((a, b) => a.lastUsedMs - b.lastUsedMs);
+        .filter((ref) => !isInUse(ref) && !keeping.isPinned(ref) && mayGo(ref))
+        .sort((a, b) => rank(a) - rank(b) || a.lastUsedMs - b.lastUsedMs);
       for (const ref of oldestFirst) {
         if (before - (await usedBytes()) >= bytes) break;
         // A replica may have taken it up while others were removed.
@@ -79,7 +93,7 @@ export function createUsage(layout: Layout, refs: Refs, log: Log): Usage {
           { source: publicSource(ref.source), sha256: ref.files[0]?.sha256 },
           "removed an unused model to make room",
         );
-        removed.push(describeRef(ref, false));
+        removed.push(describeRef(ref, { inUse: false, pinned: false, damaged: false }));
       }
       return removed;
     },
@@ -94,27 +108,36 @@ export function contentsOf(...models: readonly (StoredModel | undefined)[]): rea
 }
 
 /** A ref as Host.status shows it. */
-export function describeRef(ref: Ref, inUse: boolean): StoredModelInfo {
+export function describeRef(
+  ref: Ref,
+  flags: Pick<StoredModelInfo, "inUse" | "pinned" | "damaged">,
+): StoredModelInfo {
   return {
     source: publicSource(ref.source),
     sha256: ref.files[0]?.sha256 ?? "",
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     lastUsedAt: isoSeconds(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS),
-    inUse,
+    ...flags,
   };
 }
 
 async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promise<void> {
-  for (const folder of [layout.partial, layout.views]) {
+  // Content in quarantine has the mtime of its download; its ctime is that of the move.
+  const stale = { [layout.partial]: "mtimeMs", [layout.quarantine]: "ctimeMs" } as const;
+  for (const folder of [layout.partial, layout.views, layout.quarantine]) {
     for (const name of await namesIn(folder)) {
       const path = join(folder, name);
-      const isLeftover =
-        name.endsWith(".tmp") || (folder === layout.partial && (await ageMs(path, nowMs)) > STALE_MS);
-      if (!isLeftover) continue;
+      const since = stale[folder];
+      const isStale = since !== undefined && (await ageMs(path, since, nowMs)) > STALE_MS;
+      if (!isStale && !name.endsWith(".tmp")) continue;
       await rm(path, { recursive: true, force: true });
       log.info({ file: name }, "removed what an earlier download left");
     }
   }
+  await sweepBlobs(layout, refs, nowMs);
+}
+
+async function sweepBlobs(layout: Layout, refs: Refs, nowMs: number): Promise<void> {
   const named = new Set(refs.all().flatMap((ref) => ref.files.map((file) => file.sha256)));
   for (const blob of await listBlobs(layout)) {
     // A young blob without a ref may be a shard of a model that is still being fetched.
@@ -124,9 +147,13 @@ async function sweep(layout: Layout, refs: Refs, nowMs: number, log: Log): Promi
   }
 }
 
-async function ageMs(path: string, nowMs: number): Promise<number> {
+async function ageMs(path: string, since: "mtimeMs" | "ctimeMs", nowMs: number): Promise<number> {
   const info = await stat(path).catch(() => undefined);
-  return info === undefined ? 0 : nowMs - info.mtimeMs;
+  return info === undefined ? 0 : nowMs - info[since];
+}
+
+async function emptyFolder(folder: string): Promise<void> {
+  for (const name of await namesIn(folder)) await rm(join(folder, name), { recursive: true, force: true });
 }
 
 async function folderBytes(folder: string): Promise<number> {

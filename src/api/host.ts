@@ -141,6 +141,12 @@ const hostModelSchema = z.object({
     )
     .optional(),
   inUse: z.boolean().describe("True while a replica of this host uses it.").optional(),
+  pinned: z.boolean().describe("True: never evicted.").optional(),
+  verifiedAt: timestamp("When all of its files were last known to match their checksums.").optional(),
+  damaged: z
+    .boolean()
+    .describe("True: a file was found damaged and set aside; it is downloaded again when it is needed.")
+    .optional(),
 });
 
 const hostMemorySchema = z.object({

@@ -3,7 +3,9 @@
 import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ggufSchema } from "../../../src/api/fields/gguf.ts";
+import { API_VERSION } from "../../../src/api/group.ts";
 import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { parseSource } from "../../../src/models/source/source.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
 import type { FetchProgress, ModelFacts, ModelRequest, ModelStore, StoredModel } from "../../store/types.ts";
@@ -12,7 +14,14 @@ import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
-import { type ReplicaState, replicaOf, runOf, type WeightFiles, type Weights } from "../state/state.ts";
+import {
+  type ReplicaState,
+  refOf,
+  replicaOf,
+  runOf,
+  type WeightFiles,
+  type Weights,
+} from "../state/state.ts";
 import { readSourceSecret } from "./secrets.ts";
 
 const PROGRESS_MS = 1_000;
@@ -20,6 +29,7 @@ const PROGRESS_MS = 1_000;
 /** Sets `state.weights` from the disk, once; without network. */
 export async function resolveModel(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = replicaOf(state)?.spec.template;
+  if (state.weights.at === "stored" && state.weights.isDamaged === true) state.weights = { at: "unknown" };
   if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
   if (template === undefined || state.weights.at !== "unknown") return;
   await resolveOnDisk(state, context);
@@ -302,6 +312,29 @@ export function watchWeights(state: ReplicaState): void {
       weights.weights === undefined ? { ...weights, weights: found } : { ...weights, isReplaced: true };
     return hasFailed ? true : "unchanged";
   });
+}
+
+/** A running engine keeps what it has open; the next start looks for the weights again. True where the replica uses this content. */
+export function noteDamage(
+  state: ReplicaState,
+  { ports }: RunnerContext,
+  sha256: string,
+  note: string,
+): boolean {
+  const { weights } = state;
+  const files =
+    weights.at === "stored" ? [weights.files.model, weights.files.draft, ...weights.files.loraAdapters] : [];
+  const isUsed = [...contentsOf(...files), ...(runOf(state)?.file.contents ?? [])].includes(sha256);
+  if (!isUsed) return false;
+  if (weights.at === "stored") state.weights = { ...weights, isDamaged: true };
+  state.log.warn({ code: "WeightsDamaged", sha256 }, note);
+  const ref = refOf(state);
+  if (ref !== undefined)
+    ports.recorder(
+      { apiVersion: API_VERSION, kind: INFERENCE_REPLICAS.kind, ...ref, uid: state.uid },
+      { type: "Warning", reason: "WeightsDamaged", action: "Verify", note },
+    );
+  return true;
 }
 
 /** What the run that has just ended was started with; undefined if that was not noted before its start. */

@@ -115,6 +115,8 @@ export type Weights =
       readonly files: WeightFiles;
       /** When its header was read, on the monotonic clock. */
       readonly inspectedAt: number;
+      /** A file of it is damaged and was set aside. */
+      readonly isDamaged?: true;
     });
 
 /** What is kept from run to run. */

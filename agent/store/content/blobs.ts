@@ -52,6 +52,17 @@ export async function removeBlob(layout: Layout, sha256: string): Promise<void> 
   await rm(blobPath(layout, sha256), { force: true });
 }
 
+/** Moves content aside, if its blob is still the file of this inode. Engines that have it open keep it. */
+export async function quarantineBlob(layout: Layout, sha256: string, inode: number): Promise<boolean> {
+  const path = blobPath(layout, sha256);
+  const info = await stat(path).catch(() => undefined);
+  if (info?.ino !== inode) return false;
+  await makeFolder(layout.quarantine);
+  await rename(path, join(layout.quarantine, sha256));
+  await syncFolder(layout.blobs);
+  return true;
+}
+
 export async function removeView(layout: Layout, view: string): Promise<void> {
   await rm(join(layout.views, view), { recursive: true, force: true });
 }

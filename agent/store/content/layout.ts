@@ -15,8 +15,14 @@ export interface Layout {
   /** One folder per set of files, with links that bear the names engines expect. */
   readonly views: string;
   readonly partial: string;
+  /** Content that does not match its checksum any more: kept aside for a while, never served. */
+  readonly quarantine: string;
   /** How fast engines were with which content. */
   readonly speeds: string;
+  /** When which content was last hashed, and what was found damaged. */
+  readonly verified: string;
+  /** Sources that were pinned on this host. */
+  readonly pins: string;
 }
 
 export function layoutOf(dir: string): Layout {
@@ -26,7 +32,10 @@ export function layoutOf(dir: string): Layout {
     refs: join(dir, "refs"),
     views: join(dir, "views"),
     partial: join(dir, "partial"),
+    quarantine: join(dir, "quarantine"),
     speeds: join(dir, "speeds.json"),
+    verified: join(dir, "verified.json"),
+    pins: join(dir, "pins.json"),
   };
 }
 

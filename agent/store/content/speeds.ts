@@ -1,11 +1,8 @@
 /** How fast engines were with each content on this machine. On disk, so that it outlives engine, agent and model. */
-import { readFile } from "node:fs/promises";
-import { dirname } from "node:path";
 import { z } from "zod";
 import { reportedSpeed, smoothSpeed } from "../../../src/engines/speed.ts";
 import type { Log } from "../../../src/ports.ts";
-import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
-import { makeFolder } from "../../folder.ts";
+import { openKeptJson } from "./kept-json.ts";
 
 const fileSchema = z.object({
   version: z.literal(1),
@@ -24,18 +21,10 @@ const MOST_ENTRIES = 1_000;
 
 /** Unreadable speeds are dropped and measured again. */
 export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
-  const reported = new Map(Object.entries(await readSpeeds(path, log)));
+  const unreadable = "cannot read the measured speeds; they will be measured again";
+  const file = await openKeptJson(path, fileSchema, log, unreadable);
+  const reported = new Map(Object.entries(file.before?.tokensPerSecond ?? {}));
   const exact = new Map(reported);
-  let writing: Promise<void> = Promise.resolve();
-  const write = (): Promise<void> => {
-    const text = JSON.stringify({ version: 1, tokensPerSecond: Object.fromEntries(reported) });
-    const next = writing.then(async () => {
-      await makeFolder(dirname(path));
-      await writeFileAtomic(path, text);
-    });
-    writing = next.catch(() => undefined);
-    return next;
-  };
   return {
     of: (sha256) => reported.get(sha256),
     note: async (sha256, tokensPerSecond) => {
@@ -50,19 +39,7 @@ export async function openSpeeds(path: string, log: Log): Promise<Speeds> {
         reported.delete(oldest);
         exact.delete(oldest);
       }
-      await write();
+      await file.write(() => ({ version: 1, tokensPerSecond: Object.fromEntries(reported) }));
     },
   };
-}
-
-async function readSpeeds(path: string, log: Log): Promise<Readonly<Record<string, number>>> {
-  try {
-    const parsed = fileSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
-    if (parsed.success) return parsed.data.tokensPerSecond;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return {};
-    if (!(error instanceof SyntaxError)) throw error;
-  }
-  log.warn({ path }, "cannot read the measured speeds; they will be measured again");
-  return {};
 }

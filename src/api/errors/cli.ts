@@ -175,6 +175,31 @@ export const cliErrors = {
     what: "The confirmation was declined, or there is no terminal to ask on; nothing was changed.",
     do: "confirm with yes, or pass --yes",
   },
+  ModelNotStored: {
+    what: "The model store of the host has no model of this source.",
+    do: "copy the source from the list, or pull it first",
+    command: "metalbridge models list",
+  },
+  ModelInUse: {
+    what: "Replicas of the host use the model, so it cannot be removed.",
+    do: "delete or scale down their service, or move it to another host",
+    command: "metalbridge status",
+  },
+  ModelPinned: {
+    what: "The model is pinned, so it is neither removed nor evicted.",
+    do: "unpin it first",
+    command: "metalbridge models unpin <source>",
+  },
+  ModelCommandFailed: {
+    what: "The agent could not carry out a command of `metalbridge models`: it has another version, it stopped meanwhile, or it met an unexpected error.",
+    do: "read the agent's log; restart it if it is older than this program",
+    command: "sudo metalbridge restart",
+  },
+  StoreUnreadable: {
+    what: "This user can neither reach the agent nor read its model store: only the agent's user can.",
+    do: "run the command as the agent's user, or as root",
+    command: "sudo metalbridge models list",
+  },
   LogOnAnotherHost: {
     what: "The replica's log is a file on its host, and that is another machine.",
     do: "run the command in the message on that host, with the agent's --config or --state-dir if it has one; if this is that host, pass them here",

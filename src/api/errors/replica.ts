@@ -2,6 +2,11 @@
 import type { ErrorEntry } from "./entry.ts";
 
 export const replicaErrors = {
+  WeightsDamaged: {
+    what: "Verification found a stored file that does not match its checksum any more: the host's disk damaged it.",
+    do: "nothing to do for the model: the file was set aside and is downloaded again when it is needed. A running engine keeps what it has loaded: restart it if its answers are wrong. Check the host's disk",
+    command: "metalbridge models verify",
+  },
   InsufficientMemory: {
     what: "The replica's memory claim does not fit beside the claims already on this host.",
     do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",

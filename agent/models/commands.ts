@@ -1,0 +1,124 @@
+/** Carries out a command about the stored models: asked for on this machine, by whoever may reach the agent's socket. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { publicSource } from "../../src/models/source/source.ts";
+import type { ReplicaSnapshot } from "../replicas/ports.ts";
+import type { FetchProgress, ModelStore } from "../store/types.ts";
+import type { VerifiedFile } from "../store/verification.ts";
+import type { ModelAnswer, ModelCommand } from "./protocol.ts";
+
+export interface CommandPorts {
+  readonly store: Pick<ModelStore, "list" | "fetch" | "pin" | "unpin" | "remove" | "clean" | "verify">;
+  readonly replicas: () => readonly Pick<ReplicaSnapshot, "uid" | "namespace" | "name">[];
+  /** Whether it is known what the replicas use. */
+  readonly mayRemove: () => boolean;
+  readonly onDamaged: (file: VerifiedFile) => void;
+}
+
+export interface CommandRun {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: FetchProgress) => void;
+}
+
+/** Throws MetalbridgeError where it is refused or fails. */
+export async function runModelCommand(
+  command: ModelCommand,
+  ports: CommandPorts,
+  run: CommandRun,
+): Promise<ModelAnswer> {
+  const { store } = ports;
+  switch (command.do) {
+    case "list":
+      return { at: "models", models: await store.list() };
+    case "pull": {
+      const { do: _, ...request } = command;
+      const { sizeBytes } = await store.fetch(request, run);
+      return { at: "changed", isChanged: true, sizeBytes };
+    }
+    case "pin":
+      return pin(command.source, store);
+    case "unpin":
+      return unpin(command.source, store);
+    case "rm":
+      return { at: "changed", isChanged: true, sizeBytes: await remove(command.source, ports) };
+    case "gc":
+      requireKnown(ports);
+      return { at: "models", models: await store.clean() };
+    case "verify": {
+      const files = await store.verify({ ...run, sources: await namesOf(command.sources, store) });
+      for (const file of files) if (file.state === "damaged") ports.onDamaged(file);
+      return { at: "verified", files };
+    }
+    default:
+      return command satisfies never;
+  }
+}
+
+async function namesOf(
+  sources: readonly string[] | undefined,
+  store: Pick<ModelStore, "list">,
+): Promise<readonly string[] | undefined> {
+  for (const source of sources ?? []) await find(source, store);
+  return sources?.map(publicSource);
+}
+
+/** Throws ModelNotStored. */
+async function find(source: string, store: Pick<ModelStore, "list">) {
+  const found = (await store.list()).find((model) => model.source === publicSource(source));
+  if (found === undefined)
+    throw new MetalbridgeError("ModelNotStored", `the store of this host has no ${publicSource(source)}`);
+  return found;
+}
+
+async function pin(source: string, store: CommandPorts["store"]): Promise<ModelAnswer> {
+  const { pinned } = await find(source, store);
+  await store.pin(source);
+  return { at: "changed", isChanged: !pinned };
+}
+
+async function unpin(source: string, store: CommandPorts["store"]): Promise<ModelAnswer> {
+  const result = await store.unpin(source);
+  if (result === "declared")
+    throw new MetalbridgeError(
+      "ModelPinned",
+      `spec.models.pinned of this host's Host object names ${publicSource(source)}`,
+      {
+        summary: "unpin it there",
+        command: `metalbridge models unpin ${publicSource(source)} --host <host>`,
+      },
+    );
+  if (result === "wasNot") await find(source, store);
+  return { at: "changed", isChanged: result === "unpinned" };
+}
+
+async function remove(source: string, ports: CommandPorts): Promise<number> {
+  requireKnown(ports);
+  const removal = await ports.store.remove(source);
+  const shown = publicSource(source);
+  switch (removal.at) {
+    case "removed":
+      return removal.sizeBytes;
+    case "absent":
+      throw new MetalbridgeError("ModelNotStored", `the store of this host has no ${shown}`);
+    case "pinned":
+      throw new MetalbridgeError("ModelPinned", `${shown} is pinned`);
+    case "inUse":
+      throw new MetalbridgeError("ModelInUse", `${shown} is used by ${usersOf(removal.owners, ports)}`);
+    default:
+      return removal satisfies never;
+  }
+}
+
+function usersOf(owners: readonly string[], { replicas }: CommandPorts): string {
+  const names = new Map(replicas().map(({ uid, namespace, name }) => [uid, `${namespace}/${name}`]));
+  const known = owners.flatMap((owner) => names.get(owner) ?? []).sort();
+  return known.length === 0 ? "a download" : known.join(", ");
+}
+
+function requireKnown({ mayRemove }: CommandPorts): void {
+  if (mayRemove()) return;
+  throw new MetalbridgeError(
+    "ModelInUse",
+    "the agent has not read its replicas yet, so every model may be in use",
+    { summary: "wait until it has started" },
+  );
+}

@@ -1,0 +1,103 @@
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { ggufBytes, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { silentLog, startStore } from "../store/fixtures/store.ts";
+import type { CommandPorts } from "./commands.ts";
+import type { ModelCommand } from "./protocol.ts";
+import { askAgent, serveModelCommands } from "./socket.ts";
+
+const content = ggufBytes(300_000);
+
+async function startHost(more: Partial<CommandPorts> = {}) {
+  const folder = await temporaryFolder();
+  const at = await startStore();
+  const end = new AbortController();
+  const place = { stateDir: folder.path, tempDir: folder.path };
+  mkdirSync(path.join(folder.path, "models"));
+  await serveModelCommands({
+    ...{ ...place, log: silentLog, signal: end.signal, store: at.store },
+    replicas: () => [{ uid: "u1", namespace: "team", name: "chat-0" }],
+    mayRemove: () => true,
+    onDamaged: () => undefined,
+    ...more,
+  });
+  return {
+    store: at.store,
+    place,
+    ask: (command: ModelCommand, signal = new AbortController().signal) =>
+      askAgent(place, command, { signal }),
+    [Symbol.asyncDispose]: async () => {
+      end.abort();
+      await at[Symbol.asyncDispose]();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test("a model that is pinned or in use is refused with the reason, and is removed once it is neither", async () => {
+  await using origin = await startOrigin();
+  await using host = await startHost();
+  origin.serve("/tiny.gguf", content);
+  const source = `${origin.url}/tiny.gguf`;
+  expect(await host.ask({ do: "pull", source: `${source}?signature=secret` })).toEqual({
+    ...{ at: "changed", isChanged: true, sizeBytes: content.length },
+  });
+  expect(await host.ask({ do: "pin", source })).toEqual({ at: "changed", isChanged: true });
+  expect(await host.ask({ do: "pin", source })).toEqual({ at: "changed", isChanged: false });
+  await expect(host.ask({ do: "rm", source })).rejects.toMatchObject({ code: "ModelPinned" });
+  expect(await host.ask({ do: "gc" })).toEqual({ at: "models", models: [] });
+  expect(await host.ask({ do: "unpin", source })).toEqual({ at: "changed", isChanged: true });
+  host.store.declare({ pinned: [source], prefetched: [] });
+  await expect(host.ask({ do: "unpin", source })).rejects.toMatchObject({ code: "ModelPinned" });
+  host.store.declare({ pinned: [], prefetched: [] });
+  host.store.hold("u1", [sha256(content)]);
+  await expect(host.ask({ do: "rm", source })).rejects.toMatchObject({
+    ...{ code: "ModelInUse", message: `${source} is used by team/chat-0` },
+  });
+  expect(await host.ask({ do: "gc" })).toEqual({ at: "models", models: [] });
+  host.store.release("u1");
+  expect(await host.ask({ do: "rm", source })).toMatchObject({ sizeBytes: content.length });
+  for (const command of ["rm", "pin", "unpin"] as const)
+    await expect(host.ask({ do: command, source })).rejects.toMatchObject({ code: "ModelNotStored" });
+  await expect(host.ask({ do: "verify", sources: [source] })).rejects.toMatchObject({
+    code: "ModelNotStored",
+  });
+});
+
+test("a client that leaves stops its download", async () => {
+  await using origin = await startOrigin();
+  await using host = await startHost();
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  origin.on("/slow.gguf", (_, response) => {
+    response.on("close", leave);
+    response.writeHead(200, { "content-length": 10_000_000 });
+    response.write(content, () => begin());
+  });
+  const client = new AbortController();
+  const pull = host.ask({ do: "pull", source: `${origin.url}/slow.gguf` }, client.signal);
+  const refused = expect(pull).rejects.toThrow("enough");
+  await begun;
+  client.abort(new Error("enough"));
+  await refused;
+  await left;
+});
+
+test("an agent that has not read its replicas yet removes nothing, and a command that it does not know is refused", async () => {
+  await using host = await startHost({ mayRemove: () => false });
+  await expect(host.ask({ do: "gc" })).rejects.toMatchObject({
+    ...{ code: "ModelInUse", message: expect.stringContaining("has not read its replicas") },
+  });
+  await expect(host.ask({ do: "frobnicate" } as unknown as ModelCommand)).rejects.toMatchObject({
+    code: "ModelCommandFailed",
+  });
+});
+
+test("no agent is found where none listens", async () => {
+  await using folder = await temporaryFolder();
+  const place = { stateDir: folder.path, tempDir: folder.path };
+  const { signal } = new AbortController();
+  expect(await askAgent(place, { do: "list" }, { signal })).toBeUndefined();
+});

@@ -1,0 +1,66 @@
+/** The models of this machine: asked of its agent; where none runs, what only needs reading is read from its store. */
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { systemCode } from "../../agent/atomic-file.ts";
+import { loadAgentConfig } from "../../agent/config/load.ts";
+import type { ModelAnswer, ModelCommand } from "../../agent/models/protocol.ts";
+import { askAgent } from "../../agent/models/socket.ts";
+import { openStore } from "../../agent/store/store.ts";
+import type { FetchProgress } from "../../agent/store/types.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { publicSource } from "../../src/models/source/source.ts";
+import { createJsonLog } from "../program/json-log.ts";
+
+export interface HereFlags {
+  readonly stateDir?: string;
+  readonly config?: string;
+}
+
+export interface AskRun {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: FetchProgress) => void;
+}
+
+/** Throws what the agent refuses; AgentNotRunning for a command that needs one; StoreUnreadable. */
+export async function askHere(flags: HereFlags, command: ModelCommand, run: AskRun): Promise<ModelAnswer> {
+  const { stateDir } = loadAgentConfig({ file: flags.config, flags: { stateDir: flags.stateDir } });
+  const answer = await askAgent({ stateDir, tempDir: tmpdir() }, command, run);
+  if (answer !== undefined) return answer;
+  if (command.do !== "list" && command.do !== "verify")
+    throw new MetalbridgeError(
+      "AgentNotRunning",
+      `no agent runs on ${stateDir}, and only it may change the store`,
+    );
+  try {
+    return await readStore(stateDir, command, run);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code !== "EACCES" && code !== "EPERM") throw error;
+    const message = error instanceof Error ? error.message : String(error);
+    throw new MetalbridgeError("StoreUnreadable", message);
+  }
+}
+
+/** Damage is said and left as it is: the next agent sets it aside. */
+async function readStore(
+  stateDir: string,
+  command: Extract<ModelCommand, { do: "list" | "verify" }>,
+  run: AskRun,
+): Promise<ModelAnswer> {
+  process.stderr.write(
+    `no agent runs on ${stateDir}: read from its store; which models are in use is not known\n`,
+  );
+  const store = await openStore({
+    ...{
+      dir: path.join(stateDir, "models"),
+      isReadOnly: true,
+      clock: systemClock,
+      log: createJsonLog("error"),
+    },
+    ...{ allowedRoots: [], hfEndpoint: "https://huggingface.co", reserveBytes: 0 },
+  });
+  if (command.do === "list") return { at: "models", models: await store.list() };
+  const sources = command.sources?.map(publicSource);
+  return { at: "verified", files: await store.verify({ ...run, sources }) };
+}
