@@ -41,7 +41,7 @@ import type { MetricsFacts } from "./server/facts.ts";
 import { REPORTER, startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
-import type { ModelStore } from "./store/types.ts";
+import type { ModelStore, StoreLimits } from "./store/types.ts";
 
 /** What every part of the agent is built from. */
 export interface Inputs {
@@ -55,6 +55,12 @@ export interface Inputs {
 }
 
 /** For Models without a Secret. */
+function limitsOf({ sources }: Inputs["config"]): Partial<StoreLimits> {
+  const { stallMs, attempts, maxDownloads, maxBytesPerSecond, connectionsPerFile } = sources;
+  const limits = { stallMs, attempts, downloads: maxDownloads, connections: connectionsPerFile };
+  return maxBytesPerSecond === undefined ? limits : { ...limits, bytesPerSecond: maxBytesPerSecond };
+}
+
 function machineCredentials({ sources, huggingFace }: Inputs["config"]): Credentials {
   return { ...sources.credentials, ...(huggingFace.token && { HF_TOKEN: huggingFace.token }) };
 }
@@ -103,7 +109,7 @@ export class Agent {
       allowedHosts: config.sources.allowedHosts,
       allowLoopback: config.sources.allowLoopback,
       allowPrivate: config.sources.allowPrivateAddresses,
-      limits: { stallMs: config.sources.stallMs, attempts: config.sources.attempts },
+      limits: limitsOf(config),
       quotaBytes: quotaOf(host) ?? config.disk.quota,
       reserveBytes: config.disk.reserve,
       onReceived: (bytes) => {

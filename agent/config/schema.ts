@@ -187,6 +187,26 @@ const settingsSchema = z.strictObject({
         .max(100)
         .describe("Consecutive failures without new data after which a download backs off.")
         .default(5),
+      maxDownloads: z
+        .int()
+        .min(1)
+        .max(64)
+        .describe("Files that this host downloads at once; further downloads are queued.")
+        .default(8),
+      maxBytesPerSecond: bytes
+        .describe(
+          "Bandwidth for all downloads of this host together, in bytes per second: 50Mi is about 420 Mbit/s. At least 64Ki. Absent: no limit.",
+        )
+        .refine((rate) => rate >= 64 * 1024, "must be at least 64Ki")
+        .optional(),
+      connectionsPerFile: z
+        .int()
+        .min(1)
+        .max(16)
+        .describe(
+          "Connections among which a download is shared that would take more than 10 s on one, where the server sends ranges. 1: never.",
+        )
+        .default(4),
     })
     .prefault({}),
   disk: z

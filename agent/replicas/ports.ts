@@ -94,6 +94,16 @@ export interface ReplicaSnapshot {
   readonly readyAtMs?: number;
   readonly port?: number;
   readonly pid?: number;
+  /** While its weights are fetched. */
+  readonly download?: DownloadReading;
+}
+
+export interface DownloadReading {
+  readonly bytes: number;
+  /** Absent while the server has not said. */
+  readonly totalBytes?: number;
+  /** Absent before it was first measured. */
+  readonly bytesPerSecond?: number;
 }
 
 export interface ReplicaRunner {

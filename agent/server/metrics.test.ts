@@ -109,3 +109,21 @@ test("scrapes that overlap share one look at the engines; the next one looks aga
   await metrics.text();
   expect(looks).toBe(2);
 });
+
+test("a download reports its bytes, its size and the time that is left; unknown is absent", async () => {
+  const valuesOf = async (download: ReturnType<typeof someReplica>["download"]) => {
+    const shown = await scrape({ replicas: [someReplica(download === undefined ? {} : { download })] });
+    return ["received_bytes", "size_bytes", "remaining_seconds"].map(
+      (name) => shown.get(`metalbridge_replica_download_${name}`)?.samples[0]?.value,
+    );
+  };
+  expect(await valuesOf({ bytes: 1_000, totalBytes: 5_000, bytesPerSecond: 200 })).toEqual([
+    1_000, 5_000, 20,
+  ]);
+  expect(await valuesOf({ bytes: 1_000, totalBytes: 5_000, bytesPerSecond: 0 })).toEqual([
+    1_000,
+    5_000,
+    undefined,
+  ]);
+  expect(await valuesOf({ bytes: 1_000 })).toEqual([1_000, undefined, undefined]);
+});

@@ -12,7 +12,7 @@ import type { FetchContent } from "./content/fetch-content.ts";
 import { type Content, forgetFinished } from "./content/finished.ts";
 import { contentKey, type Layout, requestKey, viewKey } from "./content/layout.ts";
 import type { Ref, RefFile, Refs } from "./refs.ts";
-import type { StoreFile } from "./remote/download-context.ts";
+import type { ReportBytes, StoreFile } from "./remote/download-context.ts";
 import { type RetryLimits, retrying } from "./remote/retrying.ts";
 import type { FetchOptions, ModelRequest } from "./types.ts";
 
@@ -62,7 +62,7 @@ export async function fetchModel(
 async function fetchFile(
   file: StoreFile,
   ask: Ask,
-  onProgress: (bytes: number, totalBytes: number | undefined) => void,
+  onProgress: ReportBytes,
   fetcher: ModelFetcher,
 ): Promise<RefFile> {
   const { sha256, sizeBytes, validator } = await fetcher.fetchContent(file, { ...ask, onProgress });
@@ -173,10 +173,16 @@ function sumProgress(listing: Listing, { onProgress }: FetchOptions) {
     : undefined;
   const isSingle = listing.files.length === 1;
   return {
-    during: (_file: StoreFile) => (bytes: number, totalBytes: number | undefined) => {
-      const total = isSingle ? (totalBytes ?? known) : known;
-      onProgress?.({ bytes: before + bytes, ...(total === undefined ? {} : { totalBytes: total }) });
-    },
+    during:
+      (_file: StoreFile): ReportBytes =>
+      (bytes, totalBytes, queuedBehind) => {
+        const total = isSingle ? (totalBytes ?? known) : known;
+        onProgress?.({
+          bytes: before + bytes,
+          ...(total === undefined ? {} : { totalBytes: total }),
+          ...(queuedBehind === undefined ? {} : { queuedBehind }),
+        });
+      },
     finished: (_file: StoreFile, sizeBytes: number) => {
       before += sizeBytes;
     },

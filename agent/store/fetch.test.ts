@@ -1,6 +1,6 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 import type { FetchProgress } from "./types.ts";
@@ -271,4 +271,39 @@ test("a shard that was finished before an interruption is not fetched again, unl
   origin.serve("/n-00001-of-00002.gguf", changed, '"changed"');
   origin.serve("/n-00002-of-00002.gguf", two);
   expect((await at.store.fetch({ source: next }, fetchOptions())).sha256).toBe(sha256(changed));
+});
+
+test("a download beyond the limit is queued, says so, and starts when another has finished", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ limits: { ...patientLimits, downloads: 1 } });
+  let release = (): void => undefined;
+  origin.on("/a.gguf", (request, response) => {
+    release = () => sendFile(request, response, content);
+  });
+  origin.serve("/b.gguf", ggufBytes(1_000, 2));
+  const first = at.store.fetch({ source: `${origin.url}/a.gguf` }, fetchOptions());
+  const said: FetchProgress[] = [];
+  const second = at.store.fetch(
+    { source: `${origin.url}/b.gguf` },
+    fetchOptions({ onProgress: (progress) => said.push(progress) }),
+  );
+  await vi.waitFor(() => expect(origin.seen).toHaveLength(1), { timeout: 60_000 });
+  await vi.waitFor(() => expect(said).toEqual([{ bytes: 0, queuedBehind: 1 }]), { timeout: 60_000 });
+  release();
+  await Promise.all([first, second]);
+  expect(origin.seen.map(({ path }) => path)).toEqual(["/a.gguf", "/b.gguf"]);
+  expect(said.at(-1)).toEqual({ bytes: 1_000, totalBytes: 1_000 });
+});
+
+test("all downloads together keep to the bandwidth of the host", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ limits: { ...patientLimits, bytesPerSecond: 2_000_000 } });
+  const files = [ggufBytes(500_000, 3), ggufBytes(500_000, 4)];
+  for (const [index, file] of files.entries()) origin.serve(`/${index}.gguf`, file);
+  const startedAt = performance.now();
+  await Promise.all(
+    files.map((_, index) => at.store.fetch({ source: `${origin.url}/${index}.gguf` }, fetchOptions())),
+  );
+  // A clock that rounds, and the last chunk, which is not waited for.
+  expect(performance.now() - startedAt).toBeGreaterThan(400);
 });

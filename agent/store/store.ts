@@ -17,6 +17,7 @@ import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyI
 import { createInspector } from "./inspect.ts";
 import { type Keeping, openKeeping } from "./keeping.ts";
 import { openRefs, type Ref, type Refs } from "./refs.ts";
+import { createPace, createQueue } from "./remote/host-limits.ts";
 import type {
   FetchOptions,
   ModelRequest,
@@ -36,6 +37,11 @@ const DEFAULT_LIMITS: StoreLimits = {
   attempts: 5,
   firstBackoffMs: 500,
   maxRedirects: 10,
+  downloads: 8,
+  bytesPerSecond: undefined,
+  connections: 4,
+  segmentBytes: 64 << 20,
+  shareAboveMs: 10_000,
 };
 /** How long an answer of the source counts as fresh for `OnChange`. */
 const FRESH_MS = 60_000;
@@ -153,7 +159,10 @@ function createFetcher(
   const { onReceived } = options;
   // After a boot, bytes that were not synced may be holes.
   const boot = options.bootId ?? randomUUID();
-  const settings = { clock, log, rules, ...limits, boot, onReceived };
+  const { bytesPerSecond, downloads } = limits;
+  const pace = bytesPerSecond === undefined ? undefined : createPace(bytesPerSecond, clock);
+  const shared = { ranges: limits, pace, queue: createQueue(downloads) };
+  const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
   const fetchContent = createFetchContent(layout, settings, admission);
   const take: ModelFetcher["take"] = (owner, content) =>
     usage.take(owner, async () => {

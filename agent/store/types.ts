@@ -5,6 +5,7 @@ import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Keeping } from "./keeping.ts";
+import type { RangeLimits } from "./remote/ranges.ts";
 import type { Verification } from "./verification.ts";
 
 export interface ModelRequest {
@@ -63,6 +64,8 @@ export interface FetchProgress {
   readonly bytes: number;
   /** Absent while the server has not said. */
   readonly totalBytes?: number;
+  /** While it is queued: how many downloads of this host go first. */
+  readonly queuedBehind?: number;
 }
 
 export interface FetchOptions {
@@ -127,13 +130,17 @@ export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, 
   readonly disk: () => Promise<DiskReading>;
 }
 
-export interface StoreLimits {
+export interface StoreLimits extends RangeLimits {
   /** No byte for this long ends an attempt. */
   readonly stallMs: number;
   readonly connectMs: number;
   readonly attempts: number;
   readonly firstBackoffMs: number;
   readonly maxRedirects: number;
+  /** Downloads at once; further ones are queued. */
+  readonly downloads: number;
+  /** Of all downloads together; undefined: no limit. */
+  readonly bytesPerSecond: number | undefined;
 }
 
 export interface StoreOptions {

@@ -39,6 +39,8 @@ export interface ReplicaLine {
   readonly port: number | undefined;
   readonly restarts: number;
   readonly message: string;
+  /** While its weights are downloaded. */
+  readonly download: NonNullable<InferenceReplica["status"]>["progress"];
 }
 
 export interface Overview {
@@ -143,6 +145,7 @@ function replicaLine({ metadata, spec, status }: InferenceReplica): ReplicaLine 
     port: status?.port,
     restarts: status?.restarts ?? 0,
     message: phase === "Ready" ? "" : (status?.message ?? ""),
+    download: phase === "Fetching" ? status?.progress : undefined,
   };
 }
 

@@ -97,6 +97,22 @@ describe("status", () => {
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
   });
 
+  it("shows a download as a bar with its speed and the time that it still takes", () => {
+    const screen = (progress: object) => {
+      const status = { phase: "Fetching", message: "fetching the weights", progress };
+      return renderOverview(overviewOf([], [], [{ ...replica, status } as InferenceReplica]), plain);
+    };
+    const GIB = 2 ** 30;
+    expect(screen({ bytes: 3 * GIB, totalBytes: 10 * GIB, bytesPerSecond: GIB / 10 })).toContain(
+      "fetching the weights [######--------------] 30 % of 10 GiB, 102.4 MiB/s, 70 s left",
+    );
+    expect(screen({ bytes: 0, totalBytes: 40 * GIB, bytesPerSecond: 2 ** 20 })).toContain(
+      "] 0 % of 40 GiB, 1 MiB/s, 11 h 23 min left",
+    );
+    expect(screen({ bytes: GIB, totalBytes: 2 * GIB })).toMatch(/\] 50 % of 2 GiB$/m);
+    expect(screen({ bytes: GIB, bytesPerSecond: GIB })).toMatch(/fetching the weights 1 GiB, 1 GiB\/s$/m);
+  });
+
   it("colours only where colour is asked for, and never beyond the width", () => {
     const overview = overviewOf(
       [host("mini-1", [condition("Ready", "True", "AgentReady")])],

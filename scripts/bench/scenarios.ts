@@ -6,7 +6,6 @@ import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
-import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
@@ -15,6 +14,7 @@ import { measureInstall } from "./scenarios/install.ts";
 import { measurePods } from "./scenarios/pods.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
+import { measureSources } from "./scenarios/sources.ts";
 import { measureStarts } from "./scenarios/start.ts";
 import { measureUpgrade } from "./scenarios/upgrade.ts";
 import { measureWithdrawals } from "./scenarios/withdraw.ts";
@@ -31,7 +31,7 @@ type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   engines: measureEngines,
-  download: ({ downloadGb }) => measureDownload(downloadGb * 1e9),
+  sources: ({ downloadGb }) => measureSources(downloadGb * 1e9),
   drain: measureDrains,
   recovery: measureRecovery,
   rollout: measureRollout,

@@ -211,18 +211,20 @@ function findingOf(error: unknown): Finding {
 function watchProgress(state: ReplicaState, context: RunnerContext): (progress: FetchProgress) => void {
   const { clock } = context.ports;
   let from = { at: clock.monotonicMs(), bytes: undefined as number | undefined };
-  return ({ bytes, totalBytes }) => {
+  return ({ bytes, totalBytes, queuedBehind }) => {
     const now = clock.monotonicMs();
     const before = state.weights.at === "fetching" ? state.weights : undefined;
-    const isDue = now - from.at >= PROGRESS_MS || from.bytes === undefined;
+    const isTimely = now - from.at >= PROGRESS_MS;
+    const isDue = isTimely || from.bytes === undefined || before?.queuedBehind !== queuedBehind;
     const moved = bytes - (from.bytes ?? bytes);
     const speed =
-      isDue && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
+      isTimely && from.bytes !== undefined ? (moved * 1_000) / (now - from.at) : before?.bytesPerSecond;
     state.weights = {
       at: "fetching",
       bytes,
       ...(totalBytes === undefined ? {} : { totalBytes }),
       ...(speed === undefined ? {} : { bytesPerSecond: speed }),
+      ...(queuedBehind === undefined ? {} : { queuedBehind }),
     };
     if (!isDue) return;
     from = { at: now, bytes };

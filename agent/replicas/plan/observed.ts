@@ -87,6 +87,8 @@ export type ModelState =
       readonly bytes: number;
       readonly totalBytes?: number;
       readonly bytesPerSecond?: number;
+      /** While it is queued: how many downloads of this host go first. */
+      readonly queuedBehind?: number;
     }
   | {
       readonly at: "stored";

@@ -106,7 +106,10 @@ function modelMissing(observed: Observed, now: number, timings: Timings): Plan |
       return {
         phase: "Fetching",
         reason: "DownloadingModel",
-        message: "fetching the weights",
+        message:
+          model.queuedBehind === undefined
+            ? "fetching the weights"
+            : `download queued: ${model.queuedBehind} other ${model.queuedBehind === 1 ? "download" : "downloads"} of this host first; sources.maxDownloads sets how many run at once`,
         steps: [],
         recheckAfterMs: timings.progressMs,
       };

@@ -30,6 +30,7 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
     ...(file?.readyAtMs === undefined ? {} : { readyAtMs: file.readyAtMs }),
     ...(run?.footprint?.bytes === undefined ? {} : { footprintBytes: run.footprint.bytes }),
     ...(pid === undefined ? {} : { pid }),
+    ...(state.weights.at === "fetching" ? { download: state.weights } : {}),
   };
 }
 

@@ -8,7 +8,7 @@ import {
   type Sample,
   stateSet,
 } from "../../../src/http/metrics/family.ts";
-import type { ReplicaSnapshot } from "../../replicas/ports.ts";
+import type { DownloadReading, ReplicaSnapshot } from "../../replicas/ports.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
 /** Shown as 0 from the beginning: an increase is only seen where there was a value before it. */
@@ -70,6 +70,27 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     }),
   },
   {
+    name: "metalbridge_replica_download_received_bytes",
+    type: "gauge",
+    help: "Bytes of the replica's weights that are on disk, while they are downloaded.",
+    labels: REPLICA_LABELS,
+    read: each(({ download }, labels) => known(download?.bytes, labels)),
+  },
+  {
+    name: "metalbridge_replica_download_size_bytes",
+    type: "gauge",
+    help: "Size of the replica's weights, while they are downloaded; absent while it is unknown.",
+    labels: REPLICA_LABELS,
+    read: each(({ download }, labels) => known(download?.totalBytes, labels)),
+  },
+  {
+    name: "metalbridge_replica_download_remaining_seconds",
+    type: "gauge",
+    help: "Time until the download is expected to end, at the speed of the last second.",
+    labels: REPLICA_LABELS,
+    read: each(({ download }, labels) => known(secondsLeft(download), labels)),
+  },
+  {
     name: "metalbridge_replica_memory_claim_bytes",
     type: "gauge",
     help: "Memory reserved for the replica; 0 without a reservation.",
@@ -127,6 +148,12 @@ export const replicaFamilies: readonly Family<Scrape>[] = [
     }),
   },
 ];
+
+/** Undefined while size or speed are unknown, and while nothing arrives. */
+function secondsLeft(download: DownloadReading | undefined): number | undefined {
+  const { bytes = 0, totalBytes, bytesPerSecond = 0 } = download ?? {};
+  return totalBytes === undefined || bytesPerSecond === 0 ? undefined : (totalBytes - bytes) / bytesPerSecond;
+}
 
 function seconds(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : ms / 1_000;

@@ -1,21 +1,19 @@
 /** One run per key at a time; later callers join it, and it is stopped once its last caller has left. */
+import type { ReportBytes } from "../remote/download-context.ts";
 
 export interface Flights<T> {
   /** `isOwn`: whether this call started the run. */
   readonly join: (
     key: string,
     signal: AbortSignal,
-    onReport: (bytes: number, totalBytes: number | undefined) => void,
-    start: (
-      signal: AbortSignal,
-      report: (bytes: number, totalBytes: number | undefined) => void,
-    ) => Promise<T>,
+    onReport: ReportBytes,
+    start: (signal: AbortSignal, report: ReportBytes) => Promise<T>,
   ) => { readonly done: Promise<T>; readonly isOwn: boolean };
 }
 
 interface Flight<T> {
   readonly done: Promise<T>;
-  readonly reports: Set<(bytes: number, totalBytes: number | undefined) => void>;
+  readonly reports: Set<ReportBytes>;
   readonly controller: AbortController;
 }
 
@@ -44,8 +42,8 @@ function launch<T>(
 ): Flight<T> {
   const controller = new AbortController();
   const reports: Flight<T>["reports"] = new Set();
-  const report: Parameters<typeof start>[1] = (bytes, totalBytes) => {
-    for (const each of reports) each(bytes, totalBytes);
+  const report: ReportBytes = (...said) => {
+    for (const each of reports) each(...said);
   };
   const before = landing.get(key);
   const run = async (): Promise<T> => {
@@ -66,7 +64,7 @@ async function follow<T>(
   key: string,
   flight: Flight<T>,
   signal: AbortSignal,
-  onReport: (bytes: number, totalBytes: number | undefined) => void,
+  onReport: ReportBytes,
 ): Promise<T> {
   let leave = (): void => undefined;
   const left = new Promise<never>((_, reject) => {

@@ -1,16 +1,16 @@
 /** One attempt at a file: requests what is missing, appends it, and checks that it is whole. */
 import { createHash, type Hash } from "node:crypto";
 import { dirname } from "node:path";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Answer } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode } from "../../atomic-file.ts";
 import { diskFull, readDiskSpace } from "../disk.ts";
-import { type Body, planBody, resumeHeaders } from "./body.ts";
+import { type Body, bodyFailure, planBody, resumeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { firstBytesCheck } from "./first-bytes.ts";
 import { type OpenPart, openPart, type Part, type PartMemory, writeMeta } from "./part.ts";
+import { canShare, createRanges } from "./ranges.ts";
 import { sink } from "./sink.ts";
 
 /** Bytes of its part that a download frees after it filled the disk. */
@@ -76,11 +76,11 @@ async function continueFrom(
     }
     if (body.at === "complete") return await finish(opened, file, opened, opened.sizeBytes);
     if (body.totalBytes === 0) throw permanent("SourceEmpty", `${plainUrl(answer.url)} has zero bytes`);
-    if (body.startsAt > 0) return await receiveBody(answer, body, opened, file, context);
+    if (body.startsAt > 0) return await receiveBody(answer, body, opened, { file, part }, context);
     await opened.file.truncate(0);
     await writeMeta(part, { url: plainUrl(file.url), boot: context.boot, validator: body.validator });
     const fresh: OpenPart = { ...opened, hash: createHash("sha256"), sizeBytes: 0 };
-    return await receiveBody(answer, body, fresh, file, context);
+    return await receiveBody(answer, body, fresh, { file, part }, context);
   } finally {
     answer.body.destroy();
   }
@@ -90,45 +90,83 @@ async function receiveBody(
   answer: Answer,
   body: Extract<Body, { at: "bytes" }>,
   opened: OpenPart,
-  file: StoreFile,
+  target: { readonly file: StoreFile; readonly part: Part },
   context: Attempt,
 ): Promise<Received> {
-  const { startsAt, totalBytes } = body;
-  let written = 0;
-  let admitAt = ADMIT_EVERY_BYTES;
+  const { file, part } = target;
+  const { startsAt, totalBytes, validator } = body;
   if (totalBytes !== undefined) await context.admit(totalBytes - startsAt);
   context.onProgress(startsAt, totalBytes);
+  const onBlock = countBlocks(body, context);
+  const meta = { url: plainUrl(file.url), boot: context.boot, validator };
+  const ranges =
+    totalBytes !== undefined && canShare(answer, validator, file)
+      ? createRanges({
+          ...{
+            file,
+            context,
+            handle: opened.file,
+            hash: opened.hash,
+            startsAt,
+            totalBytes,
+            validator,
+            onBlock,
+          },
+          endFirst: (reason) => void answer.body.destroy(reason),
+          mark: (contiguousBytes) => writeMeta(part, { ...meta, contiguousBytes }),
+        })
+      : undefined;
+  let written = 0;
   try {
-    await sink(answer.body, {
-      file: opened.file,
-      hash: opened.hash,
+    const ended = sink(answer.body, {
+      ...{ file: opened.file, hash: opened.hash, startsAt, limit: ranges?.limit },
       checkStart: startsAt > 0 ? undefined : firstBytesCheck(file, answer.headers["content-type"]),
-      onBlock: async (bytes) => {
-        context.onReceived?.(bytes - written);
-        written = bytes;
-        context.onProgress(startsAt + bytes, totalBytes);
-        if (bytes < admitAt) return;
-        admitAt = bytes + ADMIT_EVERY_BYTES;
-        await context.admit(totalBytes === undefined ? 0 : totalBytes - startsAt - bytes);
+      pace: (bytes) => context.pace?.(bytes, context.signal),
+      onBlock: (bytes) => {
+        written += bytes;
+        ranges?.wrote(bytes);
+        return onBlock(bytes);
       },
     });
-  } catch (error) {
-    const message = `${file.name} broke off after ${startsAt + written} of ${totalBytes ?? "?"} bytes`;
-    const failure = bodyFailure(error, message);
-    if (failure instanceof SourceFailure && !failure.isTransient) await opened.file.truncate(0);
-    if (failure instanceof SourceFailure) failure.gainedBytes = written;
-    context.remember(opened.hash, startsAt + written);
+    await ended.then(
+      () => ranges?.rest(),
+      (error: unknown) => {
+        const failure = bodyFailure(error, brokeOff(file, startsAt + written, totalBytes));
+        if (ranges?.isShared() !== true) throw failure;
+        return ranges.rest(failure);
+      },
+    );
+  } catch (failure) {
+    const contiguous = ranges?.contiguous() ?? startsAt + written;
+    if (failure instanceof SourceFailure) failure.gainedBytes = contiguous - startsAt;
+    // What a connection refuses says nothing of the bytes that are there; what they are does.
+    if (failure instanceof SourceFailure && failure.error.code === "SourceIsNotAModel")
+      await opened.file.truncate(0);
+    context.remember(opened.hash, contiguous);
     throw failure;
   }
-  return finish(opened, file, body, startsAt + written);
+  return finish(opened, file, body, ranges?.contiguous() ?? startsAt + written);
 }
 
-function bodyFailure(error: unknown, message: string): unknown {
-  if (error instanceof SourceFailure || error instanceof MetalbridgeError) return error;
-  const code = systemCode(error);
-  const isNetwork =
-    code === "ECONNRESET" || code === "EPIPE" || code === "ETIMEDOUT" || code?.startsWith("HPE_") === true;
-  return isNetwork ? transient("SourceTruncated", message, error) : error;
+/** Counts what reaches the file, from whichever connection, and checks the disk now and then. */
+function countBlocks(
+  { startsAt, totalBytes }: Extract<Body, { at: "bytes" }>,
+  context: Attempt,
+): (bytes: number) => Promise<void> {
+  let received = 0;
+  let admitAt = ADMIT_EVERY_BYTES;
+  return async (bytes) => {
+    received += bytes;
+    context.onReceived?.(bytes);
+    context.onProgress(startsAt + received, totalBytes);
+    if (received < admitAt) return;
+    admitAt = received + ADMIT_EVERY_BYTES;
+    await context.admit(totalBytes === undefined ? 0 : totalBytes - startsAt - received);
+  };
+}
+
+function brokeOff({ name }: StoreFile, atBytes: number, totalBytes: number | undefined): string {
+  return `${name} broke off after ${atBytes} of ${totalBytes ?? "?"} bytes`;
 }
 
 async function finish(
@@ -143,10 +181,7 @@ async function finish(
 ): Promise<Received> {
   if (sizeBytes === 0) throw permanent("SourceEmpty", `${file.name} has zero bytes`);
   if (body.totalBytes !== undefined && sizeBytes !== body.totalBytes) {
-    throw transient(
-      "SourceTruncated",
-      `${file.name} broke off after ${sizeBytes} of ${body.totalBytes} bytes`,
-    );
+    throw transient("SourceTruncated", brokeOff(file, sizeBytes, body.totalBytes));
   }
   await opened.file.datasync();
   const sha256 = opened.hash.digest("hex");

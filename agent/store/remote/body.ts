@@ -1,7 +1,9 @@
 /** What to request to resume a part, and what the body of the answer then is. */
+import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Answer } from "../../../src/hub/client.ts";
-import { permanent, plainUrl, statusFailure } from "../../../src/hub/failure.ts";
+import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
 import { parseLength, type Validator, validatorOf } from "../../../src/hub/validator.ts";
+import { systemCode } from "../../atomic-file.ts";
 import type { OpenPart } from "./part.ts";
 
 export type Body =
@@ -16,9 +18,16 @@ export type Body =
 
 /** Range and If-Range, when a changed file could not slip in behind the bytes that are there. */
 export function resumeHeaders(part: OpenPart, hasChecksum: boolean): Record<string, string> {
-  if (part.sizeBytes === 0) return {};
-  const { etag, lastModified } = part.validator;
-  const range = `bytes=${part.sizeBytes}-`;
+  return part.sizeBytes === 0 ? {} : rangeHeaders(`${part.sizeBytes}-`, part.validator, hasChecksum);
+}
+
+/** For one range of the version that has the validator; none where another version could slip in. */
+export function rangeHeaders(
+  bytes: string,
+  { etag, lastModified }: Validator,
+  hasChecksum: boolean,
+): Record<string, string> {
+  const range = `bytes=${bytes}`;
   // A weak etag does not promise equal bytes (RFC 9110, 13.1.5).
   if (etag !== undefined && !etag.startsWith("W/")) return { range, "if-range": etag };
   if (lastModified !== undefined) return { range, "if-range": lastModified };
@@ -70,4 +79,13 @@ function partialBody(contentRange: string | undefined, validator: Validator, par
 
 function withTotal(validator: Validator, totalBytes: number | undefined): Validator {
   return totalBytes === undefined ? validator : { ...validator, totalBytes };
+}
+
+/** What reading a body threw, as a SourceFailure where the network was the cause. */
+export function bodyFailure(error: unknown, message: string): unknown {
+  if (error instanceof SourceFailure || error instanceof MetalbridgeError) return error;
+  const code = systemCode(error);
+  const isNetwork =
+    code === "ECONNRESET" || code === "EPIPE" || code === "ETIMEDOUT" || code?.startsWith("HPE_") === true;
+  return isNetwork ? transient("SourceTruncated", message, error) : error;
 }

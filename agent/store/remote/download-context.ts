@@ -2,11 +2,16 @@
 import type { RemoteFile } from "../../../src/hub/resolve.ts";
 import type { OpenSource } from "../../../src/hub/source.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
+import type { Pace, Queue } from "./host-limits.ts";
+import type { RangeLimits } from "./ranges.ts";
 
 export interface StoreFile extends RemoteFile {
   /** Its first bytes must be those of a GGUF. */
   readonly isGguf: boolean;
 }
+
+/** `queuedBehind`: downloads of this host that go first; absent once it is its turn. */
+export type ReportBytes = (bytes: number, totalBytes: number | undefined, queuedBehind?: number) => void;
 
 export interface DownloadContext {
   readonly clock: Clock;
@@ -15,11 +20,15 @@ export interface DownloadContext {
   readonly firstBackoffMs: number;
   /** Names this boot of the machine. */
   readonly boot: string;
+  readonly ranges: RangeLimits;
+  /** Absent: no limit of bandwidth. */
+  readonly pace?: Pace | undefined;
+  readonly queue: Queue;
   readonly source: OpenSource;
   readonly signal: AbortSignal;
   /** Bytes that this attempt received; what a part had already does not count. */
   readonly onReceived?: ((bytes: number) => void) | undefined;
-  readonly onProgress: (bytes: number, totalBytes: number | undefined) => void;
+  readonly onProgress: ReportBytes;
   /** Throws DiskFull when `neededBytes` more do not fit. */
   readonly admit: (neededBytes: number) => Promise<void>;
 }

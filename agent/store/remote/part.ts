@@ -1,5 +1,6 @@
 /** A download that is not complete: its bytes, and what is needed to resume it. */
 import { createHash, type Hash } from "node:crypto";
+import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
@@ -12,7 +13,13 @@ export const validatorSchema = z.strictObject({
   totalBytes: z.number().int().nonnegative().optional(),
 });
 
-const metaSchema = z.strictObject({ url: z.string(), boot: z.string(), validator: validatorSchema });
+const metaSchema = z.strictObject({
+  url: z.string(),
+  boot: z.string(),
+  validator: validatorSchema,
+  /** Several connections wrote the part: behind these bytes it may have holes. */
+  contiguousBytes: z.number().int().nonnegative().optional(),
+});
 
 export interface Part {
   readonly path: string;
@@ -26,7 +33,7 @@ export interface OpenPart {
   readonly validator: Validator;
 }
 
-const READ_BYTES = 1 << 20;
+const READ_BYTES = 256 << 10;
 
 /** The part file of one content, named by its key. */
 export function partAt(folder: string, key: string): Part {
@@ -50,15 +57,16 @@ export async function openPart(
   { memory, signal }: { readonly memory: PartMemory; readonly signal: AbortSignal },
 ): Promise<OpenPart> {
   const meta = await readMeta(part);
-  const file = await open(part.path, "a+", 0o600);
+  const file = await open(part.path, constants.O_RDWR | constants.O_CREAT, 0o600);
   try {
     const isUsable =
       meta !== undefined && (trust.hasChecksum || (meta.boot === trust.boot && meta.url === trust.url));
     if (!isUsable) await file.truncate(0);
+    else if (meta.contiguousBytes !== undefined) await dropHoles(part, file, meta);
     const { size } = await file.stat();
     const known = size > 0 && size === memory.sizeBytes ? memory.hash : undefined;
     const hash = known ?? createHash("sha256");
-    const sizeBytes = known === undefined ? await readInto(file, hash, signal) : size;
+    const sizeBytes = known === undefined ? await hashRange(file, hash, {}, signal) : size;
     // Another address for the same checksum: its validators say nothing about this one.
     const validator = isUsable && meta.url === trust.url ? meta.validator : {};
     return { file, hash, sizeBytes, validator };
@@ -87,14 +95,29 @@ async function readMeta(part: Part): Promise<z.infer<typeof metaSchema> | undefi
   }
 }
 
-async function readInto(file: FileHandle, hash: Hash, signal: AbortSignal): Promise<number> {
-  const buffer = Buffer.allocUnsafe(READ_BYTES);
-  let position = 0;
-  for (;;) {
+/** Removes what may have holes, and then the note of it: what the next attempt appends is contiguous. */
+async function dropHoles(part: Part, file: FileHandle, meta: z.infer<typeof metaSchema>): Promise<void> {
+  const { contiguousBytes = 0, ...rest } = meta;
+  const { size } = await file.stat();
+  if (size > contiguousBytes) await file.truncate(contiguousBytes);
+  await writeMeta(part, rest);
+}
+
+/** Hashes a range of the file, or up to its end; the offset behind it. */
+export async function hashRange(
+  file: FileHandle,
+  hash: Hash,
+  { from = 0, to = Number.POSITIVE_INFINITY }: { readonly from?: number; readonly to?: number },
+  signal: AbortSignal,
+): Promise<number> {
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  let position = from;
+  while (position < to) {
     signal.throwIfAborted();
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
-    if (bytesRead === 0) return position;
+    const { bytesRead } = await file.read(buffer, 0, Math.min(buffer.length, to - position), position);
+    if (bytesRead === 0) break;
     hash.update(buffer.subarray(0, bytesRead));
     position += bytesRead;
   }
+  return position;
 }

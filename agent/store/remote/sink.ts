@@ -4,29 +4,43 @@ import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 
 export interface SinkOptions {
-  /** Opened for append. */
   readonly file: FileHandle;
-  readonly hash: Hash;
+  /** Where in the file the first byte of the response belongs. */
+  readonly startsAt: number;
+  /** Absent: the file is hashed elsewhere. */
+  readonly hash?: Hash | undefined;
   /** Given the first bytes of the file once there are four, or all there are; throws to refuse them. Absent when resuming. */
   readonly checkStart?: ((bytes: Uint8Array) => void) | undefined;
-  /** Called after each block that reached the file; throws to stop. */
-  readonly onBlock: (writtenBytes: number) => Promise<void> | void;
+  /** How far in the file this response may be read, asked with how far it has been. The same offset ends it. Absent: to its end. */
+  readonly limit?: ((offset: number) => number) | undefined;
+  /** Counts bytes against the bandwidth of the host; a promise means: wait for it before reading on. */
+  readonly pace?: ((bytes: number) => Promise<void> | undefined) | undefined;
+  /** Called with the size of each block that reached the file; throws to stop. */
+  readonly onBlock: (bytes: number) => Promise<void> | void;
 }
 
-const BLOCK_BYTES = 1 << 20;
+const BLOCK_BYTES = 512 << 10;
 const BLOCKS = 4;
 
 /**
- * Ends when the response ends; throws what the response or the disk throws, after everything that arrived was written.
- * Each block is hashed on this thread while the thread pool writes it; when all blocks are under way, reading pauses.
+ * Ends when the response or its limit ends; throws what the response or the disk throws, after everything that arrived
+ * was written. Each block is hashed on this thread while the thread pool writes it; when all blocks are under way,
+ * reading pauses.
  */
 export async function sink(response: IncomingMessage, options: SinkOptions): Promise<void> {
+  const { startsAt, limit = () => Number.POSITIVE_INFINITY, pace } = options;
   const blocks = blockWriter(options);
+  let offset = startsAt;
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
+      const wanted = within(chunk, offset, limit);
+      offset += wanted.length;
       // A wait per chunk would cost more than the copy: only a full set of blocks waits.
-      const full = blocks.push(chunk);
+      const full = blocks.push(wanted);
       if (full !== undefined) await full;
+      const early = pace?.(wanted.length);
+      if (early !== undefined) await early;
+      if (limit(offset) <= offset) break;
     }
   } catch (error) {
     await blocks.end().catch(() => undefined);
@@ -35,44 +49,64 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
   await blocks.end();
 }
 
+/** What may be read of a chunk that begins at `offset`: the limit is asked again where it ends in the chunk. */
+function within(chunk: Buffer, offset: number, limit: (offset: number) => number): Buffer {
+  let length = 0;
+  for (let end = limit(offset); length < chunk.length && end > offset + length; end = limit(offset + length))
+    length = Math.min(chunk.length, end - offset);
+  return length === chunk.length ? chunk : chunk.subarray(0, length);
+}
+
 interface BlockWriter {
   /** Copies the chunk; a promise means: wait for it before the next push. */
   readonly push: (chunk: Buffer) => Promise<void> | undefined;
   readonly end: () => Promise<void>;
 }
 
-function blockWriter({ file, hash, checkStart, onBlock }: SinkOptions): BlockWriter {
-  const free: Buffer[] = Array.from({ length: BLOCKS }, () => Buffer.allocUnsafeSlow(BLOCK_BYTES));
+function blockWriter({ file, startsAt, hash, checkStart, onBlock }: SinkOptions): BlockWriter {
+  const free: Buffer[] = [];
   const underWay: Promise<void>[] = [];
-  let block: Buffer | undefined = free.pop();
+  let made = 0;
+  /** Made when they are needed: where the disk is faster than the network, two are. */
+  const spare = (): Buffer | undefined => {
+    if (free.length > 0 || made === BLOCKS) return free.pop();
+    made += 1;
+    return Buffer.allocUnsafeSlow(BLOCK_BYTES);
+  };
+  let block = spare();
   let used = 0;
-  let written = 0;
+  let offset = startsAt;
   let unchecked = checkStart;
 
-  const write = async (full: Buffer, length: number, before: Promise<void> | undefined): Promise<void> => {
+  const write = async (
+    full: Buffer,
+    length: number,
+    at: number,
+    before: Promise<void> | undefined,
+  ): Promise<void> => {
     await before;
-    await writeAll(file, full, length);
-    written += length;
+    await writeAll(file, full, length, at);
     free.push(full);
-    await onBlock(written);
+    await onBlock(length);
   };
   const flush = (): void => {
     if (block === undefined || used === 0) return;
     const full = block.subarray(0, used);
     unchecked?.(full);
     unchecked = undefined;
-    const writing = write(block, used, underWay.at(-1));
+    const writing = write(block, used, offset, underWay.at(-1));
     // The failure is thrown by the wait for this block; until then it must not count as unhandled.
     writing.catch(() => undefined);
     underWay.push(writing);
-    hash.update(full);
-    block = free.pop();
+    hash?.update(full);
+    offset += used;
+    block = spare();
     used = 0;
   };
   const nextBlock = async (): Promise<Buffer> => {
     for (;;) {
-      const spare = free.pop();
-      if (spare !== undefined) return spare;
+      const next = spare();
+      if (next !== undefined) return next;
       await underWay.shift();
     }
   };
@@ -101,10 +135,10 @@ function blockWriter({ file, hash, checkStart, onBlock }: SinkOptions): BlockWri
   };
 }
 
-async function writeAll(file: FileHandle, block: Buffer, length: number): Promise<void> {
+async function writeAll(file: FileHandle, block: Buffer, length: number, at: number): Promise<void> {
   let from = 0;
   while (from < length) {
-    const { bytesWritten } = await file.write(block, from, length - from);
+    const { bytesWritten } = await file.write(block, from, length - from, at + from);
     from += bytesWritten;
   }
 }

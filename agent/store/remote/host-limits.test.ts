@@ -1,0 +1,89 @@
+import { expect, test } from "vitest";
+import { createPace, createQueue } from "./host-limits.ts";
+
+/** A clock that a test moves. */
+function steppedClock() {
+  let now = 0;
+  const timers = new Set<{ readonly at: number; readonly fire: () => void }>();
+  return {
+    nowMs: () => now,
+    monotonicMs: () => now,
+    after: (delayMs: number, fire: () => void) => {
+      const timer = { at: now + delayMs, fire };
+      timers.add(timer);
+      return () => timers.delete(timer);
+    },
+    step: async (ms: number) => {
+      now += ms;
+      for (const timer of [...timers]) {
+        if (timer.at > now) continue;
+        timers.delete(timer);
+        timer.fire();
+      }
+      // What waited for it continues.
+      await new Promise(setImmediate);
+    },
+    timers,
+  };
+}
+
+const signal = new AbortController().signal;
+
+test("all who read share the bandwidth, steadily, and an idle time is not made up for", async () => {
+  const clock = steppedClock();
+  const pace = createPace(1_000, clock);
+  const read: number[] = [];
+  const reader = async () => {
+    for (;;) {
+      await pace(100, signal);
+      read.push(clock.monotonicMs());
+    }
+  };
+  void reader();
+  void reader();
+  for (let ms = 0; ms < 1_000; ms += 10) await clock.step(10);
+  expect(read).toEqual([100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
+
+  const later = createPace(1_000, clock);
+  await clock.step(60_000);
+  expect(later(4, signal)).toBeUndefined();
+  expect(later(4, signal)).toBeInstanceOf(Promise);
+});
+
+test("waiting for bandwidth ends with the download", async () => {
+  const clock = steppedClock();
+  const pace = createPace(1, clock);
+  const controller = new AbortController();
+  const waiting = pace(1_000, controller.signal);
+  controller.abort(new Error("replica deleted"));
+  await expect(waiting).rejects.toThrow("replica deleted");
+  expect(clock.timers.size).toBe(0);
+});
+
+test("downloads beyond the limit start in their order, know how many go first, and may leave the queue", async () => {
+  const queue = createQueue(2);
+  const said: string[] = [];
+  const enter = (name: string, of = signal) =>
+    queue
+      .enter(of, (before) => said.push(`${name} behind ${before}`))
+      .then((leave) => {
+        said.push(`${name} starts`);
+        return leave;
+      });
+  const left = new AbortController();
+  const [a, b] = [await enter("a"), await enter("b")];
+  const gone = enter("c", left.signal);
+  const d = enter("d");
+  expect(said.splice(0)).toEqual(["a starts", "b starts", "c behind 2", "c behind 2", "d behind 3"]);
+  left.abort(new Error("not wanted"));
+  await expect(gone).rejects.toThrow("not wanted");
+  expect(said.splice(0)).toEqual(["d behind 2"]);
+  b();
+  const leave = await d;
+  expect(said.splice(0)).toEqual(["d starts"]);
+  a();
+  leave();
+  await enter("e");
+  expect(said).toEqual(["e starts"]);
+  await expect(enter("f", AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
+});

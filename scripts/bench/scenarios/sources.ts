@@ -1,0 +1,91 @@
+/** Download with checksum and publication by the agent's store, against `curl | sha256sum` of the same bytes in the same run. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { ModelRequest } from "../../../agent/store/types.ts";
+import type { Measurement } from "../measurement.ts";
+import { type Origins, output, type SourceOrigin, startOrigins } from "../origins.ts";
+import type { FetchJob } from "../workers/fetch.ts";
+
+const ROUNDS = 3;
+const AT_ONCE = 8;
+const SMALL_BYTES = 1_000_000;
+const WORKER = fileURLToPath(new URL("../workers/fetch.ts", import.meta.url));
+
+/** Of one file of `sizeBytes`, alone from each source; and of several at once, which have that size together. */
+export async function measureSources(sizeBytes: number): Promise<readonly Measurement[]> {
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-sources-"));
+  try {
+    await using origins = await startOrigins(dir, sizeBytes);
+    const fetch = fetcher(origins, path.join(dir, "store"));
+    const each: Measurement[] = [];
+    for (const origin of origins.all) each.push(...(await measureSource(origin, fetch)));
+    return [...each, await measureTogether(origins, sizeBytes, fetch)];
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+interface Fetched {
+  readonly ms: number;
+  readonly growthBytes: number;
+}
+
+type Fetch = (requests: readonly ModelRequest[]) => Promise<Fetched>;
+
+async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch): Promise<Measurement[]> {
+  const ratios: number[] = [];
+  const growths: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const startedAt = performance.now();
+    await output("sh", ["-c", 'curl -sSfL "$0" | sha256sum', url]);
+    const curlMs = performance.now() - startedAt;
+    const { ms, growthBytes } = await fetch([request]);
+    ratios.push(ms / curlMs);
+    growths.push(growthBytes / 1e6);
+  }
+  return [
+    {
+      name: `${name}: download + checksum + publication, to curl | sha256sum`,
+      unit: "ratio",
+      samples: ratios,
+      targets: [{ statistic: "p50", limit: 1.2 }],
+    },
+    {
+      name: `${name}: memory that it adds`,
+      unit: "MB",
+      samples: growths,
+      targets: [{ statistic: "p50", limit: 30 }],
+    },
+  ];
+}
+
+async function measureTogether(origins: Origins, sizeBytes: number, fetch: Fetch): Promise<Measurement> {
+  const bytes = Math.round(sizeBytes / AT_ONCE);
+  const requests = Array.from({ length: AT_ONCE }, (_, index) => ({
+    source: `${origins.url}/${bytes}/${index}.gguf`,
+  }));
+  const samples: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) samples.push((await fetch(requests)).growthBytes / 1e6);
+  return {
+    name: `${AT_ONCE} downloads at once: memory that they add`,
+    unit: "MB",
+    samples,
+    targets: [{ statistic: "p50", limit: 30 }],
+  };
+}
+
+function fetcher({ url }: Origins, dir: string): Fetch {
+  return async (requests) => {
+    const warmUp = { source: `${url}/${SMALL_BYTES}/warm-up.gguf` };
+    const job: FetchJob = { dir, hfEndpoint: url, warmUp, requests };
+    try {
+      return JSON.parse(
+        await output(process.execPath, ["--import", "tsx", WORKER, JSON.stringify(job)]),
+      ) as Fetched;
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  };
+}
