@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * The program `metalbridge`: checks Node before anything else is loaded, then runs the bundle, or the sources when they
- * are newer. The agent, which lives for months beside models that need the memory, runs on a Node with memory-saving flags.
+ * are newer. What lives for months runs on a Node with memory-saving flags.
  */
 import { spawn } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
@@ -13,7 +13,7 @@ const OLDEST = [22, 19];
 const YOUNG = ["--min-semi-space-size=2", "--max-semi-space-size=2"];
 /** Ten times V8's: compiling what runs once a second costs an idle agent more than it saves. Loops are compiled as usual. */
 const COMPILE_LATE = "--invocation-count-for-maglev=4000";
-/** A third less memory for an idle agent; a collection takes longer, but there is little to collect. */
+/** A third less memory for what is idle; a collection takes longer, but there is little to collect. */
 const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", COMPILE_LATE, ...YOUNG];
 /** Set for a process that already has these flags. */
 const IS_SMALL = "METALBRIDGE_IS_SMALL";
@@ -38,7 +38,7 @@ function becomeSmall() {
   const isSmall = process.env[IS_SMALL] !== undefined;
   delete process.env[IS_SMALL];
   // What else was handed down, such as a channel to a parent, would not survive.
-  if (isSmall || !isAgent() || process.execve === undefined || process.channel !== undefined) return;
+  if (isSmall || !isDaemon() || process.execve === undefined || process.channel !== undefined) return;
   const args = [process.execPath, ...SMALL, ...process.execArgv, ...process.argv.slice(1)];
   try {
     // A call that fails ends Node without an exception: an upgrade may have removed the file that runs here.
@@ -49,8 +49,9 @@ function becomeSmall() {
   }
 }
 
-function isAgent() {
-  return process.argv[2] === "agent";
+/** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
+function isDaemon() {
+  return ["agent", "controller"].includes(process.argv[2]);
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */
@@ -88,8 +89,8 @@ function handOver() {
     console.error("    npm run setup");
     process.exit(2);
   }
-  const flags = isAgent() ? SMALL : [];
-  const environment = isAgent() ? smallEnvironment() : process.env;
+  const flags = isDaemon() ? SMALL : [];
+  const environment = isDaemon() ? smallEnvironment() : process.env;
   const child = spawn(node, [...flags, ...process.argv.slice(1)], {
     stdio: ["inherit", "inherit", "inherit", "pipe"],
     env: { ...environment, METALBRIDGE_LIFELINE: `3:${process.pid}` },

@@ -1,5 +1,6 @@
 /** One real controller with a thousand hosts that a script writes: what it costs, who follows it, and a hundred hosts lost at once. */
 import { setTimeout as pause } from "node:timers/promises";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { Measurement } from "../measurement.ts";
 import { isTrue } from "../plane.ts";
 import { countWithdrawn, openScriptedFleet, type ScriptedFleet } from "../scripted-fleet.ts";
@@ -116,6 +117,13 @@ async function measureLoss(
     LIMIT_MS,
   );
   const foundMs = performance.now() - lostAt;
+  // Until the controller has judged them, what was ready on them still looks ready.
+  const isOnLost = ({ spec }: InferenceReplica) => names.has(spec.template.hostName);
+  await fleet.changed.until(
+    "no replica of a lost host",
+    () => !fleet.replicas.list().some(isOnLost) || undefined,
+    LIMIT_MS,
+  );
   await fleet.untilServing(count);
   const after = `${lost.length} of ${name} lost at once`;
   return [

@@ -32,7 +32,7 @@ export const endpointSchema = z
       .max(64)
       .meta({
         description:
-          "Namespaces from which pods may connect to the engine, beside the service's own and the controller's; Prometheus needs its own to be in the list. A NetworkPolicy, so clients outside of the cluster are refused. Linux nodes only: not in this version. Absent: no NetworkPolicy.",
+          "Namespaces from which pods may connect to the engine, beside the service's own and the controller's; Prometheus needs its own to be in the list. A NetworkPolicy, so clients outside of the cluster are refused. Only for pods. Absent: no NetworkPolicy.",
         "x-kubernetes-list-type": "set",
       })
       .optional(),
