@@ -14,7 +14,7 @@ const YOUNG = ["--min-semi-space-size=2", "--max-semi-space-size=2"];
 /** Ten times V8's: compiling what runs once a second costs an idle agent more than it saves. Loops are compiled as usual. */
 const COMPILE_LATE = "--invocation-count-for-maglev=4000";
 /** A third less memory for what is idle; a collection takes longer, but there is little to collect. */
-const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", COMPILE_LATE, ...YOUNG];
+const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", ...YOUNG];
 /** Set for a process that already has these flags. */
 const IS_SMALL = "METALBRIDGE_IS_SMALL";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -39,7 +39,7 @@ function becomeSmall() {
   delete process.env[IS_SMALL];
   // What else was handed down, such as a channel to a parent, would not survive.
   if (isSmall || !isDaemon() || process.execve === undefined || process.channel !== undefined) return;
-  const args = [process.execPath, ...SMALL, ...process.execArgv, ...process.argv.slice(1)];
+  const args = [process.execPath, ...smallFlags(), ...process.execArgv, ...process.argv.slice(1)];
   try {
     // A call that fails ends Node without an exception: an upgrade may have removed the file that runs here.
     accessSync(process.execPath, constants.X_OK);
@@ -49,9 +49,17 @@ function becomeSmall() {
   }
 }
 
+function smallFlags() {
+  return isAgent() ? [...SMALL, COMPILE_LATE] : SMALL;
+}
+
+function isAgent() {
+  return process.argv[2] === "agent";
+}
+
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return ["agent", "controller"].includes(process.argv[2]);
+  return isAgent() || process.argv[2] === "controller";
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */
@@ -89,7 +97,7 @@ function handOver() {
     console.error("    npm run setup");
     process.exit(2);
   }
-  const flags = isDaemon() ? SMALL : [];
+  const flags = isDaemon() ? smallFlags() : [];
   const environment = isDaemon() ? smallEnvironment() : process.env;
   const child = spawn(node, [...flags, ...process.argv.slice(1)], {
     stdio: ["inherit", "inherit", "inherit", "pipe"],

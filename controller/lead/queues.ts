@@ -1,4 +1,5 @@
 /** One queue for each kind that is reconciled. */
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import {
   createQueue,
@@ -83,18 +84,21 @@ export function createQueues(
   };
 }
 
-/** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. */
+/** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. What no leader has acted on goes first. */
 export function enqueueAll(caches: Caches, { services, hosts, fleet, models }: Queues): void {
   const { replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService } = caches;
   const { deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService } = caches;
-  const keys = [
+  const isNew = ({ metadata, status }: InferenceService) =>
+    status?.observedGeneration !== metadata.generation;
+  const all = caches.services.list();
+  const leftovers = [
     ...[replicasOfService, slicesOfService, kubeServicesOfService, revisionsOfService],
     ...[deploymentsOfService, autoscalersOfService, disruptionBudgetsOfService],
     ...[caches.networkPoliciesOfService, caches.podMonitorsOfService],
   ].flatMap((grouping) => grouping.groups());
   for (const { metadata } of caches.models.list()) models.enqueue(keyOf(metadata));
-  for (const { metadata } of caches.services.list()) keys.push(keyOf(metadata));
-  for (const key of keys) services.enqueue(key);
+  for (const { metadata } of [...all.filter(isNew), ...all]) services.enqueue(keyOf(metadata));
+  for (const key of leftovers) services.enqueue(key);
   for (const { metadata } of caches.hosts.list()) hosts.enqueue(metadata.name);
   for (const host of [...caches.replicasOfHost.groups(), ...caches.slicesOfHost.groups()])
     hosts.enqueue(host);

@@ -43,8 +43,9 @@ export async function runLeaderElection(options: LeaderElectionOptions): Promise
     const result = await claim.attempt();
     if (result.outcome === "held") await lead(options, claim, startedMs);
     else if (result.outcome === "failed") options.log.debug({ failure: result.failure }, "no candidacy");
-    // Jittered, so that candidates do not try in step.
-    await waitMs(clock, retryMs * (1 + Math.random() * 0.2), signal);
+    // Jittered, so that candidates do not try in step; no longer than the holder has left.
+    const leftMs = result.outcome === "taken" ? result.forMs : retryMs * 2;
+    await waitMs(clock, Math.min(leftMs, retryMs * (1 + Math.random() * 0.2)), signal);
   }
 }
 

@@ -17,8 +17,8 @@ export interface ClaimOptions {
 
 export type ClaimResult =
   | { readonly outcome: "held" }
-  /** Another holder is alive. */
-  | { readonly outcome: "taken"; readonly holder: string }
+  /** Another holder counts as alive for so long if it does not renew. */
+  | { readonly outcome: "taken"; readonly holder: string; readonly forMs: number }
   | { readonly outcome: "failed"; readonly failure: ApiFailure };
 
 export interface LeaseClaim {
@@ -51,8 +51,8 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
 
   const takeOver = async (lease: Lease): Promise<ClaimResult> => {
     const other = lease.spec?.holderIdentity ?? "";
-    if (other !== holder && observer.isHolderAlive(lease, clock.monotonicMs()))
-      return { outcome: "taken", holder: other };
+    const forMs = observer.aliveForMs(lease, clock.monotonicMs());
+    if (other !== holder && forMs > 0) return { outcome: "taken", holder: other, forMs };
     const taken = await client.update(LEASES, renewedLease(lease, options));
     return taken.ok ? held(taken.value) : failed(taken.error);
   };
@@ -73,25 +73,25 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
 }
 
 /**
- * Whether another holder is alive, judged by the changes we see on our own monotonic clock, never by its timestamps.
+ * How long another holder is alive, judged by the changes we see on our own monotonic clock, never by its timestamps.
  * Knows nothing at first: a holder counts as alive for one full duration after the first look.
  */
 function createLeaseObserver(): {
-  /** Notes what the Lease looks like now; true while its holder must be taken for alive. */
-  readonly isHolderAlive: (lease: Lease, monotonicMs: number) => boolean;
+  /** Notes what the Lease looks like now; 0 or less once its holder need not be taken for alive. */
+  readonly aliveForMs: (lease: Lease, monotonicMs: number) => number;
 } {
   let seen: { readonly mark: string; readonly atMs: number } | undefined;
   return {
-    isHolderAlive: (lease, monotonicMs) => {
+    aliveForMs: (lease, monotonicMs) => {
       const {
         holderIdentity = "",
         renewTime = "",
         leaseDurationSeconds = DEFAULT_DURATION_S,
       } = lease.spec ?? {};
-      if (holderIdentity === "") return false;
+      if (holderIdentity === "") return 0;
       const mark = `${lease.metadata.uid} ${holderIdentity} ${renewTime}`;
       if (seen?.mark !== mark) seen = { mark, atMs: monotonicMs };
-      return monotonicMs - seen.atMs < leaseDurationSeconds * 1_000;
+      return seen.atMs + leaseDurationSeconds * 1_000 - monotonicMs;
     },
   };
 }
