@@ -17,7 +17,7 @@ export interface ClaimOptions {
 
 export type ClaimResult =
   | { readonly outcome: "held" }
-  /** Another holder counts as alive for so long if it does not renew. */
+  /** Another holder counts as alive for `forMs` more if it does not renew. */
   | { readonly outcome: "taken"; readonly holder: string; readonly forMs: number }
   | { readonly outcome: "failed"; readonly failure: ApiFailure };
 
