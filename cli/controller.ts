@@ -61,6 +61,10 @@ export function configureController(command: Command): void {
     )
     .option("--stall-ms <n>", "abort a request to a source after this many ms without data (default: 15000)")
     .option("--look-ms <n>", "limit for reading the header of one Model, in ms (default: 60000)")
+    .option(
+      "--source-check-seconds <n>",
+      "check the sources of Models with refreshPolicy OnChange this often, in seconds (default: 600)",
+    )
     .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")
     .option(
       "--engine-images <pairs>",

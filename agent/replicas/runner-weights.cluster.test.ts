@@ -2,10 +2,7 @@
  * Weights that a real engine cannot load: they are tried once, and their replacement is tried automatically.
  */
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
@@ -118,36 +115,5 @@ it(
     }, 60_000);
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     expect(await bench.lines("starts", 2)).toHaveLength(2);
-  }),
-);
-
-it(
-  "asks a source whose file may change for another one while its replica is Failed",
-  withBench(async (bench) => {
-    const weights = readFileSync(bench.modelPath);
-    let served = Buffer.concat([weights, Buffer.from("x")]);
-    const server = createServer((request, response) => {
-      const etag = `"${served.length}"`;
-      if (request.headers["if-none-match"] === etag) response.writeHead(304).end();
-      else response.writeHead(200, { "content-length": served.length, etag }).end(served);
-    });
-    await once(server.listen(0, "127.0.0.1"), "listening");
-    const { port } = server.address() as AddressInfo;
-    const timings = { ...quick, fetchRetryMaxMs: 500 };
-    await bench.startAgent({ llamaServer: picky(bench), timings });
-    await bench.createReplica("chat-0-d", ({ template }) =>
-      Object.assign(template.model, {
-        source: `http://127.0.0.1:${port}/tiny.gguf`,
-        refreshPolicy: "OnChange",
-      }),
-    );
-    await bench.untilPhase("chat-0-d", "Failed");
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
-    expect(await bench.lines("starts", 1)).toHaveLength(1);
-    served = weights;
-    const ready = await bench.untilPhase("chat-0-d", "Ready");
-    expect(ready.status?.model).toMatchObject({ sizeBytes: weights.length });
-    server.closeAllConnections();
-    server.close();
   }),
 );

@@ -1,11 +1,12 @@
 /** Fetches a whole remote model: lists its files, brings each to the blobs, then publishes the view and the ref. */
-import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { readMark } from "../../src/hub/change-marker.ts";
 import type { HttpRules } from "../../src/hub/client.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { type ResolvedSource, resolveSource } from "../../src/hub/resolve.ts";
 import { isUnchanged, type OpenSource, openSource } from "../../src/hub/source.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
-import { isRemote, type Source } from "../../src/models/source/source.ts";
+import { isRemote, publicSource, type Source } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { publishView } from "./content/blobs.ts";
 import type { FetchContent } from "./content/fetch-content.ts";
@@ -31,11 +32,10 @@ export interface ModelFetcher {
   readonly take: (owner: string, content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
 }
 
-/** Downloads what is missing. `before` is a ref that is complete on disk; files that did not change are not fetched again. */
+/** Downloads what is missing; files that are as in the content that the source had last are not fetched again. */
 export async function fetchModel(
   source: Source,
   request: ModelRequest,
-  before: Ref | undefined,
   options: FetchOptions,
   fetcher: ModelFetcher,
 ): Promise<Ref> {
@@ -46,17 +46,41 @@ export async function fetchModel(
     take: (content) => fetcher.take(owner, content),
   };
   const resolve = () => resolveSource(ask.source, request, signal);
-  const listing = toListing(await retrying(resolve, fetcher.limits, { ...fetcher, signal }), request);
+  const resolved = await retrying(resolve, fetcher.limits, { ...fetcher, signal });
+  await checkMarker(request, resolved, ask, fetcher);
+  const listing = toListing(resolved, request);
   const files: RefFile[] = [];
   const progress = sumProgress(listing, options);
+  const before = fetcher.refs
+    .all()
+    .filter((ref) => ref.source === request.source)
+    .reduce<Ref | undefined>((last, ref) => (last && last.fetchedAt > ref.fetchedAt ? last : ref), undefined);
   for (const file of listing.files) {
-    const old = before?.files.find((candidate) => candidate.name === file.name);
-    const kept =
-      old !== undefined && (await isStillThere(file, old, before, listing, ask, fetcher)) ? old : undefined;
+    const kept = await keptFile(file, before, listing, ask, fetcher);
     files.push(kept ?? (await fetchFile(file, ask, progress.during(file), fetcher)));
     progress.finished(file, files.at(-1)?.sizeBytes ?? 0);
   }
+  // It may have changed while it was fetched.
+  await checkMarker(request, resolved, ask, fetcher);
   return publish(request, listing, files, fetcher);
+}
+
+/** Throws SourceRevisionGone where the source has other content than the one that is asked for. */
+async function checkMarker(
+  { source, changeMarker }: ModelRequest,
+  resolved: ResolvedSource,
+  ask: Ask,
+  fetcher: ModelFetcher,
+): Promise<void> {
+  if (changeMarker === undefined) return;
+  const read = () => readMark(ask.source, resolved, ask.signal);
+  const now = await retrying(read, fetcher.limits, { ...fetcher, signal: ask.signal });
+  if (now.changeMarker === changeMarker) return;
+  const [wanted, found] = [changeMarker, now.changeMarker].map((marker) => marker.slice(0, 12));
+  throw new MetalbridgeError(
+    "SourceRevisionGone",
+    `${publicSource(source)} has content ${found} now, and this revision was made for ${wanted}`,
+  );
 }
 
 async function fetchFile(
@@ -74,6 +98,21 @@ async function fetchFile(
   return { name: file.name, sha256, sizeBytes, url: plainUrl(file.url), ...said };
 }
 
+/** The file as it is stored, if the source has the same one. */
+async function keptFile(
+  file: StoreFile,
+  before: Ref | undefined,
+  listing: Listing,
+  ask: Ask,
+  fetcher: ModelFetcher,
+): Promise<RefFile | undefined> {
+  const old = before?.files.find((candidate) => candidate.name === file.name);
+  if (old === undefined || !(await isStillThere(file, old, before, listing, ask, fetcher))) return undefined;
+  // Nobody held it until now: it may have been removed.
+  const kept = await ask.take({ sha256: old.sha256, validator: {} });
+  return kept?.sizeBytes === old.sizeBytes ? old : undefined;
+}
+
 /** A known checksum or commit decides; otherwise the source is asked. */
 async function isStillThere(
   file: StoreFile,
@@ -87,22 +126,11 @@ async function isStillThere(
   if (plainUrl(file.url) !== old.url) return false;
   if (listing.revision !== undefined && /^[0-9a-f]{40}$/.test(listing.revision))
     return before?.revision === listing.revision;
+  if (old.etag === undefined && old.lastModified === undefined) return false;
   const known = { etag: old.etag, lastModified: old.lastModified, totalBytes: old.sizeBytes };
   const validator = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== undefined));
   const isSame = () => isUnchanged(source, file.url, validator, signal);
   return retrying(isSame, fetcher.limits, { ...fetcher, signal });
-}
-
-const OUTAGES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  "SourceUnreachable",
-  "SourceCertificateUntrusted",
-  "SourceUnavailable",
-  "SourceStalled",
-]);
-
-/** True for errors that say nothing about the content. */
-export function isOutage(error: MetalbridgeError): boolean {
-  return OUTAGES.has(error.code);
 }
 
 async function publish(

@@ -2,7 +2,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "n
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
-import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
+import { changeMarkerOf, fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 import type { FetchProgress } from "./types.ts";
 
 const content = ggufBytes(3_000_000);
@@ -179,39 +179,63 @@ test("an abandoned download lets go of its part before the next one starts", asy
   expect((await at.store.fetch({ source }, fetchOptions())).sha256).toBe(sha256(content));
 });
 
-test("OnChange asks the source and fetches what changed; IfNotPresent does not ask", async () => {
+test("content is filed under its change marker, and other content of the source is not fetched in its place", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const source = `${origin.url}/m.gguf`;
+  const marked = async () => ({ source, changeMarker: await changeMarkerOf(source) });
+  origin.serve("/m.gguf", content, '"v1"');
+  const first = await marked();
+  const before = await at.store.fetch(first, fetchOptions());
+  const other = ggufBytes(1_000_000, 3);
+  origin.serve("/m.gguf", other, '"v2"');
+  const asked = origin.seen.length;
+  const restarted = await at.reopen();
+  expect(await restarted.resolve(first)).toEqual(before);
+  expect(await restarted.fetch(first, fetchOptions())).toEqual(before);
+  expect(origin.seen).toHaveLength(asked);
+  const second = await marked();
+  expect(await restarted.fetch(second, fetchOptions())).toMatchObject({ sha256: sha256(other) });
+  expect(readFileSync(before.path).equals(content)).toBe(true);
+  origin.serve("/m.gguf", content, '"v3"');
+  const gets = origin.seen.filter(({ method }) => method === "GET").length;
+  await using elsewhere = await startStore();
+  await expect(elsewhere.store.fetch(second, fetchOptions())).rejects.toMatchObject({
+    code: "SourceRevisionGone",
+  });
+  expect(origin.seen.filter(({ method }) => method === "GET")).toHaveLength(gets);
+  expect((await restarted.fetch(second, fetchOptions())).sha256).toBe(sha256(other));
+});
+
+test("a file that changes while it is fetched is not stored as what was asked for", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
   origin.serve("/m.gguf", content, '"v1"');
-  const request = { source, refreshPolicy: "OnChange" } as const;
-  const before = await at.store.fetch(request, fetchOptions());
-  expect(await at.store.resolve(request)).toEqual(before);
-  const restarted = await at.reopen();
-  expect(await restarted.resolve(request)).toBeUndefined();
-  expect(await restarted.fetch(request, fetchOptions())).toEqual(before);
-  expect(origin.seen.at(-1)).toMatchObject({ method: "HEAD", headers: { "if-none-match": '"v1"' } });
-  const other = ggufBytes(1_000_000, 3);
-  origin.serve("/m.gguf", other, '"v2"');
-  expect((await (await at.reopen()).fetch(request, fetchOptions())).sha256).toBe(sha256(other));
-  expect(readFileSync(before.files[0]?.path ?? "").length).toBe(content.length);
-  const asked = origin.seen.length;
-  expect((await at.reopen().then((store) => store.fetch({ source }, fetchOptions()))).sha256).toBe(
-    sha256(other),
-  );
-  expect(origin.seen.length).toBe(asked);
+  const request = { source, changeMarker: await changeMarkerOf(source) };
+  let isSwapped = false;
+  origin.on("/m.gguf", (asked, response) => {
+    sendFile(asked, response, content, isSwapped ? '"v2"' : '"v1"');
+    isSwapped ||= asked.method === "GET";
+  });
+  await expect(at.store.fetch(request, fetchOptions())).rejects.toMatchObject({ code: "SourceRevisionGone" });
+  expect(await at.store.resolve(request)).toBeUndefined();
 });
 
-test("OnChange serves what is stored while the source cannot be asked, and says nothing new", async () => {
+test("of files beside each other, those that did not change are not fetched again", async () => {
+  await using origin = await startOrigin();
   await using at = await startStore();
-  const request = { source: "", refreshPolicy: "OnChange" as const };
-  {
-    await using origin = await startOrigin();
-    origin.serve("/m.gguf", content, '"v1"');
-    request.source = `${origin.url}/m.gguf`;
-    await at.store.fetch(request, fetchOptions());
-  }
-  expect((await (await at.reopen()).fetch(request, fetchOptions())).sha256).toBe(sha256(content));
+  const source = `${origin.url}/m.gguf`;
+  origin.serve("/m.gguf", content, '"same"');
+  origin.serve("/mmproj.gguf", ggufBytes(10_000, 9), '"p1"');
+  await at.store.fetch({ source, mmproj: "mmproj.gguf" }, fetchOptions());
+  const projector = ggufBytes(10_000, 10);
+  origin.serve("/mmproj.gguf", projector, '"p2"');
+  const changeMarker = await changeMarkerOf(source, { mmproj: "mmproj.gguf" });
+  const model = await at.store.fetch({ source, mmproj: "mmproj.gguf", changeMarker }, fetchOptions());
+  expect(readFileSync(model.mmprojPath ?? "").equals(projector)).toBe(true);
+  const gets = origin.seen.filter(({ method }) => method === "GET").map(({ path }) => path);
+  expect(gets).toEqual(["/m.gguf", "/mmproj.gguf", "/mmproj.gguf"]);
 });
 
 test("shards and the projector lie in one folder under their own names", async () => {

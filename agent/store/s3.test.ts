@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type S3Server, startS3Server, whyNoS3Server } from "../../test/fixtures/s3-server.ts";
 import { ggufBytes, sha256 } from "./fixtures/origin.ts";
-import { fetchOptions, startStore } from "./fixtures/store.ts";
+import { changeMarkerOf, fetchOptions, startStore } from "./fixtures/store.ts";
 
 const why = whyNoS3Server();
 
@@ -64,10 +64,14 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
       });
   });
 
-  test("OnChange fetches what has another ETag, and nothing else", async () => {
+  test("an object that was replaced has another change marker, and is fetched once", async () => {
     await using at = await startStore();
     const source = "s3://models/changing.gguf";
-    const request = { source, credentials: s3.credentials, refreshPolicy: "OnChange" } as const;
+    const { credentials } = s3;
+    const marked = async () => ({
+      ...{ source, credentials },
+      changeMarker: await changeMarkerOf(source, {}, { credentials }),
+    });
     const [first, second] = [ggufBytes(5_000, 7), ggufBytes(5_000, 8)];
     await s3.put("models/changing.gguf", first);
     let received = 0;
@@ -76,11 +80,14 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
         received += bytes;
       },
     });
-    expect(await store.fetch(request, fetchOptions())).toMatchObject({ sha256: sha256(first) });
-    expect(await store.fetch(request, fetchOptions())).toMatchObject({ sha256: sha256(first) });
-    expect(received).toBe(first.length);
+    const before = await marked();
+    expect(await store.fetch(before, fetchOptions())).toMatchObject({ sha256: sha256(first) });
+    expect(await marked()).toEqual(before);
     await s3.put("models/changing.gguf", second);
-    expect(await store.fetch(request, fetchOptions())).toMatchObject({ sha256: sha256(second) });
+    const after = await marked();
+    expect(await store.fetch(before, fetchOptions())).toMatchObject({ sha256: sha256(first) });
+    expect(await store.fetch(after, fetchOptions())).toMatchObject({ sha256: sha256(second) });
+    expect(received).toBe(first.length + second.length);
   });
 
   test.each([

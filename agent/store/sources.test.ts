@@ -15,12 +15,12 @@ test("the signature of an address is in no list, log line or message", async () 
   const log = { debug: note, info: note, warn: note, error: note, child: () => log };
   await using at = await startStore({ log });
   origin.serve("/m.gguf", content);
-  const request = { source: `${origin.url}/m.gguf?sig=geheim`, refreshPolicy: "OnChange" } as const;
-  await at.store.fetch(request, fetchOptions());
+  await at.store.fetch({ source: `${origin.url}/m.gguf?sig=geheim` }, fetchOptions());
   expect((await at.store.list()).map(({ source }) => source)).toEqual([`${origin.url}/m.gguf`]);
-  origin.on("/m.gguf", (_, response) => void response.writeHead(503).end());
+  origin.on("/busy.gguf", (_, response) => void response.writeHead(503).end());
   origin.on("/none.gguf", (_, response) => void response.writeHead(404).end());
-  await (await at.reopen()).fetch(request, fetchOptions());
+  const busy = { source: `${origin.url}/busy.gguf?sig=geheim` };
+  await expect(at.store.fetch(busy, fetchOptions())).rejects.toMatchObject({ code: "SourceUnavailable" });
   const failure = await at.store
     .fetch({ source: `${origin.url}/none.gguf?sig=geheim` }, fetchOptions())
     .catch(String);

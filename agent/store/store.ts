@@ -12,7 +12,7 @@ import { createFetchContent } from "./content/fetch-content.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createSpaceReader } from "./disk.ts";
-import { fetchModel, isOutage, type ModelFetcher } from "./fetch-model.ts";
+import { fetchModel, type ModelFetcher } from "./fetch-model.ts";
 import { type ChecksumMemory, checkChecksum, findInPlace, knownChecksum, verifyInPlace } from "./in-place.ts";
 import { createInspector } from "./inspect.ts";
 import { type Keeping, openKeeping } from "./keeping.ts";
@@ -43,8 +43,6 @@ const DEFAULT_LIMITS: StoreLimits = {
   segmentBytes: 64 << 20,
   shareAboveMs: 10_000,
 };
-/** How long an answer of the source counts as fresh for `OnChange`. */
-const FRESH_MS = 60_000;
 /** Use is written to disk at most this often. */
 const USE_STEP_MS = 3_600_000;
 
@@ -197,8 +195,6 @@ function createReaders(
 ): Pick<ModelStore, "resolve" | "fetch"> {
   const readable = { ...fetcher, isReadOnly };
   const checksums: ChecksumMemory = new Map();
-  /** Monotonic time of the last answer of the source, by ref key. */
-  const askedAt = new Map<string, number>();
   const find = async (request: ModelRequest, owner: string): Promise<Ref | undefined> => {
     const found = await usage.take(owner, async () => {
       const ref = await usableRef(readable, request);
@@ -211,19 +207,10 @@ function createReaders(
     request: ModelRequest,
     fetchOptions: FetchOptions & { readonly owner: string },
   ): Promise<StoredModel> => {
-    const before = await find(request, fetchOptions.owner);
-    if (before !== undefined && !mustAsk(request)) return use(readable, before, clock.nowMs());
+    const stored = await find(request, fetchOptions.owner);
+    if (stored !== undefined) return use(readable, stored, clock.nowMs());
     await makeFolders(fetcher.layout);
-    const ref = await fetchModel(source, request, before, fetchOptions, fetcher).catch((error: unknown) => {
-      if (before === undefined || !(error instanceof MetalbridgeError) || !isOutage(error)) throw error;
-      fetcher.log.warn(
-        { source: publicSource(request.source), code: error.code },
-        "cannot check the source for changes; using the stored files",
-      );
-      return before;
-    });
-    askedAt.set(ref.key, clock.monotonicMs());
-    return use(readable, ref, clock.nowMs());
+    return use(readable, await fetchModel(source, request, fetchOptions, fetcher), clock.nowMs());
   };
   return {
     resolve: async (request, owner) => {
@@ -233,10 +220,7 @@ function createReaders(
         return withKnownChecksum(model, request, checksums);
       }
       const ref = await (owner === undefined ? usableRef(readable, request) : find(request, owner));
-      if (ref === undefined) return undefined;
-      const asked = askedAt.get(ref.key);
-      const isFresh = asked !== undefined && clock.monotonicMs() - asked < FRESH_MS;
-      return mustAsk(request) && !isFresh ? undefined : use(readable, ref, clock.nowMs());
+      return ref && use(readable, ref, clock.nowMs());
     },
     fetch: async (request, fetchOptions) => {
       const source = parseSource(request.source);
@@ -253,11 +237,6 @@ function createReaders(
       }
     },
   };
-}
-
-/** A stated checksum pins the content: no change of the source can matter. */
-function mustAsk(request: ModelRequest): boolean {
-  return request.refreshPolicy === "OnChange" && request.sha256 === undefined;
 }
 
 /** The ref of a request if it has the stated checksum and every file is there whole; what only its view or index lost is repaired. */

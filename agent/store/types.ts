@@ -21,7 +21,8 @@ export interface ModelRequest {
   readonly quantization?: string | undefined;
   /** Commit to fetch instead of the revision that the source names. */
   readonly revision?: string | undefined;
-  readonly refreshPolicy?: "IfNotPresent" | "OnChange" | undefined;
+  /** Of the content that is wanted (src/hub/change-marker.ts): other content of the source is not fetched. */
+  readonly changeMarker?: string | undefined;
   /** Of the Model's Secret; for the source's own host only. */
   readonly credentials?: Credentials | undefined;
 }

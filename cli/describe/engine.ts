@@ -2,6 +2,7 @@
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { InferenceReplica, ReplicaModel } from "../../src/api/inference-replica.ts";
 import { formatBytes } from "../../src/bytes.ts";
+import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { type Field, fieldLines, type Section } from "./sections.ts";
 
 /** Settings with a line of their own. */
@@ -36,9 +37,12 @@ export function engineSection({ spec, status }: InferenceReplica): Section {
   return { title: "Engine", lines: fieldLines(fields) };
 }
 
-function modelOf({ source, format, gguf, sizeBytes }: ReplicaModel, foundBytes: number | undefined): string {
+function modelOf(model: ReplicaModel, foundBytes: number | undefined): string {
+  const { source, format, gguf, sizeBytes } = model;
   const size = foundBytes ?? sizeBytes;
-  const about = [format, gguf?.quantization, size === undefined ? undefined : formatBytes(size)];
+  const content = contentOf(model);
+  const revision = content === undefined ? undefined : `revision ${shortRevision(content)}`;
+  const about = [format, gguf?.quantization, size === undefined ? undefined : formatBytes(size), revision];
   return `${source} (${about.filter((word) => word !== undefined).join(", ")})`;
 }
 

@@ -6,6 +6,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
+import { shortRevision } from "../../src/capacity/template.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { ageOf } from "../program/age.ts";
@@ -43,6 +44,7 @@ function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field
     ["Phase", [status?.phase ?? "Pending", status?.reason].filter((word) => word !== undefined).join(", ")],
     ["Message", status?.message],
     ["Model", modelOf(spec.modelRef, model)],
+    ["Model revision", keptOf(spec.modelRevision)],
     ["Runtime", status?.runtime ?? spec.runtime],
     ["Endpoint", status?.endpoint],
     ["Replicas", replicasOf(service)],
@@ -53,10 +55,16 @@ function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field
   ];
 }
 
+function keptOf(modelRevision: string | undefined): string | undefined {
+  return modelRevision && `${shortRevision(modelRevision)}, kept by spec.modelRevision`;
+}
+
 function modelOf(name: string, model: Model | undefined): string {
   if (model === undefined) return `${name} (there is none, or it may not be read)`;
-  const { phase, size, gguf } = model.status ?? {};
-  const about = [model.spec.source, gguf?.quantization, size, phase].filter((word) => word !== undefined);
+  const { phase, size, gguf, shortRevision } = model.status ?? {};
+  const about = [model.spec.source, shortRevision, gguf?.quantization, size, phase].filter(
+    (word) => word !== undefined,
+  );
   return `${name} (${about.join(", ")})`;
 }
 

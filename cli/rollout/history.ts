@@ -2,6 +2,7 @@
 import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { parseRevisionData, type RevisionData } from "../../src/capacity/revision-data.ts";
+import { shortRevision } from "../../src/capacity/template.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import { type Change, changesBetween } from "./changes.ts";
 
@@ -41,9 +42,13 @@ export function historyOf(
   });
 }
 
-/** The spec's fields and, since a new revision comes of that too, where the Model's weights come from. */
+/** The spec's fields and, since a new revision comes of that too, the Model's source and what it had. */
 function changesOf(before: RevisionData, after: RevisionData): readonly Change[] {
-  const source = (data: RevisionData) => ({ [`Model ${data.model.name} source`]: data.model.source });
-  const models = before.model.name === after.model.name ? changesBetween(source(before), source(after)) : [];
+  const weights = ({ model: { name, source, revision } }: RevisionData) => ({
+    [`Model ${name} source`]: source,
+    ...(revision === undefined ? {} : { [`Model ${name} content`]: shortRevision(revision) }),
+  });
+  const models =
+    before.model.name === after.model.name ? changesBetween(weights(before), weights(after)) : [];
   return [...changesBetween(before.spec, after.spec), ...models];
 }

@@ -4,6 +4,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { endpointWith, keptSpec, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
+import { contentOf } from "../../src/capacity/template.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Change, changesBetween } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
@@ -70,11 +71,24 @@ export function planUndo(
   const data = restorable(target);
   const { spec, status } = service;
   const side = data.template === undefined ? "Pods" : "Hosts";
-  const current = revisionSpec(spec, spec.runtime ?? status?.runtime, side);
-  const wanted = keptSpec(data);
+  const { modelRevision } = spec;
+  const current = {
+    ...revisionSpec(spec, spec.runtime ?? status?.runtime, side),
+    ...(modelRevision === undefined ? {} : { modelRevision }),
+  };
+  const wanted = { ...keptSpec(data), ...earlierContent(data, model) };
   const changes = changesBetween(current, wanted);
   const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
   return { target, changes, operations, notes: notesOf(data, model) };
+}
+
+/** Set where the revision had other content of the Model than there is now, from the same source. */
+function earlierContent({ template, model }: RevisionData, now: Model | undefined): Fields {
+  const { name: _, source, revision } = model;
+  const isCurrent = revision === undefined || revision === contentOf(now?.status?.pinned);
+  return template === undefined || isCurrent || now?.spec.source !== source
+    ? {}
+    : { modelRevision: revision };
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -100,10 +114,17 @@ function operationsOf(
   ];
 }
 
-function notesOf({ model }: RevisionData, now: Model | undefined): readonly string[] {
+function notesOf(data: RevisionData, now: Model | undefined): readonly string[] {
+  const { model } = data;
   if (now === undefined)
     return [`Model ${model.name} does not exist any more; its source was ${model.source}`];
-  if (now.spec.source === model.source) return [];
+  if (now.spec.source === model.source) {
+    const { modelRevision } = earlierContent(data, now);
+    if (modelRevision === undefined) return [];
+    return [
+      `the service keeps this content of Model ${model.name} until spec.modelRevision is removed; hosts without a copy fetch it, if the source still has it`,
+    ];
+  }
   return [
     `Model ${model.name} has changed since: its source was ${model.source} and is ${now.spec.source}; going back does not change a Model`,
   ];

@@ -83,6 +83,15 @@ export const modelConfigSchema = z.strictObject({
     ),
   stallMs: milliseconds("Abort a request after this many ms without data.").default(15_000),
   lookMs: milliseconds("Limit for reading the header of one Model, in ms.").default(60_000),
+  sourceCheckSeconds: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(604_800)
+    .default(600)
+    .describe(
+      "Check the source of a Model with refreshPolicy OnChange this often, in seconds, up to 20 % later. Less often after failures and for sources that change at each check.",
+    ),
   maxHeaderBytes: z.coerce
     .number()
     .int()

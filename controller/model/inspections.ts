@@ -2,11 +2,23 @@
 
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Model } from "../../src/api/model.ts";
+import type { SourceMark } from "../../src/hub/change-marker.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
 import { fileNameOf, parseSource } from "../../src/models/source/source.ts";
 
 export type InspectionResult =
-  | { readonly at: "found"; readonly found: Inspected }
+  | {
+      readonly at: "found";
+      readonly found: Inspected;
+      /** Of a watched source, read before and after the inspection. */
+      readonly watched?:
+        | { readonly at: "marked"; readonly mark: SourceMark; readonly checkedAt: string }
+        | { readonly at: "unstable" };
+    }
+  /** The content that is pinned. */
+  | { readonly at: "unchanged"; readonly checkedAt: string }
+  /** It looked different each time; what is pinned stays. */
+  | { readonly at: "unstable" }
   | {
       readonly at: "failed";
       readonly code: ErrorCode;
@@ -19,24 +31,46 @@ export type InspectionResult =
 export interface InspectionRecord {
   readonly uid: string | undefined;
   readonly generation: number | undefined;
-  readonly result: InspectionResult;
+  /** Undefined before the first check by this controller of a source that is known. */
+  readonly result: InspectionResult | undefined;
   /** Failures in a row. */
   readonly failures: number;
+  /** Checks in a row that found other content than the one before, or no stable content. */
+  readonly changes: number;
   /** Monotonic; undefined = never again for this generation. */
   readonly nextAtMs: number | undefined;
 }
 
 const FIRST_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 600_000;
-/** After a permanent failure, and for refreshPolicy OnChange. */
+/** After a permanent failure. */
 const SLOW_RECHECK_MS = 600_000;
 const JITTER_PART = 0.2;
+/** A source that changes at each check is checked at most so many times less often. */
+const MAX_SLOWDOWN = 64;
+
+/** How often a source is checked for changes; undefined where it is not. */
+type CheckMs = number | undefined;
 
 /** True when this pass has to inspect the source. */
 export function isInspectionDue(model: Model, last: InspectionRecord | undefined, nowMs: number): boolean {
   const current = recordFor(model, last);
   if (current !== undefined) return current.nextAtMs !== undefined && nowMs >= current.nextAtMs;
-  return !isKnown(model) || model.spec.refreshPolicy === "OnChange" || isChoicePending(model);
+  return !isKnown(model) || isChoicePending(model);
+}
+
+/** What a new controller remembers of a watched source that an earlier one read: not all are checked at once. */
+export function firstRecord(
+  model: Model,
+  checkMs: CheckMs,
+  nowMs: number,
+  random: number,
+): InspectionRecord | undefined {
+  const isPinned = model.status?.pinned?.changeMarker !== undefined;
+  if (checkMs === undefined || !isKnown(model)) return undefined;
+  const { uid, generation } = model.metadata;
+  const nextAtMs = isPinned ? nowMs + checkMs * random : nowMs;
+  return { ...{ uid, generation, nextAtMs }, result: undefined, failures: 0, changes: 0 };
 }
 
 /** The record, if it is about this very spec. */
@@ -71,18 +105,32 @@ export function recordInspection(
   model: Model,
   last: InspectionRecord | undefined,
   result: InspectionResult,
-  nowMs: number,
-  random: number,
+  { nowMs, random, checkMs }: { readonly nowMs: number; readonly random: number; readonly checkMs?: CheckMs },
 ): InspectionRecord {
-  const failures = result.at === "failed" ? (recordFor(model, last)?.failures ?? 0) + 1 : 0;
-  const delay = nextDelayMs(model, result, failures);
+  const before = recordFor(model, last) ?? { failures: 0, changes: 0 };
+  const failures = result.at === "failed" ? before.failures + 1 : 0;
+  const changes = result.at === "failed" ? before.changes : isOther(model, result) ? before.changes + 1 : 0;
+  const delay =
+    result.at === "failed"
+      ? retryMs(result, failures, checkMs)
+      : checkMs && checkMs * Math.min(MAX_SLOWDOWN, 2 ** Math.max(0, changes - 1));
   const { uid, generation } = model.metadata;
   const nextAtMs = delay === undefined ? undefined : nowMs + delay * (1 + JITTER_PART * random);
-  return { uid, generation, result, failures, nextAtMs };
+  return { uid, generation, result, failures, changes, nextAtMs };
 }
 
-function nextDelayMs({ spec }: Model, result: InspectionResult, failures: number): number | undefined {
-  if (result.at === "found") return spec.refreshPolicy === "OnChange" ? SLOW_RECHECK_MS : undefined;
-  if (!result.isTransient) return SLOW_RECHECK_MS;
-  return result.retryAfterMs ?? Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 20));
+function isOther({ status }: Model, result: Exclude<InspectionResult, { at: "failed" }>): boolean {
+  if (result.at !== "found") return result.at === "unstable";
+  const pinned = status?.pinned?.changeMarker;
+  if (result.watched?.at !== "marked") return result.watched?.at === "unstable";
+  return pinned !== undefined && pinned !== result.watched.mark.changeMarker;
+}
+
+function retryMs(
+  { isTransient, retryAfterMs }: Extract<InspectionResult, { at: "failed" }>,
+  failures: number,
+  checkMs: CheckMs,
+): number {
+  if (!isTransient) return checkMs ?? SLOW_RECHECK_MS;
+  return retryAfterMs ?? Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 20));
 }

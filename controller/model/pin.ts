@@ -1,12 +1,11 @@
 /** Pins what a Model resolved to, so that every replica fetches the same content. Pure. */
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { canonicalJson, hash } from "../../src/hash.ts";
+import { isCommit } from "../../src/hub/change-marker.ts";
+import type { InspectionResult } from "./inspections.ts";
 import type { ModelObservation } from "./plan.ts";
 
 type Pinned = NonNullable<ModelStatus["pinned"]>;
-
-/** A commit, or the digest of a manifest. */
-const COMMIT = /^([0-9a-f]{40,64}|sha256:[0-9a-f]{64})$/;
 
 /** The pin in the status, if it is about this very choice of files. */
 export function pinnedOf({ spec, status }: Model): Pinned | undefined {
@@ -14,9 +13,9 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
 }
 
 /**
- * The pin goes into the template of replicas, so it must be stable: an outage keeps it, and IfNotPresent
- * keeps the first one. A Model that an earlier version resolved gets no pin, or its engines would restart
- * for nothing.
+ * The pin goes into the template of replicas, so it must be stable: an outage keeps it, IfNotPresent keeps the first
+ * one, and OnChange keeps it while the source has the same content, whatever commits there were. A Model that an
+ * earlier version resolved gets no pin, or its engines would restart for nothing.
  */
 export function planPin({ model, task, inspection, isKnown }: ModelObservation): Pinned | undefined {
   if (task.at !== "remote") return undefined;
@@ -26,10 +25,22 @@ export function planPin({ model, task, inspection, isKnown }: ModelObservation):
   const { isChosen, files, revision } = inspection.found;
   const choice = isChosen && files[0] !== undefined ? { file: files[0] } : undefined;
   const key = keyOf(spec);
-  if (spec.refreshPolicy === "OnChange") return choice && { key, ...choice };
+  const chosen = choice && { key, ...choice };
+  if (inspection.watched !== undefined)
+    return followed(before, chosen ?? { key }, inspection.watched) ?? chosen;
   if (before !== undefined || (isKnown && choice === undefined)) return before;
-  const commit = revision !== undefined && COMMIT.test(revision) ? { revision } : undefined;
+  const commit = isCommit(revision) ? { revision } : undefined;
   return choice || commit ? { key, ...choice, ...commit } : undefined;
+}
+
+/** Undefined where neither the source nor the pin has a marker. */
+function followed(
+  before: Pinned | undefined,
+  chosen: Pinned,
+  watched: NonNullable<Extract<InspectionResult, { at: "found" }>["watched"]>,
+): Pinned | undefined {
+  if (watched.at === "unstable") return before?.changeMarker === undefined ? undefined : before;
+  return before?.changeMarker === watched.mark.changeMarker ? before : { ...chosen, ...watched.mark };
 }
 
 function keyOf({ source, files = [], mmproj, format, quantization, refreshPolicy }: Model["spec"]): string {

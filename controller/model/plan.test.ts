@@ -8,7 +8,13 @@ import { cacheWish } from "../../src/linux/cache-wish.ts";
 import type { CacheState } from "./cache/plan.ts";
 import { classifyModel } from "./classify.ts";
 import { modelConfigSchema } from "./config.ts";
-import { type InspectionResult, isInspectionDue, isKnown, recordInspection } from "./inspections.ts";
+import {
+  firstRecord,
+  type InspectionResult,
+  isInspectionDue,
+  isKnown,
+  recordInspection,
+} from "./inspections.ts";
 import { planModelStatus } from "./plan.ts";
 
 const FOLDER = new URL("golden/", import.meta.url);
@@ -85,34 +91,53 @@ const found: Extract<InspectionResult, { at: "found" }> = {
   },
 };
 
+const at0 = { nowMs: 0, random: 0 };
+const watched = { ...at0, checkMs: 600_000 };
+
 test("transient failures are retried after 5 s, doubling to 10 min; Retry-After wins", () => {
-  let last = recordInspection(model(), undefined, failure(true), 0, 0);
+  let last = recordInspection(model(), undefined, failure(true), at0);
   expect(last.nextAtMs).toBe(5_000);
-  last = recordInspection(model(), last, failure(true), 0, 0);
+  last = recordInspection(model(), last, failure(true), at0);
   expect(last.nextAtMs).toBe(10_000);
-  for (let round = 0; round < 50; round++) last = recordInspection(model(), last, failure(true), 0, 0);
+  for (let round = 0; round < 50; round++) last = recordInspection(model(), last, failure(true), at0);
   expect(last.nextAtMs).toBe(600_000);
-  expect(recordInspection(model(), last, failure(true, 7_000), 0, 0).nextAtMs).toBe(7_000);
-  expect(recordInspection(model(), last, failure(false), 0, 0)).toMatchObject({ nextAtMs: 600_000 });
-  expect(recordInspection(model(), last, found, 0, 0)).toMatchObject({ failures: 0, nextAtMs: undefined });
+  expect(recordInspection(model(), last, failure(true, 7_000), at0).nextAtMs).toBe(7_000);
+  expect(recordInspection(model(), last, failure(false), at0)).toMatchObject({ nextAtMs: 600_000 });
+  expect(recordInspection(model(), last, found, at0)).toMatchObject({ failures: 0, nextAtMs: undefined });
 });
 
 test("a source is inspected once per spec, and again only when it is due", () => {
   expect(isInspectionDue(model(), undefined, 0)).toBe(true);
-  const last = recordInspection(model(), undefined, failure(true), 0, 0);
+  const last = recordInspection(model(), undefined, failure(true), at0);
   expect(isInspectionDue(model(), last, 4_999)).toBe(false);
   expect(isInspectionDue(model(), last, 5_000)).toBe(true);
   const edited = { ...model(), metadata: { ...model().metadata, generation: 2 } };
   expect(isInspectionDue(edited, last, 0)).toBe(true);
-  const done = recordInspection(model(), undefined, found, 0, 0);
+  const done = recordInspection(model(), undefined, found, at0);
   expect(isInspectionDue(model(), done, 1e12)).toBe(false);
-  expect(
-    isInspectionDue(
-      model({ refreshPolicy: "OnChange" }),
-      recordInspection(model({ refreshPolicy: "OnChange" }), undefined, found, 0, 0),
-      600_000,
-    ),
-  ).toBe(true);
+  expect(isInspectionDue(model(), recordInspection(model(), undefined, found, watched), 600_000)).toBe(true);
+});
+
+test("a source that changes at each check is checked ever less often, until it stays", () => {
+  const pinnedAs = (changeMarker: string): Model => ({
+    ...model({ refreshPolicy: "OnChange" }),
+    status: { pinned: { key: "k", changeMarker } },
+  });
+  const delays: (number | undefined)[] = [];
+  let last = recordInspection(model({ refreshPolicy: "OnChange" }), undefined, marked("0"), watched);
+  delays.push(last.nextAtMs);
+  for (let round = 1; round < 10; round++) {
+    last = recordInspection(pinnedAs(String(round - 1)), last, marked(String(round)), watched);
+    delays.push(last.nextAtMs);
+  }
+  const minutes = delays.map((delay = 0) => delay / 60_000);
+  expect(minutes).toEqual([10, 10, 20, 40, 80, 160, 320, 640, 640, 640]);
+  last = recordInspection(pinnedAs("9"), last, failure(true), watched);
+  expect(last).toMatchObject({ changes: 9, nextAtMs: 5_000 });
+  last = recordInspection(pinnedAs("9"), last, { at: "unstable" }, watched);
+  expect(last).toMatchObject({ changes: 10, nextAtMs: 640 * 60_000 });
+  last = recordInspection(pinnedAs("9"), last, { at: "unchanged", checkedAt: NOW }, watched);
+  expect(last).toMatchObject({ changes: 0, nextAtMs: 600_000 });
 });
 
 test("a new leader inspects only what is not known", () => {
@@ -121,7 +146,16 @@ test("a new leader inspects only what is not known", () => {
   expect(isInspectionDue({ ...model(), status: { ...status, observedGeneration: 0 } }, undefined, 0)).toBe(
     true,
   );
-  expect(isInspectionDue({ ...model({ refreshPolicy: "OnChange" }), status }, undefined, 0)).toBe(true);
+});
+
+test("a new leader spreads the checks of known sources, and pins at once those that are not pinned", () => {
+  const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"] };
+  const known = { ...model({ refreshPolicy: "OnChange" }), status };
+  expect(firstRecord(known, 600_000, 5, 0.5)).toMatchObject({ nextAtMs: 5, result: undefined });
+  const pinned = { ...known, status: { ...status, pinned: { key: "k", changeMarker: "m" } } };
+  expect(firstRecord(pinned, 600_000, 5, 0.5)).toMatchObject({ nextAtMs: 300_005 });
+  expect(firstRecord(pinned, undefined, 5, 0.5)).toBeUndefined();
+  expect(firstRecord(model({ refreshPolicy: "OnChange" }), 600_000, 5, 0.5)).toBeUndefined();
 });
 
 const commit = "c".repeat(40);
@@ -156,9 +190,67 @@ test("a pin outlives outages and newer commits, and is removed when the spec cho
   expect(statusOf({ ...model({ quantization: "Q8" }), status }, failure(true)).pinned).toBeUndefined();
 });
 
-test("OnChange pins no commit", () => {
-  const wanted = model({ refreshPolicy: "OnChange", quantization: "Q4" });
-  expect(statusOf(wanted, chosen()).pinned).toEqual({ key: expect.any(String), file: "m-Q4.gguf" });
+function marked(changeMarker: string, revision?: string): InspectionResult {
+  const mark = revision === undefined ? { changeMarker } : { changeMarker, revision };
+  return { ...found, watched: { at: "marked", mark, checkedAt: NOW } };
+}
+
+test("OnChange pins what the source has, and pins anew only where its content changed", () => {
+  const wanted = model({ refreshPolicy: "OnChange" });
+  const first = statusOf(wanted, marked("m1", commit));
+  expect(first).toMatchObject({
+    ...{ pinned: { changeMarker: "m1", revision: commit }, shortRevision: commit.slice(0, 12) },
+    ...{ checkedAt: NOW, changedAt: NOW },
+  });
+  const later = {
+    ...wanted,
+    status: { ...first, changedAt: "2026-01-01T00:00:00Z", checkedAt: "2026-01-01T00:00:00Z" },
+  };
+  for (const same of [marked("m1", "d".repeat(40)), { at: "unchanged", checkedAt: NOW } as const])
+    expect(statusOf(later, same)).toMatchObject({
+      ...{ pinned: first.pinned, checkedAt: NOW, changedAt: "2026-01-01T00:00:00Z" },
+    });
+  expect(statusOf(later, marked("m2", "d".repeat(40)))).toMatchObject({
+    ...{ pinned: { changeMarker: "m2", revision: "d".repeat(40) }, changedAt: NOW },
+  });
+  expect(statusOf(later, marked("m3"))).toMatchObject({
+    pinned: { changeMarker: "m3" },
+    shortRevision: "m3",
+  });
+});
+
+test("a check that fails or finds no stable content says so, keeps the pin and stops nothing", () => {
+  const wanted = model({ refreshPolicy: "OnChange" });
+  const status = statusOf(wanted, marked("m1"));
+  const conditionOf = (of: typeof status) => of.conditions?.find(({ type }) => type === "SourceChecked");
+  expect(conditionOf(status)).toMatchObject({ status: "True" });
+  for (const [inspection, reason] of [
+    [failure(true), "SourceUnreachable"],
+    [failure(false), "SourceUnreachable"],
+    [{ at: "unstable" }, "SourceUnstable"],
+  ] as const) {
+    const now = statusOf({ ...wanted, status }, inspection);
+    expect(now).toMatchObject({ phase: "Ready", pinned: status.pinned, checkedAt: NOW });
+    expect(conditionOf(now)).toMatchObject({ status: "False", reason });
+    expect(conditionOf(statusOf({ ...wanted, status: now }, undefined))).toMatchObject({ reason });
+  }
+  const unstable: InspectionResult = { ...found, watched: { at: "unstable" } };
+  const fresh = statusOf(wanted, unstable);
+  expect(fresh).toMatchObject({ phase: "Ready" });
+  expect(fresh.pinned).toBeUndefined();
+  expect(conditionOf(fresh)).toMatchObject({ status: "False", reason: "SourceUnstable" });
+  expect(statusOf({ ...wanted, status }, unstable).pinned).toEqual(status.pinned);
+  expect(conditionOf(statusOf(model(), found))).toBeUndefined();
+});
+
+test("OnChange says where nobody can keep versions apart", () => {
+  const messageOf = (spec: Partial<Model["spec"]>) =>
+    statusOf(model({ refreshPolicy: "OnChange", ...spec }), undefined).conditions?.find(
+      ({ type }) => type === "SpecHonored",
+    )?.message;
+  expect(messageOf({ source: "/models/m.gguf" })).toContain("reads the file in place");
+  expect(messageOf({ source: "ollama://tiny:1" })).toContain("set spec.format: gguf");
+  expect(messageOf({ source: "hf://org/repo" })).toBe("");
 });
 
 test("a Model that an earlier version resolved stays unpinned, unless hosts could not resolve it", () => {

@@ -7,6 +7,7 @@ import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
+import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect.ts";
 import type { Fetched } from "../../src/linux/fetch-result.ts";
@@ -16,7 +17,7 @@ import { defaultFormat, fileNameOf, parseSource, publicSource } from "../../src/
 import type { CacheState } from "./cache/plan.ts";
 import type { Task } from "./classify.ts";
 import type { InspectionResult } from "./inspections.ts";
-import { planPin } from "./pin.ts";
+import { pinnedOf, planPin } from "./pin.ts";
 
 export interface ModelObservation {
   readonly model: Model;
@@ -26,6 +27,8 @@ export interface ModelObservation {
   readonly inspection: InspectionResult | undefined;
   /** The status already has what an inspection would find. */
   readonly isKnown: boolean;
+  /** Checks in a row that found other content than the one before. */
+  readonly changes?: number;
   /** Of its volume, where it has one. */
   readonly cache?: CacheState | undefined;
 }
@@ -46,7 +49,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   const verdict = withoutRuntime(observation, judge(observation));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
-  const ignored = unhonored(model, cache !== undefined);
+  const ignored = unhonored(observation);
   const honored =
     ignored.length === 0
       ? { reason: "AllFieldsHonored", message: "" }
@@ -61,7 +64,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   const conditions = states.reduce(
     (all, { status, ...rest }) =>
       setCondition(all, { ...rest, status: status ? "True" : "False", observedGeneration }, nowIso),
-    withTransfer(model, cache, nowIso),
+    withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
   );
   const copies = copiesOf(model, hosts);
   const pinned = planPin(observation);
@@ -72,7 +75,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     ...(observedGeneration === undefined ? {} : { observedGeneration }),
     ...verdict.facts,
     ...(cache === undefined ? {} : { cache: cache.status }),
-    ...(pinned === undefined ? {} : { pinned }),
+    ...(pinned === undefined ? {} : { pinned, ...shownOf(observation, pinned, nowIso) }),
     ...(copies.length === 0 ? {} : { hosts: copies }),
     conditions,
   };
@@ -103,11 +106,65 @@ function withTransfer({ status, metadata }: Model, cache: CacheState | undefined
   return setCondition(status?.conditions, { type, ...update, observedGeneration }, nowIso);
 }
 
-/** Fields that only a download Job reads. */
-function unhonored({ spec }: Model, hasCache: boolean): string[] {
+/** Short, for listings, and since when. */
+function shownOf(
+  { model, inspection }: ModelObservation,
+  pinned: NonNullable<ModelStatus["pinned"]>,
+  nowIso: string,
+): Partial<ModelStatus> {
+  const full = contentOf(pinned);
+  const short = full === undefined ? {} : { shortRevision: shortRevision(full) };
+  const { changeMarker } = pinned;
+  if (changeMarker === undefined) return short;
+  const { checkedAt: before, changedAt } = model.status ?? {};
+  const isSame = pinnedOf(model)?.changeMarker === changeMarker;
+  const checkedAt = checkedAtOf(inspection) ?? before;
+  return {
+    ...short,
+    ...(checkedAt === undefined ? {} : { checkedAt }),
+    changedAt: isSame && changedAt !== undefined ? changedAt : nowIso,
+  };
+}
+
+function checkedAtOf(inspection: InspectionResult | undefined): string | undefined {
+  if (inspection?.at === "unchanged") return inspection.checkedAt;
+  return inspection?.at === "found" && inspection.watched?.at === "marked"
+    ? inspection.watched.checkedAt
+    : undefined;
+}
+
+/** Says whether the last check of a watched source succeeded; what is pinned serves in any case. */
+function withCheck(
+  { model, task, inspection, changes = 0 }: ModelObservation,
+  conditions: ModelStatus["conditions"],
+  nowIso: string,
+): ModelStatus["conditions"] {
+  const type = "SourceChecked";
+  if (task.at !== "remote" || !task.isWatched) return removeCondition(conditions, type);
+  const observedGeneration = model.metadata.generation;
+  const set = (status: "True" | "False", reason: string, message: string) =>
+    setCondition(conditions, { type, status, reason, message, observedGeneration }, nowIso);
+  if (inspection === undefined) return conditions;
+  if (inspection.at === "failed") return set("False", inspection.code, inspection.message);
+  if (inspection.at === "unstable" || (inspection.at === "found" && inspection.watched?.at === "unstable"))
+    return set("False", "SourceUnstable", UNSTABLE);
+  if (changes < MANY_CHANGES) return set("True", "SourceChecked", "");
+  const message = `the source had other content at each of the last ${changes} checks; it is checked less often until a check finds the same content`;
+  return set("True", "SourceChangesOften", message);
+}
+
+const UNSTABLE =
+  "the source gives another ETag, Last-Modified or size at each request; nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent";
+const MANY_CHANGES = 3;
+
+/** Fields that only a download Job reads, and a policy for content that nobody can keep apart. */
+function unhonored({ model: { spec }, task, cache }: ModelObservation): string[] {
   const { prefetch, prefetchTolerations = [], resources = {}, refreshPolicy } = spec;
-  if (hasCache) return refreshPolicy === "OnChange" ? ["spec.refreshPolicy"] : [];
+  const isOnChange = refreshPolicy === "OnChange";
+  if (cache !== undefined)
+    return isOnChange ? ["spec.refreshPolicy (a volume keeps what was downloaded)"] : [];
   return [
+    ...(isOnChange && task.at === "onHost" ? [`spec.refreshPolicy (${task.unwatched})`] : []),
     ...(prefetch ? ["spec.prefetch"] : []),
     ...(prefetchTolerations.length > 0 ? ["spec.prefetchTolerations"] : []),
     ...(Object.keys(resources).length > 0 ? ["spec.resources"] : []),
@@ -127,8 +184,10 @@ function judge(observation: ModelObservation): Verdict {
       if (inspection?.at === "found")
         return ready("SourceResolved", task.message, foundFacts(model, inspection.found));
       if (isKnown) return withTrouble(ready("SourceResolved", task.message, knownFacts(model)), inspection);
-      if (inspection === undefined) return waiting;
-      return failed(inspection.code, inspection.message, inspection.isTransient);
+      // The other results are about what is known.
+      return inspection?.at === "failed"
+        ? failed(inspection.code, inspection.message, inspection.isTransient)
+        : waiting;
     default:
       return task satisfies never;
   }

@@ -9,7 +9,12 @@ import { MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
-import { createInspectSource, type InspectSource } from "../../src/hub/inspect.ts";
+import {
+  createInspectSource,
+  createMarkSource,
+  type InspectSource,
+  type MarkSource,
+} from "../../src/hub/inspect.ts";
 import { isoSeconds } from "../../src/iso-seconds.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -28,6 +33,7 @@ import { classifyModel, type Task } from "./classify.ts";
 import { inspectSettings, type ModelConfig } from "./config.ts";
 import { readCredentials } from "./credentials.ts";
 import {
+  firstRecord,
   type InspectionRecord,
   type InspectionResult,
   isInspectionDue,
@@ -45,8 +51,9 @@ export interface ModelReconcilerPorts {
   /** Those that name the Model, as weights, draft or adapter. */
   readonly servicesOf: (model: string) => readonly InferenceService[];
   readonly downloads: Downloads;
-  readonly settings: CacheSettings;
+  readonly settings: CacheSettings & Pick<ModelConfig, "sourceCheckSeconds">;
   readonly inspect: InspectSource;
+  readonly mark: MarkSource;
   readonly record: RecordEvent;
   readonly clock: Clock;
   readonly log: Log;
@@ -63,9 +70,10 @@ export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Reche
 /** For `createModelPass` of the controller. */
 export function createModelPass(config: ModelConfig): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
+  const mark = createMarkSource(inspectSettings(config));
   return ({ client, caches: { models, hosts, servicesOfModel }, downloads, record, clock, log }) =>
     createModelReconciler({
-      ...{ client, models, hosts, downloads, inspect, record, clock, log },
+      ...{ client, models, hosts, downloads, inspect, mark, record, clock, log },
       settings: config,
       servicesOf: servicesOfModel.of,
     });
@@ -84,21 +92,36 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
     const wish = cacheWish(model, ports.servicesOf(key), ports.settings);
     const task = classifyModel(model, wish);
     const cached = await cache(ports, model, wish);
-    const { clock } = ports;
-    let written = model;
-    if (task.at !== "remote") records.delete(key);
-    else if (isInspectionDue(model, records.get(key), clock.monotonicMs())) {
-      const before = recordFor(model, records.get(key))?.result;
-      written = await writeStatus(ports, model, { task, result: before, cache: cached?.state });
-      const result = await inspect(ports, model, task, signal);
-      const random = (ports.random ?? Math.random)();
-      records.set(key, recordInspection(model, records.get(key), result, clock.monotonicMs(), random));
-    }
-    const record = recordFor(model, records.get(key));
-    await writeStatus(ports, written, { task, result: record?.result, cache: cached?.state });
-    const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - clock.monotonicMs();
+    const found = { task, cache: cached?.state };
+    const { written, record } =
+      task.at === "remote"
+        ? await inspectIfDue(ports, model, { ...found, task, record: records.get(key) }, signal)
+        : { written: model, record: undefined };
+    if (record === undefined) records.delete(key);
+    else records.set(key, record);
+    await writeStatus(ports, written, { ...found, record });
+    const nextMs = record?.nextAtMs === undefined ? undefined : record.nextAtMs - ports.clock.monotonicMs();
     return soonest([nextMs === undefined ? undefined : Math.max(0, nextMs), cached?.recheckAfterMs]);
   };
+}
+
+async function inspectIfDue(
+  ports: ModelReconcilerPorts,
+  model: Model,
+  found: Found & { readonly task: Extract<Task, { at: "remote" }> },
+  signal: AbortSignal,
+): Promise<{ readonly written: Model; readonly record: InspectionRecord | undefined }> {
+  const { clock, settings, random = Math.random } = ports;
+  const { task } = found;
+  const checkMs = task.isWatched ? settings.sourceCheckSeconds * 1_000 : undefined;
+  const before = recordFor(model, found.record);
+  const isUnscheduled = checkMs !== undefined && before?.nextAtMs === undefined;
+  const last = isUnscheduled ? firstRecord(model, checkMs, clock.monotonicMs(), random()) : before;
+  if (!isInspectionDue(model, last, clock.monotonicMs())) return { written: model, record: last };
+  const written = await writeStatus(ports, model, { ...found, record: last });
+  const result = await inspect(ports, model, task, signal);
+  const moment = { nowMs: clock.monotonicMs(), random: random(), checkMs };
+  return { written, record: recordInspection(model, last, result, moment) };
 }
 
 /** Undefined where the Model needs no volume. */
@@ -109,18 +132,20 @@ async function cache(ports: ModelReconcilerPorts, model: Model, wish: CacheWish)
 }
 
 async function inspect(
-  { client, inspect: inspectSource, log }: ModelReconcilerPorts,
+  ports: ModelReconcilerPorts,
   model: Model,
-  { source }: Extract<Task, { at: "remote" }>,
+  { source, isWatched }: Extract<Task, { at: "remote" }>,
   signal: AbortSignal,
 ): Promise<InspectionResult> {
+  const { client, log } = ports;
   const { namespace, name } = model.metadata;
   try {
     const credentials = await readCredentials(client, model);
     const { files, mmproj, format, quantization } = model.spec;
-    const wish = { files, mmproj, format, quantization };
+    const request = { source, wish: { files, mmproj, format, quantization }, credentials, signal };
+    if (isWatched) return await check(ports, model, request);
     const { revision } = pinnedOf(model) ?? {};
-    return { at: "found", found: await inspectSource({ source, wish, revision, credentials, signal }) };
+    return { at: "found", found: await ports.inspect({ ...request, revision }) };
   } catch (error) {
     if (!(error instanceof SourceFailure)) throw error;
     const { error: reason, isTransient, retryAfterMs } = error;
@@ -129,9 +154,30 @@ async function inspect(
   }
 }
 
+/** Reads headers only of content that is not pinned yet, and only believes in it when it is still there afterwards. */
+async function check(
+  { inspect: inspectSource, mark: markSource, clock }: ModelReconcilerPorts,
+  model: Model,
+  request: Parameters<MarkSource>[0],
+): Promise<InspectionResult> {
+  const pinned = pinnedOf(model)?.changeMarker;
+  const checkedAt = () => isoSeconds(clock.nowMs());
+  let mark = await markSource(request);
+  if (isKnown(model) && mark.changeMarker === pinned) return { at: "unchanged", checkedAt: checkedAt() };
+  for (let triesLeft = 1; ; triesLeft -= 1) {
+    const found = await inspectSource({ ...request, revision: mark.revision });
+    const after = await markSource(request);
+    if (after.changeMarker === mark.changeMarker)
+      return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt() } };
+    mark = after;
+    if (triesLeft === 0 && isKnown(model) && pinned !== undefined) return { at: "unstable" };
+    if (triesLeft === 0) return { at: "found", found, watched: { at: "unstable" } };
+  }
+}
+
 interface Found {
   readonly task: Task;
-  readonly result: InspectionResult | undefined;
+  readonly record: InspectionRecord | undefined;
   readonly cache: CacheState | undefined;
 }
 
@@ -139,14 +185,15 @@ interface Found {
 async function writeStatus(
   ports: ModelReconcilerPorts,
   model: Model,
-  { task, result, cache }: Found,
+  { task, record, cache }: Found,
 ): Promise<Model> {
   const nowIso = isoSeconds(ports.clock.nowMs());
   const observation = {
     model,
     hosts: ports.hosts.list(),
     task,
-    inspection: result,
+    inspection: record?.result,
+    changes: record?.changes ?? 0,
     isKnown: isKnown(model),
     cache,
   };
@@ -181,6 +228,7 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
     const event = { reason: honored.reason, action: "ReadSpec", note: honored.message };
     reportOn(record, MODELS, model, { type: "Warning", ...event });
   }
+  reportChange({ record, log }, model, status);
   if (model.status?.reason === reason && model.status.observedGeneration === status.observedGeneration)
     return;
   const { name, namespace } = model.metadata;
@@ -189,4 +237,33 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
   const isWaiting = getCondition(status.conditions, "Degraded")?.status !== "True";
   const type = phase === "Ready" || isWaiting ? "Normal" : "Warning";
   reportOn(record, MODELS, model, { type, reason, action: "ReadSource", note: truncate(message, 1000) });
+}
+
+/** Also where only a new generation of the spec brought it. */
+function reportChange(
+  { record, log }: Pick<ModelReconcilerPorts, "record" | "log">,
+  model: Model,
+  { pinned, shortRevision, conditions }: ModelStatus,
+): void {
+  const before = pinnedOf(model);
+  const isOther =
+    before?.changeMarker !== undefined &&
+    pinned?.key === before.key &&
+    pinned.changeMarker !== before.changeMarker;
+  const { name, namespace } = model.metadata;
+  if (isOther) {
+    const note = `the source has other content: ${model.status?.shortRevision} -> ${shortRevision}; services that use it get a new revision`;
+    log.info({ model: `${namespace}/${name}`, revision: shortRevision }, "source changed");
+    reportOn(record, MODELS, model, {
+      type: "Normal",
+      reason: "SourceContentChanged",
+      action: "CheckSource",
+      note,
+    });
+  }
+  const check = getCondition(conditions, "SourceChecked");
+  const wasChecked = getCondition(model.status?.conditions, "SourceChecked");
+  if (check?.status !== "False" || check.reason === wasChecked?.reason) return;
+  const note = truncate(check.message, 1000);
+  reportOn(record, MODELS, model, { type: "Warning", reason: check.reason, action: "CheckSource", note });
 }

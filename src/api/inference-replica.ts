@@ -5,6 +5,7 @@ import { engineSettingsSchema, runtimeSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import {
   bytes,
+  changeMarkerSchema,
   formatSchema,
   hostName,
   localReference,
@@ -39,6 +40,7 @@ const replicaModelSchema = z.object({
     .max(128)
     .describe("Commit of the repository to fetch. Absent: the revision that the source names.")
     .optional(),
+  changeMarker: changeMarkerSchema.optional(),
   mmproj: relativeFile("The projector file for images or audio.").optional(),
   sha256: sha256Schema
     .describe("Checksum that the main file must have, in hex. Absent: not checked.")
@@ -51,7 +53,9 @@ const replicaModelSchema = z.object({
     "Name of the Secret, in the replica's namespace.",
   ).optional(),
   refreshPolicy: refreshPolicySchema
-    .describe("IfNotPresent keeps what is on the host; OnChange checks for a newer version at each start.")
+    .describe(
+      "As in Model.spec.refreshPolicy. The content of a replica never changes: other content is another revision.",
+    )
     .default("IfNotPresent"),
 });
 

@@ -7,12 +7,14 @@ import { tolerationsSchema } from "./fields/kubernetes.ts";
 import { quantity } from "./fields/quantity.ts";
 import {
   bytes,
+  changeMarkerSchema,
   formatSchema,
   hostName,
   localReference,
   refreshPolicySchema,
   relativeFile,
   sha256Schema,
+  timestamp,
 } from "./fields/shared.ts";
 import { metadataSchema } from "./metadata.ts";
 
@@ -47,7 +49,7 @@ const modelSpecSchema = z
     ).optional(),
     refreshPolicy: refreshPolicySchema
       .describe(
-        "IfNotPresent: pinned to the revision that was found first. OnChange: checked every 10 minutes and at each start of an engine, and replaced when the source has changed.",
+        "IfNotPresent: pinned to the revision that was found first. OnChange: the controller checks the source periodically, without downloading; other content is a new revision of each service that uses the Model, rolled out under its own rules.",
       )
       .default("IfNotPresent"),
     prefetch: z
@@ -167,16 +169,28 @@ const modelStatusSchema = z.object({
     .max(512)
     .describe("Files that the source resolves to, main file first.")
     .optional(),
-  revision: z
+  revision: z.string().max(256).describe("Revision or ETag of the source when it was last read.").optional(),
+  shortRevision: z
     .string()
-    .max(256)
-    .describe("Revision or ETag of the source when it was last checked.")
+    .max(16)
+    .describe("First digits of what replicas fetch: of the commit or digest, or of the change marker.")
     .optional(),
+  checkedAt: timestamp(
+    "When a check of the source last succeeded. Only with refreshPolicy OnChange.",
+  ).optional(),
+  changedAt: timestamp(
+    "When the source was first seen with this content. Only with refreshPolicy OnChange.",
+  ).optional(),
   pinned: z
     .object({
       key: z.string().max(64).describe("Hash of the spec fields that this was resolved from."),
       file: z.string().max(1024).describe("Main file that spec.quantization chose.").optional(),
-      revision: z.string().max(128).describe("Commit of the repository.").optional(),
+      revision: z
+        .string()
+        .max(128)
+        .describe("Commit of the repository, or digest of the artifact.")
+        .optional(),
+      changeMarker: changeMarkerSchema.optional(),
     })
     .describe(
       "What every replica fetches beyond what the spec names; kept until a spec field that affects it changes.",

@@ -73,7 +73,7 @@ const RUNTIME_FIELDS = [
 ];
 
 /** No version has these in pods yet. */
-const NOT_BUILT = ["slo"];
+const NOT_BUILT = ["slo", "modelRevision"];
 
 function onLinux(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const honoured = runtimeEntry(runtime)?.pod?.settings ?? [];

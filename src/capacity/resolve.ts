@@ -4,7 +4,7 @@ import type { Runtime } from "../api/engine-settings.ts";
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
-import type { InferenceReplica } from "../api/inference-replica.ts";
+import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { runtimeEntry } from "../engines/registry.ts";
@@ -13,7 +13,7 @@ import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
 import type { TemplateWithoutHost } from "./template.ts";
-import { toReplicaModel, toReplicaTemplate } from "./template.ts";
+import { contentOf, toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 export interface Resolved {
   readonly at: "resolved";
@@ -41,6 +41,8 @@ export interface ResolveInput {
   readonly draftModel?: Model | undefined;
   /** In the order of `spec.loraAdapters`; undefined where there is none of that name. */
   readonly loraModels?: readonly (Model | undefined)[] | undefined;
+  /** Weights of the service's earlier revisions, for `spec.modelRevision`. */
+  readonly earlier?: readonly ReplicaModel[] | undefined;
   /** Replicas whose agents may have read the model's files; those of the service keep its runtime. */
   readonly replicas: readonly InferenceReplica[];
   /** All hosts: what they have decides the runtime where spec.runtime is absent. */
@@ -48,9 +50,11 @@ export interface ResolveInput {
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { service, model, draftModel, loraModels = [], replicas, hosts = [] } = input;
+  const { service, model, draftModel, loraModels = [], earlier = [], replicas, hosts = [] } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-  const usable = usableModel(model, modelRef);
+  const current = usableModel(model, modelRef);
+  if ("at" in current) return current;
+  const usable = withContent(current, service.spec.modelRevision, earlier);
   if ("at" in usable) return usable;
   const draftRef = speculativeDecoding?.draftModelRef;
   const draft =
@@ -69,6 +73,33 @@ export function resolveService(input: ResolveInput): Resolution {
   } catch (error) {
     return blockedBy(error);
   }
+}
+
+/** The Model as it was with the wanted content. */
+function withContent(
+  model: Model,
+  wanted: string | undefined,
+  earlier: readonly ReplicaModel[],
+): Model | Blocked {
+  const { spec, status = {} } = model;
+  const { pinned } = status;
+  if (wanted === undefined || contentOf(pinned) === wanted) return model;
+  const kept = earlier.find((one) => one.source === spec.source && contentOf(one) === wanted);
+  if (kept === undefined) {
+    const message = `no kept revision of the service had content ${wanted} of Model ${model.metadata.name}; remove spec.modelRevision to serve its current content`;
+    return { at: "blocked", code: "ModelRevisionNotFound", message, isFinal: true };
+  }
+  const { revision, changeMarker, gguf, sizeBytes, files } = kept;
+  // What else is known is about the current content.
+  const { weightsBytes: _, sha256: __, ...known } = status;
+  const file = pinned?.file === undefined ? undefined : files[0];
+  const then = defined({ key: pinned?.key ?? "", file, revision, changeMarker });
+  return { ...model, status: defined({ ...known, pinned: then, gguf, sizeBytes }) };
+}
+
+function defined<T extends object>(object: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }
 
 interface Usable {

@@ -6,7 +6,7 @@ import type { InferenceService, InferenceServiceSpec } from "../api/inference-se
 import { linuxFields } from "../api/inference-service/linux.ts";
 import type { Model } from "../api/model.ts";
 import { RUNTIMES_IN_ORDER } from "../engines/registry.ts";
-import type { TemplateWithoutHost } from "./template.ts";
+import { contentOf, type TemplateWithoutHost } from "./template.ts";
 
 /** The fields of InferenceService.spec that decide on the revision; a change of any other restarts nothing. */
 export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
@@ -84,8 +84,8 @@ const revisionDataSchema = z.object({
   template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }).optional(),
   /** Those of REVISION_SPEC_FIELDS that were set; going back removes the others. */
   spec: z.record(z.string(), z.unknown()),
-  /** The Model as it was named, and where its weights came from then: going back does not change a Model. */
-  model: z.object({ name: z.string(), source: z.string() }),
+  /** The Model as it was named, and what its weights were then: going back does not change a Model. */
+  model: z.object({ name: z.string(), source: z.string(), revision: z.string().optional() }),
 });
 
 export type RevisionData = z.output<typeof revisionDataSchema>;
@@ -98,15 +98,19 @@ export function toRevisionData(
   return {
     template,
     spec: revisionSpec(spec, template.runtime),
-    model: { name: model.metadata.name, source: model.spec.source },
+    model: modelData(model, contentOf(template.model)),
   };
 }
 
 export function toPodsRevisionData({ spec }: InferenceService, runtime: Runtime, model: Model): RevisionData {
   return {
     spec: revisionSpec(spec, runtime, "Pods"),
-    model: { name: model.metadata.name, source: model.spec.source },
+    model: modelData(model, contentOf(model.status?.pinned)),
   };
+}
+
+function modelData({ metadata, spec }: Model, revision: string | undefined): RevisionData["model"] {
+  return { name: metadata.name, source: spec.source, ...(revision === undefined ? {} : { revision }) };
 }
 
 /** What of the spec a kept revision stands for. */

@@ -68,12 +68,14 @@ function speculativeOf(spec: InferenceServiceSpec): EngineSettings["speculativeD
 /** A Model as a replica carries it. `format` is the one decided from spec or source. */
 export function toReplicaModel(model: Model, format: ReplicaModel["format"]): ReplicaModel {
   const { spec, status } = model;
-  const { file, revision } = status?.pinned ?? {};
+  const { file, revision, changeMarker } = status?.pinned ?? {};
   return defined<ReplicaModel>({
     source: spec.source,
     files: file === undefined ? (spec.files ?? []) : [file],
     quantization: isHostFolder(spec) ? spec.quantization : undefined,
     revision,
+    // A commit is exact already.
+    changeMarker: revision === undefined ? changeMarker : undefined,
     mmproj: spec.mmproj,
     sha256: spec.sha256?.toLowerCase(),
     format,
@@ -82,6 +84,18 @@ export function toReplicaModel(model: Model, format: ReplicaModel["format"]): Re
     secretRef: spec.sourceSecretRef,
     refreshPolicy: spec.refreshPolicy,
   });
+}
+
+/** What distinguishes the content of one revision from that of another; undefined where nothing does. */
+export function contentOf(
+  model: Pick<ReplicaModel, "revision" | "changeMarker"> | undefined,
+): string | undefined {
+  return model?.revision ?? model?.changeMarker;
+}
+
+/** The first digits of a commit, digest or change marker. */
+export function shortRevision(revision: string): string {
+  return revision.replace("sha256:", "").slice(0, 12);
 }
 
 /** The controller cannot list a folder of the host: the agent chooses in it. */

@@ -6,6 +6,7 @@ import { type GgufSummary, summarizeGguf } from "../models/gguf/summary.ts";
 import type { GgufHeader } from "../models/gguf/types.ts";
 import type { FileWish } from "../models/source/select.ts";
 import { defaultFormat, type RemoteSource } from "../models/source/source.ts";
+import { readMark, type SourceMark } from "./change-marker.ts";
 import { SourceFailure, transient } from "./failure.ts";
 import { readRemoteHeader } from "./gguf-header.ts";
 import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.ts";
@@ -37,32 +38,55 @@ export interface Inspected {
 }
 
 export type InspectSource = (request: InspectRequest) => Promise<Inspected>;
+/** Sends only requests without content: lists and HEAD. */
+export type MarkSource = (request: InspectRequest) => Promise<SourceMark>;
 
 /** Rejects with SourceFailure, or with the signal's reason. */
 export function createInspectSource(settings: InspectSettings): InspectSource {
-  return async (request) => {
-    const deadline = AbortSignal.timeout(settings.inspectMs);
-    const signal = AbortSignal.any([request.signal, deadline]);
-    try {
-      return await inspect({ ...request, signal }, settings);
-    } catch (error) {
-      request.signal.throwIfAborted();
-      if (error instanceof MetalbridgeError) throw new SourceFailure(error, false);
-      // Whatever an aborted connection reports, the deadline is why.
-      if (!deadline.aborted) throw error;
-      const text = `the header did not arrive within ${Math.ceil(settings.inspectMs / 1000)} s`;
-      throw transient("SourceStalled", text, error);
-    }
-  };
+  return (request) => within(request, settings, inspect);
+}
+
+/** Rejects with SourceFailure, or with the signal's reason. */
+export function createMarkSource(settings: InspectSettings): MarkSource {
+  return (request) => within(request, settings, mark);
+}
+
+async function within<T>(
+  request: InspectRequest,
+  settings: InspectSettings,
+  read: (request: InspectRequest, settings: InspectSettings) => Promise<T>,
+): Promise<T> {
+  const deadline = AbortSignal.timeout(settings.inspectMs);
+  const signal = AbortSignal.any([request.signal, deadline]);
+  try {
+    return await read({ ...request, signal }, settings);
+  } catch (error) {
+    request.signal.throwIfAborted();
+    if (error instanceof MetalbridgeError) throw new SourceFailure(error, false);
+    // Whatever an aborted connection reports, the deadline is why.
+    if (!deadline.aborted) throw error;
+    const text = `the source did not answer within ${Math.ceil(settings.inspectMs / 1000)} s`;
+    throw transient("SourceStalled", text, error);
+  }
 }
 
 const MAX_LISTED = 512;
 
-async function inspect(request: InspectRequest, settings: InspectSettings): Promise<Inspected> {
+async function resolve(request: InspectRequest, settings: InspectSettings) {
   const { source, signal } = request;
   const opened = openSource(source, { ...settings, ...request });
   const format = request.wish.format ?? defaultFormat(source);
-  const resolved = await resolveSource(opened, { ...request.wish, format }, signal);
+  return { opened, resolved: await resolveSource(opened, { ...request.wish, format }, signal) };
+}
+
+async function mark(request: InspectRequest, settings: InspectSettings): Promise<SourceMark> {
+  const { opened, resolved } = await resolve(request, settings);
+  return readMark(opened, resolved, request.signal);
+}
+
+async function inspect(request: InspectRequest, settings: InspectSettings): Promise<Inspected> {
+  const { signal } = request;
+  const { opened, resolved } = await resolve(request, settings);
   const [main] = resolved.files;
   const facts =
     resolved.format === "gguf"

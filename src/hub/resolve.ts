@@ -9,6 +9,7 @@ export interface RemoteFile {
   /** Hex in lower case, where it is known. */
   readonly sha256?: string | undefined;
   readonly sizeBytes?: number | undefined;
+  readonly contentId?: string | undefined;
 }
 
 export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "isChosen"> {
@@ -31,9 +32,9 @@ export async function resolveSource(
   const wanted = { ...wish, mmproj: wish.mmproj ?? list?.projector };
   const { files, projector, format, entry, isChosen } = selectFiles({ shown, named, available }, wanted);
   const locate = async (name: string, at: string): Promise<RemoteFile> => {
-    const { sizeBytes, sha256 } = list?.files.find((file) => file.name === name) ?? {};
+    const { sizeBytes, sha256, contentId } = list?.files.find((file) => file.name === name) ?? {};
     const url = source.locate(at, list);
-    return { name, url, sizeBytes, sha256: sha256 ?? (await source.checksum?.(name, signal)) };
+    return { name, url, sizeBytes, contentId, sha256: sha256 ?? (await source.checksum?.(name, signal)) };
   };
   const located: RemoteFile[] = [];
   for (const name of files) located.push(await locate(name, name));

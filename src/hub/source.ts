@@ -35,6 +35,8 @@ export interface ListedFile {
   readonly sizeBytes?: number | undefined;
   /** Hex in lower case, where the source knows it. */
   readonly sha256?: string | undefined;
+  /** Another one for other content, where the source's list has such a thing. */
+  readonly contentId?: string | undefined;
 }
 
 /** All files of a source at one state of it. */
@@ -108,9 +110,20 @@ export async function isUnchanged(
     ...(known.etag === undefined ? {} : { "if-none-match": known.etag }),
     ...(known.lastModified === undefined ? {} : { "if-modified-since": known.lastModified }),
   };
-  let answer = await source.open(url, { method: "HEAD", headers, signal });
+  const now = await readValidator(source, url, signal, headers);
+  return now === "notModified" || isSameContent(known, now);
+}
+
+/** What the server says of a file as it is now, without its content. Throws SourceFailure when it gives no answer. */
+export async function readValidator(
+  source: OpenSource,
+  url: URL,
+  signal: AbortSignal,
+  conditions: Readonly<Record<string, string>> = {},
+): Promise<Validator | "notModified"> {
+  let answer = await source.open(url, { method: "HEAD", headers: conditions, signal });
   answer.body.destroy();
-  if (answer.status === 304) return true;
+  if (answer.status === 304) return "notModified";
   if ([403, 405, 501].includes(answer.status)) {
     // Addresses signed for GET only refuse HEAD.
     answer = await source.open(url, { headers: { range: "bytes=0-0" }, signal });
@@ -118,5 +131,5 @@ export async function isUnchanged(
   }
   const { status } = answer;
   if (status !== 200 && status !== 206) throw statusFailure(url, status, answer.headers["retry-after"]);
-  return isSameContent(known, { ...validatorOf(answer.headers), totalBytes: totalBytesOf(answer) });
+  return { ...validatorOf(answer.headers), totalBytes: totalBytesOf(answer) };
 }

@@ -1,11 +1,13 @@
-/** An origin that shows one file to who reads the header and delivers another: no engine ever runs on a claim that is too small. */
+/** Files that change at their source: between the header and the download, and while a service runs. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
-import { HOSTS, INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
+import { type Origin, sendFile, sha256, startOrigin } from "../../agent/store/fixtures/origin.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
+import { runProgram } from "../cli/program.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -17,6 +19,7 @@ const soon = { timeout: 60_000, interval: 50 };
 describe.skipIf(findLlamaServer() === undefined)("a file that differs from the header read earlier", () => {
   let cluster: PrivateCluster;
   let origin: TwoFacedOrigin;
+  let changing: Origin;
   let farm: Farm;
   let small: Buffer;
   let large: Buffer;
@@ -39,12 +42,13 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       "/shrinks.gguf": { header: large, body: small },
       "/pinned.gguf": { header: pinned, body: large },
     });
+    changing = await startOrigin();
     const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
     farm = await startFarm({
       kubeconfig: cluster.kubeconfig,
       address: testAddress(),
       agents: [{ config }],
-      controllerArgs: ["--allow-loopback"],
+      controllerArgs: ["--allow-loopback", "--source-check-seconds", "1"],
     });
     await vi.waitFor(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0), soon);
   });
@@ -52,6 +56,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   afterAll(async () => {
     await farm?.[Symbol.asyncDispose]();
     await origin?.[Symbol.asyncDispose]();
+    await changing?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
   });
 
@@ -62,7 +67,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   async function apply(name: string, route: string, model: object = {}): Promise<void> {
     const apiVersion = "metalbridge.dev/v1alpha1";
     const metadata = { name, namespace: "default" };
-    const source = origin.url + route;
+    const source = route.startsWith("http") ? route : origin.url + route;
     const engine = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
     const items = [
       { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" }, ...model } },
@@ -179,4 +184,99 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await vi.waitFor(async () => expect((await host()).status.memory.claimedBytes).toBe(0), soon);
     await remove("pinned");
   });
+
+  it("rolls out what a watched source has new, never swaps it under a revision, and goes back without a download", async () => {
+    const [a, b, c] = await Promise.all(
+      [21, 22, 23].map(async (seed) => {
+        const file = path.join(cluster.dir, `seed-${seed}.gguf`);
+        await writeTinyGguf(file, { seed });
+        return readFileSync(file);
+      }),
+    );
+    if (a === undefined || b === undefined || c === undefined) throw new Error("no files");
+    const serve = (content: Buffer) => changing.serve("/m.gguf", content);
+    const downloads = () =>
+      changing.seen.filter(({ method, headers }) => method === "GET" && !/-\d/.test(headers.range ?? ""))
+        .length;
+    const model = async () => (await farm.reader.get(MODELS, "follows")).status;
+    const service = async () => farm.reader.get(INFERENCE_SERVICES, "follows");
+    const serves = (content: Buffer) =>
+      vi.waitFor(async () => {
+        const replicas = await farm.reader.list(INFERENCE_REPLICAS, "metalbridge.dev/service=follows");
+        expect(replicas, farm.agent().log().slice(-2_000)).toHaveLength(1);
+        const [{ spec, status }] = replicas;
+        expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(content) } });
+        return { status, changeMarker: spec.template.model.changeMarker };
+      }, soon);
+    /** The marker that the controller has noted in the place of another. */
+    const noted = (before: string) =>
+      vi.waitFor(async () => {
+        const { changeMarker } = (await model()).pinned;
+        expect(changeMarker).not.toBe(before);
+        return changeMarker;
+      }, soon);
+
+    serve(a);
+    await apply("follows", `${changing.url}/m.gguf`, { refreshPolicy: "OnChange" });
+    const first = await serves(a);
+    expect(first.changeMarker).toBe((await model()).pinned.changeMarker);
+
+    serve(b);
+    const second = await serves(b);
+    expect(second.changeMarker).toBe(await noted(first.changeMarker));
+    expect(downloads()).toBe(2);
+    const events = await farm.kubectl(["get", "events", "-n", "default"]);
+    expect(events).toMatch(/SourceContentChanged .*the source has other content/);
+    const shown = await farm.kubectl(["get", "mdl", "follows", "-n", "default"]);
+    expect(shown).toMatch(/REVISION +CHECKED +CHANGED/);
+    expect(shown).toContain(second.changeMarker?.slice(0, 12));
+
+    // Back: the host still has it, and the source does not.
+    const cli = (...args: string[]) =>
+      runProgram(["rollout", ...args, "-n", "default"], { kubeconfig: cluster.kubeconfig });
+    expect((await cli("history", "follows")).stdout).toMatch(/Model follows content \S+ -> \S+/);
+    const undone = await cli("undo", "follows");
+    expect(undone).toMatchObject({ code: 0, stdout: expect.stringContaining("modelRevision") });
+    expect(await serves(a)).toMatchObject({ changeMarker: first.changeMarker });
+    expect((await service()).spec.modelRevision).toBe(first.changeMarker);
+    expect(downloads()).toBe(2);
+
+    // What the source has meanwhile is no business of this revision, also when its agent and engine start anew.
+    serve(c);
+    const third = await noted(second.changeMarker);
+    const { pid } = (await serves(a)).status;
+    await farm.agent().kill("SIGKILL");
+    process.kill(pid, "SIGKILL");
+    farm.restartAgent();
+    await vi.waitFor(async () => expect((await serves(a)).status.pid).not.toBe(pid), soon);
+    expect(downloads()).toBe(2);
+
+    const patch = JSON.stringify({ spec: { modelRevision: null } });
+    await farm.kubectl(["patch", "isvc", "follows", "-n", "default", "--type=merge", "--patch", patch]);
+    expect(await serves(c)).toMatchObject({ changeMarker: third });
+    expect(downloads()).toBe(3);
+
+    // Another answer to each request is never rolled out; a source that goes away stops nothing either.
+    const told = (reason: string) =>
+      vi.waitFor(async () => {
+        const { conditions, phase } = await model();
+        const check = conditions.find(({ type }: { type: string }) => type === "SourceChecked");
+        expect({ phase, reason: check?.reason }).toEqual({ phase: "Ready", reason });
+      }, soon);
+    let requests = 0;
+    changing.on("/m.gguf", (request, response) => {
+      requests += 1;
+      sendFile(request, response, c, `"${requests}"`);
+    });
+    await told("SourceUnstable");
+    changing.on("/m.gguf", (_, response) => void response.writeHead(404).end());
+    await told("SourceNotFound");
+    expect(await serves(c)).toMatchObject({ changeMarker: third });
+    const revision = (await service()).status?.updateRevision;
+    serve(a);
+    await vi.waitFor(async () => expect((await service()).status?.updateRevision).not.toBe(revision), soon);
+    expect(await serves(a)).toMatchObject({ changeMarker: first.changeMarker });
+    expect(downloads()).toBe(3);
+    await remove("follows");
+  }, 300_000);
 });

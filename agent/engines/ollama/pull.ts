@@ -7,7 +7,7 @@ import { pullFailed } from "../../../src/engines/ollama/exit.ts";
 import { OLLAMA_REGISTRY, ollamaModel } from "../../../src/models/source/registries.ts";
 import { parseSource, type Source } from "../../../src/models/source/source.ts";
 import { diskFull } from "../../store/disk.ts";
-import type { FetchOptions, ModelRequest, StoredFile, StoredModel } from "../../store/types.ts";
+import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 import { type Address, ask, parseJson } from "../http.ts";
 import { type ProgressLine, Refusal, Stalled, stream } from "./api.ts";
@@ -44,10 +44,9 @@ export function createPuller(options: PullOptions): EngineFetcher {
   };
   return {
     takes: (source) => sourceOf(source) !== undefined,
-    resolve: async ({ source, refreshPolicy }) =>
-      refreshPolicy === "OnChange" ? undefined : resolve(source),
+    resolve: ({ source }) => resolve(source),
     fetch: async (request, fetching) => {
-      const before = mustAsk(request) ? undefined : await resolve(request.source);
+      const before = await resolve(request.source);
       if (before !== undefined) return before;
       // Only while no server writes any.
       if (pulls === 0 && options.models !== undefined) await forgetBrokenParts(join(options.models, "blobs"));
@@ -68,10 +67,6 @@ export function createPuller(options: PullOptions): EngineFetcher {
 export function pulledName(source: string, registry: string | undefined): string {
   const { host, path, tag } = nameOf(source, registry);
   return host === OWN_REGISTRY ? `${path}:${tag}` : `${host}/${path}:${tag}`;
-}
-
-function mustAsk({ refreshPolicy }: ModelRequest): boolean {
-  return refreshPolicy === "OnChange";
 }
 
 function sourceOf(text: string): Extract<Source, { kind: "ollama" }> | undefined {

@@ -33,9 +33,6 @@ export async function resolveModel(state: ReplicaState, context: RunnerContext):
   if (isUnsized(state, context) || isRefusedInPlace(state, context)) return resolveOnDisk(state, context);
   if (template === undefined || state.weights.at !== "unknown") return;
   await resolveOnDisk(state, context);
-  // A source that may have changed is checked again before each start; the store answers fast if it has not.
-  // The stored files are held meanwhile: they keep serving if the source cannot be reached.
-  if (template.model.refreshPolicy === "OnChange") state.weights = { at: "absent" };
 }
 
 /** A file whose header gave no size may have been replaced by a better one. */
@@ -84,13 +81,15 @@ export function claimModel(state: ReplicaState, context: RunnerContext): void {
   });
 }
 
-/** Checks only the disk, whatever the policy. */
+/** Checks only the disk. */
 export async function resolveOnDisk(state: ReplicaState, context: RunnerContext): Promise<void> {
   const template = replicaOf(state)?.spec.template;
   if (template === undefined) return;
   try {
     const stored = await Promise.all(
-      weightsOf(template).map((wanted) => storeOf(wanted, state, context).resolve(onDisk(wanted), state.uid)),
+      weightsOf(template).map((wanted) =>
+        storeOf(wanted, state, context).resolve(requestFor(wanted), state.uid),
+      ),
     );
     holdContents(state, context, ...stored);
     const files = filesOf(template, stored);
@@ -111,7 +110,7 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
       state.past.fetchFailures = 0;
     } catch (error) {
       if (signal.aborted) state.weights = { at: "unknown" };
-      else state.weights = await fallBack(state, error, context);
+      else state.weights = failed(state, error, context);
     }
     return true;
   });
@@ -158,30 +157,8 @@ function requestFor(model: ReplicaModel): ModelRequest {
     mmproj: model.mmproj,
     sha256: model.sha256,
     format: model.format,
-    refreshPolicy: model.refreshPolicy,
+    changeMarker: model.changeMarker,
   };
-}
-
-/** The same, without asking the source. */
-function onDisk(model: ReplicaModel): ModelRequest {
-  return { ...requestFor(model), refreshPolicy: "IfNotPresent" };
-}
-
-/** If only the check for newer weights failed, those on disk are used. */
-async function fallBack(state: ReplicaState, error: unknown, context: RunnerContext): Promise<Weights> {
-  const template = replicaOf(state)?.spec.template;
-  const [model, ...others] = template === undefined ? [] : weightsOf(template);
-  if (model?.refreshPolicy === "OnChange" && others.length === 0) {
-    const stored = await storeOf(model, state, context)
-      .resolve(requestFor(model))
-      .catch(() => undefined);
-    if (stored !== undefined) {
-      state.log.warn({ err: error }, "cannot check for newer weights; using those on disk");
-      await keepModel(state, context, { model: stored, loraAdapters: [] });
-      return state.weights;
-    }
-  }
-  return failed(state, error, context);
 }
 
 function failed(state: ReplicaState, error: unknown, context: RunnerContext): Weights {

@@ -232,8 +232,6 @@ export interface TerminalFailure {
    * crashed meanwhile.
    */
   readonly weights?: string;
-  /** When a source whose file may change was last checked; absent for other sources. */
-  readonly askedAt?: number;
 }
 
 export interface Observed {

@@ -2,7 +2,7 @@
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { needOf } from "./need.ts";
-import type { Desired, ModelState, Observed, RuntimeState, TerminalFailure } from "./observed.ts";
+import type { Desired, ModelState, Observed, RuntimeState } from "./observed.ts";
 import type { Because, ReplicaPlan, Withdraw } from "./step.ts";
 import type { Timings } from "./timings.ts";
 import { isStillTerminal } from "./verdicts.ts";
@@ -154,7 +154,7 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
       phase: "Failed",
       reason: exit.reason,
       message: exit.message,
-      steps: retryAfterChange(terminal, observed, now, timings),
+      steps: retryAfterChange(observed, now, timings),
       recheckAfterMs: timings.outsideMs,
     };
   }
@@ -169,18 +169,12 @@ export function heldBack(observed: Observed, now: number, timings: Timings): Pla
   };
 }
 
-/** Another runtime or other weights may work where these did not. Files on disk are watched; only sources are asked. */
-function retryAfterChange(
-  { askedAt }: TerminalFailure,
-  { runtime, model }: Observed,
-  now: number,
-  timings: Timings,
-): PrepareStep[] {
-  const isAskDue = askedAt !== undefined && now >= askedAt + timings.fetchRetryMaxMs;
+/** Another runtime or other weights may work where these did not: files on disk are watched. */
+function retryAfterChange({ runtime, model }: Observed, now: number, timings: Timings): PrepareStep[] {
   // A checksum mismatch shows only after a whole download, which is not repeated. All else fails at its start.
   const isRetryDue = model.at === "failed" && model.code !== "ChecksumMismatch" && now >= model.retryAt;
   const isFetchDue =
-    model.at === "absent" || isRetryDue || (model.at === "stored" && (model.isReplaced === true || isAskDue));
+    model.at === "absent" || isRetryDue || (model.at === "stored" && model.isReplaced === true);
   const fetch: PrepareStep = { do: "fetch", because: "the weights may have been corrected" };
   return [...detectAgain(runtime, now, timings), ...(isFetchDue ? [fetch] : [])];
 }

@@ -100,14 +100,8 @@ function crashesOf(state: ReplicaState): Crashes {
 function terminalOf(state: ReplicaState): Crashes["terminal"] {
   const failed = state.past.history.terminal;
   if (failed === undefined || runOf(state)?.file.readyAtMs !== undefined) return undefined;
-  const mayChange = replicaOf(state)?.spec.template.model.refreshPolicy === "OnChange";
-  const askedAt = state.weights.at === "stored" ? state.weights.inspectedAt : undefined;
   const { runtimeVersion, weights } = failed;
-  return {
-    runtimeVersion,
-    ...(weights === undefined ? {} : { weights }),
-    ...(mayChange && askedAt !== undefined ? { askedAt } : {}),
-  };
+  return { runtimeVersion, ...(weights === undefined ? {} : { weights }) };
 }
 
 function exitOf(

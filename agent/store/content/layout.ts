@@ -59,9 +59,12 @@ export async function namesIn(folder: string): Promise<readonly string[]> {
  * or a request with the checksum of other content could substitute it for a source that others trust.
  */
 export function requestKey(request: ModelRequest): string {
-  const { source, files = [], mmproj = "", format = "gguf", sha256 = "", quantization, revision } = request;
+  const { source, files = [], mmproj = "", format = "gguf", sha256 = "" } = request;
+  const { quantization, revision, changeMarker } = request;
   // Absent ones add nothing: what earlier versions stored keeps its key.
-  const chosen = quantization === undefined && revision === undefined ? [] : [quantization, revision];
+  const marked = changeMarker === undefined ? [] : [changeMarker];
+  const isPlain = quantization === undefined && revision === undefined && changeMarker === undefined;
+  const chosen = isPlain ? [] : [quantization, revision, ...marked];
   return digest(JSON.stringify([source, files, mmproj, format, sha256.toLowerCase(), ...chosen]));
 }
 

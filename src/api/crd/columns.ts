@@ -9,15 +9,14 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
-const age: PrinterColumn = {
-  name: "Age",
-  type: "date",
-  jsonPath: ".metadata.creationTimestamp",
-  description: "Time since the object was created.",
-};
+const age = date("Age", ".metadata.creationTimestamp", "Time since the object was created.");
 
 function text(name: string, jsonPath: string, description: string): PrinterColumn {
   return { name, type: "string", jsonPath, description };
+}
+
+function date(name: string, jsonPath: string, description: string): PrinterColumn {
+  return { name, type: "date", jsonPath, description };
 }
 
 function wide(column: PrinterColumn): PrinterColumn {
@@ -33,6 +32,9 @@ export const modelColumns: readonly PrinterColumn[] = [
   text("Size", ".status.size", "Size of all its files."),
   text("Quant", ".status.gguf.quantization", "Quantization of the weights."),
   text("Accelerator", ".spec.hardware.accelerator", "Where it is meant to run."),
+  text("Revision", ".status.shortRevision", "First digits of the revision that replicas fetch."),
+  date("Checked", ".status.checkedAt", "Time since its source was checked for changes."),
+  date("Changed", ".status.changedAt", "Time since its source was first seen with this content."),
   wide(text("Arch", ".status.gguf.architecture", "Architecture of the model.")),
   wide({
     name: "Context",

@@ -79,7 +79,7 @@ export const engineErrors = {
   },
   EngineBadModel: {
     what: "The engine could not load the model file.",
-    do: "check that the file is complete and its architecture supported, or upgrade the engine; the agent retries automatically when the engine's version or the file on the host changes, or the source does (refreshPolicy OnChange); otherwise set the Model's spec.sha256 to the corrected file's",
+    do: "check that the file is complete and its architecture supported, or upgrade the engine; the agent retries automatically when the engine's version or the file on the host changes, and with refreshPolicy OnChange a corrected file at the source is a new revision; otherwise set the Model's spec.sha256 to the corrected file's",
   },
   EngineModelMissing: {
     what: "The engine did not find a file that it needs.",

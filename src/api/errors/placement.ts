@@ -143,6 +143,11 @@ export const placementErrors = {
     do: "correct the Model",
     command: "kubectl describe model NAME",
   },
+  ModelRevisionNotFound: {
+    what: "spec.modelRevision names content of the Model that no kept revision of the service had.",
+    do: "remove spec.modelRevision to serve the Model's current content, or go back to a revision that is kept",
+    command: "metalbridge rollout history NAME",
+  },
   ModelSizeUnknown: {
     what: "The size of the model is unknown, so the scheduler cannot choose a host.",
     do: "use a source whose header can be read, or a file on the host",

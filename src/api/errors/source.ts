@@ -15,6 +15,23 @@ export const sourceErrors = {
     what: "The file changed at its source while it was being read.",
     do: "nothing to do: retried automatically",
   },
+  SourceUnstable: {
+    what: "The source of a Model with refreshPolicy OnChange looks different at each request: another ETag, Last-Modified or size.",
+    do: "nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent",
+  },
+  SourceChangesOften: {
+    what: "The source of a Model with refreshPolicy OnChange had other content at each of the last checks. Each was rolled out.",
+    do: "nothing to do: it is checked less often until a check finds the same content; to stay with one, use refreshPolicy IfNotPresent",
+  },
+  SourceContentChanged: {
+    what: "The source of a Model with refreshPolicy OnChange has other content. Services that use the Model get a new revision, rolled out under their own rules.",
+    do: "nothing to do; to go back",
+    command: "metalbridge rollout undo NAME",
+  },
+  SourceRevisionGone: {
+    what: "The source no longer has the content that this revision of the service was made for, and this host has no copy.",
+    do: "wait for the next check of the Model, which makes a new revision; after an undo, go forward with metalbridge rollout undo or restore the content at the source",
+  },
   GgufBadMagic: {
     what: "The file is not a GGUF file: its first bytes do not match.",
     do: "use the URL of a .gguf file; for other formats set spec.format",

@@ -23,6 +23,12 @@ export const formatSchema = z.enum(FORMATS);
 export type ModelFormat = z.output<typeof formatSchema>;
 
 export const refreshPolicySchema = z.enum(["IfNotPresent", "OnChange"]);
+export const changeMarkerSchema = z
+  .string()
+  .max(64)
+  .describe(
+    "Hash of what the source says of its files: checksums, or ETag (else Last-Modified) and size. With another one the source has other content, which is not fetched. Absent: not checked.",
+  );
 
 export const prioritySchema = z.enum(["critical", "high", "normal", "low", "batch"]);
 export type Priority = z.output<typeof prioritySchema>;

@@ -15,6 +15,14 @@ const REPLICAS_MAX = 100;
 export const inferenceServiceSpecSchema = z
   .object({
     modelRef: objectName("The Model to serve, in the same namespace."),
+    modelRevision: z
+      .string()
+      .min(1)
+      .max(128)
+      .describe(
+        "Serve this revision of the Model's content instead of the Model's current one: the model.revision of a kept revision of the service, as `metalbridge rollout undo` sets it. Absent: the current one. Not for pods.",
+      )
+      .optional(),
     runtime: runtimeSchema
       .describe(
         "Engine that runs the model. Absent: chosen by the model's format and by what hosts have (gguf: llamacpp, else ollama; mlx: omlx, else generic with mlx_lm.server; ollama: ollama), once for each revision.",

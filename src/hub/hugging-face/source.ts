@@ -12,6 +12,7 @@ const repositorySchema = z.object({
     .array(
       z.object({
         rfilename: z.string().max(1024),
+        blobId: z.string().max(64).nullish(),
         size: z.int().min(0).nullish(),
         lfs: z.object({ sha256: z.string().nullish(), size: z.int().min(0).nullish() }).nullish(),
       }),
@@ -58,8 +59,9 @@ function parseList(text: string, revision: string, url: URL): FileList {
   const parsed = repositorySchema.safeParse(parseJson(text));
   if (!parsed.success)
     throw permanent("SourceRefused", `${plainUrl(url)} does not answer like the Hugging Face API`);
-  const files = parsed.data.siblings.map(({ rfilename, size, lfs }) => ({
+  const files = parsed.data.siblings.map(({ rfilename, size, lfs, blobId }) => ({
     name: rfilename,
+    contentId: blobId ?? undefined,
     sizeBytes: lfs?.size ?? size ?? undefined,
     sha256: /^[0-9a-f]{64}$/i.test(lfs?.sha256 ?? "") ? lfs?.sha256?.toLowerCase() : undefined,
   }));

@@ -1,14 +1,14 @@
 /** The planner of a live service, in two halves with placement between them. Pure. */
 import { FINALIZER_SERVICE, LABEL_REPLICA } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
-import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import type { InferenceReplica, ReplicaModel } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { sliceName } from "../../../../src/api/names.ts";
 import { hostBudget } from "../../../../src/capacity/budget.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../../src/capacity/claim.ts";
 import type { Demand, Placed, Refusal } from "../../../../src/capacity/placement/types.ts";
 import { type Resolution, type Resolved, resolveService } from "../../../../src/capacity/resolve.ts";
-import { toRevisionData } from "../../../../src/capacity/revision-data.ts";
+import { parseRevisionData, toRevisionData } from "../../../../src/capacity/revision-data.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 import { stepsOfKubeService } from "../../../service/kube-service.ts";
 import { stepsOfRevisions } from "../../../service/revisions.ts";
@@ -59,7 +59,7 @@ export function wantedReplicas({ spec }: InferenceService): number {
 /** First half: what the service is, and which of its slots want a host. */
 export function draftService(observed: ServiceObserved, findings: Findings = NO_FINDINGS): ServiceDraft {
   const { service, hosts } = observed;
-  const resolution = resolveService({ ...observed, hosts: hosts.values() });
+  const resolution = resolveService({ ...observed, hosts: hosts.values(), earlier: keptModels(observed) });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const want = wantedReplicas(service);
@@ -81,6 +81,12 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
     return runnable === undefined ? [] : [slotDemand(observed, runnable, wanted, refusals)];
   });
   return { observed, resolution, findings, runnables, input, rollout, demands };
+}
+
+/** Weights of the kept revisions. Only on request: reading them is expensive. */
+function keptModels({ service, revisions }: ServiceObserved): readonly ReplicaModel[] {
+  if (service.spec.modelRevision === undefined) return [];
+  return revisions.flatMap(({ data }) => parseRevisionData(data)?.template?.model ?? []);
 }
 
 /** Would a demand find a host once these replicas were gone? */
