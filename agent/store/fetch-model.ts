@@ -108,7 +108,7 @@ async function keptFile(
 ): Promise<RefFile | undefined> {
   const old = before?.files.find((candidate) => candidate.name === file.name);
   if (old === undefined || !(await isStillThere(file, old, before, listing, ask, fetcher))) return undefined;
-  // Nobody held it until now: it may have been removed.
+  // It was not held until now, so it may have been removed.
   const kept = await ask.take({ sha256: old.sha256, validator: {} });
   return kept?.sizeBytes === old.sizeBytes ? old : undefined;
 }

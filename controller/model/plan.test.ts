@@ -195,7 +195,7 @@ function marked(changeMarker: string, revision?: string): InspectionResult {
   return { ...found, watched: { at: "marked", mark, checkedAt: NOW } };
 }
 
-test("OnChange pins what the source has, and pins anew only where its content changed", () => {
+test("OnChange pins what the source has, and pins something else only when its content changed", () => {
   const wanted = model({ refreshPolicy: "OnChange" });
   const first = statusOf(wanted, marked("m1", commit));
   expect(first).toMatchObject({
@@ -243,7 +243,7 @@ test("a check that fails or finds no stable content says so, keeps the pin and s
   expect(conditionOf(statusOf(model(), found))).toBeUndefined();
 });
 
-test("OnChange says where nobody can keep versions apart", () => {
+test("OnChange says where versions cannot be kept apart", () => {
   const messageOf = (spec: Partial<Model["spec"]>) =>
     statusOf(model({ refreshPolicy: "OnChange", ...spec }), undefined).conditions?.find(
       ({ type }) => type === "SpecHonored",

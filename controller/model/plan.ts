@@ -157,7 +157,7 @@ const UNSTABLE =
   "the source gives another ETag, Last-Modified or size at each request; nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent";
 const MANY_CHANGES = 3;
 
-/** Fields that only a download Job reads, and a policy for content that nobody can keep apart. */
+/** Fields that only a download Job reads, and a policy for content of which only one version exists. */
 function unhonored({ model: { spec }, task, cache }: ModelObservation): string[] {
   const { prefetch, prefetchTolerations = [], resources = {}, refreshPolicy } = spec;
   const isOnChange = refreshPolicy === "OnChange";

@@ -241,7 +241,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect((await service()).spec.modelRevision).toBe(first.changeMarker);
     expect(downloads()).toBe(2);
 
-    // What the source has meanwhile is no business of this revision, also when its agent and engine start anew.
+    // What the source has meanwhile is no business of this revision, also when its agent and engine restart.
     serve(c);
     const third = await noted(second.changeMarker);
     const { pid } = (await serves(a)).status;
@@ -257,7 +257,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect(downloads()).toBe(3);
 
     // Another answer to each request is never rolled out; a source that goes away stops nothing either.
-    const told = (reason: string) =>
+    const reported = (reason: string) =>
       vi.waitFor(async () => {
         const { conditions, phase } = await model();
         const check = conditions.find(({ type }: { type: string }) => type === "SourceChecked");
@@ -268,9 +268,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       requests += 1;
       sendFile(request, response, c, `"${requests}"`);
     });
-    await told("SourceUnstable");
+    await reported("SourceUnstable");
     changing.on("/m.gguf", (_, response) => void response.writeHead(404).end());
-    await told("SourceNotFound");
+    await reported("SourceNotFound");
     expect(await serves(c)).toMatchObject({ changeMarker: third });
     const revision = (await service()).status?.updateRevision;
     serve(a);
