@@ -3,6 +3,7 @@ FROM gcr.io/distroless/nodejs24-debian12:nonroot
 WORKDIR /opt/metalbridge
 COPY package.json LICENSE ./
 COPY cli/metalbridge.mjs cli/
+COPY catalog/ catalog/
 COPY dist/ dist/
 USER 65532:65532
 EXPOSE 9464

@@ -32,6 +32,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./controller.ts")).configureController,
   },
   {
+    name: "server",
+    summary: "run the density API: what fits which machine, and what is placed there",
+    load: async () => (await import("./server.ts")).configureServer,
+  },
+  {
     name: "agent",
     summary: "run the agent for this machine",
     load: async () => (await import("./agent.ts")).configureAgent,

@@ -16,6 +16,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "AgentConfigInvalid",
   "AgentConfigUnreadable",
   "ControllerConfigInvalid",
+  "ServerConfigInvalid",
 ]);
 
 /** Pure: expected failures get code, sentence and remedy; anything else is a bug and keeps its stack. */

@@ -6,6 +6,8 @@ import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
+import { measureDensity } from "./scenarios/density.ts";
+import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
@@ -44,6 +46,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   fleet: measureFleet,
   pods: measurePods,
   admission: measureAdmission,
+  density: measureDensity,
 };
 
 /** In this order: each needs what the one before left running. */

@@ -1,10 +1,12 @@
-/** docs/configuration.md: every key of the agent and the controller with its type, default, flag and meaning. */
+/** docs/configuration.md: every key of the agent, the controller and the server with its type, default, flag and meaning. */
 import { Command } from "commander";
 import { z } from "zod";
 import { agentConfigSchema } from "../../agent/config/schema.ts";
 import { configureAgent } from "../../cli/agent.ts";
 import { configureController } from "../../cli/controller.ts";
+import { configureServer } from "../../cli/server.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
+import { serverConfigSchema } from "../../server/config.ts";
 import { environmentLines } from "./environment.ts";
 
 type JsonSchema = Exclude<z.core.JSONSchema._JSONSchema, boolean>;
@@ -26,7 +28,7 @@ export const AGENT_KEYS: Readonly<Record<string, string>> = {
 /** The page. */
 export function renderConfiguration(): string {
   return [
-    "<!-- Generated from agent/config/schema.ts and controller/config.ts by npm run generate. Do not edit. -->",
+    "<!-- Generated from agent/config/schema.ts, controller/config.ts and server/config.ts by npm run generate. Do not edit. -->",
     "# Configuration",
     "",
     "Unknown keys and bad values are errors that name the key.",
@@ -52,6 +54,14 @@ export function renderConfiguration(): string {
     ...table(configKeys(controllerConfigSchema), flagsByKey(configureController)),
     "",
     "`--log-level` is beside them: debug, info, warn or error.",
+    "",
+    "## Server",
+    "",
+    "Flags of `metalbridge server` ([density.md](density.md)); there is no file.",
+    "",
+    ...table(configKeys(serverConfigSchema), flagsByKey(configureServer)),
+    "",
+    "`--log-level` and `--catalog` are beside them.",
     "",
     ...environmentLines(),
   ].join("\n");

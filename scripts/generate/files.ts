@@ -1,6 +1,7 @@
 /** Every generated file with its content. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
+import { openApiDocument } from "../../server/rest/openapi.ts";
 import { hostPolicies } from "../../src/api/access/policies.ts";
 import { sharedRoles } from "../../src/api/access/roles.ts";
 import { customResourceDefinitions, definitions, rootSchema } from "../../src/api/crd/definitions.ts";
@@ -14,7 +15,7 @@ import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
 import { governorLines } from "./governor.ts";
 import { renewPart, renewParts } from "./marked.ts";
-import { agentMetricLines, controllerMetricLines } from "./metrics.ts";
+import { agentMetricLines, controllerMetricLines, serverMetricLines } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
 
@@ -62,9 +63,11 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   const metrics = {
     "metrics of the agent": agentMetricLines(),
     "metrics of the controller": controllerMetricLines(),
+    "metrics of the server": serverMetricLines(),
   };
   files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
   for (const [path, content] of dashboardFiles()) files.set(path, content);
+  files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
   files.set("charts/README.md", renewPart("charts/README.md", "values", valueLines()));
   // Rendered from the chart as it is on disk; without Helm it is not compared.

@@ -1,6 +1,7 @@
-/** Parts of docs/observability.md: every metric of the agent and of the controller. */
+/** Parts of docs/observability.md: every metric of the agent, the controller and the server. */
 import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
+import { serverMetrics } from "../../server/metrics.ts";
 import type { Family } from "../../src/http/metrics/family.ts";
 
 /** The agent's. */
@@ -11,6 +12,11 @@ export function agentMetricLines(): string[] {
 /** The controller's. */
 export function controllerMetricLines(): string[] {
   return table(controllerMetrics);
+}
+
+/** The server's. */
+export function serverMetricLines(): string[] {
+  return table(serverMetrics());
 }
 
 function table<Facts>(families: readonly Family<Facts>[]): string[] {

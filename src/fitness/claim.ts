@@ -21,8 +21,51 @@ export interface ClaimWish {
   readonly accelerator: Accelerator;
 }
 
-/** Undefined where the record has too few shapes: nothing is guessed. */
-export function claimOfRecord(record: CatalogRecord, wish: ClaimWish): MemoryClaim | undefined {
+/** Of one record, family of files, accelerator and type of cache: linear in the weights, so that each context is estimated once. */
+interface KnownClaims {
+  readonly perWeightByte: number;
+  /** By context: what comes on top of the weights. */
+  readonly beside: Map<number, number>;
+}
+
+/** An estimate lays out the buffers of a whole graph, and a fleet asks for the same ones over and over. */
+const known = new WeakMap<CatalogRecord, Map<string, KnownClaims | undefined>>();
+
+/** Bytes; undefined where the record has too few shapes: nothing is guessed. */
+export function claimBytesOf(record: CatalogRecord, wish: ClaimWish): number | undefined {
+  const claims = knownClaims(record, wish);
+  if (claims === undefined) return undefined;
+  const { perWeightByte, beside } = claims;
+  const rest = beside.get(wish.contextSize) ?? besideWeights(record, wish, perWeightByte);
+  beside.set(wish.contextSize, rest);
+  return Math.ceil(rest + perWeightByte * wish.weightsBytes);
+}
+
+function knownClaims(record: CatalogRecord, wish: ClaimWish): KnownClaims | undefined {
+  const ofRecord = known.get(record) ?? new Map<string, KnownClaims | undefined>();
+  known.set(record, ofRecord);
+  const key = `${wish.family} ${wish.accelerator} ${wish.cacheType}`;
+  if (ofRecord.has(key)) return ofRecord.get(key);
+  const [small, large] = [WEIGHTS, 2 * WEIGHTS].map(
+    (weightsBytes) => claimOfRecord(record, { ...wish, weightsBytes })?.claimBytes,
+  );
+  const claims =
+    small === undefined || large === undefined
+      ? undefined
+      : { perWeightByte: (large - small) / WEIGHTS, beside: new Map<number, number>() };
+  ofRecord.set(key, claims);
+  return claims;
+}
+
+function besideWeights(record: CatalogRecord, wish: ClaimWish, perWeightByte: number): number {
+  const claim = claimOfRecord(record, { ...wish, weightsBytes: WEIGHTS });
+  return claim === undefined ? Number.POSITIVE_INFINITY : claim.claimBytes - perWeightByte * WEIGHTS;
+}
+
+/** Any number of bytes. */
+const WEIGHTS = 1e9;
+
+function claimOfRecord(record: CatalogRecord, wish: ClaimWish): MemoryClaim | undefined {
   const [runtime] = runtimesFor(wish.family, wish.accelerator, "chat");
   const claims = runtime === undefined ? undefined : runtimeEntry(runtime)?.claims;
   const mode: Mode = record.use_case === "embedding" ? "embedding" : "chat";
@@ -42,11 +85,20 @@ export function claimOfRecord(record: CatalogRecord, wish: ClaimWish): MemoryCla
   }
 }
 
+const knownGrowth = new WeakMap<CatalogRecord, Map<CacheType, number | undefined>>();
+
 /** What the KV cache grows by for each token, once windows are full; undefined where the shapes do not tell. */
 export function keyValueBytesPerToken(
   record: CatalogRecord,
   cacheType: CacheType = "f16",
 ): number | undefined {
+  const ofRecord = knownGrowth.get(record) ?? new Map<CacheType, number | undefined>();
+  knownGrowth.set(record, ofRecord);
+  if (!ofRecord.has(cacheType)) ofRecord.set(cacheType, growthPerToken(record, cacheType));
+  return ofRecord.get(cacheType);
+}
+
+function growthPerToken(record: CatalogRecord, cacheType: CacheType): number | undefined {
   const summary = summaryOf(record, 1);
   const sizes = { slots: 1, isUnified: false, typeK: cacheType, typeV: cacheType, uBatch: 512 };
   const small = kvCacheBytes(summary, { ...sizes, contextSize: SMALL });

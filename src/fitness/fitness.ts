@@ -1,7 +1,7 @@
 /** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
 import { matchName } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
-import { type CacheType, claimOfRecord } from "./claim.ts";
+import { type CacheType, claimBytesOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
 import {
   type Family,
@@ -34,21 +34,24 @@ export interface FitWish {
   readonly quantization?: Quantization;
 }
 
-export interface Fitness {
-  readonly model: string;
+export interface BriefFitness {
   readonly quantization: string;
   readonly family: Family;
   readonly level: FitLevel;
   readonly score: Score;
   readonly claimBytes: number;
   readonly budgetBytes: number;
+  /** Tokens per second of an answer. */
+  readonly tokensPerSecond: Figure;
+}
+
+export interface Fitness extends BriefFitness {
+  readonly model: string;
   readonly file: FileSize;
   /** As wished, or the model's window. */
   readonly contextSize: number;
   /** The largest context that fits with this file. */
   readonly contextThatFits: number;
-  /** Tokens per second of an answer. */
-  readonly tokensPerSecond: Figure;
   readonly promptTokensPerSecond?: Figure;
   /** Until the first token after a prompt of PROMPT_TOKENS. */
   readonly firstTokenSeconds?: Figure;
@@ -80,6 +83,22 @@ export function bestFit(
   wish: FitWish,
   measured: ReadonlyMap<string, number> = measuredOn([record], machine),
 ): Fitness | undefined {
+  const best = bestCandidate(record, machine, wish, measured);
+  return best === undefined ? undefined : fitnessOf(record, machine, best);
+}
+
+/** The same without what only a reader needs: for whole fleets. */
+export function briefFit(record: CatalogRecord, machine: Machine, wish: FitWish): BriefFitness | undefined {
+  const best = bestCandidate(record, machine, wish, measuredOn([record], machine));
+  return best === undefined ? undefined : briefOf(machine, best);
+}
+
+function bestCandidate(
+  record: CatalogRecord,
+  machine: Machine,
+  wish: FitWish,
+  measured: ReadonlyMap<string, number>,
+): Candidate | undefined {
   const { quantization: only } = wish;
   const families = wish.families.filter((family) => only !== undefined || hasFiles(record, family));
   const steps = families.flatMap((family) =>
@@ -90,8 +109,7 @@ export function bestFit(
     const speed = measured.get(measuredKey(record, quantization.name));
     return candidateOf(record, machine, { ...wish, contextSize, quantization }, speed) ?? [];
   });
-  const [best] = candidates.sort(byShareAndScore);
-  return best === undefined ? undefined : fitnessOf(record, machine, best);
+  return candidates.sort(byShareAndScore)[0];
 }
 
 function byShareAndScore(a: Candidate, b: Candidate): number {
@@ -133,18 +151,9 @@ function candidateOf(
 ): Candidate | undefined {
   const { quantization, cacheType, useCase, contextSize } = step;
   const file = fileSize(record, quantization);
-  const known = new Map<number, number>();
-  const claimAt = (tokens: number) => {
-    const found = known.get(tokens);
-    if (found !== undefined) return found;
-    const claim = claimOfRecord(record, {
-      ...{ family: quantization.family, weightsBytes: file.bytes, accelerator: machine.accelerator },
-      ...{ contextSize: tokens, cacheType },
-    });
-    const bytes = claim?.claimBytes ?? Number.POSITIVE_INFINITY;
-    known.set(tokens, bytes);
-    return bytes;
-  };
+  const wish = { family: quantization.family, weightsBytes: file.bytes, accelerator: machine.accelerator };
+  const claimAt = (tokens: number) =>
+    claimBytesOf(record, { ...wish, contextSize: tokens, cacheType }) ?? Number.POSITIVE_INFINITY;
   const claimBytes = claimAt(contextSize);
   if (claimBytes === Number.POSITIVE_INFINITY) return undefined;
   const share = claimBytes / machine.budgetBytes;
@@ -159,23 +168,23 @@ function candidateOf(
   return { step, file, claimBytes, share, tokensPerSecond, prompt, score, claimAt };
 }
 
+function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
+  const { step, claimBytes, share, tokensPerSecond, score } = candidate;
+  const { name: quantization, family } = step.quantization;
+  return { quantization, family, level: fitLevel(share), score, claimBytes, budgetBytes, tokensPerSecond };
+}
+
 function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
-  const { step, file, claimBytes, share, tokensPerSecond, prompt, score, claimAt } = candidate;
+  const { step, file, share, tokensPerSecond, prompt, claimAt } = candidate;
   const { contextSize } = step;
   const contextThatFits = largestContext(record.context_length, machine.budgetBytes, claimAt);
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
   return {
     model: record.name,
-    quantization: step.quantization.name,
-    family: step.quantization.family,
-    level: fitLevel(share),
-    score,
-    claimBytes,
-    budgetBytes: machine.budgetBytes,
+    ...briefOf(machine, candidate),
     file,
     contextSize,
     contextThatFits,
-    tokensPerSecond,
     ...(prompt === undefined
       ? {}
       : {

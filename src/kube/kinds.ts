@@ -11,6 +11,8 @@ import type {
   RoleBinding,
   Secret,
   Service,
+  SubjectAccessReview,
+  TokenReview,
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
 import type {
@@ -18,6 +20,7 @@ import type {
   HorizontalPodAutoscaler,
   Job,
   NetworkPolicy,
+  Node,
   PersistentVolumeClaim,
   Pod,
   PodDisruptionBudget,
@@ -50,8 +53,21 @@ export const ACCESS_REVIEWS: Kind<AccessReview> = clusterWide(
   "selfsubjectaccessreviews",
   "SelfSubjectAccessReview",
 );
+/** Whose token it is. */
+export const TOKEN_REVIEWS: Kind<TokenReview> = clusterWide(
+  "authentication.k8s.io",
+  "tokenreviews",
+  "TokenReview",
+);
+/** What somebody else may do. */
+export const SUBJECT_ACCESS_REVIEWS: Kind<SubjectAccessReview> = clusterWide(
+  "authorization.k8s.io",
+  "subjectaccessreviews",
+  "SubjectAccessReview",
+);
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "namespaces", "Namespace");
 
+export const NODES: Kind<Node> = clusterWide("", "nodes", "Node");
 export const DEPLOYMENTS: Kind<Deployment> = inNamespace("apps", "deployments", "Deployment");
 export const PODS: Kind<Pod> = inNamespace("", "pods", "Pod");
 export const JOBS: Kind<Job> = inNamespace("batch", "jobs", "Job");

@@ -135,6 +135,32 @@ export interface AccessReview extends KubeObject {
   status?: { allowed: boolean; denied?: boolean; reason?: string };
 }
 
+/** Who somebody is to the API server. */
+export interface UserInfo {
+  username?: string;
+  uid?: string;
+  groups?: string[];
+  extra?: Record<string, string[]>;
+}
+
+/** A question that is answered and not kept. */
+export interface TokenReview extends KubeObject {
+  spec: { token: string };
+  status?: { authenticated?: boolean; user?: UserInfo; error?: string };
+}
+
+/** As TokenReview. */
+export interface SubjectAccessReview extends KubeObject {
+  spec: {
+    user: string;
+    uid?: string;
+    groups?: string[];
+    extra?: Record<string, string[]>;
+    nonResourceAttributes: { path: string; verb: string };
+  };
+  status?: { allowed: boolean; denied?: boolean; reason?: string };
+}
+
 /** Wall-clock milliseconds as a MicroTime of Kubernetes; a plain ISO string would do, with less precision than others write. */
 export function microTime(nowMs: number): string {
   return new Date(nowMs).toISOString().replace("Z", "000Z");

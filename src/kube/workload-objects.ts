@@ -127,6 +127,16 @@ export interface Pod extends KubeObject {
   };
 }
 
+export interface Node extends KubeObject {
+  spec?: { unschedulable?: boolean; taints?: readonly Open[] };
+  status?: {
+    capacity?: Readonly<Record<string, string>>;
+    allocatable?: Readonly<Record<string, string>>;
+    conditions?: readonly (StatusCondition & { lastHeartbeatTime?: string })[];
+    nodeInfo?: { architecture?: string; operatingSystem?: string };
+  };
+}
+
 export interface Job extends KubeObject {
   spec: {
     template: PodTemplate;

@@ -110,7 +110,7 @@ test("the image gets what .dockerignore lets through, and nothing more", () => {
   const { copies, allowed, user, entrypoint, workdir } = readImage();
   const copied = copies.flatMap(({ from }) => from.map((source) => source.replace(/\/$/, "")));
   expect(copied.sort()).toEqual([...allowed].sort());
-  expect(copied).toEqual(["LICENSE", "cli/metalbridge.mjs", "dist", "package.json"]);
+  expect(copied).toEqual(["LICENSE", "catalog", "cli/metalbridge.mjs", "dist", "package.json"]);
   expect(user).toBe("65532:65532");
   expect(entrypoint).toEqual(["/nodejs/bin/node", `${workdir}/cli/metalbridge.mjs`]);
 });

@@ -1,10 +1,11 @@
-/** Dashboards and alerts ask only for what agent and controller have, and lead to a page that says what to do. */
+/** Dashboards and alerts ask only for what agent, controller and server have, and lead to a page that says what to do. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { agentMetrics } from "../../agent/server/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { HOST_CONDITIONS } from "../../controller/metrics/hosts.ts";
+import { serverMetrics } from "../../server/metrics.ts";
 import { errorCatalogue } from "../../src/api/errors.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import { SERVICE_PHASES } from "../../src/api/inference-service/status.ts";
@@ -14,7 +15,7 @@ import { parseQuery, type Selector } from "./promql.ts";
 
 /** Labels by the names that can be asked for, with the parts of histograms. */
 const known = new Map<string, ReadonlySet<string>>([["up", new Set()]]);
-for (const { name, type, labels = [] } of [...agentMetrics, ...controllerMetrics]) {
+for (const { name, type, labels = [] } of [...agentMetrics, ...controllerMetrics, ...serverMetrics()]) {
   if (type !== "histogram") known.set(name, new Set([...labels, ...(known.get(name) ?? [])]));
   else {
     known.set(`${name}_bucket`, new Set([...labels, "le"]));
@@ -80,6 +81,7 @@ test("wrong expressions are noticed", () => {
 test("there are alerts and dashboards to look at", () => {
   expect(alerts().length).toBeGreaterThan(20);
   expect(dashboards().map(({ uid }) => uid)).toEqual([
+    "metalbridge-density",
     "metalbridge-farm",
     "metalbridge-host",
     "metalbridge-service",

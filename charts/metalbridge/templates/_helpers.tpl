@@ -8,6 +8,16 @@ app.kubernetes.io/component: controller
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{- define "metalbridge.serverSelector" -}}
+app.kubernetes.io/name: metalbridge
+app.kubernetes.io/component: server
+{{- end }}
+
+{{- define "metalbridge.serverLabels" -}}
+{{ include "metalbridge.serverSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
 {{- define "metalbridge.image" -}}
 {{- $repository := required "image.repository is needed: there is no published image, build one with the Dockerfile of the repository" .Values.image.repository -}}
 {{- if .Values.image.digest -}}

@@ -7,6 +7,11 @@ export const placementErrors = {
     do: "fix the setting",
     command: "metalbridge controller --help",
   },
+  ServerConfigInvalid: {
+    what: "A setting of the server is unknown or has an invalid value; the message names it.",
+    do: "fix the setting",
+    command: "metalbridge server --help",
+  },
   NoHosts: {
     what: "No host is registered, so nothing can run.",
     do: "start an agent on a Mac and register it",

@@ -21,19 +21,29 @@ const DATE = /^(\d{4}|v\d+(\.\d+)?)$/;
 
 /** Exact names first, then names that mean the same model, then the family. `Qwen2.5` is never `Qwen2.5-Coder`. */
 export function matchName(records: readonly CatalogRecord[], name: string): Match {
-  const wanted = name.slice(0, MAX_NAME).trim().toLowerCase();
-  const exact = records.find((one) => one.name.toLowerCase() === wanted) ?? bySource(records, wanted);
-  if (exact !== undefined) return { at: "one", record: exact };
+  return createMatcher(records)(name);
+}
+
+/** The same for many names: what is known of the records is worked out once. */
+export function createMatcher(records: readonly CatalogRecord[]): (name: string) => Match {
+  const byName = new Map(records.map((record) => [record.name.toLowerCase(), record]));
+  const bySource = holdersBySource(records);
   const owners = new Set(records.map(({ provider }) => provider.toLowerCase()));
-  const words = wordsOf(wanted, owners);
-  if (words.length === 0) return { at: "none", nearest: [] };
   const known = records.map((record) => ({ record, words: wordsOf(record.name.toLowerCase(), owners) }));
-  const same = known.filter((one) => isSame(one.words, words)).map(({ record }) => record);
-  const [first] = same;
-  if (first !== undefined) return same.length === 1 ? { at: "one", record: first } : several(same);
-  const family = known.filter((one) => isSameFamily(one.words, words)).map(({ record }) => record);
-  if (family.length > 0) return several(family);
-  return { at: "none", nearest: nearestOf(known, words) };
+  return (name) => {
+    const wanted = name.slice(0, MAX_NAME).trim().toLowerCase();
+    const holders = bySource.get(repositoryOf(wanted)) ?? [];
+    const exact = byName.get(wanted) ?? (holders.length === 1 ? holders[0] : undefined);
+    if (exact !== undefined) return { at: "one", record: exact };
+    const words = wordsOf(wanted, owners);
+    if (words.length === 0) return { at: "none", nearest: [] };
+    const same = known.filter((one) => isSame(one.words, words)).map(({ record }) => record);
+    const [first] = same;
+    if (first !== undefined) return same.length === 1 ? { at: "one", record: first } : several(same);
+    const family = known.filter((one) => isSameFamily(one.words, words)).map(({ record }) => record);
+    if (family.length > 0) return several(family);
+    return { at: "none", nearest: nearestOf(known, words) };
+  };
 }
 
 /** Every word of the text in the name, use case or provider: for people who search. */
@@ -53,14 +63,18 @@ function several(records: readonly CatalogRecord[]): Match {
   return { at: "several", records };
 }
 
-function bySource(records: readonly CatalogRecord[], wanted: string): CatalogRecord | undefined {
-  const repository = repositoryOf(wanted);
-  const holders = records.filter(
-    ({ gguf_sources, mlx_sources }) =>
-      gguf_sources.some(({ repo }) => repo.toLowerCase() === repository) ||
-      mlx_sources.some((repo) => repo.toLowerCase() === repository),
-  );
-  return holders.length === 1 ? holders[0] : undefined;
+/** By repository; a mirror may hold files of several models. */
+function holdersBySource(records: readonly CatalogRecord[]): ReadonlyMap<string, readonly CatalogRecord[]> {
+  const holders = new Map<string, CatalogRecord[]>();
+  for (const record of records) {
+    const repositories = [...record.gguf_sources.map(({ repo }) => repo), ...record.mlx_sources];
+    for (const repository of new Set(repositories.map((one) => one.toLowerCase()))) {
+      const found = holders.get(repository);
+      if (found === undefined) holders.set(repository, [record]);
+      else found.push(record);
+    }
+  }
+  return holders;
 }
 
 /** `hf://org/repo/file.gguf` and `https://huggingface.co/org/repo/…` name the same repository. */

@@ -10,13 +10,13 @@ import { testAddress } from "../../../agent/fixtures/agent.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { livingEngines } from "../../bed/engines.ts";
 import { type Farm, startFarm } from "../../bed/farm.ts";
-import type { Part } from "../../bed/part.ts";
+import { type Part, startPart } from "../../bed/part.ts";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
 import type { Job } from "./server.ts";
 
 export interface BusyFarm extends AsyncDisposable {
   readonly farm: Farm;
-  /** Scrape jobs as in docs/observability.md: the controller, the agent on its own machine, the agent from elsewhere. */
+  /** Scrape jobs as in docs/observability.md: the controller, the agent on its own machine, the agent from elsewhere, the server. */
   readonly jobs: readonly Job[];
   /** Addresses of /metrics that need no token. */
   readonly open: Readonly<Record<"agent" | "controller", string>>;
@@ -38,6 +38,8 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
   const [metricsAddress, metricsPort] = outside.split(":");
   const config = { metricsPort: Number(metricsPort), metricsAddress, metricsTokenFile: credentials_file };
   const farm = await startFarm({ kubeconfig, address: testAddress(), agents: [{ config }] });
+  const flags = ["server", "--kubeconfig", kubeconfig, "--port", "0", "--health-port", "0"];
+  const server = startPart(flags, path.join(folder, "server.log"));
   await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"), {
     endless: true,
     layers: 8,
@@ -47,6 +49,7 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
     agent: `127.0.0.1:${await portIn(farm.agent(), "port")}`,
     controller: `127.0.0.1:${await portIn(farm.controller(), "healthPort")}`,
   };
+  const density = `127.0.0.1:${await portIn(server, "health")}`;
   const at = (...targets: readonly string[]) => [{ targets }];
   return {
     farm,
@@ -60,6 +63,7 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
         authorization: { credentials_file },
         static_configs: at(outside),
       },
+      { job_name: "metalbridge-server", honor_labels: true, static_configs: at(density) },
     ],
     apply: (name, file, spec = {}) => apply(farm, name, file, spec),
     untilReady: async (name) => {
@@ -71,6 +75,7 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
       for (const pid of livingEngines(farm.stateDir).values()) process.kill(pid, "SIGKILL");
     },
     [Symbol.asyncDispose]: async () => {
+      await server[Symbol.asyncDispose]();
       await farm[Symbol.asyncDispose]();
       await rm(folder, { recursive: true, force: true });
     },
@@ -88,9 +93,9 @@ async function freePort(): Promise<number> {
 
 function portIn(part: Part, key: string): Promise<string> {
   return vi.waitFor(() => {
-    const found = new RegExp(`"${key}":(\\d+),"msg":"(?:listening on loopback|controller started)`).exec(
-      part.log(),
-    )?.[1];
+    const found = new RegExp(
+      `"${key}":(\\d+),"msg":"(?:listening on loopback|controller started|server started)`,
+    ).exec(part.log())?.[1];
     if (found === undefined) throw new Error(`no port in the log: ${part.log().slice(-1_000)}`);
     return found;
   }, patiently);

@@ -16,6 +16,7 @@ const rulesFile = path.join(root, "charts/metalbridge/rules.yaml");
 
 /** What this farm does not have, and why. */
 const EMPTY: Readonly<Record<string, string>> = {
+  "Metalbridge / Density: GPU memory: {{kind}} {{node}}": "the host is no Mac",
   "Metalbridge / Farm: Hosts with a condition that needs attention": "the host is well",
   "Metalbridge / Farm: Reconciles per second: {{queue}} failed": "no reconcile fails",
   "Metalbridge / Service: Draft tokens accepted, and KV cache in use: {{replica}} KV cache":
@@ -47,7 +48,9 @@ async function rulesOf(prometheus: Prometheus): Promise<readonly Rule[]> {
 
 /** Names of the queries without an answer, of dashboards that look at one of these services. */
 async function emptyPanels(prometheus: Prometheus, services: readonly string[], from: number) {
-  const asked = services.map((service): Variables => ({ host: ".*", namespace: "default", service }));
+  const asked = services.map(
+    (service): Variables => ({ host: ".*", node: ".*", namespace: "default", service }),
+  );
   const shown = new Map<string, number>();
   for (const query of asked.flatMap(panelQueries)) {
     const count = await countSeries(prometheus, query, from);

@@ -1,0 +1,101 @@
+/** The watches of the cluster that keep the density state current. */
+
+import { parseQuantity } from "../src/api/fields/quantity.ts";
+import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import { claimOfReplica } from "../src/capacity/placement/claims.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { LEASES, NODES, PODS } from "../src/kube/kinds.ts";
+import type { KubeObject, Reflector } from "../src/kube/types.ts";
+import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
+import type { Pod } from "../src/kube/workload-objects.ts";
+import type { Clock, Log } from "../src/ports.ts";
+import type { Density, Held } from "./density/density.ts";
+import { GPU_RESOURCES, placeOfHost, placeOfNode } from "./density/place.ts";
+
+export interface ClusterOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+export type ClusterWatches = Readonly<Record<string, Reflector<KubeObject>>>;
+
+/** Starts at once; by the plural of each kind. */
+export function watchCluster(options: ClusterOptions, density: Density): ClusterWatches {
+  const { clock } = options;
+  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
+    startReflector<T>({ ...options, ...rest });
+  return {
+    hosts: start({
+      kind: HOSTS,
+      onChange: (name, host) => density.setPlace("Host", name, host && placeOfHost(host)),
+    }),
+    nodes: start({
+      kind: NODES,
+      onChange: (name, node) => density.setPlace("Node", name, node && placeOfNode(node)),
+    }),
+    leases: start({
+      kind: LEASES,
+      namespace: NAMESPACE_HOSTS,
+      onChange: (_, lease) => {
+        if (lease === undefined) return;
+        const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
+        const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
+        density.heard(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
+      },
+      // Between two lists nobody could be heard.
+      onListed: () => density.hearAfresh(clock.monotonicMs()),
+    }),
+    replicas: start({
+      kind: INFERENCE_REPLICAS,
+      onChange: (key, replica) => {
+        if (replica === undefined) return density.setHeld(key, undefined);
+        const { hostName: name, serviceName: service } = replica.spec.template;
+        density.setHeld(
+          key,
+          { kind: "Host", name },
+          {
+            ...{ namespace: replica.metadata.namespace ?? "default", service, gpus: 0 },
+            phase: replica.status?.phase ?? "Pending",
+            bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
+          },
+        );
+      },
+    }),
+    pods: start({
+      kind: PODS,
+      labelSelector: LABEL_SERVICE_UID,
+      onChange: (key, pod) => {
+        const name = pod?.spec.nodeName;
+        const isOver = pod?.status?.phase === "Succeeded" || pod?.status?.phase === "Failed";
+        if (pod === undefined || name === undefined || isOver)
+          return density.setHeld(`pod ${key}`, undefined);
+        density.setHeld(`pod ${key}`, { kind: "Node", name }, heldByPod(pod));
+      },
+    }),
+    services: start({
+      kind: INFERENCE_SERVICES,
+      onChange: (key, service) => density.setService(key, service?.spec.modelRef),
+    }),
+    models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
+  };
+}
+
+/** What its containers ask for. */
+export function heldByPod({ metadata, spec, status }: Pod): Held {
+  const asked = (resource: string) =>
+    spec.containers.reduce((sum, { resources }) => {
+      const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];
+      return sum + (quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0));
+    }, 0);
+  const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
+  return {
+    namespace: metadata.namespace ?? "default",
+    service: metadata.labels?.[LABEL_SERVICE] ?? metadata.name,
+    phase: isReady === true ? "Ready" : (status?.phase ?? "Pending"),
+    bytes: asked("memory"),
+    gpus: GPU_RESOURCES.reduce((sum, resource) => sum + asked(resource), 0),
+  };
+}

@@ -1,0 +1,275 @@
+import { expect, test } from "vitest";
+import { createDensity, type Density } from "./density.ts";
+import { createFits } from "./fits.ts";
+import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
+import { placeOfHost, placeOfNode } from "./place.ts";
+import { simulate } from "./simulate.ts";
+import { catalogRow, cost, groupSites, nodeDetail, nodeRow, rank } from "./views.ts";
+
+const records = catalogRecords();
+const GIB = 1024 ** 3;
+const now = { wallMs: Date.UTC(2026, 5, 1), monotonicMs: 1_000_000 };
+const QWEN_7B = "Qwen/Qwen2.5-7B-Instruct";
+const recordOf = (name: string) => {
+  const record = records.find((one) => one.name === name);
+  if (record === undefined) throw new Error(name);
+  return record;
+};
+
+function densityOf(...hosts: readonly ReturnType<typeof aHost>[]): Density {
+  const density = createDensity(createFits(records));
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  return density;
+}
+
+const rowsOf = (density: Density, ...names: readonly string[]) =>
+  rank(groupSites(density, now), names.map(recordOf), { least: "too_tight", sort: "score" }).rows(0, 1000);
+
+const siteOf = (density: Density, name: string) => {
+  const site = density.site(name);
+  if (site === undefined) throw new Error(name);
+  return site;
+};
+
+test("machines of one class share their scores, and the class goes with its last machine", () => {
+  const density = densityOf(aHost("a"), aHost("b"), aHost("c", { chip: "Apple M1", memoryGib: 16 }));
+  expect(density.fits.classes()).toBe(2);
+  const rows = rowsOf(density, QWEN_7B);
+  expect(rows.map(({ nodeName }) => nodeName)).toEqual(["a", "b", "c"]);
+  expect(rows[0]?.score).toBe(rows[1]?.score);
+  expect(rows[2]?.score).toBeLessThan(rows[0]?.score ?? 0);
+  density.setPlace("Host", "c", undefined);
+  expect(density.fits.classes()).toBe(1);
+});
+
+test("what a host has measured counts for itself only", () => {
+  const slow = { chip: "Apple M1", memoryGib: 16 };
+  const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+  const measured = aHost("a", { ...slow, status: { models: [{ source, tokensPerSecond: 99 }] } });
+  const density = densityOf(measured, aHost("b", slow));
+  const speeds = new Map(rowsOf(density, QWEN_7B).map(({ nodeName, model }) => [nodeName, model]));
+  expect(density.fits.classes()).toBe(1);
+  expect(speeds.get("a")).toMatchObject({ best_quant: "Q4_K_M", estimated_tps: 99 });
+  expect(speeds.get("b")?.estimated_tps).toBeLessThan(99);
+});
+
+test("a family means its sizes: Qwen2.5 never takes the Coder's score", () => {
+  const { match } = createFits(records);
+  const found = match("Qwen2.5");
+  if (found.at !== "several") throw new Error(found.at);
+  expect(found.records.length).toBeGreaterThan(2);
+  expect(found.records.filter(({ name }) => /coder|vl|math/i.test(name))).toEqual([]);
+});
+
+test.each([".*", "(a+)+$", "[", "\\", "__proto__", "*", " ", "x".repeat(1_000_000)])(
+  "%.20s matches no model, and quickly",
+  (name) => {
+    const started = performance.now();
+    expect(createFits(records).match(name).at).toBe("none");
+    expect(performance.now() - started).toBeLessThan(2_000);
+  },
+);
+
+test.each([
+  ["negative memory", { totalBytes: -1, gpuBudgetBytes: GIB }],
+  ["NaN", { totalBytes: Number.NaN, gpuBudgetBytes: Number.NaN }],
+  ["an exabyte", { totalBytes: 2 ** 60, gpuBudgetBytes: 2 ** 59 }],
+  ["a budget above its memory", { totalBytes: GIB, gpuBudgetBytes: 2 ** 50 }],
+  ["nothing", {}],
+])("a host that reports %s is shown with the problem, and scores nothing", (_, memory) => {
+  const host = aHost("liar", { status: { memory } });
+  const density = densityOf(host, aHost("honest"));
+  const row = nodeRow(density, siteOf(density, "liar"), now);
+  expect(row).toMatchObject({ modelFitCount: 0, bestScore: 0, memoryLeftGb: null });
+  expect(row.problem).toBeTruthy();
+  expect(JSON.stringify(row)).not.toMatch(/":(-|null,"gpu_count)|e\+/);
+  expect(rowsOf(density, QWEN_7B).map(({ nodeName }) => nodeName)).toEqual(["honest"]);
+  expect(simulate(density, { record: recordOf(QWEN_7B) }, now).rankedNodes).toHaveLength(1);
+});
+
+test("lying speeds are not taken", () => {
+  const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+  const models = [{ source, tokensPerSecond: 1e12 }];
+  const [row] = rowsOf(densityOf(aHost("a", { status: { models } })), QWEN_7B);
+  expect(row?.model.estimated_tps).toBeLessThan(200);
+});
+
+const condition = (type: string, status: "True" | "False", message: string) => ({
+  ...{ type, status, message, reason: "R", lastTransitionTime: "2026-01-01T00:00:00Z" },
+});
+
+test("a silent host is shown as stale, says why, and comes last however good it is", () => {
+  const conditions = [condition("Reachable", "False", "no renewal for 40 s")];
+  const density = densityOf(
+    aHost("big", { memoryGib: 128, status: { conditions } }),
+    aHost("small", { memoryGib: 16 }),
+  );
+  const row = nodeRow(density, siteOf(density, "big"), now);
+  expect(row).toMatchObject({ stale: true, problem: "no renewal for 40 s" });
+  expect(rowsOf(density, QWEN_7B)).toMatchObject([
+    { nodeName: "small", stale: false },
+    { nodeName: "big", stale: true },
+  ]);
+  expect(simulate(density, { record: recordOf("meta-llama/Llama-3.3-70B-Instruct") }, now)).toMatchObject({
+    canFitAnywhere: false,
+  });
+});
+
+test("staleness counts on our clock, however wrong the host's is, and not while nothing was heard of anyone", () => {
+  const density = densityOf(aHost("ahead"), aHost("behind"));
+  density.heard("ahead", now.wallMs + 86_400_000, now);
+  density.heard("behind", now.wallMs - 86_400_000, now);
+  const later = { wallMs: now.wallMs + 91_000, monotonicMs: now.monotonicMs + 91_000 };
+  for (const name of ["ahead", "behind"]) expect(density.isStale(siteOf(density, name), now)).toBe(false);
+  expect(nodeRow(density, siteOf(density, "ahead"), now).lastSeen).toBe("2026-06-01T00:00:00Z");
+  expect(nodeRow(density, siteOf(density, "behind"), now).lastSeen).toBe("2026-05-31T00:00:00Z");
+  density.heard("ahead", now.wallMs + 86_400_000, { ...later, monotonicMs: later.monotonicMs - 5_000 });
+  expect(density.isStale(siteOf(density, "ahead"), later)).toBe(false);
+  expect(density.isStale(siteOf(density, "behind"), later)).toBe(true);
+  density.hearAfresh(later.monotonicMs);
+  expect(density.isStale(siteOf(density, "behind"), later)).toBe(false);
+});
+
+test("nodes of the cluster are scored by the memory of their GPUs, or their own", () => {
+  const density = createDensity(createFits(records));
+  for (const node of [
+    aNode("gpu", A100S),
+    aNode("cpu", { memory: "64Gi" }),
+    aNode("dark", { allocatable: { "nvidia.com/gpu": "1" } }),
+    aNode("away", { isReady: false }),
+  ])
+    density.setPlace("Node", node.metadata.name, placeOfNode(node));
+  const rows = Object.fromEntries(
+    density.sites().map((site) => [site.place.name, nodeRow(density, site, now)]),
+  );
+  expect(rows.gpu).toMatchObject({
+    lastSeen: "2026-01-02T03:04:05Z",
+    system: {
+      has_gpu: true,
+      gpu_vram_gb: 80,
+      gpu_count: 4,
+      backend: "CUDA",
+      gpu_name: "NVIDIA A100 SXM4 80GB",
+    },
+    memoryLeftGb: 288,
+  });
+  expect(rows.cpu).toMatchObject({
+    system: { has_gpu: false, gpus: [], backend: "CPU (x86)" },
+    memoryLeftGb: 64,
+  });
+  expect(rows.dark).toMatchObject({ problem: "no label says how much memory its GPUs have", bestScore: 0 });
+  expect(rows.away).toMatchObject({ stale: true, problem: "kubelet says so" });
+  const speed = (name: string) =>
+    rowsOf(density, QWEN_7B).find(({ nodeName }) => nodeName === name)?.model.estimated_tps ?? 0;
+  expect(speed("gpu")).toBeGreaterThan(5 * speed("cpu"));
+});
+
+const held = (gib: number, more: object = {}) => ({
+  ...{ namespace: "team", service: "chat", phase: "Ready", bytes: gib * GIB, gpus: 0, ...more },
+});
+
+test("a simulation counts what is placed, and the quantization and context that are asked for", () => {
+  const density = densityOf(aHost("mac", { memoryGib: 32, budgetGib: 24 }));
+  const record = recordOf(QWEN_7B);
+  const [free] = simulate(density, { record }, now).rankedNodes;
+  expect(free).toMatchObject({ availableMemoryGb: 24, fitLevel: "perfect" });
+  density.setHeld("team/chat-0", { kind: "Host", name: "mac" }, held(14));
+  const [beside] = simulate(density, { record }, now).rankedNodes;
+  expect(beside?.availableMemoryGb).toBe(10);
+  expect(beside?.requiredMemoryGb).toBeLessThanOrEqual(10);
+  const [long] = simulate(density, { record, contextSize: 32_768 }, now).rankedNodes;
+  expect(long?.requiredMemoryGb).not.toBe(beside?.requiredMemoryGb);
+  density.setHeld("team/chat-1", { kind: "Host", name: "mac" }, held(10));
+  expect(simulate(density, { record }, now)).toMatchObject({
+    rankedNodes: [{ fitLevel: "too_tight", currentScore: 0, remainingMemoryGb: 0 }],
+    canFitAnywhere: false,
+  });
+  density.setHeld("team/chat-1", undefined);
+  expect(simulate(density, { record: undefined, memoryGb: 9 }, now)).toMatchObject({
+    rankedNodes: [{ requiredMemoryGb: 9, remainingMemoryGb: 1, utilizationPct: 90, fitLevel: "marginal" }],
+    canFitAnywhere: true,
+  });
+});
+
+test("a cordoned host is no place to fit", () => {
+  const density = densityOf(aHost("mac", { spec: { unschedulable: true } }));
+  const answer = simulate(density, { record: recordOf(QWEN_7B) }, now);
+  expect(answer).toMatchObject({ canFitAnywhere: false, rankedNodes: [{ schedulable: false }] });
+});
+
+test("pods take whole GPUs of a node, and memory elsewhere", () => {
+  const density = createDensity(createFits(records));
+  density.setHeld("pod team/x", { kind: "Node", name: "gpu" }, held(8, { gpus: 3 }));
+  for (const node of [aNode("gpu", A100S), aNode("cpu", { memory: "64Gi" })])
+    density.setPlace("Node", node.metadata.name, placeOfNode(node));
+  density.setHeld("pod team/y", { kind: "Node", name: "cpu" }, held(16));
+  expect(nodeRow(density, siteOf(density, "gpu"), now).memoryLeftGb).toBe(72);
+  expect(nodeRow(density, siteOf(density, "cpu"), now)).toMatchObject({
+    memoryLeftGb: 48,
+    system: { available_ram_gb: 48 },
+  });
+  density.setHeld("pod team/x", undefined);
+  expect(nodeRow(density, siteOf(density, "gpu"), now).memoryLeftGb).toBe(288);
+});
+
+test("cost is what replicas hold, by service and node, and by namespace", () => {
+  const density = densityOf(aHost("mac"));
+  density.setPlace("Node", "gpu", placeOfNode(aNode("gpu", A100S)));
+  density.setModel("team/qwen", "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf");
+  density.setService("team/chat", "qwen");
+  density.setHeld("team/chat-0", { kind: "Host", name: "mac" }, held(6));
+  density.setHeld("team/chat-1", { kind: "Host", name: "mac" }, held(6, { phase: "Starting" }));
+  density.setHeld(
+    "pod other/big",
+    { kind: "Node", name: "gpu" },
+    held(40, { namespace: "other", service: "big", gpus: 2 }),
+  );
+  expect(cost(density)).toMatchObject({
+    models: [
+      { name: "big", namespace: "other", placedNode: "gpu", gpu: 2, memoryRequiredGb: 40, fitnessScore: 0 },
+      {
+        ...{ name: "qwen", namespace: "team", placedNode: "mac", phase: "Starting", gpu: 0, replicas: 2 },
+        ...{ memoryRequiredGb: 12, utilizationPct: 25 },
+      },
+    ],
+    namespaces: [
+      { namespace: "other", modelCount: 1, totalGpu: 2, totalMemoryGb: 40 },
+      { namespace: "team", modelCount: 1, totalGpu: 0, totalMemoryGb: 12 },
+    ],
+  });
+  expect(cost(density, "team").models[0]?.fitnessScore).toBeGreaterThan(10);
+  density.setHeld("team/chat-0", undefined);
+  expect(cost(density, "team").models[0]?.memoryRequiredGb).toBe(6);
+});
+
+test("the catalogue has every model that fits somewhere, with the nodes that it fits", () => {
+  const density = densityOf(aHost("big", { memoryGib: 192 }), aHost("small", { memoryGib: 8 }));
+  const rows = records.flatMap((record) => catalogRow(groupSites(density, now), record, "marginal") ?? []);
+  expect(rows.length).toBeGreaterThan(150);
+  const big = rows.find(({ modelName }) => modelName === "meta-llama/Llama-3.3-70B-Instruct");
+  expect(big).toMatchObject({ bestNode: "big", nodes: [{ nodeName: "big" }] });
+  const { ModelFits } = nodeDetail(density, siteOf(density, "small"), now, "marginal") as {
+    ModelFits: readonly { readonly name: string }[];
+  };
+  const fitting = rows.filter(({ nodes }) => nodes.some(({ nodeName }) => nodeName === "small"));
+  expect(ModelFits.map(({ name }) => name).sort()).toEqual(fitting.map(({ modelName }) => modelName).sort());
+  expect(nodeRow(density, siteOf(density, "small"), now).modelFitCount).toBe(ModelFits.length);
+});
+
+test("pages of a ranking join without gaps", () => {
+  const density = densityOf(
+    ...["a", "b", "c", "d"].map((name) => aHost(name)),
+    aHost("e", { memoryGib: 16 }),
+  );
+  const { rows, total } = rank(
+    groupSites(density, now),
+    [recordOf(QWEN_7B), recordOf("meta-llama/Llama-3.1-8B-Instruct")],
+    { least: "marginal", sort: "tps" },
+  );
+  expect(total).toBe(10);
+  const all = rows(0, 100);
+  const joined = [0, 3, 6, 9].flatMap((offset) => rows(offset, 3));
+  expect(joined).toEqual(all);
+  const speeds = all.map(({ model }) => model.estimated_tps);
+  expect(speeds).toEqual([...speeds].sort((a, b) => b - a));
+});

@@ -1,0 +1,115 @@
+/** The server: wires connection, watches, density state, the API and its metrics. */
+import { readFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { Registry } from "prom-client";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
+import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
+import { registerFamilies } from "../src/http/metrics/registry.ts";
+import { createTally } from "../src/http/metrics/tally.ts";
+import { connect } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import type { Clock, Log } from "../src/ports.ts";
+import { type ClusterWatches, watchCluster } from "./cluster.ts";
+import type { ServerConfig } from "./config.ts";
+import { createDensity, type Density } from "./density/density.ts";
+import { createFits } from "./density/fits.ts";
+import { type ServerFacts, serverMetrics } from "./metrics.ts";
+import { createApp } from "./rest/app.ts";
+import { createAuthorize } from "./rest/authorize.ts";
+
+export interface ServerOptions {
+  readonly config: ServerConfig;
+  /** The models that are scored. */
+  readonly records: readonly CatalogRecord[];
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  /** Called with both ports once they listen. */
+  readonly onListening?: (ports: { readonly api: number; readonly health: number }) => void;
+}
+
+const USER_AGENT = "metalbridge-server";
+/** Each call of a stranger may ask two questions. */
+const MAX_REQUESTS = 32;
+
+/** Resolves after `signal` was aborted. Rejects where it cannot start: kubeconfig, certificate, ports. */
+export async function runServer({
+  config,
+  records,
+  log,
+  signal,
+  clock = systemClock,
+  onListening,
+}: ServerOptions) {
+  const apiRequests = createTally();
+  const connection = await connect({
+    ...{ kubeconfigPath: config.kubeconfig, context: config.context, userAgent: USER_AGENT },
+    onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    maxRequests: MAX_REQUESTS,
+  });
+  const density = createDensity(createFits(records));
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    const watches = watchCluster({ connection, clock, log, signal: ending.signal }, density);
+    const notReady = () => waitingFor(watches);
+    const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
+    const app = createApp({ density, clock, log, authorize, notReady, tls: await readTls(config) });
+    const facts = () => factsOf(density, clock, apiRequests);
+    const families = serverMetrics(config.metricsPrefix);
+    const routes = healthRoutes({
+      notReady: () => [notReady()].flatMap((one) => (one === undefined ? [] : [`waiting for ${one}`])),
+      metrics: async () => {
+        const registry = new Registry();
+        registerFamilies(registry, families, facts());
+        return { status: 200, body: await registry.metrics(), type: Registry.PROMETHEUS_CONTENT_TYPE };
+      },
+    });
+    const { healthAddress: address, healthPort: port } = config;
+    const health = await listen({ address, port, routes, signal: ending.signal });
+    try {
+      await app.listen({ host: config.address, port: config.port }).catch((cause: unknown) => {
+        throw explainListenError(cause, config.address, config.port);
+      });
+      const api = (app.server.address() as AddressInfo).port;
+      log.info({ server: connection.server, models: records.length, api, health }, "server started");
+      onListening?.({ api, health });
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        else signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    } finally {
+      await app.close();
+    }
+  } finally {
+    end();
+    connection.close();
+  }
+}
+
+function waitingFor(watches: ClusterWatches): string | undefined {
+  const missing = Object.entries(watches).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind]));
+  return missing.length === 0 ? undefined : `the first list of ${missing.join(", ")}`;
+}
+
+async function readTls({ tlsCert, tlsKey }: ServerConfig) {
+  if (tlsCert === undefined || tlsKey === undefined) return undefined;
+  const read = (file: string) =>
+    readFile(file).catch((cause: unknown) => {
+      throw new MetalbridgeError("ServerConfigInvalid", `${file} cannot be read`, undefined, { cause });
+    });
+  return { cert: await read(tlsCert), key: await read(tlsKey) };
+}
+
+function factsOf(density: Density, clock: Clock, apiRequests: ServerFacts["apiRequests"]): ServerFacts {
+  const { user, system } = process.cpuUsage();
+  const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
+  const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
+  return {
+    ...{ density, apiRequests, now: { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() } },
+    process: { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds },
+  };
+}

@@ -1,0 +1,94 @@
+/** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
+import type { Moment } from "../src/capacity/placement/claims.ts";
+import { round } from "../src/fitness/llmfit/score.ts";
+import type { Family, Labels, Sample } from "../src/http/metrics/family.ts";
+import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
+import type { Tally } from "../src/http/metrics/tally.ts";
+import type { Density, Site } from "./density/density.ts";
+
+export interface ServerFacts {
+  readonly density: Density;
+  readonly now: Moment;
+  readonly apiRequests: Tally;
+  readonly process: ProcessFacts;
+}
+
+export const METRICS_PREFIX = "metalbridge_density";
+
+/** With another prefix: for dashboards that ask for the same series under other names. */
+export function serverMetrics(prefix = METRICS_PREFIX): readonly Family<ServerFacts>[] {
+  return [
+    ofNodes(
+      `${prefix}_node_score`,
+      "Highest score of a model of the catalogue on the node.",
+      ({ density, site }) => round(density.summaryOf(site).bestScore, 1),
+    ),
+    ofNodes(
+      `${prefix}_node_stale`,
+      "1 while the node is silent and its figures are old.",
+      ({ density, site, now }) => (density.isStale(site, now) ? 1 : 0),
+    ),
+    ofNodes(
+      `${prefix}_node_ram_total_gb`,
+      "Installed memory of the node, in GiB.",
+      ({ site }) => site.place.system.total_ram_gb,
+    ),
+    ofNodes(
+      `${prefix}_node_ram_available_gb`,
+      "Memory that programs could get on the node, in GiB.",
+      ({ site }) => site.place.system.available_ram_gb,
+    ),
+    ofNodes(
+      `${prefix}_node_gpu_vram_gb`,
+      "Memory of one GPU of the node, in GiB; of a Mac what engines may claim; 0 without a GPU.",
+      ({ site }) => site.place.system.gpu_vram_gb ?? 0,
+    ),
+    ofNodes(`${prefix}_node_gpu_count`, "GPUs of the node.", ({ site }) => site.place.system.gpu_count),
+    ofNodes(
+      `${prefix}_node_model_count`,
+      "Models of the catalogue that fit the node.",
+      ({ density, site }) => density.summaryOf(site).count,
+    ),
+    {
+      name: `${prefix}_cluster_nodes_total`,
+      type: "gauge",
+      help: "Hosts and nodes that are known, silent ones too.",
+      read: ({ density }) => [{ value: density.sites().length }],
+    },
+    {
+      name: `${prefix}_cluster_nodes_stale`,
+      type: "gauge",
+      help: "Hosts and nodes that are silent.",
+      read: ({ density, now }) => [
+        { value: density.sites().filter((site) => density.isStale(site, now)).length },
+      ],
+    },
+    {
+      name: "metalbridge_server_api_requests_total",
+      type: "counter",
+      help: "Requests of the server to the API server, by verb and status code; 0 if no response arrived.",
+      labels: ["verb", "code"],
+      read: ({ apiRequests }) => apiRequests.samples(),
+    },
+    ...processFamilies,
+  ];
+}
+
+interface OneNode {
+  readonly density: Density;
+  readonly site: Site;
+  readonly now: Moment;
+}
+
+/** A Host and a Node of one name are two series. */
+function ofNodes(name: string, help: string, read: (one: OneNode) => number): Family<ServerFacts> {
+  return {
+    ...{ name, type: "gauge", help, labels: ["node", "kind"] },
+    *read({ density, now }: ServerFacts): Iterable<Sample> {
+      for (const site of density.sites()) {
+        const labels: Labels = { node: site.place.name, kind: site.place.kind };
+        yield { labels, value: read({ density, site, now }) };
+      }
+    },
+  };
+}

@@ -1,0 +1,225 @@
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { EventSourceParserStream } from "eventsource-parser/stream";
+import type { FastifyInstance } from "fastify";
+import { afterEach, expect, test } from "vitest";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { createDensity, type Density } from "../density/density.ts";
+import { createFits } from "../density/fits.ts";
+import { A100S, aHost, aNode, catalogRecords } from "../density/fixtures/fleet.ts";
+import { placeOfHost, placeOfNode } from "../density/place.ts";
+import { createApp } from "./app.ts";
+import type { Authorize } from "./authorize.ts";
+import { openApiDocument } from "./openapi.ts";
+import { routes } from "./routes.ts";
+
+const fits = createFits(catalogRecords());
+const headers = { authorization: "Bearer good" };
+const open: FastifyInstance[] = [];
+afterEach(async () => {
+  for (const app of open.splice(0)) await app.close();
+});
+
+const tokens: Authorize = async (token) => {
+  if (token === "good") return { at: "allowed", user: "alice" };
+  if (token === "poor") return { at: "forbidden", user: "bob" };
+  return token === "slow" ? { at: "unavailable", why: "no answer" } : { at: "unauthenticated" };
+};
+
+function fleet(): Density {
+  const density = createDensity(fits);
+  for (const host of [aHost("mac-1"), aHost("mac-2", { memoryGib: 16 })])
+    density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  density.setPlace("Node", "gpu", placeOfNode(aNode("gpu", A100S)));
+  density.setHeld(
+    "team/chat-0",
+    { kind: "Host", name: "mac-1" },
+    {
+      ...{ namespace: "team", service: "chat", phase: "Ready", bytes: 8 * 1024 ** 3, gpus: 0 },
+    },
+  );
+  return density;
+}
+
+function start({ density = fleet(), notReady = () => undefined as string | undefined } = {}) {
+  const app = createApp({ density, clock: systemClock, log: quietLog, authorize: tokens, notReady });
+  open.push(app);
+  const get = (url: string, more: Record<string, string> = {}) =>
+    app.inject({ url, headers: { ...headers, ...more } });
+  const post = (body: string) =>
+    app.inject({
+      ...{ method: "POST", url: "/api/v1/density/simulate", body },
+      headers: { ...headers, "content-type": "application/x-www-form-urlencoded" },
+    });
+  return { app, density, get, post };
+}
+
+const EXAMPLES = {
+  "/api/v1/density/nodes/:name": "/api/v1/density/nodes/mac-1?min_fit=too_tight",
+  "/api/v1/density/query": "/api/v1/density/query?model=Qwen2.5&min_fit=too_tight",
+} as Record<string, string>;
+
+test.each(routes.map((route) => [route.path, route] as const))(
+  "%s answers in its documented shape",
+  async (path, route) => {
+    const { get, post } = start();
+    const answer =
+      route.method === "POST" ? await post('{"model":"Qwen2.5-7B"}') : await get(EXAMPLES[path] ?? path);
+    expect(answer.statusCode, answer.body).toBe(200);
+    expect(answer.headers["content-type"]).toContain("application/json");
+    const body = route.response.parse(answer.json());
+    expect(JSON.stringify(body)).not.toBe("{}");
+  },
+);
+
+test("the committed OpenAPI document is that of the routes", () => {
+  const file = new URL("../../docs/reference/density-openapi.json", import.meta.url);
+  expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(JSON.stringify(openApiDocument())));
+});
+
+test.each([
+  [{}, 401, /send a token/],
+  [{ authorization: "Basic abc" }, 401, /send a token/],
+  [{ authorization: "Bearer bad" }, 401, /send a token/],
+  [{ authorization: "Bearer poor" }, 403, /bob may not get \/api\/v1\/density\/nodes/],
+  [{ authorization: "Bearer slow" }, 503, /no answer/],
+])("%j is answered with %i, whatever is asked for", async (sent, status, text) => {
+  const { app } = start();
+  const known = await app.inject({ url: "/api/v1/density/nodes", headers: sent });
+  expect([known.statusCode, known.body]).toEqual([status, expect.stringMatching(text)]);
+  const unknown = await app.inject({ url: "/secret", headers: sent });
+  expect(unknown.statusCode).toBe(status);
+});
+
+test("nothing is answered before everything has been listed", async () => {
+  const { get } = start({ notReady: () => "the first list of hosts" });
+  const answer = await get("/api/v1/density/nodes");
+  expect(answer.statusCode).toBe(503);
+  expect(answer.body).toContain("fitness cache not available");
+  expect(answer.headers["retry-after"]).toBe("2");
+});
+
+test.each([
+  ["/api/v1/density/query", 400, "model query parameter is required"],
+  ["/api/v1/density/query?model=", 400, "model query parameter is required"],
+  ["/api/v1/density/query?model=a&model=b", 400, "model query parameter is required"],
+  [
+    "/api/v1/density/query?model=x&min_fit=best",
+    400,
+    "invalid min_fit value: use perfect|good|marginal|too_tight",
+  ],
+  ["/api/v1/density/query?model=x&minfit=good", 400, "unknown query parameter minfit"],
+  ["/api/v1/density/nodes?limit=0", 400, "invalid limit value"],
+  ["/api/v1/density/nodes?limit=NaN", 400, "invalid limit value"],
+  ["/api/v1/density/nodes?offset=-1", 400, "invalid offset value"],
+  ["/api/v1/density/nodes?sort=random", 400, "invalid sort value: use name|score|memory"],
+  ["/api/v1/density/nodes/nobody", 404, "node not found in fitness cache"],
+  ["/api/v1/density/nodes/..%2f..%2fetc", 404, "node not found in fitness cache"],
+  ["/api/v1/density/nodes/__proto__", 404, "node not found in fitness cache"],
+  ["/api/v1/nothing", 404, "not found"],
+])("%s is answered with %i: %s", async (url, status, text) => {
+  const answer = await start().get(url);
+  expect([answer.statusCode, answer.body]).toEqual([status, expect.stringContaining(text)]);
+  expect(answer.headers["content-type"]).toContain("text/plain");
+});
+
+test.each([
+  ["{}", "model field is required"],
+  ["[]", "invalid request body"],
+  ["", "invalid request body"],
+  ["{", "invalid request body: "],
+  ['{"model":"Qwen2.5-7B","quantization":"Q9_Z"}', "invalid quantization value: use one of F32, BF16"],
+  ['{"model":"Qwen2.5-7B","context":-5}', "invalid context value"],
+  ['{"model":"Qwen2.5-7B","memoryGb":1e400}', "invalid memoryGb value"],
+  ['{"model":"Qwen2.5-7B","colour":"blue"}', "unknown field colour"],
+  ['{"model":"Qwen2.5"}', "model means several models: "],
+])("simulating %s is refused: %s", async (body, text) => {
+  const answer = await start().post(body);
+  expect([answer.statusCode, answer.body]).toEqual([400, expect.stringContaining(text)]);
+});
+
+test("a body of a megabyte is refused, and so is a query string of one", async () => {
+  const { app, post } = start();
+  expect((await post(JSON.stringify({ model: "x".repeat(1_000_000) }))).statusCode).toBe(413);
+  const url = await app.listen({ port: 0 });
+  const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(1_000_000)}`, { headers });
+  expect(answer.status).toBe(431);
+  const long = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(8_000)}`, { headers });
+  expect(long.status).toBe(400);
+});
+
+test("min_fit, sort and pages are applied", async () => {
+  const { get } = start();
+  const all = (await get("/api/v1/density/query?model=Qwen2.5&min_fit=too_tight")).json();
+  const good = (await get("/api/v1/density/query?model=Qwen2.5&min_fit=good")).json();
+  expect(good.total).toBeLessThan(all.total);
+  const levels = new Set(good.rankedNodes.map(({ fitLevel }: { fitLevel: string }) => fitLevel));
+  expect([...levels].every((level) => level === "perfect" || level === "good")).toBe(true);
+  expect(all.models.filter((name: string) => /Coder/.test(name))).toEqual([]);
+  const page = (await get("/api/v1/density/query?model=Qwen2.5&limit=2&offset=1")).json();
+  expect(page.nextOffset).toBe(3);
+  const none = (await get("/api/v1/density/query?model=Qwen2.5-9000B")).json();
+  expect(none).toMatchObject({
+    rankedNodes: [],
+    total: 0,
+    nearest: [expect.stringContaining("Qwen2.5"), ...Array(4).fill(expect.any(String))],
+  });
+  const names = async (sort: string) =>
+    (await get(`/api/v1/density/nodes?sort=${sort}`))
+      .json()
+      .nodes.map(({ nodeName }: { nodeName: string }) => nodeName);
+  expect(await names("name")).toEqual(["gpu", "mac-1", "mac-2"]);
+  expect(await names("memory")).toEqual(["gpu", "mac-1", "mac-2"]);
+  expect((await names("score"))[2]).toBe("mac-2");
+});
+
+test("an answer that has not changed is not sent again, when a node was last heard of does not count", async () => {
+  const { get, density } = start();
+  const first = await get("/api/v1/density/nodes");
+  const tag = String(first.headers.etag);
+  density.heard("mac-1", undefined, { wallMs: Date.now(), monotonicMs: performance.now() });
+  const second = await get("/api/v1/density/nodes", { "if-none-match": `"other", ${tag}` });
+  expect([second.statusCode, second.body]).toEqual([304, ""]);
+  density.setPlace("Host", "mac-1", placeOfHost(aHost("mac-1", { memoryGib: 32 })));
+  const third = await get("/api/v1/density/nodes", { "if-none-match": tag });
+  expect(third.statusCode).toBe(200);
+  expect(third.headers.etag).not.toBe(tag);
+  const head = await start().app.inject({ method: "HEAD", url: "/api/v1/density/nodes", headers });
+  expect([head.statusCode, head.headers.etag]).toEqual([200, tag]);
+});
+
+test("a watch sends everything once, then what changes, and ends with the server", async () => {
+  const { app, density } = start();
+  await app.listen({ port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const response = await fetch(`http://localhost:${port}/api/v1/density/nodes`, {
+    headers: { ...headers, accept: "text/event-stream" },
+  });
+  expect(response.headers.get("content-type")).toContain("text/event-stream");
+  const body = response.body ?? new ReadableStream();
+  const events = body
+    .pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+    [Symbol.asyncIterator]();
+  const next = async () => {
+    const { value } = await events.next();
+    return value === undefined ? undefined : [value.event, value.id];
+  };
+  expect([await next(), await next(), await next()]).toEqual([
+    ["put", "Node/gpu"],
+    ["put", "Host/mac-1"],
+    ["put", "Host/mac-2"],
+  ]);
+  expect((await next())?.[0]).toBe("synced");
+  density.setPlace(
+    "Host",
+    "mac-2",
+    placeOfHost(aHost("mac-2", { memoryGib: 16, spec: { unschedulable: true } })),
+  );
+  expect(await next()).toEqual(["put", "Host/mac-2"]);
+  density.setPlace("Host", "mac-1", undefined);
+  expect(await next()).toEqual(["delete", "Host/mac-1"]);
+  await app.close();
+  expect(await next().catch(() => undefined)).toBeUndefined();
+});

@@ -1,0 +1,182 @@
+/** The density API over HTTP: authorization, checked input, ETags, plain refusals. */
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { z } from "zod";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { Density } from "../density/density.ts";
+import type { Authorize, Verdict } from "./authorize.ts";
+import { openApiDocument } from "./openapi.ts";
+import { type Route, type RouteAnswer, routes } from "./routes.ts";
+import { tagOf } from "./tag.ts";
+import { createWatches } from "./watches.ts";
+
+export interface AppOptions {
+  readonly density: Density;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly authorize: Authorize;
+  /** Undefined once the watches have listed everything; else what is waited for. */
+  readonly notReady: () => string | undefined;
+  readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
+}
+
+export const OPENAPI_PATH = "/openapi.json";
+const MOST_BODY_BYTES = 64 * 1024;
+/** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
+const MOST_NAME = 800;
+const REQUEST_MS = 30_000;
+const RETRY_SECONDS = "2";
+
+/** Does not listen yet. Closing it ends its watches. */
+export function createApp(options: AppOptions): FastifyInstance {
+  const app = Fastify({
+    bodyLimit: MOST_BODY_BYTES,
+    requestTimeout: REQUEST_MS,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: MOST_NAME },
+    ...(options.tls === undefined ? {} : { https: options.tls }),
+  }) as unknown as FastifyInstance;
+  acceptAnyJson(app);
+  app.addHook("onRequest", async (request, reply) => admit(options, request, reply));
+  app.setErrorHandler((error: Error & { readonly statusCode?: number }, _, reply) =>
+    refuseError(options, error, reply),
+  );
+  app.setNotFoundHandler((_, reply) => plain(reply, 404, "not found"));
+  const watches = createWatches(options);
+  app.addHook("onClose", async () => watches.close());
+  app.get(OPENAPI_PATH, async () => openApiDocument());
+  for (const route of routes)
+    app.route({
+      method: route.method,
+      url: route.path,
+      handler: async (request, reply) => {
+        const read = readRequest(route, request);
+        if (!read.ok) return plain(reply, 400, read.why);
+        const answer = () => answerOf(options, route, read);
+        if (route.method === "GET" && wantsEvents(request, read.query)) {
+          const first = answer();
+          if (first.status !== 200) return plain(reply, first.status, first.text);
+          const isStillAllowed = async () => (await verdictOf(options, request)).at !== "unauthenticated";
+          return watches.open(reply, { route, answer, isStillAllowed });
+        }
+        return send(request, reply, answer());
+      },
+    });
+  return app;
+}
+
+/** As the seed: a body is JSON whatever its type is called. */
+function acceptAnyJson(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "string" }, (_, body, done) => {
+    try {
+      done(null, JSON.parse(String(body)));
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      done(Object.assign(new Error(`invalid request body: ${why}`), { statusCode: 400 }));
+    }
+  });
+}
+
+async function admit(options: AppOptions, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const verdict = await verdictOf(options, request);
+  switch (verdict.at) {
+    case "unauthenticated":
+      reply.header("www-authenticate", "Bearer");
+      return plain(reply, 401, "send a token of the cluster: Authorization: Bearer …");
+    case "forbidden":
+      return plain(reply, 403, `${verdict.user} may not ${verbOf(request)} ${pathOf(request)}`);
+    case "unavailable":
+      reply.header("retry-after", RETRY_SECONDS);
+      return plain(reply, 503, `cannot check the token: ${verdict.why}`);
+    case "allowed": {
+      const waiting = options.notReady();
+      if (waiting === undefined) return undefined;
+      reply.header("retry-after", RETRY_SECONDS);
+      return plain(reply, 503, `fitness cache not available: waiting for ${waiting}`);
+    }
+    default:
+      return verdict satisfies never;
+  }
+}
+
+function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<Verdict> {
+  const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
+  if (token === undefined) return Promise.resolve({ at: "unauthenticated" });
+  return authorize(token, verbOf(request), pathOf(request));
+}
+
+function verbOf({ method }: FastifyRequest): string {
+  return method === "HEAD" ? "get" : method.toLowerCase();
+}
+
+function pathOf({ url }: FastifyRequest): string {
+  return url.split("?")[0] ?? "";
+}
+
+type Read =
+  | {
+      readonly ok: true;
+      readonly query: Record<string, unknown>;
+      readonly body: unknown;
+      readonly name: string;
+    }
+  | { readonly ok: false; readonly why: string };
+
+function readRequest(route: Route, request: FastifyRequest): Read {
+  const query = route.query.safeParse(request.query);
+  if (!query.success) return { ok: false, why: whyInvalid(query.error, "query parameter") };
+  const body = route.body?.safeParse(request.body ?? {});
+  if (body !== undefined && !body.success) return { ok: false, why: whyInvalid(body.error, "field") };
+  const { name = "" } = request.params as { readonly name?: string };
+  return { ok: true, query: query.data, body: body?.data, name };
+}
+
+/** The sentences of the seed where it has one. */
+function whyInvalid({ issues: [issue] }: z.ZodError, what: "query parameter" | "field"): string {
+  if (issue?.code === "unrecognized_keys") return `unknown ${what} ${issue.keys.join(", ")}`.slice(0, 512);
+  const name = issue?.path.map(String).join(".") ?? "";
+  if (name === "model")
+    return what === "field" ? "model field is required" : "model query parameter is required";
+  const where = name === "" ? "request body" : `${name} value`;
+  if (issue?.code === "invalid_value") return `invalid ${where}: use ${issue.values.map(String).join("|")}`;
+  return `invalid ${where}: ${issue?.message ?? "cannot be read"}`;
+}
+
+function answerOf(
+  { density, clock }: AppOptions,
+  route: Route,
+  { query, body, name }: Extract<Read, { ok: true }>,
+): RouteAnswer {
+  const now = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
+  return route.answer({ density, now, query, body, name });
+}
+
+function wantsEvents({ headers }: FastifyRequest, { watch }: Record<string, unknown>): boolean {
+  return watch === "true" || (headers.accept ?? "").includes("text/event-stream");
+}
+
+function send({ headers, method }: FastifyRequest, reply: FastifyReply, answer: RouteAnswer): unknown {
+  if (answer.status !== 200) return plain(reply, answer.status, answer.text);
+  const text = JSON.stringify(answer.body);
+  reply.header("content-type", "application/json; charset=utf-8");
+  if (method === "POST") return reply.send(text);
+  const tag = tagOf(text);
+  reply.header("etag", tag).header("cache-control", "no-cache");
+  const known = (headers["if-none-match"] ?? "").split(",").map((one) => one.trim());
+  if (known.includes(tag) || known.includes("*")) return reply.code(304).send();
+  return reply.send(text);
+}
+
+function refuseError(
+  { log }: AppOptions,
+  error: Error & { readonly statusCode?: number },
+  reply: FastifyReply,
+) {
+  const { statusCode = 500 } = error;
+  if (statusCode >= 500) log.error({ err: error }, "a request failed");
+  return plain(reply, statusCode, statusCode >= 500 ? "internal error" : error.message);
+}
+
+function plain(reply: FastifyReply, status: number, text: string): FastifyReply {
+  return reply.code(status).type("text/plain; charset=utf-8").send(`${text}\n`);
+}

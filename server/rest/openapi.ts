@@ -1,0 +1,92 @@
+/** The OpenAPI document of the density API, made from the same schemas that check its input. */
+import { z } from "zod";
+import { type Route, routes } from "./routes.ts";
+
+const REFUSALS: Readonly<Record<number, string>> = {
+  400: "A parameter is missing or wrong.",
+  401: "No token, or one that the cluster does not know.",
+  403: "The token's account may not do this.",
+  503: "The API server does not answer, or not everything has been listed yet; see Retry-After.",
+};
+
+export function openApiDocument(): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Metalbridge density API",
+      version: "v1",
+      description:
+        "Which model fits which machine of the cluster, and what is placed there. Sizes called Gb are GiB.",
+    },
+    paths,
+    components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+    security: [{ bearer: [] }],
+  };
+}
+
+function operationOf(route: Route): object {
+  const { summary, body, response, method } = route;
+  return {
+    summary,
+    parameters: [...pathParameters(route), ...queryParameters(route)],
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: { "application/json": { schema: schemaOf(body, "input") } },
+          },
+        }),
+    responses: {
+      200: {
+        description: "OK",
+        content: {
+          "application/json": { schema: schemaOf(response, "output") },
+          ...(method === "GET" ? { "text/event-stream": { schema: { type: "string" } } } : {}),
+        },
+      },
+      ...(method === "GET" ? { 304: { description: "It is as If-None-Match says." } } : {}),
+      ...refusalsOf(route),
+    },
+  };
+}
+
+function refusalsOf({ refusals }: Route): object {
+  const all = { ...REFUSALS, ...refusals };
+  return Object.fromEntries(
+    Object.entries(all).map(([status, description]) => [
+      status,
+      { description, content: { "text/plain": { schema: { type: "string" } } } },
+    ]),
+  );
+}
+
+function pathParameters({ path }: Route): readonly object[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    ...{ name, in: "path", required: true, schema: { type: "string" } },
+  }));
+}
+
+interface ObjectSchema {
+  readonly properties?: Readonly<Record<string, { readonly description?: string }>>;
+  readonly required?: readonly string[];
+}
+
+function queryParameters({ query }: Route): readonly object[] {
+  const { properties = {}, required = [] } = schemaOf(query, "input") as ObjectSchema;
+  return Object.entries(properties).map(([name, { description, ...schema }]) => ({
+    ...{ name, in: "query", required: required.includes(name) },
+    ...(description === undefined ? {} : { description }),
+    schema,
+  }));
+}
+
+function schemaOf(schema: z.ZodType, io: "input" | "output"): object {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, target: "draft-2020-12" });
+  return rest;
+}

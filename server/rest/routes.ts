@@ -1,0 +1,218 @@
+/** The routes of the density API: what each takes and answers. */
+import type { z } from "zod";
+import type { Moment } from "../../src/capacity/placement/claims.ts";
+import { quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
+import type { FitLevel } from "../../src/fitness/score.ts";
+import type { Density } from "../density/density.ts";
+import { simulate } from "../density/simulate.ts";
+import {
+  type CostRow,
+  catalogRow,
+  cost,
+  groupSites,
+  installedOn,
+  keyOfCost,
+  nodeDetail,
+  nodeRow,
+  rank,
+  runtimesOf,
+} from "../density/views.ts";
+import * as schemas from "./schemas.ts";
+
+export interface RouteInput {
+  readonly density: Density;
+  readonly now: Moment;
+  /** Checked against the route's schema. */
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly body: unknown;
+  /** From the path. */
+  readonly name: string;
+}
+
+export type RouteAnswer =
+  | { readonly status: 200; readonly body: object }
+  /** Plain text. */
+  | { readonly status: 400 | 404; readonly text: string };
+
+export interface Route {
+  readonly method: "GET" | "POST";
+  /** As fastify writes it. */
+  readonly path: string;
+  readonly summary: string;
+  readonly query: z.ZodObject;
+  readonly body?: z.ZodObject;
+  readonly response: z.ZodType;
+  /** The sentence of each plain answer. */
+  readonly refusals: Readonly<Record<number, string>>;
+  readonly answer: (input: RouteInput) => RouteAnswer;
+  /** What a watch compares, by key; absent: the answer as a whole. */
+  readonly itemsOf?: (body: object) => ReadonlyMap<string, object>;
+}
+
+export const API = "/api/v1";
+const NOT_FOUND = "node not found in fitness cache";
+/** Rows of a page where no limit is given. */
+const ROWS = 1000;
+/** Of a page of the catalogue where no limit is given: models times nodes. */
+const ENTRIES = 50_000;
+
+interface Paging {
+  readonly limit?: number;
+  readonly offset: number;
+}
+
+export const routes: readonly Route[] = [
+  {
+    ...{ method: "GET", path: `${API}/density/nodes`, query: schemas.nodesQuery },
+    summary: "Every host and node with its hardware, what is left of it and how many models fit.",
+    ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes },
+    itemsOf: byKey("nodes", ({ nodeName, kind }) => `${kind}/${nodeName}`),
+  },
+  {
+    ...{ method: "GET", path: `${API}/density/nodes/:name`, query: schemas.nodeQuery },
+    summary: "One host or node with every model that fits it.",
+    ...{ response: schemas.nodeResponse, refusals: { 404: NOT_FOUND }, answer: node },
+  },
+  {
+    ...{ method: "GET", path: `${API}/density/runtimes`, query: schemas.plainQuery },
+    summary: "The engines that are installed on each.",
+    ...{ response: schemas.runtimesResponse, refusals: {} },
+    answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, runtimes: runtimesOf(site) })),
+    itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
+  },
+  {
+    ...{ method: "GET", path: `${API}/density/installed-models`, query: schemas.plainQuery },
+    summary: "The models that are stored on each.",
+    ...{ response: schemas.installedResponse, refusals: {} },
+    answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, models: installedOn(site) })),
+    itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
+  },
+  {
+    ...{ method: "GET", path: `${API}/density/query`, query: schemas.queryQuery },
+    summary: "Where a model fits best: one row for each model that the name means, and node.",
+    ...{ response: schemas.queryResponse, refusals: { 400: "model query parameter is required" } },
+    answer: query,
+    itemsOf: byKey("rankedNodes", ({ nodeName, model }) => `${nodeName}/${(model as { name: string }).name}`),
+  },
+  {
+    ...{ method: "GET", path: `${API}/catalog`, query: schemas.catalogQuery },
+    summary: "Every model of the catalogue that fits somewhere, with the nodes it fits.",
+    ...{ response: schemas.catalogResponse, refusals: {}, answer: catalog },
+    itemsOf: byKey("models", ({ modelName }) => String(modelName)),
+  },
+  {
+    ...{
+      method: "POST",
+      path: `${API}/density/simulate`,
+      query: schemas.noQuery,
+      body: schemas.simulateBody,
+    },
+    summary: "What would happen if a model were placed now, beside what is placed already.",
+    response: schemas.simulateResponse,
+    refusals: { 400: "model field is required" },
+    answer: simulated,
+  },
+  {
+    ...{ method: "GET", path: `${API}/density/cost`, query: schemas.costQuery },
+    summary: "What replicas hold, by model and node, and by namespace.",
+    ...{ response: schemas.costResponse, refusals: {} },
+    answer: ({ density, query: { namespace } }) => ({
+      status: 200,
+      body: cost(density, namespace as string),
+    }),
+    itemsOf: byKey("models", (row) => keyOfCost(row as unknown as CostRow)),
+  },
+];
+
+function nodes({ density, now, query: given }: RouteInput): RouteAnswer {
+  const { sort, ...paging } = given as unknown as Paging & { readonly sort: "name" | "score" | "memory" };
+  const sites = [...density.sites()];
+  if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
+  if (sort === "memory") sites.sort((a, b) => (density.leftBytes(b) ?? -1) - (density.leftBytes(a) ?? -1));
+  const { rows, page } = pageOf(sites, paging, ROWS);
+  return { status: 200, body: { nodes: rows.map((site) => nodeRow(density, site, now)), ...page } };
+}
+
+function node({ density, now, name, query: { min_fit } }: RouteInput): RouteAnswer {
+  const site = density.site(name);
+  if (site === undefined) return { status: 404, text: NOT_FOUND };
+  return { status: 200, body: nodeDetail(density, site, now, min_fit as FitLevel) };
+}
+
+function listOf(
+  { density, query: given }: RouteInput,
+  row: (site: ReturnType<Density["sites"]>[number]) => object,
+): RouteAnswer {
+  const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS);
+  return { status: 200, body: { nodes: rows.map(row), ...page } };
+}
+
+function query({ density, now, query: given }: RouteInput): RouteAnswer {
+  const { model, min_fit, sort, limit, offset } = given as unknown as z.output<typeof schemas.queryQuery>;
+  const match = density.fits.match(model);
+  const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
+  const { total, rows } = rank(groupSites(density, now), records, { least: min_fit, sort });
+  const some = rows(offset, limit ?? ROWS);
+  const body = {
+    ...{ query: model, rankedNodes: some, models: records.map((record) => record.name) },
+    ...(match.at === "none" ? { nearest: match.nearest } : {}),
+    ...nextOf(offset, some.length, total),
+  };
+  return { status: 200, body };
+}
+
+function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
+  const { min_fit, sort, ...paging } = given as unknown as z.output<typeof schemas.catalogQuery>;
+  const usual = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
+  const least = min_fit as FitLevel;
+  const records = [...density.fits.records].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const groups = groupSites(density, now);
+  const best = (record: (typeof records)[number]) =>
+    rank(groups, [record], { least, sort: "score" }).rows(0, 1)[0]?.score;
+  const scored = records.flatMap((record) => {
+    const score = best(record);
+    return score === undefined ? [] : [{ record, score }];
+  });
+  if (sort === "score") scored.sort((a, b) => b.score - a.score);
+  const { rows, page } = pageOf(scored, paging as Paging, usual);
+  const models = rows.flatMap(({ record }) => catalogRow(groups, record, least) ?? []);
+  return { status: 200, body: { models, ...page } };
+}
+
+function simulated({ density, now, body }: RouteInput): RouteAnswer {
+  const { model, quantization, context, memoryGb } = body as z.output<typeof schemas.simulateBody>;
+  const known = quantization === undefined ? undefined : quantizationOf(quantization);
+  if (quantization !== undefined && known === undefined)
+    return { status: 400, text: `invalid quantization value: use one of ${quantizationNames()}` };
+  const match = density.fits.match(model);
+  if (match.at === "several") {
+    const names = match.records.map((record) => record.name).join(", ");
+    return { status: 400, text: `model means several models: ${names}` };
+  }
+  const record = match.at === "one" ? match.record : undefined;
+  const wish = {
+    record,
+    ...(known === undefined ? {} : { quantization: known }),
+    ...(context === undefined ? {} : { contextSize: context }),
+    ...(memoryGb === undefined || memoryGb === 0 ? {} : { memoryGb }),
+  };
+  const nearest = match.at === "none" ? { nearest: match.nearest } : {};
+  return { status: 200, body: { model, ...simulate(density, wish, now), ...nearest } };
+}
+
+function pageOf<T>(all: readonly T[], { limit, offset }: Paging, usual: number) {
+  const rows = all.slice(offset, offset + (limit ?? usual));
+  return { rows, page: nextOf(offset, rows.length, all.length) };
+}
+
+function nextOf(offset: number, shown: number, total: number) {
+  const next = offset + shown;
+  return shown > 0 && next < total ? { total, nextOffset: next } : { total };
+}
+
+function byKey(list: string, keyOf: (item: Readonly<Record<string, unknown>>) => string) {
+  return (body: object): ReadonlyMap<string, object> => {
+    const items = (body as Record<string, readonly Record<string, unknown>[]>)[list] ?? [];
+    return new Map(items.map((item) => [keyOf(item), item]));
+  };
+}

@@ -1,0 +1,242 @@
+/** The server with the rights that the chart gives it, on a real API server with simulated nodes: every route, by real tokens. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { EventSourceParserStream } from "eventsource-parser/stream";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { LABEL_SERVICE, LABEL_SERVICE_UID, MANAGER_AGENT } from "../src/api/group.ts";
+import type { Host } from "../src/api/host.ts";
+import { HOSTS } from "../src/api/kinds.ts";
+import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import type { KubeClient } from "../src/kube/types.ts";
+import { writeAccountKubeconfig } from "../test/bed/identity.ts";
+import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
+import { helmIn, helmProgram, render } from "../test/chart/helm.ts";
+import { oneCluster } from "../test/cluster/cluster.ts";
+import { quietLog } from "../test/cluster/quiet-log.ts";
+import { renewLease } from "../test/controller/agent-side.ts";
+import { manifest, withFields } from "../test/fixtures/manifests.ts";
+import { parseServerConfig } from "./config.ts";
+import { A100S, aHost, catalogRecords } from "./density/fixtures/fleet.ts";
+import { runServer } from "./main.ts";
+import { routes } from "./rest/routes.ts";
+
+const GIB = 1024 ** 3;
+const SYSTEM = "metalbridge-system";
+const SOURCE = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+const WAIT = { timeout: 60_000, interval: 50 };
+const why = helmProgram === undefined ? "needs helm: npm run setup -- --for test" : whyNoSimulatedNodes();
+const cluster = oneCluster({ controllerManager: true });
+const stack = new AsyncDisposableStack();
+let url = "";
+let health = "";
+let client: KubeClient;
+let connection: KubeConnection;
+
+async function apply(...items: readonly object[]): Promise<void> {
+  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+  await cluster().kubectl(["apply", "--server-side", "-f", "-"], { input: list });
+}
+
+async function tokenOf(account: string): Promise<string> {
+  await apply({
+    apiVersion: "v1",
+    kind: "ServiceAccount",
+    metadata: { name: account, namespace: "default" },
+  });
+  return (await cluster().kubectl(["create", "token", account, "-n", "default"])).trim();
+}
+
+const ask = (token: string, route: string, init: RequestInit = {}) =>
+  fetch(`${url}${route}`, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
+
+async function publish(name: string, host: Host): Promise<void> {
+  const spec = { ...host.spec, addresses: ["192.168.7.20"] };
+  await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name }, spec });
+  const body = { metadata: { name }, status: host.status } as Host;
+  const result = await client.apply(HOSTS, body, { manager: MANAGER_AGENT, subresource: "status" });
+  if (!result.ok) throw new Error(result.error.message);
+}
+
+beforeAll(async () => {
+  if (why !== undefined) return;
+  const folder = await mkdtemp(path.join(tmpdir(), "mb-server-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  connection = await connect({ kubeconfigPath: cluster().kubeconfig });
+  stack.defer(() => connection.close());
+  client = createClient(connection);
+  const chart = await render(helmIn(folder), "--set", "server.enabled=true,crds.install=false");
+  const rights = chart.filter(
+    ({ kind, metadata }) => /Role|Account/.test(kind) && /-(server|density-reader)$/.test(metadata.name),
+  );
+  expect(rights).toHaveLength(6);
+  await apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: SYSTEM } }, ...rights);
+  const kubeconfig = path.join(folder, "kubeconfig");
+  await writeAccountKubeconfig(cluster(), {
+    name: "metalbridge-server",
+    namespace: SYSTEM,
+    file: kubeconfig,
+  });
+  const nodes = stack.use(await startKwok({ ...cluster(), dir: path.join(folder, "kwok") }));
+  await nodes.add({ name: "cpu-1" }, { name: "gpu-1", labels: A100S.labels, capacity: A100S.allocatable });
+  await publish("mac-1", aHost("mac-1", { status: { models: [{ source: SOURCE, tokensPerSecond: 47 }] } }));
+  await publish("mac-2", aHost("mac-2", { memoryGib: 16 }));
+  await Promise.all(["mac-1", "mac-2"].map((host) => renewLease(client, host)));
+
+  const stop = new AbortController();
+  const listening = Promise.withResolvers<{ readonly api: number; readonly health: number }>();
+  const config = parseServerConfig({ kubeconfig, port: 0, healthPort: 0 });
+  const options = { config, records: catalogRecords(), log: quietLog, signal: stop.signal };
+  const running = runServer({ ...options, onListening: listening.resolve });
+  stack.defer(async () => {
+    stop.abort();
+    await running;
+  });
+  const ports = await Promise.race([
+    listening.promise,
+    running.then(() => Promise.reject(new Error("it ended"))),
+  ]);
+  url = `http://127.0.0.1:${ports.api}`;
+  health = `http://127.0.0.1:${ports.health}`;
+  await vi.waitFor(async () => expect((await fetch(`${health}/readyz`)).status).toBe(200), WAIT);
+});
+afterAll(() => stack.disposeAsync());
+
+/** A replica on a host, and a pod on a node, as controller and agent would have them. */
+async function place(): Promise<void> {
+  await apply(
+    withFields(manifest("Model", "qwen", "default"), { "spec.source": SOURCE }),
+    withFields(manifest("InferenceService", "chat", "default"), { "spec.modelRef": "qwen" }),
+    withFields(manifest("InferenceReplica", "chat-0", "default"), { "spec.memory.claimBytes": 8 * GIB }),
+    {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        name: "big-0",
+        namespace: "default",
+        labels: { [LABEL_SERVICE]: "big", [LABEL_SERVICE_UID]: "1" },
+      },
+      spec: {
+        ...{ nodeName: "gpu-1", serviceAccountName: "reader" },
+        containers: [
+          { name: "engine", image: "x", resources: { limits: { "nvidia.com/gpu": "2", memory: "40Gi" } } },
+        ],
+      },
+    },
+  );
+}
+
+test.skipIf(why !== undefined)(
+  `every route answers whoever may ask, and nobody else${why === undefined ? "" : ` (${why})`}`,
+  async () => {
+    const [reader, other] = await Promise.all([tokenOf("reader"), tokenOf("other")]);
+    const first = "/api/v1/density/nodes";
+    const status = async (token: string, route = first) => (await ask(token, route)).status;
+    expect(await status("made.up.token")).toBe(401);
+    expect((await fetch(`${url}${first}`)).status).toBe(401);
+    expect(await status(other)).toBe(403);
+    await apply({
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRoleBinding",
+      metadata: { name: "density-readers" },
+      subjects: [{ kind: "ServiceAccount", name: "reader", namespace: "default" }],
+      roleRef: {
+        apiGroup: "rbac.authorization.k8s.io",
+        kind: "ClusterRole",
+        name: "metalbridge-density-reader",
+      },
+    });
+    await vi.waitFor(async () => expect(await status(reader)).toBe(200), WAIT);
+
+    const stream = new AbortController();
+    const events = await eventsOf(await ask(reader, `${first}?watch=true`, { signal: stream.signal }));
+    await events.until(({ event }) => event === "synced");
+
+    await place();
+    const examples: Record<string, string> = {
+      "/api/v1/density/nodes/:name": `${first}/mac-1`,
+      "/api/v1/density/query": "/api/v1/density/query?model=Qwen2.5-7B",
+    };
+    const answers: Record<string, unknown> = {};
+    await vi.waitFor(async () => {
+      const answer = await ask(reader, "/api/v1/density/cost");
+      expect(await answer.json()).toMatchObject({ models: [{ name: "big" }, { name: "qwen" }] });
+    }, WAIT);
+    for (const route of routes) {
+      const isPost = route.method === "POST";
+      const init = isPost
+        ? { method: "POST", body: '{"model":"Qwen2.5-7B","quantization":"q4_k_m","context":4096}' }
+        : {};
+      const answer = await ask(reader, examples[route.path] ?? route.path, init);
+      expect(answer.status, route.path).toBe(200);
+      answers[route.path] = route.response.parse(await answer.json());
+      expect((await ask(other, examples[route.path] ?? route.path, init)).status, route.path).toBe(403);
+    }
+    expect(answers[first]).toMatchObject({
+      total: 4,
+      nodes: [
+        { nodeName: "cpu-1", kind: "Node", stale: false },
+        { nodeName: "gpu-1", system: { gpu_count: 4, gpu_vram_gb: 80 }, memoryLeftGb: 144 },
+        {
+          nodeName: "mac-1",
+          kind: "Host",
+          stale: false,
+          memoryLeftGb: 40,
+          installedModels: [{ name: SOURCE }],
+        },
+        { nodeName: "mac-2" },
+      ],
+    });
+    expect(answers["/api/v1/density/simulate"]).toMatchObject({ canFitAnywhere: true });
+    expect(answers["/api/v1/density/cost"]).toMatchObject({
+      models: [
+        { name: "big", gpu: 2, memoryRequiredGb: 40 },
+        { name: "qwen", placedNode: "mac-1", memoryRequiredGb: 8 },
+      ],
+    });
+    await events.until(
+      ({ data }) => data.includes('"nodeName":"mac-1"') && data.includes('"memoryLeftGb":40'),
+    );
+
+    const lost = [
+      {
+        type: "Reachable",
+        status: "False",
+        reason: "LeaseExpired",
+        message: "silent",
+        lastTransitionTime: "2026-01-01T00:00:00Z",
+      },
+    ] as const;
+    await publish("mac-2", aHost("mac-2", { memoryGib: 16, status: { conditions: [...lost] } }));
+    await events.until(({ data }) => data.includes('"nodeName":"mac-2"') && data.includes('"stale":true'));
+    await cluster().kubectl(["delete", "host", "mac-2"]);
+    await events.until(({ event, data }) => event === "delete" && data.includes("Host/mac-2"));
+    stream.abort();
+
+    const metrics = await (await fetch(`${health}/metrics`)).text();
+    expect(metrics).toContain('metalbridge_density_node_gpu_count{node="gpu-1",kind="Node"} 4\n');
+    expect(metrics).toContain("metalbridge_density_cluster_nodes_total 3\n");
+  },
+);
+
+interface Told {
+  readonly event: string | undefined;
+  readonly data: string;
+}
+
+async function eventsOf(response: Response) {
+  expect(response.status).toBe(200);
+  const body = response.body ?? new ReadableStream();
+  const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
+  const reader = events.getReader();
+  return {
+    until: async (isIt: (told: Told) => boolean): Promise<void> => {
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) throw new Error("the stream has ended");
+        if (isIt({ event: value.event, data: value.data })) return;
+      }
+    },
+  };
+}
