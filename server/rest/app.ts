@@ -1,9 +1,10 @@
 /** The density API over HTTP: authorization, checked input, ETags, plain refusals. */
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { z } from "zod";
+import { GROUP } from "../../src/api/group.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Density } from "../density/density.ts";
-import type { Authorize, Verdict } from "./authorize.ts";
+import { type Authorize, RESOURCE, type Right, type Verdict } from "./authorize.ts";
 import { openApiDocument } from "./openapi.ts";
 import { type Route, type RouteAnswer, routes } from "./routes.ts";
 import { tagOf } from "./tag.ts";
@@ -43,11 +44,12 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setNotFoundHandler((_, reply) => plain(reply, 404, "not found"));
   const watches = createWatches(options);
   app.addHook("onClose", async () => watches.close());
-  app.get(OPENAPI_PATH, async () => openApiDocument());
+  app.get(OPENAPI_PATH, { config: { part: "openapi" } }, async () => openApiDocument());
   for (const route of routes)
     app.route({
       method: route.method,
       url: route.path,
+      config: { part: route.part },
       handler: async (request, reply) => {
         const read = readRequest(route, request);
         if (!read.ok) return plain(reply, 400, read.why);
@@ -84,7 +86,7 @@ async function admit(options: AppOptions, request: FastifyRequest, reply: Fastif
       reply.header("www-authenticate", "Bearer");
       return plain(reply, 401, "send a token of the cluster: Authorization: Bearer …");
     case "forbidden":
-      return plain(reply, 403, `${verdict.user} may not ${verbOf(request)} ${pathOf(request)}`);
+      return plain(reply, 403, `${verdict.user} may not ${textOf(rightOf(request))}`);
     case "unavailable":
       reply.header("retry-after", RETRY_SECONDS);
       return plain(reply, 503, `cannot check the token: ${verdict.why}`);
@@ -102,15 +104,17 @@ async function admit(options: AppOptions, request: FastifyRequest, reply: Fastif
 function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<Verdict> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   if (token === undefined) return Promise.resolve({ at: "unauthenticated" });
-  return authorize(token, verbOf(request), pathOf(request));
+  return authorize(token, rightOf(request));
 }
 
-function verbOf({ method }: FastifyRequest): string {
-  return method === "HEAD" ? "get" : method.toLowerCase();
+/** What is no route is hidden from those who may not see the nodes. */
+function rightOf({ method, routeOptions }: FastifyRequest): Right {
+  const { part = "nodes" } = routeOptions.config as { readonly part?: string };
+  return { verb: method === "POST" ? "create" : "get", part };
 }
 
-function pathOf({ url }: FastifyRequest): string {
-  return url.split("?")[0] ?? "";
+function textOf({ verb, part }: Right): string {
+  return `${verb} ${RESOURCE}/${part} of ${GROUP}`;
 }
 
 type Read =

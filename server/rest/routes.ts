@@ -38,6 +38,8 @@ export interface Route {
   readonly method: "GET" | "POST";
   /** As fastify writes it. */
   readonly path: string;
+  /** What RBAC calls it: `density/<part>`. */
+  readonly part: string;
   readonly summary: string;
   readonly query: z.ZodObject;
   readonly body?: z.ZodObject;
@@ -63,39 +65,44 @@ interface Paging {
 
 export const routes: readonly Route[] = [
   {
-    ...{ method: "GET", path: `${API}/density/nodes`, query: schemas.nodesQuery },
+    ...{ method: "GET", path: `${API}/density/nodes`, part: "nodes", query: schemas.nodesQuery },
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
     ...{ response: schemas.nodesResponse, refusals: {}, answer: nodes },
     itemsOf: byKey("nodes", ({ nodeName, kind }) => `${kind}/${nodeName}`),
   },
   {
-    ...{ method: "GET", path: `${API}/density/nodes/:name`, query: schemas.nodeQuery },
+    ...{ method: "GET", path: `${API}/density/nodes/:name`, part: "nodes", query: schemas.nodeQuery },
     summary: "One host or node with every model that fits it.",
     ...{ response: schemas.nodeResponse, refusals: { 404: NOT_FOUND }, answer: node },
   },
   {
-    ...{ method: "GET", path: `${API}/density/runtimes`, query: schemas.plainQuery },
+    ...{ method: "GET", path: `${API}/density/runtimes`, part: "runtimes", query: schemas.plainQuery },
     summary: "The engines that are installed on each.",
     ...{ response: schemas.runtimesResponse, refusals: {} },
     answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, runtimes: runtimesOf(site) })),
     itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
   },
   {
-    ...{ method: "GET", path: `${API}/density/installed-models`, query: schemas.plainQuery },
+    ...{
+      method: "GET",
+      path: `${API}/density/installed-models`,
+      part: "installed-models",
+      query: schemas.plainQuery,
+    },
     summary: "The models that are stored on each.",
     ...{ response: schemas.installedResponse, refusals: {} },
     answer: (input) => listOf(input, (site) => ({ nodeName: site.place.name, models: installedOn(site) })),
     itemsOf: byKey("nodes", ({ nodeName }) => String(nodeName)),
   },
   {
-    ...{ method: "GET", path: `${API}/density/query`, query: schemas.queryQuery },
+    ...{ method: "GET", path: `${API}/density/query`, part: "query", query: schemas.queryQuery },
     summary: "Where a model fits best: one row for each model that the name means, and node.",
     ...{ response: schemas.queryResponse, refusals: { 400: "model query parameter is required" } },
     answer: query,
     itemsOf: byKey("rankedNodes", ({ nodeName, model }) => `${nodeName}/${(model as { name: string }).name}`),
   },
   {
-    ...{ method: "GET", path: `${API}/catalog`, query: schemas.catalogQuery },
+    ...{ method: "GET", path: `${API}/catalog`, part: "catalog", query: schemas.catalogQuery },
     summary: "Every model of the catalogue that fits somewhere, with the nodes it fits.",
     ...{ response: schemas.catalogResponse, refusals: {}, answer: catalog },
     itemsOf: byKey("models", ({ modelName }) => String(modelName)),
@@ -104,6 +111,7 @@ export const routes: readonly Route[] = [
     ...{
       method: "POST",
       path: `${API}/density/simulate`,
+      part: "simulate",
       query: schemas.noQuery,
       body: schemas.simulateBody,
     },
@@ -113,7 +121,7 @@ export const routes: readonly Route[] = [
     answer: simulated,
   },
   {
-    ...{ method: "GET", path: `${API}/density/cost`, query: schemas.costQuery },
+    ...{ method: "GET", path: `${API}/density/cost`, part: "cost", query: schemas.costQuery },
     summary: "What replicas hold, by model and node, and by namespace.",
     ...{ response: schemas.costResponse, refusals: {} },
     answer: ({ density, query: { namespace } }) => ({

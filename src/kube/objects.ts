@@ -156,7 +156,7 @@ export interface SubjectAccessReview extends KubeObject {
     uid?: string;
     groups?: string[];
     extra?: Record<string, string[]>;
-    nonResourceAttributes: { path: string; verb: string };
+    resourceAttributes: AccessReview["spec"]["resourceAttributes"];
   };
   status?: { allowed: boolean; denied?: boolean; reason?: string };
 }
