@@ -7,7 +7,6 @@ import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
 import { measureDensity } from "./scenarios/density.ts";
-import { measureDownload } from "./scenarios/download.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
