@@ -45,7 +45,7 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
         const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
         density.heard(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
       },
-      // Between two lists nobody could be heard.
+      // Renewals between two lists were missed.
       onListed: () => density.hearAfresh(clock.monotonicMs()),
     }),
     replicas: start({

@@ -128,7 +128,7 @@ async function place(): Promise<void> {
 }
 
 test.skipIf(why !== undefined)(
-  `every route answers whoever may ask, and nobody else${why === undefined ? "" : ` (${why})`}`,
+  `every route answers whoever may ask, and no other account${why === undefined ? "" : ` (${why})`}`,
   async () => {
     const [reader, other] = await Promise.all([tokenOf("reader"), tokenOf("other")]);
     const first = "/api/v1/density/nodes";
@@ -220,7 +220,7 @@ test.skipIf(why !== undefined)(
   },
 );
 
-interface Told {
+interface ServerEvent {
   readonly event: string | undefined;
   readonly data: string;
 }
@@ -231,10 +231,10 @@ async function eventsOf(response: Response) {
   const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
   const reader = events.getReader();
   return {
-    until: async (isIt: (told: Told) => boolean): Promise<void> => {
+    until: async (isIt: (event: ServerEvent) => boolean): Promise<void> => {
       for (;;) {
         const { value, done } = await reader.read();
-        if (done) throw new Error("the stream has ended");
+        if (done) throw new Error("the stream is closed");
         if (isIt({ event: value.event, data: value.data })) return;
       }
     },

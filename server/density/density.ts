@@ -35,7 +35,7 @@ export interface Density {
   ) => void;
   /** The host has renewed its Lease; `renewedAtMs` is what its own clock says. */
   readonly heard: (host: string, renewedAtMs: number | undefined, at: Moment) => void;
-  /** After a gap nobody is late. */
+  /** After a gap in the watch: every host gets the whole time again. */
   readonly hearAfresh: (monotonicMs: number) => void;
   /** Both by `namespace/name`; undefined: it is gone. */
   readonly setService: (key: string, model: string | undefined) => void;

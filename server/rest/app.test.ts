@@ -114,7 +114,7 @@ test.each([
   ["/api/v1/density/nodes?limit=NaN", 400, "invalid limit value"],
   ["/api/v1/density/nodes?offset=-1", 400, "invalid offset value"],
   ["/api/v1/density/nodes?sort=random", 400, "invalid sort value: use name|score|memory"],
-  ["/api/v1/density/nodes/nobody", 404, "node not found in fitness cache"],
+  ["/api/v1/density/nodes/mac-9", 404, "node not found in fitness cache"],
   ["/api/v1/density/nodes/..%2f..%2fetc", 404, "node not found in fitness cache"],
   ["/api/v1/density/nodes/__proto__", 404, "node not found in fitness cache"],
   ["/api/v1/nothing", 404, "not found"],

@@ -34,7 +34,7 @@ const MOST_PENDING = 128;
 
 type Known =
   | { readonly at: "user"; readonly user: UserInfo & { readonly username: string } }
-  | { readonly at: "nobody" }
+  | { readonly at: "stranger" }
   | { readonly at: "unavailable"; readonly why: string };
 
 export function createAuthorize({
@@ -56,21 +56,21 @@ export function createAuthorize({
     }
   };
   const users = createKept<Known>(clock, ({ at }) =>
-    at === "user" ? KEPT_MS : at === "nobody" ? REFUSED_MS : 0,
+    at === "user" ? KEPT_MS : at === "stranger" ? REFUSED_MS : 0,
   );
   const verdicts = createKept<Verdict>(clock, ({ at }) =>
     at === "allowed" ? KEPT_MS : at === "forbidden" ? REFUSED_MS : 0,
   );
   return async (token, right) => {
     const known = await users(digestOf(token), () => asked(() => review(client, token)));
-    if (known.at === "nobody") return { at: "unauthenticated" };
+    if (known.at === "stranger") return { at: "unauthenticated" };
     if (known.at === "unavailable") return known;
     const question = digestOf(`${token} ${right.verb} ${right.part}`);
     return verdicts(question, () => asked(() => access(client, known.user, right)));
   };
 }
 
-/** Of one length, whatever somebody sends; and no token stays in memory. */
+/** Of one length, whatever a client sends; and no token stays in memory. */
 function digestOf(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }
@@ -82,7 +82,7 @@ async function review(client: KubeClient, token: string): Promise<Known> {
   const username = user?.username;
   return authenticated && username !== undefined
     ? { at: "user", user: { ...user, username } }
-    : { at: "nobody" };
+    : { at: "stranger" };
 }
 
 async function access(

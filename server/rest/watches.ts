@@ -19,7 +19,7 @@ export interface Watches {
 }
 
 const MOST_WATCHES = 128;
-/** Changes that come together are told together. */
+/** Changes that come together are sent together. */
 const GATHER_MS = 250;
 /** Shows proxies that the stream lives, and clients when it does not; silence of hosts is seen then too. */
 const BEAT_MS = 15_000;
@@ -75,7 +75,7 @@ class Stream {
   readonly #response: ServerResponse;
   readonly #watched: Watched;
   /** What the client has, by key, as text without times. */
-  #told = new Map<string, string>();
+  #sent = new Map<string, string>();
 
   constructor(response: ServerResponse, watched: Watched) {
     this.#response = response;
@@ -103,14 +103,14 @@ class Stream {
     }
     const { itemsOf } = this.#watched.route;
     const items: ReadonlyMap<string, object> = itemsOf?.(answer.body) ?? new Map([[WHOLE, answer.body]]);
-    const told = new Map<string, string>();
+    const sent = new Map<string, string>();
     for (const [key, item] of items) {
       const text = withoutTimes(JSON.stringify(item));
-      told.set(key, text);
-      if (this.#told.get(key) !== text) this.#send("put", item, key);
+      sent.set(key, text);
+      if (this.#sent.get(key) !== text) this.#send("put", item, key);
     }
-    for (const key of this.#told.keys()) if (!told.has(key)) this.#send("delete", { key }, key);
-    this.#told = told;
+    for (const key of this.#sent.keys()) if (!sent.has(key)) this.#send("delete", { key }, key);
+    this.#sent = sent;
   }
 
   async beat(): Promise<void> {

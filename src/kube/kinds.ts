@@ -59,7 +59,7 @@ export const TOKEN_REVIEWS: Kind<TokenReview> = clusterWide(
   "tokenreviews",
   "TokenReview",
 );
-/** What somebody else may do. */
+/** What another account may do. */
 export const SUBJECT_ACCESS_REVIEWS: Kind<SubjectAccessReview> = clusterWide(
   "authorization.k8s.io",
   "subjectaccessreviews",

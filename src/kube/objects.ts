@@ -135,7 +135,7 @@ export interface AccessReview extends KubeObject {
   status?: { allowed: boolean; denied?: boolean; reason?: string };
 }
 
-/** Who somebody is to the API server. */
+/** An account as the API server knows it. */
 export interface UserInfo {
   username?: string;
   uid?: string;
