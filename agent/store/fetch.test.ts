@@ -306,12 +306,12 @@ test("a download beyond the limit is queued, says so, and starts when another ha
   });
   origin.serve("/b.gguf", ggufBytes(1_000, 2));
   const first = at.store.fetch({ source: `${origin.url}/a.gguf` }, fetchOptions());
+  await vi.waitFor(() => expect(origin.seen).toHaveLength(1), { timeout: 60_000 });
   const said: FetchProgress[] = [];
   const second = at.store.fetch(
     { source: `${origin.url}/b.gguf` },
     fetchOptions({ onProgress: (progress) => said.push(progress) }),
   );
-  await vi.waitFor(() => expect(origin.seen).toHaveLength(1), { timeout: 60_000 });
   await vi.waitFor(() => expect(said).toEqual([{ bytes: 0, queuedBehind: 1 }]), { timeout: 60_000 });
   release();
   await Promise.all([first, second]);

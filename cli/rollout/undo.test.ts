@@ -131,6 +131,28 @@ describe("going back", () => {
     },
   );
 
+  it("keeps earlier content of the Model by modelRevision, and removes that for the current content", () => {
+    const [then, now] = ["1".repeat(40), "2".repeat(40)] as const;
+    const at = (number: number, content: string): ControllerRevision => {
+      const { data, ...rest } = revision(number, {});
+      return {
+        ...rest,
+        data: { ...(data as object), model: { name: "a", source: SOURCE, revision: content } },
+      };
+    };
+    const current = { ...model(), status: { pinned: { key: "k", revision: now } } } as unknown as Model;
+    const history = historyOf(service({}), [at(1, then), at(2, now)]);
+    expect(history[1]?.changes).toEqual([
+      { field: "Model a content", from: then.slice(0, 12), to: now.slice(0, 12) },
+    ]);
+    const back = planFor({}, at(1, then), current);
+    expect(back.operations.slice(2)).toEqual([{ op: "add", path: "/spec/modelRevision", value: then }]);
+    expect(back.notes).toEqual([expect.stringContaining("until spec.modelRevision is removed")]);
+    const forward = planFor({ modelRevision: then }, at(2, now), current);
+    expect(forward.operations.slice(2)).toEqual([{ op: "remove", path: "/spec/modelRevision" }]);
+    expect(planFor({ modelRevision: then }, at(1, then), current).operations).toEqual([]);
+  });
+
   it("writes back what pods are made from, where the revision is of pods", () => {
     const target: ControllerRevision = {
       metadata: { name: "chat-p1", labels: { "metalbridge.dev/revision": "p1" } },

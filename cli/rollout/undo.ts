@@ -120,6 +120,9 @@ function notesOf(data: RevisionData, now: Model | undefined): readonly string[] 
     return [`Model ${model.name} does not exist any more; its source was ${model.source}`];
   if (now.spec.source === model.source) {
     const { modelRevision } = earlierContent(data, now);
+    const isForPods = data.template === undefined && model.revision !== undefined;
+    if (isForPods && model.revision !== contentOf(now.status?.pinned))
+      return [`Model ${model.name} has other content since; pods serve the current one`];
     if (modelRevision === undefined) return [];
     return [
       `the service keeps this content of Model ${model.name} until spec.modelRevision is removed; hosts without a copy fetch it, if the source still has it`,

@@ -33,7 +33,7 @@ function resolve(
   of: Model | undefined,
   spec: object = {},
   replicas: readonly InferenceReplica[] = [],
-  further: Pick<ResolveInput, "draftModel" | "loraModels"> = {},
+  further: Pick<ResolveInput, "draftModel" | "loraModels" | "earlier"> = {},
 ) {
   const service = {
     metadata: { name: "chat", namespace: "default", uid: "u1" },
@@ -63,6 +63,38 @@ test("a resolved Model gives runtime, revision and a claim that counts more than
   const { claimBytes, weightsBytes, kvBytes } = resolution.claim.memory;
   expect(kvBytes).toBe(16 * 4096 * 2 * 8 * 64 * 2);
   expect(claimBytes).toBeGreaterThan(weightsBytes + kvBytes);
+});
+
+test("content of the Model makes a revision, and spec.modelRevision brings an earlier one of the service back", () => {
+  const at = (changeMarker: string, more: object = {}) =>
+    model(
+      {},
+      { weightsBytes: GIB, gguf: GGUF, sha256: "of-now", pinned: { key: "k", changeMarker }, ...more },
+    );
+  const then = resolve(at("m1"));
+  const now = resolve(at("m2", { weightsBytes: 2 * GIB }));
+  if (then.at !== "resolved" || now.at !== "resolved") throw new Error("not resolved");
+  expect(now.template.revision).not.toBe(then.template.revision);
+  const earlier = [{ ...then.template.model, sizeBytes: GIB }];
+  const back = resolve(at("m2", { weightsBytes: 2 * GIB }), { modelRevision: "m1" }, [], { earlier });
+  expect(back).toMatchObject({
+    template: { revision: then.template.revision, model: { changeMarker: "m1" } },
+    claim: { memory: { weightsBytes: GIB } },
+  });
+  expect(resolve(at("m2"), { modelRevision: "m2" })).toMatchObject({
+    template: { revision: now.template.revision },
+  });
+  expect(resolve(at("m2"), { modelRevision: "m0" }, [], { earlier })).toMatchObject({
+    ...{ at: "blocked", code: "ModelRevisionNotFound" },
+    message: expect.stringContaining("remove spec.modelRevision"),
+  });
+  const moved = earlier.map((one) => ({ ...one, source: "https://elsewhere.example/tiny.gguf" }));
+  expect(resolve(at("m2"), { modelRevision: "m1" }, [], { earlier: moved }).at).toBe("blocked");
+  // A commit is exact: no marker is compared.
+  const commit = "c".repeat(40);
+  const repository = resolve(at("m2", { pinned: { key: "k", changeMarker: "m2", revision: commit } }));
+  expect(repository).toMatchObject({ template: { model: { revision: commit } } });
+  expect(repository).not.toHaveProperty("template.model.changeMarker");
 });
 
 test("a model that only its host can look at is placed, and admitted by the host's agent", () => {

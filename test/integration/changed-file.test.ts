@@ -225,8 +225,10 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const second = await serves(b);
     expect(second.changeMarker).toBe(await noted(first.changeMarker));
     expect(downloads()).toBe(2);
-    const events = await farm.kubectl(["get", "events", "-n", "default"]);
-    expect(events).toMatch(/SourceContentChanged .*the source has other content/);
+    await vi.waitFor(async () => {
+      const events = await farm.kubectl(["get", "events", "-n", "default"]);
+      expect(events).toMatch(/SourceContentChanged .*the source has other content/);
+    }, soon);
     const shown = await farm.kubectl(["get", "mdl", "follows", "-n", "default"]);
     expect(shown).toMatch(/REVISION +CHECKED +CHANGED/);
     expect(shown).toContain(second.changeMarker?.slice(0, 12));
