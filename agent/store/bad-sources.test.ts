@@ -1,9 +1,9 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cutAfter, ggufBytes, type Origin, sha256, startOrigin } from "./fixtures/origin.ts";
-import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
+import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
 
 const content = ggufBytes(2_500_000);
 
@@ -291,4 +291,34 @@ test("one source's checksum cannot put its content in the place of another sourc
   await at.store.fetch({ source: `${origin.url}/trusted.gguf`, sha256: sha256(content) }, fetchOptions());
   const honest = await at.store.fetch({ source: `${origin.url}/trusted.gguf` }, fetchOptions());
   expect(honest.sha256).toBe(sha256(other));
+});
+
+test("a download with the wrong checksum is kept in quarantine, the last one only, named in log and error, until the sweep", async () => {
+  await using origin = await startOrigin();
+  const warnings: string[] = [];
+  const log = { ...silentLog, warn: (_: object, text: string) => warnings.push(text) };
+  await using at = await startStore({ log });
+  origin.serve("/m.gguf", content);
+  const quarantine = join(at.dir, "quarantine");
+  for (const digit of ["0", "1"]) {
+    const stated = digit.repeat(64);
+    const place = `quarantine/download-${stated}`;
+    const request = { source: `${origin.url}/m.gguf`, sha256: stated };
+    const failure = await at.store.fetch(request, fetchOptions()).catch((error: unknown) => error);
+    expect(String(failure)).toContain(`the download is kept as ${place} in the model store`);
+    expect(warnings.join()).toContain("moved the download to quarantine");
+    expect(readdirSync(quarantine)).toEqual([`download-${stated}`]);
+    expect(readFileSync(join(at.dir, place)).equals(content)).toBe(true);
+    expect(await at.store.resolve(request)).toBeUndefined();
+  }
+  expect(readdirSync(join(at.dir, "partial"))).toEqual([]);
+  expect(await at.store.list()).toEqual([]);
+  const nextWeek = { ...testClock, nowMs: () => Date.now() + 8 * 24 * 3_600_000 };
+  await at.reopen({ clock: nextWeek });
+  expect(readdirSync(quarantine)).toEqual([]);
+
+  const onVolume = await at.reopen({ neverEvicts: true });
+  const wrong = { source: `${origin.url}/m.gguf`, sha256: "2".repeat(64) };
+  await expect(onVolume.fetch(wrong, fetchOptions())).rejects.toMatchObject({ code: "ChecksumMismatch" });
+  expect([...readdirSync(quarantine), ...readdirSync(join(at.dir, "partial"))]).toEqual([]);
 });

@@ -1,5 +1,8 @@
 /** Files that are shared among several connections. */
+
+import { cpSync, readdirSync, statSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, patientLimits, silentLog, startStore } from "./fixtures/store.ts";
@@ -143,4 +146,61 @@ test("after all connections broke off, the next attempt continues behind the con
   const [start] = rangesOf(origin).slice(asked - 1);
   expect(start).toMatch(/^bytes=\d+-$/);
   expect(origin.seen).toHaveLength(asked + 1);
+});
+
+test("after a kill with ranges ahead of the contiguous bytes, the next fetch continues behind those", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore(sharing);
+  await using copy = await startStore();
+  slowFirst(origin, (request, response) => sendFile(request, response, content, '"v1"'));
+  const source = `${origin.url}/m.gguf`;
+  const controller = new AbortController();
+  let sawRanges = (): void => undefined;
+  const rangesAreThere = new Promise<void>((resolve) => {
+    sawRanges = resolve;
+  });
+  const fetching = at.store.fetch(
+    { source },
+    { signal: controller.signal, onProgress: ({ bytes }) => bytes >= 420_000 && sawRanges() },
+  );
+  const ended = expect(fetching).rejects.toThrow("killed");
+  await rangesAreThere;
+  cpSync(at.dir, copy.dir, { recursive: true });
+  controller.abort(new Error("killed"));
+  await ended;
+  const [part = ""] = readdirSync(join(copy.dir, "partial")).filter((name) => name.endsWith(".part"));
+  expect(statSync(join(copy.dir, "partial", part)).size).toBeGreaterThan(400_000);
+  const store = await copy.reopen();
+  expect((await store.fetch({ source }, fetchOptions())).sha256).toBe(digest);
+  const { range = "bytes=0-" } = origin.seen.at(-1)?.headers ?? {};
+  expect(Number(/^bytes=(\d+)-$/.exec(range)?.[1])).toBeLessThanOrEqual(20_000);
+});
+
+test("a mixture that only its checksum betrays is fetched once more, over one connection", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore(sharing);
+  const other = ggufBytes(3_000_000, 7);
+  let finishFirst: (() => void) | undefined;
+  // Without a validator.
+  origin.on("/m.gguf", (request, response) => {
+    const range = /^bytes=(\d+)-(\d+)$/
+      .exec(request.headers.range ?? "")
+      ?.slice(1)
+      .map(Number);
+    if (range === undefined) {
+      const file = finishFirst === undefined ? other : content;
+      response.writeHead(200, { "content-length": file.length, "accept-ranges": "bytes" });
+      response.write(file.subarray(0, 20_000));
+      if (finishFirst !== undefined) return void response.end(file.subarray(20_000));
+      finishFirst = () => void response.end(file.subarray(20_000));
+      return;
+    }
+    const [start = 0, end = 0] = range;
+    response.once("finish", () => finishFirst?.());
+    response.writeHead(206, { "content-range": `bytes ${start}-${end}/${content.length}` });
+    response.end(content.subarray(start, end + 1));
+  });
+  const model = await at.store.fetch({ source: `${origin.url}/m.gguf`, sha256: digest }, fetchOptions());
+  expect(model.sha256).toBe(digest);
+  expect(origin.seen.at(-1)?.headers.range).toBeUndefined();
 });

@@ -161,7 +161,12 @@ function createFetcher(
   const pace = bytesPerSecond === undefined ? undefined : createPace(bytesPerSecond, clock);
   const shared = { ranges: limits, pace, queue: createQueue(downloads) };
   const settings = { clock, log, rules, ...limits, boot, onReceived, ...shared };
-  const fetchContent = createFetchContent(layout, settings, admission);
+  const fetchContent = createFetchContent(
+    layout,
+    settings,
+    admission,
+    options.neverEvicts === true ? "remove" : "keep",
+  );
   const take: ModelFetcher["take"] = (owner, content) =>
     usage.take(owner, async () => {
       const sizeBytes = await blobSize(layout, content.sha256);

@@ -1,4 +1,9 @@
 /** Brings one content to the blobs: found there, or downloaded once for all callers. */
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { Log } from "../../../src/ports.ts";
+import { makeFolder } from "../../folder.ts";
 import type { Admission } from "../admission.ts";
 import { download } from "../remote/download.ts";
 import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
@@ -6,7 +11,7 @@ import { dropPart, partAt } from "../remote/part.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";
 import { createFlights } from "./flights.ts";
-import { contentKey, type Layout } from "./layout.ts";
+import { contentKey, type Layout, namesIn } from "./layout.ts";
 
 export type FetchContent = (
   file: StoreFile,
@@ -25,6 +30,7 @@ export function createFetchContent(
   layout: Layout,
   settings: DownloadSettings,
   admission: Admission,
+  mismatch: "keep" | "remove",
 ): FetchContent {
   const flights = createFlights<Content>();
   return async (file, ask) => {
@@ -39,7 +45,9 @@ export function createFetchContent(
           signal,
           onProgress,
           admit: admitFor(admission, key, file),
-        }).finally(() => admission.done(key)),
+        })
+          .catch((error: unknown) => afterMismatch(layout, file, key, mismatch, settings.log, error))
+          .finally(() => admission.done(key)),
       );
       const fetched = await flight.done.catch((error: unknown) => {
         ask.signal.throwIfAborted();
@@ -81,4 +89,35 @@ async function fly(layout: Layout, file: StoreFile, key: string, context: Downlo
   if (file.sha256 === undefined) await rememberFinished(layout, key, received);
   await dropPart(part);
   return received;
+}
+
+const SET_ASIDE = "download-";
+
+/** A download with the wrong checksum is kept for inspection, in place of the one before it: never served, removed by the sweep. */
+async function afterMismatch(
+  layout: Layout,
+  file: StoreFile,
+  key: string,
+  mismatch: "keep" | "remove",
+  log: Log,
+  error: unknown,
+): Promise<never> {
+  if (!(error instanceof MetalbridgeError) || error.code !== "ChecksumMismatch") throw error;
+  const part = partAt(layout.partial, key);
+  const name = `${SET_ASIDE}${file.sha256?.toLowerCase()}`;
+  if (mismatch === "keep") {
+    await makeFolder(layout.quarantine);
+    for (const other of await namesIn(layout.quarantine))
+      if (other.startsWith(SET_ASIDE)) await rm(join(layout.quarantine, other), { force: true });
+    await rename(part.path, join(layout.quarantine, name));
+  }
+  await dropPart(part);
+  if (mismatch === "remove") throw error;
+  const place = `quarantine/${name}`;
+  log.warn(
+    { file: file.name, place, code: error.code },
+    `${error.message}; moved the download to quarantine`,
+  );
+  const message = `${error.message}; the download is kept as ${place} in the model store`;
+  throw new MetalbridgeError(error.code, message, error.remedy, { cause: error });
 }

@@ -18,6 +18,7 @@ const GIVE_BACK_BYTES = 64 << 20;
 
 interface Attempt extends DownloadContext {
   readonly remember: (hash: Hash, sizeBytes: number) => void;
+  readonly memory: PartMemory;
 }
 
 export interface Received {
@@ -44,7 +45,7 @@ export async function receive(
     memory.sizeBytes = sizeBytes;
   };
   try {
-    return await continueFrom(opened, file, part, { ...context, remember });
+    return await continueFrom(opened, file, part, { ...context, remember, memory });
   } catch (error) {
     if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") throw error;
     // With the disk at zero nothing else on this machine can write: give some back, and keep the rest for the next attempt.
@@ -74,7 +75,7 @@ async function continueFrom(
         `${plainUrl(answer.url)} answered with a range that was not requested`,
       );
     }
-    if (body.at === "complete") return await finish(opened, file, opened, opened.sizeBytes);
+    if (body.at === "complete") return await finish(opened, file, opened, opened.sizeBytes, context.memory);
     if (body.totalBytes === 0) throw permanent("SourceEmpty", `${plainUrl(answer.url)} has zero bytes`);
     if (body.startsAt > 0) return await receiveBody(answer, body, opened, { file, part }, context);
     await opened.file.truncate(0);
@@ -100,7 +101,7 @@ async function receiveBody(
   const onBlock = countBlocks(body, context);
   const meta = { url: plainUrl(file.url), boot: context.boot, validator };
   const ranges =
-    totalBytes !== undefined && canShare(answer, validator, file)
+    totalBytes !== undefined && context.memory.isSuspect !== true && canShare(answer, validator, file)
       ? createRanges({
           ...{
             file,
@@ -145,7 +146,8 @@ async function receiveBody(
     context.remember(opened.hash, contiguous);
     throw failure;
   }
-  return finish(opened, file, body, ranges?.contiguous() ?? startsAt + written);
+  context.memory.isSuspect = ranges?.isShared() === true;
+  return finish(opened, file, body, ranges?.contiguous() ?? startsAt + written, context.memory);
 }
 
 /** Counts what reaches the file, from whichever connection, and checks the disk now and then. */
@@ -178,6 +180,7 @@ async function finish(
     readonly startsAt?: number;
   },
   sizeBytes: number,
+  memory: PartMemory,
 ): Promise<Received> {
   if (sizeBytes === 0) throw permanent("SourceEmpty", `${file.name} has zero bytes`);
   if (body.totalBytes !== undefined && sizeBytes !== body.totalBytes) {
@@ -186,12 +189,11 @@ async function finish(
   await opened.file.datasync();
   const sha256 = opened.hash.digest("hex");
   if (file.sha256 !== undefined && file.sha256.toLowerCase() !== sha256) {
-    await opened.file.truncate(0);
     const message = `${file.name} has sha256 ${sha256}, expected ${file.sha256.toLowerCase()}`;
-    // A file assembled from two responses may be a mixture; one complete response is what the server has.
-    throw body.startsAt === 0
-      ? permanent("ChecksumMismatch", message)
-      : transient("ChecksumMismatch", message);
+    // One complete response is what the server has; a file assembled from several may be a mixture.
+    if (body.startsAt === 0 && memory.isSuspect !== true) throw permanent("ChecksumMismatch", message);
+    await opened.file.truncate(0);
+    throw transient("ChecksumMismatch", message);
   }
   return { sha256, sizeBytes, validator: body.validator };
 }

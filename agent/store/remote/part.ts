@@ -33,7 +33,7 @@ export interface OpenPart {
   readonly validator: Validator;
 }
 
-const READ_BYTES = 256 << 10;
+export const READ_BYTES = 256 << 10;
 
 /** The part file of one content, named by its key. */
 export function partAt(folder: string, key: string): Part {
@@ -44,6 +44,8 @@ export function partAt(folder: string, key: string): Part {
 export interface PartMemory {
   hash?: Hash;
   sizeBytes: number;
+  /** What several connections brought had another checksum than it should: the next attempt uses one. */
+  isSuspect?: boolean;
 }
 
 /**
@@ -109,8 +111,8 @@ export async function hashRange(
   hash: Hash,
   { from = 0, to = Number.POSITIVE_INFINITY }: { readonly from?: number; readonly to?: number },
   signal: AbortSignal,
+  buffer = Buffer.allocUnsafeSlow(READ_BYTES),
 ): Promise<number> {
-  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   let position = from;
   while (position < to) {
     signal.throwIfAborted();

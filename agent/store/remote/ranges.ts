@@ -6,7 +6,7 @@ import { plainUrl, SourceFailure, statusFailure, transient } from "../../../src/
 import { totalBytesOf, type Validator, validatorOf } from "../../../src/hub/validator.ts";
 import { bodyFailure, rangeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
-import { hashRange } from "./part.ts";
+import { hashRange, READ_BYTES } from "./part.ts";
 import { createSegments, type Segment, type Segments } from "./segments.ts";
 import { sink } from "./sink.ts";
 
@@ -53,6 +53,8 @@ export interface Ranges {
 
 /** Segments that may be under way or waiting for an earlier one, for each connection. */
 const AHEAD = 1.5;
+/** Of the connections beside the first: there are more of them, and the blocks are not hashed. */
+const BLOCK_BYTES = 128 << 10;
 /** A connection whose ranges were taken over so often is of no use. */
 const MAX_TAKEN_OVER = 2;
 
@@ -171,7 +173,7 @@ async function fetchRange(
   try {
     checkRange(answer, segment, job);
     await sink(answer.body, {
-      ...{ file: handle, startsAt: segment.at },
+      ...{ file: handle, startsAt: segment.at, blockBytes: BLOCK_BYTES },
       pace: (bytes) => context.pace?.(bytes, signal),
       limit: () => segment.end,
       onBlock: async (bytes) => {
@@ -244,12 +246,13 @@ async function hashBehind(
   isOver: () => boolean,
 ): Promise<void> {
   const { ranges, signal } = context;
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
   let hashedTo = from;
   let markedAt = from;
   for (;;) {
     const change = book.change();
     const isLast = isOver();
-    hashedTo = await hashRange(handle, hash, { from: hashedTo, to: book.contiguous() }, signal);
+    hashedTo = await hashRange(handle, hash, { from: hashedTo, to: book.contiguous() }, signal, buffer);
     if (isLast || hashedTo - markedAt >= ranges.segmentBytes) {
       await mark(hashedTo);
       markedAt = hashedTo;

@@ -2,6 +2,7 @@
 import type { Hash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 
 export interface SinkOptions {
   readonly file: FileHandle;
@@ -15,6 +16,8 @@ export interface SinkOptions {
   readonly limit?: ((offset: number) => number) | undefined;
   /** Counts bytes against the bandwidth of the host; a promise means: wait for it before reading on. */
   readonly pace?: ((bytes: number) => Promise<void> | undefined) | undefined;
+  /** How much is hashed and written at a time; one connection has up to four such blocks. */
+  readonly blockBytes?: number;
   /** Called with the size of each block that reached the file; throws to stop. */
   readonly onBlock: (bytes: number) => Promise<void> | void;
 }
@@ -31,6 +34,7 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
   const { startsAt, limit = () => Number.POSITIVE_INFINITY, pace } = options;
   const blocks = blockWriter(options);
   let offset = startsAt;
+  releaseReads(response.socket);
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
       const wanted = within(chunk, offset, limit);
@@ -38,6 +42,7 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
       // A wait per chunk would cost more than the copy: only a full set of blocks waits.
       const full = blocks.push(wanted);
       if (full !== undefined) await full;
+      release(chunk);
       const early = pace?.(wanted.length);
       if (early !== undefined) await early;
       if (limit(offset) <= offset) break;
@@ -47,6 +52,24 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
     throw error;
   }
   await blocks.end();
+}
+
+/**
+ * Each read of the socket has a buffer of its own, and so has each chunk that the parser copies out of it. Left to the
+ * garbage collector they are 100 MB before it comes, in memory that is never in a cache.
+ */
+function releaseReads(socket: Socket): void {
+  let before: Buffer | undefined;
+  // The parser is done with the read before: it came to this event before us.
+  socket.on("data", (read: Buffer) => {
+    if (before !== undefined) release(before);
+    before = read;
+  });
+}
+
+/** Frees the memory of a buffer that nothing reads any more, if it is the only one in it. */
+function release({ buffer, length }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 
 /** What may be read of a chunk that begins at `offset`: the limit is asked again where it ends in the chunk. */
@@ -63,7 +86,8 @@ interface BlockWriter {
   readonly end: () => Promise<void>;
 }
 
-function blockWriter({ file, startsAt, hash, checkStart, onBlock }: SinkOptions): BlockWriter {
+function blockWriter(options: SinkOptions): BlockWriter {
+  const { file, startsAt, hash, checkStart, onBlock, blockBytes = BLOCK_BYTES } = options;
   const free: Buffer[] = [];
   const underWay: Promise<void>[] = [];
   let made = 0;
@@ -71,7 +95,7 @@ function blockWriter({ file, startsAt, hash, checkStart, onBlock }: SinkOptions)
   const spare = (): Buffer | undefined => {
     if (free.length > 0 || made === BLOCKS) return free.pop();
     made += 1;
-    return Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    return Buffer.allocUnsafeSlow(blockBytes);
   };
   let block = spare();
   let used = 0;
@@ -117,12 +141,12 @@ function blockWriter({ file, startsAt, hash, checkStart, onBlock }: SinkOptions)
       const copied = chunk.copy(block, used, from);
       used += copied;
       from += copied;
-      if (used === BLOCK_BYTES || (unchecked !== undefined && used >= 4)) flush();
+      if (used === blockBytes || (unchecked !== undefined && used >= 4)) flush();
     }
   };
   return {
     push: (chunk) => {
-      if (block !== undefined && unchecked === undefined && used + chunk.length < BLOCK_BYTES) {
+      if (block !== undefined && unchecked === undefined && used + chunk.length < blockBytes) {
         used += chunk.copy(block, used);
         return undefined;
       }
