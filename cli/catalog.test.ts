@@ -1,7 +1,8 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { serveModel } from "../test/fixtures/model-server.ts";
 import { main } from "./main.ts";
 
 /** In this process: a start of its own costs a second. */
@@ -135,4 +136,98 @@ test.each([
   [["--cache-type", "q9"], /Allowed choices are/, 2],
 ])("fit %j is refused with the reason", async (args, expected, code) => {
   expect(await run("fit", ...args)).toMatchObject({ code, stderr: expect.stringMatching(expected) });
+});
+
+/** A server in the Hub's shape; what it does not have is 404, and the rest is asked for with a token. */
+async function serveHub(answers: Readonly<Record<string, unknown>>): Promise<string> {
+  const server = await serveModel((request, response) => {
+    const answer = answers[(request.url ?? "").replace("?blobs=true", "")];
+    if (request.headers.authorization !== "Bearer mine") return void response.writeHead(401).end();
+    if (answer === undefined) return void response.writeHead(404).end();
+    response.end(typeof answer === "string" ? answer : JSON.stringify(answer));
+  });
+  return server.url;
+}
+
+test("models of the Hub are added to a file of the user's, and those that it has are brought up to date", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "catalog-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const [file, token] = [path.join(folder, "mine.jsonl"), path.join(folder, "token")];
+  await writeFile(token, "mine\n");
+  const config = {
+    ...{ model_type: "llama", num_hidden_layers: 32, hidden_size: 4096, num_attention_heads: 32 },
+    ...{ num_key_value_heads: 8, intermediate_size: 14_336, vocab_size: 128_256, head_dim: null },
+    ...{ sliding_window: 4096, use_sliding_window: false, max_position_embeddings: 8192 },
+  };
+  const sizes = {
+    "mine-Q8_0.gguf": 8.54e9,
+    "mine-Q4_K_M-00001-of-00002.gguf": 4e9,
+    "mine-Q4_K_M-00002-of-00002.gguf": 0.92e9,
+  };
+  const siblings = (of: object) => Object.entries(of).map(([rfilename, size]) => ({ rfilename, size }));
+  const answers: Record<string, unknown> = {
+    "/api/models/me/mine": {
+      ...{ id: "me/mine", sha: "c".repeat(40), createdAt: "2026-01-02T03:04:05.000Z" },
+      ...{ cardData: { license: "mit" }, safetensors: { total: 8_030_261_248 } },
+    },
+    [`/me/mine/resolve/${"c".repeat(40)}/config.json`]: config,
+    "/api/models/me/mine-GGUF": {
+      id: "me/mine-GGUF",
+      siblings: siblings({ ...sizes, "mmproj-F16.gguf": 1e9, "a-Q6_K.gguf": 6.6e9, "b-Q6_K.gguf": 6.7e9 }),
+    },
+    "/api/models/me/html": "<html>",
+    "/api/models/me/odd": { id: "me/odd", sha: "main" },
+    "/me/odd/resolve/main/config.json": { num_hidden_layers: "many" },
+  };
+  const update = async (...args: string[]) => {
+    const endpoint = await serveHub(answers);
+    return run("catalog", "update", ...args, "--write", file, "--endpoint", endpoint, "--token-file", token);
+  };
+  expect(await update("me/mine", "--gguf", "me/mine-GGUF")).toMatchObject({
+    code: 0,
+    stdout: "me/mine: added\n",
+  });
+  const read = async () =>
+    (await readFile(file, "utf8"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  const [added] = await read();
+  expect(added).toMatchObject({
+    ...{ provider: "me", parameter_count: "8.03B", context_length: 8192, license: "mit" },
+    ...{ architecture: "llama", release_date: "2026-01-02", files_gb: { Q8_0: 8.54, Q4_K_M: 4.92 } },
+    source: "config.json of me/mine at cccccccccccc",
+  });
+  for (const absent of ["head_dim", "sliding_window", "num_experts"])
+    expect(added).not.toHaveProperty(absent);
+  expect((await run("catalog", "show", "me/mine", "--catalog", file)).code).toBe(0);
+
+  // Again, all that the file has: what is known stays, and the sizes are those of now.
+  answers["/api/models/me/mine-GGUF"] = {
+    id: "me/mine-GGUF",
+    siblings: siblings({ "mine-Q8_0.gguf": 8.6e9 }),
+  };
+  expect(await update()).toMatchObject({ code: 0, stdout: "me/mine: updated files_gb\n" });
+  expect((await read())[0].files_gb).toEqual({ Q8_0: 8.6, Q4_K_M: 4.92 });
+  expect((await update()).stdout).toBe("me/mine: unchanged\n");
+
+  const bad = await update("me/mine", "me/none", "me/html", "me/odd", "../../etc");
+  expect(bad.code).toBe(1);
+  expect(bad.stdout.split("\n")).toEqual([
+    "me/mine: unchanged",
+    expect.stringMatching(/^me\/none: left as it is: SourceNotFound: /),
+    expect.stringMatching(/^me\/html: left as it is: SourceRefused: .*JSON$/),
+    expect.stringMatching(/^me\/odd: left as it is: \w+: /),
+    "../../etc: left as it is: not a repository (org/name)",
+    "",
+  ]);
+  expect(await read()).toHaveLength(1);
+  await writeFile(token, "stolen");
+  expect((await update()).stdout).toContain("SourceUnauthorized");
+  await writeFile(file, "no record\n");
+  expect(await update("me/mine")).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("CatalogUnreadable"),
+  });
+  expect(await readFile(file, "utf8")).toBe("no record\n");
 });

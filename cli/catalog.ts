@@ -8,6 +8,7 @@ import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { keyValueBytesPerToken } from "../src/fitness/claim.ts";
 import { fileSize, ladderOf } from "../src/fitness/quantizations.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "./catalog/read.ts";
+import { updateCatalog } from "./catalog/update.ts";
 import { outputFlag, parseCount } from "./cluster/flags.ts";
 import { readGguf } from "./gguf/read.ts";
 import { exitCodes } from "./program/exit-codes.ts";
@@ -41,6 +42,15 @@ export function configureCatalog(command: Command): void {
     .option("--file <file>", "a GGUF file: a path, https://… or hf://org/repo[/file]")
     .addOption(catalogOption())
     .action(check);
+  command
+    .command("update")
+    .description("read models from the Hub's API into a file of your own, to be given with --catalog")
+    .argument("[models...]", "repositories (org/name); by default those that the file has")
+    .requiredOption("--write <file>", "JSON lines to write; what it has of other models stays")
+    .option("--gguf <repository...>", "repositories with the GGUF files of the one model that is named")
+    .option("--endpoint <url>", "the Hub, or a mirror with the same API", "https://huggingface.co")
+    .option("--token-file <file>", "file with a token of the Hub, for gated models")
+    .action(updateCatalog);
 }
 
 function listing(command: Command, description: string): Command {

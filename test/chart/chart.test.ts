@@ -40,6 +40,23 @@ withHelm(`helm lint finds nothing${needsHelm}`, async () => {
   await expect(lint(helm)).resolves.toMatch(/1 chart\(s\) linted, 0 chart\(s\) failed/);
 });
 
+withHelm(`a ConfigMap with more models is mounted for the density API${needsHelm}`, async () => {
+  const podOf = async (...values: string[]) => {
+    const objects = await render(helm, "--set", ["server.enabled=true", ...values].join(","));
+    const server = objects.find(({ metadata }) => metadata?.name === "metalbridge-server");
+    return JSON.stringify(server);
+  };
+  const both = await podOf("server.catalogConfigMap=mine", "server.tlsSecretName=pair");
+  for (const part of [
+    "--catalog=/etc/metalbridge/catalog/models.jsonl",
+    '"configMap":{"name":"mine"}',
+    '"secretName":"pair"',
+  ])
+    expect(both).toContain(part);
+  expect(await podOf("server.catalogConfigMap=mine")).toContain('"mountPath":"/etc/metalbridge/catalog"');
+  expect(await podOf()).not.toContain("catalog");
+});
+
 withHelm(`values become flags of the controller and fields of its pods${needsHelm}`, async () => {
   const digest = `sha256:${"a".repeat(64)}`;
   const objects = await render(
