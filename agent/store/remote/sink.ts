@@ -38,12 +38,14 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
       const wanted = within(chunk, offset, limit);
-      offset += wanted.length;
+      const { length } = wanted;
+      offset += length;
       // A wait per chunk would cost more than the copy: only a full set of blocks waits.
       const full = blocks.push(wanted);
       if (full !== undefined) await full;
+      // Both are empty from here on.
       release(chunk);
-      const early = pace?.(wanted.length);
+      const early = pace?.(length);
       if (early !== undefined) await early;
       if (limit(offset) <= offset) break;
     }
