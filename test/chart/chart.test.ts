@@ -43,7 +43,9 @@ withHelm(`helm lint finds nothing${needsHelm}`, async () => {
 withHelm(`a ConfigMap with more models is mounted for the density API${needsHelm}`, async () => {
   const podOf = async (...values: string[]) => {
     const objects = await render(helm, "--set", ["server.enabled=true", ...values].join(","));
-    const server = objects.find(({ metadata }) => metadata?.name === "metalbridge-server");
+    const server = objects.find(
+      ({ kind, metadata }) => kind === "Deployment" && metadata.name.endsWith("server"),
+    );
     return JSON.stringify(server);
   };
   const both = await podOf("server.catalogConfigMap=mine", "server.tlsSecretName=pair");
