@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
@@ -217,3 +219,20 @@ test.each(["http://169.254.169.254/m.gguf", "http://10.1.2.3/m.gguf"])(
     await expect(fetching).rejects.toMatchObject({ code: "SourceNotAllowed" });
   },
 );
+
+test("a repository of ten thousand files is fetched whole: each content once, whatever it is called", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  const contents = [Buffer.from("one"), Buffer.from("two"), Buffer.from("three")];
+  const names = Array.from({ length: 10_000 }, (_, index) => `parts/${index}.bin`);
+  const files = Object.fromEntries(
+    names.map((name, index) => [name, contents[index % contents.length] ?? Buffer.alloc(0)]),
+  );
+  serveRepo(origin, "org/many", { files: { "config.json": Buffer.from("{}"), ...files } });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const model = await store.fetch({ source: "hf://org/many", format: "mlx" }, fetchOptions());
+  expect(model.files).toHaveLength(10_001);
+  expect(origin.seen).toHaveLength(1 + 1 + contents.length);
+  expect(readFileSync(join(model.path, "parts/9999.bin"), "utf8")).toBe("one");
+  expect(await store.resolve({ source: "hf://org/many", format: "mlx" })).toEqual(model);
+});

@@ -70,6 +70,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 const unhelpful: Readonly<Record<string, Handler>> = {
   "refuses further connections": (_, response) => void response.writeHead(503).end(),
+  "refuses the token on them": (_, response) => void response.writeHead(401).end(),
   "never answers them": () => undefined,
   "drops them": (_, response) => void response.socket?.destroy(),
   "sends them the whole file": (_, response) =>
