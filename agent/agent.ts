@@ -11,7 +11,6 @@ import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
 import { createRunCommand, type RunCommand } from "../src/macos/command.ts";
 import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
-import type { Credentials } from "../src/models/source/credentials.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
@@ -27,6 +26,7 @@ import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { keepModels } from "./models/keep-models.ts";
+import { createPeers, type Peers } from "./peers/peers.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
@@ -41,7 +41,8 @@ import type { MetricsFacts } from "./server/facts.ts";
 import { REPORTER, startSession } from "./session.ts";
 import { type AgentState, addressOf, budgetOf, quotaOf, troublesOf } from "./state-views.ts";
 import { openStore } from "./store/store.ts";
-import type { ModelStore, StoreLimits } from "./store/types.ts";
+import type { ModelStore } from "./store/types.ts";
+import { storeOptionsOf } from "./store-options.ts";
 
 /** What every part of the agent is built from. */
 export interface Inputs {
@@ -54,17 +55,6 @@ export interface Inputs {
   readonly endSignal: AbortSignal;
 }
 
-/** For Models without a Secret. */
-function limitsOf({ sources }: Inputs["config"]): Partial<StoreLimits> {
-  const { stallMs, attempts, maxDownloads, maxBytesPerSecond, connectionsPerFile } = sources;
-  const limits = { stallMs, attempts, downloads: maxDownloads, connections: connectionsPerFile };
-  return maxBytesPerSecond === undefined ? limits : { ...limits, bytesPerSecond: maxBytesPerSecond };
-}
-
-function machineCredentials({ sources, huggingFace }: Inputs["config"]): Credentials {
-  return { ...sources.credentials, ...(huggingFace.token && { HF_TOKEN: huggingFace.token }) };
-}
-
 /** What is opened first; `host` is the Host as last seen, which applies until it is read again. */
 interface Opened {
   readonly run: RunCommand;
@@ -72,6 +62,9 @@ interface Opened {
   readonly host: Host | undefined;
   readonly store: ModelStore;
   readonly received: { readonly bytes: number };
+  readonly peers: Peers | undefined;
+  /** Called when what this host offers to others changed. */
+  readonly offers: { report: () => void };
 }
 
 export class Agent {
@@ -98,35 +91,29 @@ export class Agent {
     const host = keptHost.read();
     const received = { bytes: 0 };
     const isMac = config.platform === "darwin";
-    const dir = join(config.stateDir, "models");
+    const offers = { report: () => {} };
+    const peers = openPeers(inputs);
+    const options = storeOptionsOf(config);
     const store = await openStore({
-      ...{ dir, clock, log, bootId: await readBootId(config.platform, run) },
-      isReadOnly: config.dryRun,
-      allowedRoots: config.modelRoots,
-      hfEndpoint: config.huggingFace.endpoint,
-      ollamaRegistry: config.ollama.registry,
-      machineCredentials: machineCredentials(config),
-      allowedHosts: config.sources.allowedHosts,
-      allowLoopback: config.sources.allowLoopback,
-      allowPrivate: config.sources.allowPrivateAddresses,
-      limits: limitsOf(config),
-      quotaBytes: quotaOf(host) ?? config.disk.quota,
-      reserveBytes: config.disk.reserve,
+      ...{ ...options, clock, log, bootId: await readBootId(config.platform, run) },
+      peers: peers?.taker,
+      onOffers: () => offers.report(),
+      quotaBytes: quotaOf(host) ?? options.quotaBytes,
       onReceived: (bytes) => {
         received.bytes += bytes;
       },
       ...(isMac ? { capacityWithPurging: (folder) => capacityWithPurging(run, folder) } : {}),
     });
     // Not awaited: engines are adopted first.
-    if (isMac && !config.dryRun) void warnOfBackup(dir, run, log);
-    const agent = new Agent(inputs, { run, keptHost, host, store, received });
+    if (isMac && !config.dryRun) void warnOfBackup(options.dir, run, log);
+    const agent = new Agent(inputs, { run, keptHost, host, store, received, peers, offers });
     agent.#watchMachine();
     return agent;
   }
 
   private constructor(inputs: Inputs, opened: Opened) {
     const { config, clock, log, signal, environment } = inputs;
-    const { run, store } = opened;
+    const { run, store, peers } = opened;
     this.#inputs = inputs;
     this.#opened = opened;
     this.#state = { host: opened.host };
@@ -157,7 +144,7 @@ export class Agent {
     };
     const isSynced = () => this.#state.session?.isSynced() === true;
     this.#observer = createHostObserver({
-      ...{ store, clock, log, address: () => this.#address() },
+      ...{ store, clock, log, address: () => this.#address(), peer: peers?.status },
       reader: { ...reader, memory: async () => memory.latest() ?? memory.read() },
       judgement: () => this.#pressure.judgement(),
       machineConditions: createHostConditions(config, environment.toolPath, clock),
@@ -274,6 +261,9 @@ export class Agent {
       observe: this.#observer.observe,
       onHost: (host) => this.#takeHost(host),
     });
+    this.#opened.offers.report = this.#state.session.report;
+    this.#opened.peers?.connect(connection);
+    this.#give();
     const look = createPauseWatch({
       ...{ clock, log },
       onPause: (pause) => {
@@ -293,6 +283,7 @@ export class Agent {
       address: () => addressOf(this.#address()),
       onChange: () => {
         this.#reconnect();
+        this.#give();
         this.runner.enqueueAll();
       },
     });
@@ -334,7 +325,14 @@ export class Agent {
     this.#state.host = host;
     this.#opened.keptHost.save(host);
     this.#opened.store.setQuota(quotaOf(host) ?? this.#inputs.config.disk.quota);
+    this.#give();
     this.runner.enqueueAll();
+  }
+
+  /** On the address that engines are served on, which the Host allows. */
+  #give(): void {
+    const { peers, store } = this.#opened;
+    peers?.giveOn(addressOf(this.#address()), store.contents);
   }
 
   /** Connections from before a sleep, from an old address or over an old route lead nowhere: those of watches and downloads too. */
@@ -376,6 +374,12 @@ function recorderOf(
   ports: Pick<Parameters<typeof createEventRecorder>[0], "client" | "clock" | "log" | "signal">,
 ): RecordEvent {
   return createEventRecorder({ ...ports, reportingController: REPORTER, reportingInstance });
+}
+
+function openPeers({ config, clock, log, signal }: Inputs): Peers | undefined {
+  const { enabled, port, maxRate } = config.peers;
+  if (!enabled || config.dryRun) return undefined;
+  return createPeers({ hostName: config.hostName, port, maxRate, clock, log, signal });
 }
 
 async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<void> {

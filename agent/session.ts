@@ -41,6 +41,8 @@ export interface Session {
   readonly isSynced: () => boolean;
   readonly watchAgeMs: () => number | undefined;
   readonly troubles: () => readonly Trouble[];
+  /** Writes the Host's status soon if it changed. */
+  readonly report: () => void;
   /** After a sleep: cached state may be long out of date, and connections may be dead. */
   readonly wake: () => void;
 }
@@ -102,6 +104,7 @@ export function startSession(options: SessionOptions): Session {
   });
   return {
     isNameOurs: registration.isNameOurs,
+    report: registration.report,
     wake: () => {
       connection.dropIdle();
       endpoints.retryNow();

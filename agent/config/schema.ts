@@ -209,6 +209,23 @@ const settingsSchema = z.strictObject({
         .default(4),
     })
     .prefault({}),
+  peers: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .describe(
+          "Fetch weights from other hosts of the cluster before the source is asked, and give them what this host has.",
+        )
+        .default(true),
+      port: port
+        .describe("Port on the host's address on which other hosts of the cluster fetch weights.")
+        .default(20_999),
+      maxRate: bytes
+        .describe("Most bytes per second that this host gives to all other hosts together.")
+        .prefault("100Mi")
+        .refine((rate) => rate >= 1024 ** 2, "must be at least 1Mi"),
+    })
+    .prefault({}),
   disk: z
     .strictObject({
       quota: bytes.describe("Maximum disk space for stored models. Absent: no limit.").optional(),

@@ -8,7 +8,15 @@ import {
 } from "../../src/api/conditions.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
-import type { Host, HostInfo, HostMemory, HostModel, HostRuntime, HostStatus } from "../../src/api/host.ts";
+import type {
+  Host,
+  HostInfo,
+  HostMemory,
+  HostModel,
+  HostPeer,
+  HostRuntime,
+  HostStatus,
+} from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
 import { RUNTIMES_USABLE } from "../../src/capacity/placement/host-facts.ts";
@@ -32,6 +40,8 @@ export interface ObservedHost {
   readonly diskReserveBytes: number;
   readonly runtimes: FoundRuntimes;
   readonly models: readonly HostModel[];
+  /** Absent where this host neither gives to other hosts nor takes from them. */
+  readonly peer?: HostPeer | undefined;
   /** What doctor's checks find that the cluster should know; absent where they do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
   /** True once replicas were listed and engines adopted. */
@@ -75,6 +85,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     memory: withLeft(host, memoryStatus(before?.memory, seen)),
     models: listed(seen.models),
   };
+  if (seen.peer !== undefined) status.peer = seen.peer;
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
   return {

@@ -2,7 +2,7 @@
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
-import type { HostInfo, HostRuntime } from "../../src/api/host.ts";
+import type { HostInfo, HostPeer, HostRuntime } from "../../src/api/host.ts";
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
@@ -22,6 +22,7 @@ export interface HostObserverOptions {
   readonly budgetBytes: number | undefined;
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
+  readonly peer?: (() => HostPeer | undefined) | undefined;
   /** What the pressure governor makes of the readings. */
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number | Promise<number>;
@@ -111,6 +112,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         disk: diskReading,
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
+        peer: options.peer?.(),
         models: (await models()).map((model) => ({ ...model })),
         machineConditions: (await options.machineConditions?.(found.found)) ?? [],
         isWorking: options.isWorking(),

@@ -42,7 +42,7 @@ export async function fetchModel(
   const { signal } = options;
   const owner = options.owner ?? "";
   const ask: Ask = {
-    ...{ source: openRemote(source, request, fetcher), signal },
+    ...{ source: openRemote(source, request, fetcher), signal, name: publicSource(request.source) },
     take: (content) => fetcher.take(owner, content),
   };
   const resolve = () => resolveSource(ask.source, request, signal);
@@ -160,6 +160,7 @@ async function publish(
 
 interface Ask {
   readonly source: OpenSource;
+  readonly name: string;
   readonly signal: AbortSignal;
   readonly take: Parameters<FetchContent>[1]["take"];
 }

@@ -9,6 +9,7 @@ import { parseSource, publicSource, type Source } from "../../src/models/source/
 import { type Admission, createAdmission, type Kept } from "./admission.ts";
 import { blobPath, blobSize, publishView, removeBlob } from "./content/blobs.ts";
 import { createFetchContent } from "./content/fetch-content.ts";
+import { createGiving, type Giving, sweepPrefixes } from "./content/giving.ts";
 import { type Layout, layoutOf, makeFolders, requestKey } from "./content/layout.ts";
 import { openSpeeds, type Speeds } from "./content/speeds.ts";
 import { createSpaceReader } from "./disk.ts";
@@ -55,7 +56,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
   const usage = createUsage(layout, refs, keeping, log);
   const verification = await openVerification({ layout, refs, usage, clock, log, isReadOnly });
   const speeds = await openSpeeds(layout.speeds, log);
-  if (!isReadOnly) await usage.sweep(clock.nowMs());
+  if (!isReadOnly) await usage.sweep(clock.nowMs()).then(() => sweepPrefixes(layout));
   let quotaBytes = options.quotaBytes;
   const readSpace = createSpaceReader(options.dir, options.capacityWithPurging);
   const admission = createAdmission({
@@ -77,9 +78,12 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return withSpeed({ ...describeRef(ref, flags), ...at }, speeds);
     });
   };
-  const fetcher = createFetcher(options, layout, refs, admission, usage);
+  const giving = createGiving(layout, clock);
+  giving.onOffers(() => options.onOffers?.());
+  const fetcher = createFetcher(options, layout, refs, { admission, usage, giving });
   return {
     ...createReaders(options, fetcher, usage),
+    contents: giving,
     reconnect: () => {
       const reason = transient("SourceUnreachable", "the network changed or the machine slept; reconnecting");
       for (const end of [...(fetcher.rules.underWay ?? [])]) end(reason);
@@ -143,8 +147,7 @@ function createFetcher(
   options: StoreOptions,
   layout: Layout,
   refs: Refs,
-  admission: Admission,
-  usage: Usage,
+  parts: { readonly admission: Admission; readonly usage: Usage; readonly giving: Giving },
 ): ModelFetcher {
   const { clock, log, hfEndpoint, ollamaRegistry, machineCredentials, allowedHosts, allowedNetworks } =
     options;
@@ -164,11 +167,11 @@ function createFetcher(
   const fetchContent = createFetchContent(
     layout,
     settings,
-    admission,
+    { ...parts, peers: options.peers },
     options.neverEvicts === true ? "remove" : "keep",
   );
   const take: ModelFetcher["take"] = (owner, content) =>
-    usage.take(owner, async () => {
+    parts.usage.take(owner, async () => {
       const sizeBytes = await blobSize(layout, content.sha256);
       return sizeBytes === undefined ? undefined : { ...content, sizeBytes, contents: [content.sha256] };
     });

@@ -4,7 +4,11 @@ import type { ModelFormat } from "../../src/api/fields/shared.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import type { Credentials } from "../../src/models/source/credentials.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import type { Contents } from "./content/giving.ts";
 import type { Keeping } from "./keeping.ts";
+import type { Received } from "./remote/attempt.ts";
+import type { DownloadContext, StoreFile } from "./remote/download-context.ts";
+import type { Part } from "./remote/part.ts";
 import type { RangeLimits } from "./remote/ranges.ts";
 import type { Verification } from "./verification.ts";
 
@@ -106,7 +110,31 @@ export type Removal =
   | { readonly at: "inUse"; readonly owners: readonly string[] }
   | { readonly at: "pinned" | "absent" };
 
+/** Takes content from other hosts before the origin is asked for it. */
+export interface PeerTaker {
+  /** One per download; `since` is when it began, as other hosts see it. */
+  readonly begin: (file: SharedFile, since: string) => PeerFlight;
+}
+
+/** A file whose content its source, or the Model, has named by checksum. */
+export interface SharedFile extends StoreFile {
+  /** Lower case. */
+  readonly sha256: string;
+  /** Of the Model, without credentials. */
+  readonly source: string;
+}
+
+export interface PeerFlight {
+  /** Adds to the part while peers are the better choice. The whole content, or undefined: now the origin. Throws MetalbridgeError for the disk. */
+  readonly take: (part: Part, context: DownloadContext) => Promise<Received | undefined>;
+  /** Aborted once peers are the better choice again. */
+  readonly whileOrigin: () => { readonly signal: AbortSignal; readonly end: () => void };
+  readonly end: () => void;
+}
+
 export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, Pick<Verification, "verify"> {
+  /** What other hosts may have. */
+  readonly contents: Contents;
   /** The model if it is complete and verified on disk. Never uses the network; throws MetalbridgeError for what can never work. */
   readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
   /** Brings the model to disk; concurrent calls for one content share one download. Throws MetalbridgeError. */
@@ -157,6 +185,10 @@ export interface StoreOptions {
   readonly machineCredentials?: Credentials | undefined;
   /** Remote host names that may be asked; absent means any. `*.example.com` matches subdomains. */
   readonly allowedHosts?: readonly string[] | undefined;
+  /** Absent: every byte comes from the origin. */
+  readonly peers?: PeerTaker | undefined;
+  /** What `contents.offers` lists changed. */
+  readonly onOffers?: (() => void) | undefined;
   readonly allowLoopback?: boolean;
   readonly allowPrivate?: boolean;
   /** Private networks, as CIDRs, that sources may be in. */

@@ -149,6 +149,36 @@ const hostModelSchema = z.object({
     .optional(),
 });
 
+const hostPeerSchema = z.object({
+  fingerprint: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .describe("SHA-256 of the certificate that this host proves itself with to other hosts."),
+  port: z
+    .int()
+    .min(1)
+    .max(65_535)
+    .describe("Port on which it gives weights to other hosts. Absent while it does not listen.")
+    .optional(),
+  offers: z
+    .array(
+      z.object({
+        sha256: z
+          .string()
+          .regex(/^[0-9a-f]{64}$/)
+          .describe("Checksum of the file, in hex."),
+        since: z.iso.datetime({ offset: true }).describe("When the download began."),
+        complete: z.boolean().describe("True once the whole file is here.").optional(),
+      }),
+    )
+    .max(64)
+    .meta({
+      description: "Files that this host is downloading, or has downloaded within the last ten minutes.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
+});
+
 const hostMemorySchema = z.object({
   totalBytes: number("Installed memory."),
   availableBytes: number(
@@ -204,6 +234,9 @@ const hostStatusSchema = z.object({
     })
     .describe("Disk of the model store, in bytes.")
     .optional(),
+  peer: hostPeerSchema
+    .describe("How other hosts fetch weights from this one. Absent: they cannot.")
+    .optional(),
   models: z
     .array(hostModelSchema)
     .max(1000)
@@ -227,4 +260,5 @@ export type HostInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;
 export type HostModel = z.output<typeof hostModelSchema>;
 export type HostMemory = z.output<typeof hostMemorySchema>;
+export type HostPeer = z.output<typeof hostPeerSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -72,12 +72,15 @@ export function startAgent(options: AgentOptions): TestAgent {
   };
 }
 
+/** Agents of one machine would want the same port. */
+const NO_PEERS = { peers: { enabled: false } };
+
 /** Its arguments; the configuration file is written. */
 export function agentArgs(options: AgentOptions): readonly string[] {
   const { kubeconfig, hostName, stateDir, address, modelsDir } = options;
   const config = fileOf(options, "yaml");
   mkdirSync(path.dirname(config), { recursive: true });
-  writeFileSync(config, JSON.stringify(options.config ?? {}));
+  writeFileSync(config, JSON.stringify({ ...NO_PEERS, ...options.config }));
   const llamaServer = options.llamaServer ?? findLlamaServer(readPartsConfig());
   return [
     ...["agent", "--config", config, "--kubeconfig", kubeconfig],

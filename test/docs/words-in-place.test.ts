@@ -54,7 +54,7 @@ const words: readonly Word[] = [
     homes: ["src/engines/ollama/", "agent/engines/ollama/", "src/hub/ollama/", ...registries, "src/api/"],
     elsewhere: {
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
-      "agent/agent.ts": "hands the registry of ollama:// sources to the store",
+      "agent/store-options.ts": "hands the registry of ollama:// sources to the store",
       "agent/config/schema.ts": "the key ollama holds its settings",
       "agent/gate/body.ts": "reads requests of Ollama's API, a protocol that the gate passes",
       "agent/gate/paths.ts": "lists the routes of Ollama's API",

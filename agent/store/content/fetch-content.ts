@@ -5,18 +5,23 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Log } from "../../../src/ports.ts";
 import { makeFolder } from "../../folder.ts";
 import type { Admission } from "../admission.ts";
-import { download } from "../remote/download.ts";
+import type { Received } from "../remote/attempt.ts";
+import { download, inTurn } from "../remote/download.ts";
 import type { DownloadContext, StoreFile } from "../remote/download-context.ts";
-import { dropPart, partAt } from "../remote/part.ts";
+import { dropPart, type Part, partAt } from "../remote/part.ts";
+import type { PeerFlight, PeerTaker } from "../types.ts";
 import { blobPath, blobSize, publishBlob } from "./blobs.ts";
 import { type Content, findFinished, rememberFinished } from "./finished.ts";
 import { createFlights } from "./flights.ts";
+import { type Giving, type Growth, keepPrefixes, LEAST_SHARED_BYTES } from "./giving.ts";
 import { contentKey, type Layout, namesIn } from "./layout.ts";
 
 export type FetchContent = (
   file: StoreFile,
   ask: {
     readonly source: DownloadContext["source"];
+    /** As `Host.status.models` names it. */
+    readonly name: string;
     readonly signal: AbortSignal;
     readonly onProgress: DownloadContext["onProgress"];
     /** Keeps the content for the caller if its blob is there; undefined otherwise. */
@@ -24,12 +29,21 @@ export type FetchContent = (
   },
 ) => Promise<Content>;
 
-export type DownloadSettings = Omit<DownloadContext, "source" | "signal" | "onProgress" | "admit">;
+export type DownloadSettings = Omit<
+  DownloadContext,
+  "source" | "signal" | "onProgress" | "onStored" | "admit"
+>;
+
+export interface Sharing {
+  readonly admission: Admission;
+  readonly giving: Giving;
+  readonly peers: PeerTaker | undefined;
+}
 
 export function createFetchContent(
   layout: Layout,
   settings: DownloadSettings,
-  admission: Admission,
+  { admission, giving, peers }: Sharing,
   mismatch: "keep" | "remove",
 ): FetchContent {
   const flights = createFlights<Content>();
@@ -39,7 +53,7 @@ export function createFetchContent(
       const present = await findStored(layout, file, key, ask);
       if (present !== undefined) return present;
       const flight = flights.join(key, ask.signal, ask.onProgress, (signal, onProgress) =>
-        fly(layout, file, key, {
+        fly({ layout, giving, peers }, { ...file, source: ask.name }, key, {
           ...settings,
           ...ask,
           signal,
@@ -76,19 +90,69 @@ function admitFor(admission: Admission, key: string, file: StoreFile): DownloadC
   return (neededBytes) => admission.admit(key, file.name, neededBytes);
 }
 
-async function fly(layout: Layout, file: StoreFile, key: string, context: DownloadContext): Promise<Content> {
+async function fly(
+  { layout, giving, peers }: Pick<Sharing, "giving" | "peers"> & { readonly layout: Layout },
+  file: StoreFile & { readonly source: string },
+  key: string,
+  context: DownloadContext,
+): Promise<Content> {
   const part = partAt(layout.partial, key);
-  const received = await download(file, part, context);
-  if ((await blobSize(layout, received.sha256)) === undefined) {
-    await publishBlob(layout, received.sha256, part.path);
-    context.log.info(
-      { file: file.name, sha256: received.sha256, path: blobPath(layout, received.sha256) },
-      "model file stored",
-    );
+  const shared = isShared(file) ? file : undefined;
+  let growth: Growth | undefined;
+  let isPublished = false;
+  try {
+    const received = await inTurn(file, context, () => {
+      growth = shared && giving.grow(shared.sha256, part.path);
+      const flight = shared && growth && peers?.begin(shared, growth.since);
+      return bring(file, part, { ...context, onStored: growth?.stored }, flight);
+    });
+    const { sha256, sizeBytes, validator } = received;
+    if ((await blobSize(layout, sha256)) === undefined) {
+      await keepPrefixes(layout, sha256, received);
+      await publishBlob(layout, sha256, part.path);
+      const path = blobPath(layout, sha256);
+      context.log.info({ file: file.name, sha256, path }, "model file stored");
+    }
+    isPublished = true;
+    if (file.sha256 === undefined) await rememberFinished(layout, key, { sha256, sizeBytes, validator });
+    await dropPart(part);
+    return { sha256, sizeBytes, validator };
+  } finally {
+    growth?.end(isPublished);
   }
-  if (file.sha256 === undefined) await rememberFinished(layout, key, received);
-  await dropPart(part);
-  return received;
+}
+
+/** The origin decides what the content is; without a checksum of it nothing that a peer gives can be judged. */
+function isShared<T extends StoreFile>(file: T): file is T & { readonly sha256: string } {
+  const isLarge = file.sizeBytes === undefined || file.sizeBytes >= LEAST_SHARED_BYTES;
+  return file.sha256 !== undefined && isLarge;
+}
+
+/** From peers while they are the better choice, else from the origin. */
+async function bring(
+  file: StoreFile,
+  part: Part,
+  context: DownloadContext,
+  flight: PeerFlight | undefined,
+): Promise<Received> {
+  if (flight === undefined) return download(file, part, context);
+  try {
+    for (;;) {
+      const taken = await flight.take(part, context);
+      if (taken !== undefined) return taken;
+      const origin = flight.whileOrigin();
+      const signal = AbortSignal.any([context.signal, origin.signal]);
+      try {
+        return await download(file, part, { ...context, signal });
+      } catch (error) {
+        if (!origin.signal.aborted || context.signal.aborted) throw error;
+      } finally {
+        origin.end();
+      }
+    }
+  } finally {
+    flight.end();
+  }
 }
 
 const SET_ASIDE = "download-";

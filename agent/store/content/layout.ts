@@ -17,6 +17,8 @@ export interface Layout {
   readonly partial: string;
   /** Content that does not match its checksum any more: kept aside for a while, never served. */
   readonly quarantine: string;
+  /** Digests of the prefixes of content, by checksum: what other hosts verify the chunks with that they get from here. */
+  readonly prefixes: string;
   /** How fast engines were with which content. */
   readonly speeds: string;
   /** When which content was last hashed, and what was found damaged. */
@@ -33,6 +35,7 @@ export function layoutOf(dir: string): Layout {
     views: join(dir, "views"),
     partial: join(dir, "partial"),
     quarantine: join(dir, "quarantine"),
+    prefixes: join(dir, "prefixes"),
     speeds: join(dir, "speeds.json"),
     verified: join(dir, "verified.json"),
     pins: join(dir, "pins.json"),
@@ -41,7 +44,8 @@ export function layoutOf(dir: string): Layout {
 
 /** Also before each fetch and repair: users delete folders under a running agent. */
 export async function makeFolders(layout: Layout): Promise<void> {
-  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial]) await makeFolder(folder);
+  for (const folder of [layout.blobs, layout.refs, layout.views, layout.partial, layout.prefixes])
+    await makeFolder(folder);
 }
 
 /** Of a folder that is not there: none. */

@@ -1,5 +1,4 @@
 /** One attempt at a file: requests what is missing, appends it, and checks that it is whole. */
-import { createHash, type Hash } from "node:crypto";
 import { dirname } from "node:path";
 import type { Answer } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
@@ -10,6 +9,7 @@ import { type Body, bodyFailure, planBody, resumeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { firstBytesCheck } from "./first-bytes.ts";
 import { type OpenPart, openPart, type Part, type PartMemory, writeMeta } from "./part.ts";
+import { PrefixHash } from "./prefix-hash.ts";
 import { canShare, createRanges } from "./ranges.ts";
 import { sink } from "./sink.ts";
 
@@ -17,7 +17,7 @@ import { sink } from "./sink.ts";
 const GIVE_BACK_BYTES = 64 << 20;
 
 interface Attempt extends DownloadContext {
-  readonly remember: (hash: Hash, sizeBytes: number) => void;
+  readonly remember: (hash: PrefixHash, sizeBytes: number) => void;
   readonly memory: PartMemory;
 }
 
@@ -25,6 +25,8 @@ export interface Received {
   readonly sha256: string;
   readonly sizeBytes: number;
   readonly validator: Validator;
+  /** Of the bytes, for other hosts that fetch them from this one. */
+  readonly prefixes: readonly string[];
 }
 
 /** Free space is checked again after this many bytes. */
@@ -40,22 +42,31 @@ export async function receive(
   const hasChecksum = file.sha256 !== undefined;
   const trust = { url: plainUrl(file.url), boot: context.boot, hasChecksum };
   const opened = await openPart(part, trust, { memory, signal: context.signal });
-  const remember = (hash: Hash, sizeBytes: number): void => {
+  const remember = (hash: PrefixHash, sizeBytes: number): void => {
     memory.hash = hash;
     memory.sizeBytes = sizeBytes;
   };
   try {
     return await continueFrom(opened, file, part, { ...context, remember, memory });
   } catch (error) {
-    if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") throw error;
-    // With the disk at zero nothing else on this machine can write: give some back, and keep the rest for the next attempt.
-    const { freeBytes } = await readDiskSpace(dirname(part.path));
-    const { size } = await opened.file.stat();
-    await opened.file.truncate(Math.max(0, size - GIVE_BACK_BYTES));
-    throw diskFull({ what: file.name, freeBytes, reserveBytes: 0, cause: error });
+    throw await giveBackIfFull(error, opened, part, file);
   } finally {
     await opened.file.close();
   }
+}
+
+/** With the disk at zero nothing else on this machine can write: gives some back, and keeps the rest for the next attempt. */
+export async function giveBackIfFull(
+  error: unknown,
+  { file }: OpenPart,
+  part: Part,
+  { name }: Pick<StoreFile, "name">,
+): Promise<unknown> {
+  if (systemCode(error) !== "ENOSPC" && systemCode(error) !== "EDQUOT") return error;
+  const { freeBytes } = await readDiskSpace(dirname(part.path));
+  const { size } = await file.stat();
+  await file.truncate(Math.max(0, size - GIVE_BACK_BYTES));
+  return diskFull({ what: name, freeBytes, reserveBytes: 0, cause: error });
 }
 
 async function continueFrom(
@@ -80,7 +91,7 @@ async function continueFrom(
     if (body.startsAt > 0) return await receiveBody(answer, body, opened, { file, part }, context);
     await opened.file.truncate(0);
     await writeMeta(part, { url: plainUrl(file.url), boot: context.boot, validator: body.validator });
-    const fresh: OpenPart = { ...opened, hash: createHash("sha256"), sizeBytes: 0 };
+    const fresh: OpenPart = { ...opened, hash: new PrefixHash(), sizeBytes: 0 };
     return await receiveBody(answer, body, fresh, { file, part }, context);
   } finally {
     answer.body.destroy();
@@ -98,6 +109,7 @@ async function receiveBody(
   const { startsAt, totalBytes, validator } = body;
   if (totalBytes !== undefined) await context.admit(totalBytes - startsAt);
   context.onProgress(startsAt, totalBytes);
+  context.onStored?.({ hash: opened.hash, bytes: startsAt, totalBytes });
   const onBlock = countBlocks(body, context);
   const meta = { url: plainUrl(file.url), boot: context.boot, validator };
   const ranges =
@@ -126,6 +138,11 @@ async function receiveBody(
       onBlock: (bytes) => {
         written += bytes;
         ranges?.wrote(bytes);
+        context.onStored?.({
+          hash: opened.hash,
+          bytes: ranges?.contiguous() ?? startsAt + written,
+          totalBytes,
+        });
         return onBlock(bytes);
       },
     });
@@ -187,7 +204,7 @@ async function finish(
     throw transient("SourceTruncated", brokeOff(file, sizeBytes, body.totalBytes));
   }
   await opened.file.datasync();
-  const sha256 = opened.hash.digest("hex");
+  const sha256 = opened.hash.digest();
   if (file.sha256 !== undefined && file.sha256.toLowerCase() !== sha256) {
     const message = `${file.name} has sha256 ${sha256}, expected ${file.sha256.toLowerCase()}`;
     // One complete response is what the server has; a file assembled from several may be a mixture.
@@ -195,5 +212,5 @@ async function finish(
     await opened.file.truncate(0);
     throw transient("ChecksumMismatch", message);
   }
-  return { sha256, sizeBytes, validator: body.validator };
+  return { sha256, sizeBytes, validator: body.validator, prefixes: opened.hash.prefixes };
 }

@@ -3,6 +3,7 @@ import type { RemoteFile } from "../../../src/hub/resolve.ts";
 import type { OpenSource } from "../../../src/hub/source.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 import type { Pace, Queue } from "./host-limits.ts";
+import type { PrefixHash } from "./prefix-hash.ts";
 import type { RangeLimits } from "./ranges.ts";
 
 export interface StoreFile extends RemoteFile {
@@ -12,6 +13,13 @@ export interface StoreFile extends RemoteFile {
 
 /** `queuedBehind`: downloads of this host that go first; absent once it is its turn. */
 export type ReportBytes = (bytes: number, totalBytes: number | undefined, queuedBehind?: number) => void;
+
+export interface Stored {
+  readonly hash: PrefixHash;
+  /** Without holes. */
+  readonly bytes: number;
+  readonly totalBytes: number | undefined;
+}
 
 export interface DownloadContext {
   readonly clock: Clock;
@@ -29,6 +37,8 @@ export interface DownloadContext {
   /** Bytes that this attempt received; what a part had already does not count. */
   readonly onReceived?: ((bytes: number) => void) | undefined;
   readonly onProgress: ReportBytes;
+  /** What the part holds, from its start, hashed and written: other hosts may have it. */
+  readonly onStored?: ((stored: Stored) => void) | undefined;
   /** Throws DiskFull when `neededBytes` more do not fit. */
   readonly admit: (neededBytes: number) => Promise<void>;
 }

@@ -8,20 +8,24 @@ import { pause, pauseMs } from "./retrying.ts";
 
 const PROGRESS_BYTES = 1 << 20;
 
-/** The whole file in its part, synced and hashed, once it is its turn among the downloads of this host. */
-export async function download(file: StoreFile, part: Part, context: DownloadContext): Promise<Received> {
+/** Runs once it is the file's turn among the downloads of this host. */
+export async function inTurn<T>(
+  file: StoreFile,
+  context: DownloadContext,
+  run: () => Promise<T>,
+): Promise<T> {
   const leave = await context.queue.enter(context.signal, (before) =>
     context.onProgress(0, file.sizeBytes, before),
   );
   try {
-    return await downloadNow(file, part, context);
+    return await run();
   } finally {
     leave();
   }
 }
 
-/** Every attempt that brings at least 1 MiB resets the count of failures. */
-async function downloadNow(file: StoreFile, part: Part, context: DownloadContext): Promise<Received> {
+/** The whole file in its part, synced and hashed. Every attempt that brings at least 1 MiB resets the count of failures. */
+export async function download(file: StoreFile, part: Part, context: DownloadContext): Promise<Received> {
   let failures = 0;
   const memory: PartMemory = { sizeBytes: 0 };
   for (;;) {

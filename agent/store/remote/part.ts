@@ -1,11 +1,11 @@
 /** A download that is not complete: its bytes, and what is needed to resume it. */
-import { createHash, type Hash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { Validator } from "../../../src/hub/validator.ts";
 import { systemCode, writeFileAtomic } from "../../atomic-file.ts";
+import { PrefixHash } from "./prefix-hash.ts";
 
 export const validatorSchema = z.strictObject({
   etag: z.string().optional(),
@@ -28,7 +28,7 @@ export interface Part {
 
 export interface OpenPart {
   readonly file: FileHandle;
-  readonly hash: Hash;
+  readonly hash: PrefixHash;
   readonly sizeBytes: number;
   readonly validator: Validator;
 }
@@ -42,7 +42,7 @@ export function partAt(folder: string, key: string): Part {
 
 /** What a download knows of its part from the previous attempt. */
 export interface PartMemory {
-  hash?: Hash;
+  hash?: PrefixHash;
   sizeBytes: number;
   /** What several connections brought had another checksum than it should: the next attempt uses one. */
   isSuspect?: boolean;
@@ -51,11 +51,12 @@ export interface PartMemory {
 /**
  * Opens a part to resume it. The hash state is that of the attempt before where the size still fits, else it is rebuilt by
  * reading the part once, which can be aborted: a large part takes minutes. After a reboot only
- * a part with a known checksum is trusted: what was not synced may be holes.
+ * a part with a known checksum is trusted: what was not synced may be holes. Of what is there, multiples of `wholeBytes` are
+ * kept.
  */
 export async function openPart(
   part: Part,
-  trust: { url: string; boot: string; hasChecksum: boolean },
+  trust: { url: string; boot: string; hasChecksum: boolean; wholeBytes?: number },
   { memory, signal }: { readonly memory: PartMemory; readonly signal: AbortSignal },
 ): Promise<OpenPart> {
   const meta = await readMeta(part);
@@ -65,9 +66,11 @@ export async function openPart(
       meta !== undefined && (trust.hasChecksum || (meta.boot === trust.boot && meta.url === trust.url));
     if (!isUsable) await file.truncate(0);
     else if (meta.contiguousBytes !== undefined) await dropHoles(part, file, meta);
-    const { size } = await file.stat();
+    const { size: found } = await file.stat();
+    const size = found - (found % (trust.wholeBytes ?? 1));
+    if (size < found) await file.truncate(size);
     const known = size > 0 && size === memory.sizeBytes ? memory.hash : undefined;
-    const hash = known ?? createHash("sha256");
+    const hash = known ?? new PrefixHash();
     const sizeBytes = known === undefined ? await hashRange(file, hash, {}, signal) : size;
     // Another address for the same checksum: its validators say nothing about this one.
     const validator = isUsable && meta.url === trust.url ? meta.validator : {};
@@ -108,7 +111,7 @@ async function dropHoles(part: Part, file: FileHandle, meta: z.infer<typeof meta
 /** Hashes a range of the file, or up to its end; the offset behind it. */
 export async function hashRange(
   file: FileHandle,
-  hash: Hash,
+  hash: PrefixHash,
   { from = 0, to = Number.POSITIVE_INFINITY }: { readonly from?: number; readonly to?: number },
   signal: AbortSignal,
   buffer = Buffer.allocUnsafeSlow(READ_BYTES),

@@ -1,5 +1,4 @@
 /** Further connections for a file whose first one is slow: each fetches ranges of it into the same part. */
-import type { Hash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import type { Answer } from "../../../src/hub/client.ts";
 import { plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
@@ -7,6 +6,7 @@ import { totalBytesOf, type Validator, validatorOf } from "../../../src/hub/vali
 import { bodyFailure, rangeHeaders } from "./body.ts";
 import type { DownloadContext, StoreFile } from "./download-context.ts";
 import { hashRange, READ_BYTES } from "./part.ts";
+import type { PrefixHash } from "./prefix-hash.ts";
 import { createSegments, type Segment, type Segments } from "./segments.ts";
 import { sink } from "./sink.ts";
 
@@ -23,7 +23,7 @@ export interface RangeJob {
   readonly context: DownloadContext;
   readonly handle: FileHandle;
   /** Of everything before the first connection, which continues it. */
-  readonly hash: Hash;
+  readonly hash: PrefixHash;
   readonly startsAt: number;
   readonly totalBytes: number;
   readonly validator: Validator;
@@ -240,7 +240,7 @@ async function finishShared(job: RangeJob, shared: Shared, failure: unknown): Pr
 
 /** Hashes what has become contiguous, by reading it back: it is still in the page cache. */
 async function hashBehind(
-  { context, handle, hash, mark }: RangeJob,
+  { context, handle, hash, mark, totalBytes }: RangeJob,
   book: Segments,
   from: number,
   isOver: () => boolean,
@@ -253,6 +253,7 @@ async function hashBehind(
     const change = book.change();
     const isLast = isOver();
     hashedTo = await hashRange(handle, hash, { from: hashedTo, to: book.contiguous() }, signal, buffer);
+    context.onStored?.({ hash, bytes: hashedTo, totalBytes });
     if (isLast || hashedTo - markedAt >= ranges.segmentBytes) {
       await mark(hashedTo);
       markedAt = hashedTo;

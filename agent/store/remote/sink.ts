@@ -1,15 +1,15 @@
 /** Streams a response to disk and through SHA-256 in one pass, in large blocks, with flat memory. */
-import type { Hash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import type { PrefixHash } from "./prefix-hash.ts";
 
 export interface SinkOptions {
   readonly file: FileHandle;
   /** Where in the file the first byte of the response belongs. */
   readonly startsAt: number;
   /** Absent: the file is hashed elsewhere. */
-  readonly hash?: Hash | undefined;
+  readonly hash?: PrefixHash | undefined;
   /** Given the first bytes of the file once there are four, or all there are; throws to refuse them. Absent when resuming. */
   readonly checkStart?: ((bytes: Uint8Array) => void) | undefined;
   /** How far in the file this response may be read, asked with how far it has been. The same offset ends it. Absent: to its end. */
@@ -161,7 +161,7 @@ function blockWriter(options: SinkOptions): BlockWriter {
   };
 }
 
-async function writeAll(file: FileHandle, block: Buffer, length: number, at: number): Promise<void> {
+export async function writeAll(file: FileHandle, block: Buffer, length: number, at: number): Promise<void> {
   let from = 0;
   while (from < length) {
     const { bytesWritten } = await file.write(block, from, length - from, at + from);

@@ -1,0 +1,229 @@
+/** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { explainListenError } from "../../src/http/listener.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { systemCode } from "../atomic-file.ts";
+import type { Contents, Givable } from "../store/content/giving.ts";
+import type { Pace } from "../store/remote/host-limits.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import type { Directory } from "./directory.ts";
+import { fingerprintOf, type Identity } from "./identity.ts";
+
+export const HEADER_PREFIX = "metalbridge-prefix-sha256";
+export const HEADER_AVAILABLE = "metalbridge-available";
+
+export interface GiverOptions {
+  readonly identity: Identity;
+  readonly address: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly contents: Contents;
+  readonly directory: Directory;
+  /** Of all that this host gives. */
+  readonly pace: Pace;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the listener and every read under way. */
+  readonly signal: AbortSignal;
+  /** How long a request for a chunk that this host is still fetching waits for it. */
+  readonly waitMs?: number;
+  /** How long the Host of one who asks may take to appear. */
+  readonly admitMs?: number;
+}
+
+const BLOCK_BYTES = 512 << 10;
+const WAIT_MS = 10_000;
+const ADMIT_MS = 5_000;
+const HANDSHAKE_MS = 10_000;
+const MOST_CONNECTIONS = 256;
+
+/** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
+export async function startGiver(options: GiverOptions): Promise<number> {
+  const { identity, address, port, directory, log, signal } = options;
+  const { key, cert } = identity;
+  // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
+  const server = createServer(
+    {
+      ...{ key, cert, requestCert: true, rejectUnauthorized: false, minVersion: "TLSv1.3" },
+      ...{ handshakeTimeout: HANDSHAKE_MS, headersTimeout: HANDSHAKE_MS, requestTimeout: HANDSHAKE_MS },
+      ...{ maxHeaderSize: 4_096, keepAliveTimeout: 30_000 },
+    },
+    (request, response) => {
+      const done = directory.use();
+      answer(request, response, options)
+        .catch((err: unknown) => {
+          // Removed since it was found, or the other side has left.
+          const isUsual = systemCode(err) === "ENOENT" || response.destroyed || signal.aborted;
+          if (!isUsual) log.warn({ err }, "cannot give content to a peer");
+          response.destroy();
+        })
+        .finally(done);
+    },
+  );
+  server.maxConnections = MOST_CONNECTIONS;
+  server.on("secureConnection", (socket) => {
+    if (fingerprintOf(socket) === undefined) socket.destroy();
+  });
+  server.on("tlsClientError", (_, socket) => socket.destroy());
+  return listening(server, address, port, signal);
+}
+
+async function listening(
+  server: Server,
+  address: string,
+  port: number,
+  signal: AbortSignal,
+): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause) => reject(explainListenError(cause, address, port)));
+    server.listen(port, address, resolve);
+  });
+  server.removeAllListeners("error");
+  server.unref();
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  if (signal.aborted) close();
+  else signal.addEventListener("abort", close, { once: true });
+  return (server.address() as AddressInfo).port;
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: GiverOptions,
+): Promise<void> {
+  const leave = new AbortController();
+  response.once("close", () => leave.abort());
+  const signal = AbortSignal.any([options.signal, leave.signal]);
+  // A stranger gets nothing, not even a reason.
+  if (!(await isPeer(request.socket as TLSSocket, options, signal))) return void request.socket.destroy();
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return refuse(response, 405, { allow: "GET, HEAD" });
+  const [, sha256] = /^\/sha256\/([0-9a-f]{64})$/.exec(request.url ?? "") ?? [];
+  const content = sha256 === undefined ? undefined : await options.contents.find(sha256);
+  if (sha256 === undefined || content === undefined) return refuse(response, 404);
+  if (request.method === "HEAD") {
+    const length = content.totalBytes();
+    const headers = { [HEADER_AVAILABLE]: content.available(), "accept-ranges": "bytes" };
+    return void response
+      .writeHead(200, { ...headers, ...(length === undefined ? {} : { "content-length": length }) })
+      .end();
+  }
+  const start = chunkStart(request.headers.range);
+  if (start === undefined) return refuse(response, 416);
+  await give({ sha256, content, start, response, signal }, options);
+}
+
+/** Requests are for one whole chunk; the last one is shorter. */
+function chunkStart(range: string | undefined): number | undefined {
+  const [, from, to] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(range ?? "") ?? [];
+  const start = Number(from);
+  return start % CHUNK_BYTES === 0 && Number(to) === start + CHUNK_BYTES - 1 ? start : undefined;
+}
+
+interface Giving {
+  readonly sha256: string;
+  readonly content: Givable;
+  readonly start: number;
+  readonly response: ServerResponse;
+  readonly signal: AbortSignal;
+}
+
+async function give(giving: Giving, options: GiverOptions): Promise<void> {
+  const { sha256, content, start, response, signal } = giving;
+  const chunk = start / CHUNK_BYTES;
+  await whenThere(content, start, options, signal);
+  if (signal.aborted) return;
+  const totalBytes = content.totalBytes();
+  if (content.isOver()) return refuse(response, 404);
+  if (totalBytes !== undefined && start >= totalBytes) return refuse(response, 416);
+  const end = Math.min(start + CHUNK_BYTES, totalBytes ?? Number.POSITIVE_INFINITY);
+  const available = content.available();
+  if (totalBytes === undefined || available < end)
+    return refuse(response, 503, { [HEADER_AVAILABLE]: String(available), "retry-after": "1" });
+  const prefix = end === totalBytes ? sha256 : await content.prefix(chunk);
+  if (prefix === undefined) return refuse(response, 404);
+  const file = await content.open();
+  try {
+    response.writeHead(206, {
+      "content-length": end - start,
+      "content-range": `bytes ${start}-${end - 1}/${totalBytes}`,
+      [HEADER_PREFIX]: prefix,
+      [HEADER_AVAILABLE]: available,
+    });
+    const block = Buffer.allocUnsafe(Math.min(BLOCK_BYTES, end - start));
+    for (let at = start; at < end; ) {
+      await options.pace(Math.min(block.length, end - at), signal);
+      if (signal.aborted) return;
+      const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at);
+      // A part that was started over while it was read.
+      if (bytesRead === 0) return void response.destroy();
+      at += bytesRead;
+      await write(response, block.subarray(0, bytesRead), signal);
+    }
+    response.end();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Returns once the chunk is there, none will come, the other side left, or after a while. */
+async function whenThere(
+  content: Givable,
+  start: number,
+  { clock, waitMs = WAIT_MS }: GiverOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const isThere = (): boolean => {
+    const total = content.totalBytes();
+    const end = Math.min(start + CHUNK_BYTES, total ?? Number.POSITIVE_INFINITY);
+    return content.isOver() || content.available() >= end || (total !== undefined && start >= total);
+  };
+  if (isThere() || signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const finish = (): void => {
+      cancel();
+      stopListening();
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const cancel = clock.after(waitMs, finish);
+    const stopListening = content.onMore(() => {
+      if (isThere()) finish();
+    });
+    signal.addEventListener("abort", finish, { once: true });
+  });
+}
+
+/** Resolves when the block may be filled again. */
+function write(response: ServerResponse, block: Buffer, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = (): void => {
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    // Without a connection the callback may never come.
+    signal.addEventListener("abort", finish, { once: true });
+    response.write(block, finish);
+  });
+}
+
+/** Each request is judged: a host that was removed ends with the chunk that it was getting. */
+async function isPeer(
+  socket: TLSSocket,
+  { directory, admitMs = ADMIT_MS }: GiverOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const fingerprint = fingerprintOf(socket);
+  if (fingerprint === undefined || !(await directory.known(admitMs, signal))) return false;
+  return directory.until(() => directory.withFingerprint(fingerprint) !== undefined, admitMs, signal);
+}
+
+function refuse(response: ServerResponse, status: number, headers: Record<string, string> = {}): void {
+  response.writeHead(status, { "content-length": 0, ...headers }).end();
+}

@@ -1,0 +1,305 @@
+/** A host takes weights from others over real TLS, verifies each chunk, and goes to the origin when they fail. */
+import { chmod, open, readFile } from "node:fs/promises";
+import { request } from "node:https";
+import { join as joinPath } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { ggufBytes, type Origin, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { fetchOptions } from "../store/fixtures/store.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
+import { createIdentity, type Identity } from "./identity.ts";
+
+const PATIENCE = { timeout: 60_000 };
+/** Five chunks, the last one short. */
+const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
+const sum = sha256(content);
+
+async function begin(): Promise<{ farm: Farm; origin: Origin; source: string; bytes: () => number }> {
+  const origin = await startOrigin();
+  onTestFinished(() => origin[Symbol.asyncDispose]());
+  origin.serve("/model.gguf", content);
+  const bytes = (): number => origin.seen.filter(({ method }) => method === "GET").length;
+  return { farm: createFarm(), origin, source: `${origin.url}/model.gguf`, bytes };
+}
+
+async function join(farm: Farm, name: string, options?: MemberOptions): Promise<Member> {
+  const member = await farm.add(name, options);
+  onTestFinished(() => member[Symbol.asyncDispose]());
+  return member;
+}
+
+async function fetchOn(member: Member, source: string): Promise<Buffer> {
+  const model = await member.store.fetch({ source, sha256: sum }, fetchOptions());
+  await member.report();
+  return readFile(model.path);
+}
+
+function dropped(member: Member): unknown[] {
+  const lines = member.lines.filter(({ message }) => message === "peer dropped for this file");
+  return lines.map(({ data }) => data.why);
+}
+
+/** Changes one byte of what it has stored. */
+async function corrupt(member: Member, position: number): Promise<void> {
+  const path = joinPath(member.dir, "blobs", "sha256", sum);
+  await chmod(path, 0o600);
+  const file = await open(path, "r+");
+  await file.write(Buffer.from([(content[position] ?? 0) ^ 0xff]), 0, 1, position);
+  await file.close();
+}
+
+/** Asks as `identity`, or without a certificate. */
+function ask(
+  port: number,
+  path: string,
+  identity?: Identity,
+  options: { method?: string; headers?: Record<string, string> } = {},
+): Promise<{ status: number; headers: Record<string, unknown>; body: Buffer }> {
+  return new Promise((resolve, reject) => {
+    const own = identity === undefined ? {} : { key: identity.key, cert: identity.cert };
+    const asked = request(
+      { ...{ host: "127.0.0.1", port, path, rejectUnauthorized: false, agent: false }, ...own, ...options },
+      (response) => {
+        const pieces: Buffer[] = [];
+        response.on("data", (piece: Buffer) => pieces.push(piece));
+        response.on("error", reject);
+        response.on("end", () =>
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            body: Buffer.concat(pieces),
+          }),
+        );
+      },
+    );
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+test("a host takes what a peer has, and the origin is not asked again", PATIENCE, async () => {
+  const { farm, source, bytes } = await begin();
+  const first = await join(farm, "first");
+  const second = await join(farm, "second");
+  expect((await fetchOn(first, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(1);
+  expect((await fetchOn(second, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(1);
+  expect(second.lines).toContainEqual(
+    expect.objectContaining({
+      message: "model file taken from peers",
+      data: expect.objectContaining({ peers: ["first"] }),
+    }),
+  );
+  // And what was taken can be given.
+  const third = await join(farm, "third");
+  first.leave();
+  farm.remove("first");
+  expect((await fetchOn(third, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(1);
+});
+
+test("several peers give parts of one file at once", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const given = new Map<string, number>();
+  const count = (name: string): MemberOptions => ({
+    pace: async (bytes) => void given.set(name, (given.get(name) ?? 0) + bytes),
+  });
+  for (const name of ["a", "b", "c"]) await fetchOn(await join(farm, name, count(name)), source);
+  given.clear();
+  await fetchOn(await join(farm, "taker"), source);
+  expect([...given.keys()].sort()).toEqual(["a", "b", "c"]);
+});
+
+test("hosts that begin together fetch one copy from the origin", PATIENCE, async () => {
+  const { farm, origin, source } = await begin();
+  let sent = 0;
+  let isOpen = 0;
+  const gate = Promise.withResolvers<void>();
+  origin.on("/model.gguf", async (incoming, response) => {
+    isOpen += 1;
+    response.once("close", () => {
+      isOpen -= 1;
+    });
+    const start = Number(/^bytes=(\d+)-/.exec(incoming.headers.range ?? "")?.[1] ?? 0);
+    response.writeHead(start === 0 ? 200 : 206, {
+      etag: '"x"',
+      "content-length": content.length - start,
+      ...(start === 0 ? {} : { "content-range": `bytes ${start}-${content.length - 1}/${content.length}` }),
+    });
+    response.write(content.subarray(start, start + 1000));
+    await gate.promise;
+    if (response.destroyed) return;
+    sent += content.length - start;
+    response.end(content.subarray(start + 1000));
+  });
+  const members: Member[] = [];
+  for (const name of ["a", "b", "c", "d"]) members.push(await join(farm, name));
+  const fetched = members.map((member) => fetchOn(member, source));
+  // All but the first have left the origin.
+  await vi.waitFor(
+    () => {
+      expect(members.flatMap(({ store }) => store.contents.offers())).toHaveLength(4);
+      expect(isOpen).toBe(1);
+    },
+    { timeout: 50_000 },
+  );
+  gate.resolve();
+  for (const bytes of await Promise.all(fetched)) expect(bytes.equals(content)).toBe(true);
+  expect(sent).toBe(content.length);
+});
+
+test("a peer that sends wrong bytes is dropped, and the others continue", PATIENCE, async () => {
+  const { farm, source, bytes } = await begin();
+  const bad = await join(farm, "bad");
+  const good = await join(farm, "good");
+  await fetchOn(bad, source);
+  await fetchOn(good, source);
+  await corrupt(bad, CHUNK_BYTES + 5);
+  const before = bytes();
+  const taker = await join(farm, "taker");
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(before);
+});
+
+test("a peer alone that sends wrong bytes is dropped, and the origin gives the rest", PATIENCE, async () => {
+  const { farm, source, bytes } = await begin();
+  const bad = await join(farm, "bad");
+  await fetchOn(bad, source);
+  await corrupt(bad, 2 * CHUNK_BYTES + 5);
+  const before = bytes();
+  const taker = await join(farm, "taker");
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(before + 1);
+  expect(dropped(taker)).toEqual(["it sent wrong bytes"]);
+});
+
+test("a peer that leaves in the middle is dropped, and the origin gives the rest", PATIENCE, async () => {
+  const { farm, source, bytes } = await begin();
+  let blocks = 0;
+  const leaver: Member = await join(farm, "leaver", {
+    pace: async () => {
+      blocks += 1;
+      if (blocks === 20) leaver.leave();
+    },
+  });
+  await fetchOn(leaver, source);
+  const before = bytes();
+  const taker = await join(farm, "taker");
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(before + 1);
+  expect(dropped(taker)).toHaveLength(1);
+});
+
+test("a peer that stalls is dropped, and the origin gives the rest", PATIENCE, async () => {
+  const { farm, source, bytes } = await begin();
+  let blocks = 0;
+  const over = Promise.withResolvers<void>();
+  onTestFinished(() => over.resolve());
+  const staller = await join(farm, "staller", {
+    pace: async () => {
+      blocks += 1;
+      if (blocks > 20) await over.promise;
+    },
+  });
+  await fetchOn(staller, source);
+  const before = bytes();
+  const taker = await join(farm, "taker", { limits: { stallMs: 300 } });
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(bytes()).toBe(before + 1);
+  expect(dropped(taker)).toEqual(["no byte in time"]);
+});
+
+test(
+  "a peer that claims what it lacks, and one that does not listen, cost no download",
+  PATIENCE,
+  async () => {
+    const { farm, source, bytes } = await begin();
+    const liar = await join(farm, "liar");
+    const offers = [{ sha256: sum, since: "2026-01-01T00:00:00Z", complete: true }];
+    farm.publish(hostOf("liar", liar.port, liar.identity.fingerprint, { offers }));
+    farm.publish(hostOf("gone", 1, createIdentity("gone").fingerprint, { offers }));
+    const taker = await join(farm, "taker");
+    expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+    expect(bytes()).toBe(1);
+    expect(dropped(taker)).toContain("the peer answered 404");
+  },
+);
+
+test("a peer that is first in line and gets no further is passed over", PATIENCE, async () => {
+  const { farm, origin, source } = await begin();
+  const asked = Promise.withResolvers<void>();
+  origin.on("/never.gguf", () => asked.resolve());
+  const stuck = await join(farm, "stuck", { waitMs: 10 });
+  const stop = new AbortController();
+  const never = stuck.store.fetch(
+    { source: `${origin.url}/never.gguf`, sha256: sum },
+    fetchOptions({ signal: stop.signal }),
+  );
+  const ended = expect(never).rejects.toThrow();
+  await asked.promise;
+  const taker = await join(farm, "taker");
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(dropped(taker)).toEqual(["it came no further"]);
+  stop.abort();
+  await ended;
+});
+
+test("another machine on the address of a peer is not asked for anything", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const peer = await join(farm, "peer");
+  await fetchOn(peer, source);
+  const taker = await join(farm, "taker");
+  farm.publish(
+    hostOf("peer", peer.port, createIdentity("peer").fingerprint, { models: [...(await peer.store.list())] }),
+  );
+  expect((await fetchOn(taker, source)).equals(content)).toBe(true);
+  expect(dropped(taker)).toEqual(["another certificate than its Host's"]);
+});
+
+test("who is no host of the cluster gets nothing", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const member = await join(farm, "member");
+  const path = `/sha256/${sum}`;
+  expect((await ask(giver.port, path, member.identity, { method: "HEAD" })).status).toBe(200);
+  await expect(ask(giver.port, path)).rejects.toThrow();
+  // A certificate of the same name, as of another cluster.
+  await expect(ask(giver.port, path, createIdentity("member"))).rejects.toThrow();
+  farm.remove("member");
+  await expect(ask(giver.port, path, member.identity)).rejects.toThrow();
+});
+
+test("content is given by checksum and whole chunk, and nothing else is", PATIENCE, async () => {
+  const { farm, source } = await begin();
+  const giver = await join(farm, "giver");
+  await fetchOn(giver, source);
+  const { identity } = await join(farm, "member");
+  const status = async (path: string, options: Parameters<typeof ask>[3] = {}) =>
+    (await ask(giver.port, path, identity, options)).status;
+  const chunk = { headers: { range: `bytes=0-${CHUNK_BYTES - 1}` } };
+  const given = await ask(giver.port, `/sha256/${sum}`, identity, chunk);
+  expect(given.status).toBe(206);
+  expect(given.body.equals(content.subarray(0, CHUNK_BYTES))).toBe(true);
+  for (const path of [
+    "/",
+    "/sha256/",
+    `/sha256/${sum.toUpperCase()}`,
+    `/sha256/${"0".repeat(64)}`,
+    `/sha256/../sha256/${sum}`,
+    `/sha256/..%2f..%2fspeeds.json`,
+    `/sha256/${sum}/../../../etc/passwd`,
+    `/sha256/${sum}?x`,
+    `//sha256/${sum}`,
+    "/etc/passwd",
+    "/model.gguf",
+  ])
+    expect([path, await status(path, chunk)]).toEqual([path, 404]);
+  for (const range of ["bytes=0-", "bytes=1-4194304", "bytes=0-99", "bytes=-5", "bytes=0-1,2-3", "x"])
+    expect([range, await status(`/sha256/${sum}`, { headers: { range } })]).toEqual([range, 416]);
+  const far = `bytes=${CHUNK_BYTES * 99}-${CHUNK_BYTES * 100 - 1}`;
+  expect(await status(`/sha256/${sum}`, { headers: { range: far } })).toBe(416);
+  for (const method of ["POST", "PUT", "DELETE", "OPTIONS"])
+    expect([method, await status(`/sha256/${sum}`, { method })]).toEqual([method, 405]);
+});

@@ -1,0 +1,104 @@
+/** This host among the others: what it gives them, and what it takes from them. */
+import type { Host, HostPeer } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { Contents } from "../store/content/giving.ts";
+import { createPace } from "../store/remote/host-limits.ts";
+import type { PeerTaker } from "../store/types.ts";
+import { createDirectory, type WatchHosts } from "./directory.ts";
+import { startGiver } from "./giver.ts";
+import { createIdentity } from "./identity.ts";
+import { createTaker } from "./taker.ts";
+
+export interface PeersOptions {
+  readonly hostName: string;
+  readonly port: number;
+  /** Bytes per second. */
+  readonly maxRate: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+export interface Peers {
+  readonly taker: PeerTaker;
+  /** For the Host's status. */
+  readonly status: () => HostPeer;
+  /** Lets this host see the others, from the first connection to the cluster on. */
+  readonly connect: (connection: KubeConnection) => void;
+  /** Gives on this address from now on, and on no other; undefined: on none. */
+  readonly giveOn: (address: string | undefined, contents: Contents) => void;
+}
+
+const RETRY_MS = 10_000;
+
+export function createPeers(options: PeersOptions): Peers {
+  const { hostName, clock, log, signal } = options;
+  const identity = createIdentity(hostName);
+  const directory = createDirectory(hostName, clock, signal);
+  const pace = createPace(options.maxRate, clock);
+  let contents: Contents | undefined;
+  let address: string | undefined;
+  let listening: AbortController | undefined;
+  let port: number | undefined;
+  let said: string | undefined;
+
+  const listen = async (on: string, given: Contents, stop: AbortSignal): Promise<void> => {
+    try {
+      const shared = { identity, directory, pace, clock, log, signal: stop };
+      const bound = await startGiver({ ...shared, address: on, port: options.port, contents: given });
+      if (stop.aborted) return;
+      port = bound;
+      said = undefined;
+      log.info({ address: on, port }, "listening for other hosts that fetch weights");
+    } catch (err) {
+      if (stop.aborted) return;
+      const message = err instanceof Error ? err.message : String(err);
+      if (message !== said)
+        log.warn({ err, address: on }, "cannot give weights to other hosts yet; retrying");
+      said = message;
+      const cancel = clock.after(RETRY_MS, () => {
+        stop.removeEventListener("abort", cancel);
+        void listen(on, given, stop);
+      });
+      stop.addEventListener("abort", cancel, { once: true });
+    }
+  };
+  return {
+    taker: createTaker({ self: hostName, identity, directory, clock, log }),
+    status: () => {
+      const offers = contents?.offers() ?? [];
+      return {
+        fingerprint: identity.fingerprint,
+        ...(port === undefined ? {} : { port }),
+        ...(offers.length === 0 ? {} : { offers: [...offers] }),
+      };
+    },
+    connect: (connection) => directory.connect(watchHosts(connection, clock, log)),
+    giveOn: (next, given) => {
+      contents = given;
+      if (next === address) return;
+      address = next;
+      port = undefined;
+      listening?.abort();
+      if (next === undefined || signal.aborted) return;
+      listening = new AbortController();
+      void listen(next, given, AbortSignal.any([signal, listening.signal]));
+    },
+  };
+}
+
+function watchHosts(connection: KubeConnection, clock: Clock, log: Log): WatchHosts {
+  return ({ signal, onChange, onSynced }) => {
+    startReflector<Host>({
+      ...{ connection, clock, log, signal, onSynced },
+      kind: HOSTS,
+      onChange: (_, host, before) => {
+        const name = (host ?? before)?.metadata.name;
+        if (name !== undefined) onChange(name, host);
+      },
+    });
+  };
+}
