@@ -85,18 +85,17 @@ test("following a log waits for the engine's start, and ends with the replica", 
   });
 });
 
-test("the end of a log of 10 GB is there at once, and its bytes are not touched", async () => {
+test("the end of a log of 2 TB is there at once, and its bytes are not touched", async () => {
   await using state = await stateFolder();
   writeFileSync(state.log, "");
-  truncateSync(state.log, 10 * 1024 ** 3);
+  truncateSync(state.log, 2 * 1024 ** 4);
   appendFileSync(state.log, Buffer.from([0x0a, 0xff, 0xfe, 0x1b, 0x0a, 0x00, 0x0a]));
-  const startedAt = performance.now();
   const child = spawn(process.execPath, [program, "logs", "chat", "--tail", "2", "--state-dir", state.state]);
   const chunks: Buffer[] = [];
   child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
+  // To read all of it would take longer than a test may.
   expect(await once(child, "close")).toEqual([0, null]);
   expect([...Buffer.concat(chunks)]).toEqual([0xff, 0xfe, 0x1b, 0x0a, 0x00, 0x0a]);
-  expect(performance.now() - startedAt).toBeLessThan(10_000);
 });
 
 test("following stops when the reader closes the pipe", async () => {

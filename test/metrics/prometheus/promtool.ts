@@ -17,7 +17,7 @@ export interface Verdict {
 }
 
 export function promtool(args: readonly string[], input = ""): Promise<Verdict> {
-  const child = spawn(path.join(prometheusFolder ?? "", "promtool"), [...args], { timeout: 30_000 });
+  const child = spawn(path.join(prometheusFolder ?? "", "promtool"), [...args], { timeout: 120_000 });
   let output = "";
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (chunk: string) => {
