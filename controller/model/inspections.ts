@@ -12,7 +12,13 @@ export type InspectionResult =
       readonly found: Inspected;
       /** Of a watched source, read before and after the inspection. */
       readonly watched?:
-        | { readonly at: "marked"; readonly mark: SourceMark; readonly checkedAt: string }
+        | {
+            readonly at: "marked";
+            readonly mark: SourceMark;
+            readonly checkedAt: string;
+            /** The same content, but the source no longer has the commit that is pinned. */
+            readonly isPinGone?: boolean;
+          }
         | { readonly at: "unstable" };
     }
   /** The content that is pinned. */

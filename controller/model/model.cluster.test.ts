@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type Origin, startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { createInspectSource, createMarkSource } from "../../src/hub/inspect.ts";
@@ -21,6 +22,7 @@ const stop = new AbortController();
 const events: string[] = [];
 let connection: KubeConnection;
 let client: KubeClient;
+let hub: Origin;
 let ns: Awaited<ReturnType<typeof cluster.namespace>>;
 
 beforeAll(async () => {
@@ -37,7 +39,12 @@ beforeAll(async () => {
   });
   const hosts = startReflector({ ...common, kind: HOSTS, onChange: () => undefined });
   await Promise.all([models.whenSynced(), hosts.whenSynced()]);
-  const settings = modelConfigSchema.parse({ allowLoopback: true, stallMs: 10_000 });
+  hub = await startOrigin();
+  const hfEndpoint = hub.url;
+  const settings = modelConfigSchema.parse({
+    ...{ allowLoopback: true, stallMs: 10_000, hfEndpoint },
+    sourceCheckSeconds: 1,
+  });
   const inspect = createInspectSource(inspectSettings(settings));
   const downloads = startDownloads({ ...common, onModel: (key) => queues[0]?.enqueue(key) });
   await Promise.all(downloads.watches.map(({ whenSynced }) => whenSynced()));
@@ -60,6 +67,7 @@ afterAll(async () => {
   stop.abort();
   connection?.close();
   await ns?.[Symbol.asyncDispose]();
+  await hub?.[Symbol.asyncDispose]();
 });
 
 async function apply(name: string, spec: object): Promise<void> {
@@ -191,4 +199,34 @@ test("a Model for pods waits for the controller's own image, and the controller 
     }),
   );
   expect(server.requests).toHaveLength(0);
+});
+
+test("a watched repository keeps its commit while its files stay, unless that commit is deleted", async () => {
+  const header = Buffer.alloc(headerBytes(10).length + TENSOR_BYTES);
+  header.set(headerBytes(10));
+  const serve = (commit: string, digit: string) => {
+    const siblings = [{ rfilename: "m.gguf", lfs: { sha256: digit.repeat(64), size: header.length } }];
+    const list = JSON.stringify({ sha: commit, siblings });
+    for (const revision of ["main", commit])
+      hub.on(`/api/models/org/kept/revision/${revision}`, (_, response) => void response.end(list));
+    hub.serve(`/org/kept/resolve/${commit}/m.gguf`, header);
+  };
+  const [a, b, c] = ["a".repeat(40), "b".repeat(40), "c".repeat(40)] as const;
+  const pinned = (revision: string) =>
+    statusUntil("kept", (status) => expect(status?.pinned).toMatchObject({ revision }));
+  serve(a, "1");
+  await apply("kept", { source: "hf://org/kept", refreshPolicy: "OnChange" });
+  const first = (await pinned(a)).status;
+  // Another commit of the same files, seen by two checks.
+  serve(b, "1");
+  const asked = () => hub.seen.filter(({ path }) => path.endsWith(`/kept/revision/${a}`)).length;
+  const before = asked();
+  await vi.waitFor(() => expect(asked()).toBeGreaterThan(before + 1), WAIT);
+  expect((await pinned(a)).status?.changedAt).toBe(first?.changedAt);
+  hub.on(`/api/models/org/kept/revision/${a}`, (_, response) => void response.writeHead(404).end());
+  expect((await pinned(b)).status?.pinned?.changeMarker).toBe(first?.pinned?.changeMarker);
+  serve(c, "2");
+  expect((await pinned(c)).status?.pinned?.changeMarker).not.toBe(first?.pinned?.changeMarker);
+  await vi.waitFor(() => expect(events).toContain("SourceContentChanged"), WAIT);
+  await cluster.kubectl(["delete", "model", "kept", "-n", ns.name]);
 });

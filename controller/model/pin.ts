@@ -14,8 +14,9 @@ export function pinnedOf({ spec, status }: Model): Pinned | undefined {
 
 /**
  * The pin goes into the template of replicas, so it must be stable: an outage keeps it, IfNotPresent keeps the first
- * one, and OnChange keeps it while the source has the same content, whatever commits there were. A Model that an
- * earlier version resolved gets no pin, or its engines would restart for nothing.
+ * one, and OnChange keeps it while the source has the same content, whatever commits there were, unless the pinned one
+ * was deleted: no host could fetch it. A Model that an earlier version resolved gets no pin, or its engines would restart
+ * for nothing.
  */
 export function planPin({ model, task, inspection, isKnown }: ModelObservation): Pinned | undefined {
   if (task.at !== "remote") return undefined;
@@ -40,7 +41,8 @@ function followed(
   watched: NonNullable<Extract<InspectionResult, { at: "found" }>["watched"]>,
 ): Pinned | undefined {
   if (watched.at === "unstable") return before?.changeMarker === undefined ? undefined : before;
-  return before?.changeMarker === watched.mark.changeMarker ? before : { ...chosen, ...watched.mark };
+  const isSame = before?.changeMarker === watched.mark.changeMarker && watched.isPinGone !== true;
+  return isSame ? before : { ...chosen, ...watched.mark };
 }
 
 function keyOf({ source, files = [], mmproj, format, quantization, refreshPolicy }: Model["spec"]): string {

@@ -8,6 +8,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { contentOf } from "../../src/capacity/template.ts";
 import { SourceFailure } from "../../src/hub/failure.ts";
 import {
   createInspectSource,
@@ -160,18 +161,37 @@ async function check(
   model: Model,
   request: Parameters<MarkSource>[0],
 ): Promise<InspectionResult> {
-  const pinned = pinnedOf(model)?.changeMarker;
+  const pinned = pinnedOf(model);
   const checkedAt = () => isoSeconds(clock.nowMs());
   let mark = await markSource(request);
-  if (isKnown(model) && mark.changeMarker === pinned) return { at: "unchanged", checkedAt: checkedAt() };
+  const isSame = isKnown(model) && mark.changeMarker === pinned?.changeMarker;
+  const isPinGone = isSame && (await isGone(markSource, request, pinned?.revision, mark.revision));
+  if (isSame && !isPinGone) return { at: "unchanged", checkedAt: checkedAt() };
   for (let triesLeft = 1; ; triesLeft -= 1) {
     const found = await inspectSource({ ...request, revision: mark.revision });
     const after = await markSource(request);
     if (after.changeMarker === mark.changeMarker)
-      return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt() } };
+      return { at: "found", found, watched: { at: "marked", mark, checkedAt: checkedAt(), isPinGone } };
     mark = after;
-    if (triesLeft === 0 && isKnown(model) && pinned !== undefined) return { at: "unstable" };
+    if (triesLeft === 0 && isKnown(model) && pinned?.changeMarker !== undefined) return { at: "unstable" };
     if (triesLeft === 0) return { at: "found", found, watched: { at: "unstable" } };
+  }
+}
+
+/** Commits are deleted when a branch is rewritten. */
+async function isGone(
+  markSource: MarkSource,
+  request: Parameters<MarkSource>[0],
+  pinned: string | undefined,
+  head: string | undefined,
+): Promise<boolean> {
+  if (pinned === undefined || pinned === head) return false;
+  try {
+    await markSource({ ...request, revision: pinned });
+    return false;
+  } catch (error) {
+    if (error instanceof SourceFailure && error.error.code === "SourceNotFound") return true;
+    throw error;
   }
 }
 
@@ -249,10 +269,11 @@ function reportChange(
   const isOther =
     before?.changeMarker !== undefined &&
     pinned?.key === before.key &&
-    pinned.changeMarker !== before.changeMarker;
+    contentOf(pinned) !== contentOf(before);
   const { name, namespace } = model.metadata;
   if (isOther) {
-    const note = `the source has other content: ${model.status?.shortRevision} -> ${shortRevision}; services that use it get a new revision`;
+    const what = pinned.changeMarker === before.changeMarker ? "another history" : "other content";
+    const note = `the source has ${what}: ${model.status?.shortRevision} -> ${shortRevision}; services that use it get a new revision`;
     log.info({ model: `${namespace}/${name}`, revision: shortRevision }, "source changed");
     reportOn(record, MODELS, model, {
       type: "Normal",
