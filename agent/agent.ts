@@ -8,6 +8,7 @@ import { createTally } from "../src/http/metrics/tally.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder, type RecordEvent } from "../src/kube/events.ts";
+import type { KubeClient } from "../src/kube/types.ts";
 import { createRunCommand, type RunCommand } from "../src/macos/command.ts";
 import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging, excludeFromBackup } from "../src/macos/volume.ts";
@@ -25,7 +26,7 @@ import { createPauseWatch } from "./host/pause.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createRouteReader, routedAddress } from "./host/routed-address.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
-import { keepModels } from "./models/keep-models.ts";
+import { createModelKeeper, type ModelKeeper } from "./models/keep-models.ts";
 import { createPeers, type Peers } from "./peers/peers.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
@@ -71,11 +72,11 @@ export class Agent {
   readonly runner: ReplicaRunner;
   readonly instances: Instances;
   readonly gate: GateRoutes;
+  readonly models: ModelKeeper;
   readonly #inputs: Inputs;
   readonly #opened: Opened;
   readonly #observer: HostObserver;
   readonly #pressure: PressureWatch;
-  readonly #record: RecordEvent;
   readonly #lateClient = createLateClient();
   readonly #lateEndpoints = createLateEndpoints();
   readonly #addressesUp: AddressesUp;
@@ -119,7 +120,7 @@ export class Agent {
     this.#state = { host: opened.host };
     this.#startedAtMs = clock.nowMs() - process.uptime() * 1_000;
     this.#addressesUp = watchAddressesUp(clock);
-    const { stateDir, hostName, engineLogs } = config;
+    const { stateDir, engineLogs } = config;
     const runOften = config.dryRun ? run : createShell(environment.toolPath, signal);
     const reader = createHostReader(config.platform, run, runOften);
     const logLimits = { maxBytes: engineLogs.maxSize, keep: engineLogs.keep };
@@ -138,10 +139,7 @@ export class Agent {
       memoryBudget: () => this.#memoryBudget(),
       gate: { routes: this.gate, clock },
     });
-    const memory = {
-      latest: () => this.#pressure.latest(),
-      read: () => this.#pressure.read(),
-    };
+    const memory = { latest: () => this.#pressure.latest(), read: () => this.#pressure.read() };
     const isSynced = () => this.#state.session?.isSynced() === true;
     this.#observer = createHostObserver({
       ...{ store, clock, log, address: () => this.#address(), peer: peers?.status },
@@ -157,16 +155,17 @@ export class Agent {
         return this.runner.claimedBytes();
       },
       isWorking: isSynced,
+      keeping: () => this.models.report(),
       mayCollect: () => isSynced() && this.runner.hasInspectedAll(),
     });
     const { client } = this.#lateClient;
-    this.#record = recorderOf(hostName, { client, clock, log, signal });
+    const record = recorderOf(inputs, client);
     this.runner = createReplicaRunner({
       ...{ clock, log, store, drivers, processes: this.instances.processes, client, stateDir, memory },
       memoryBudget: () => this.#memoryBudget(),
       unclaimedBytes: this.instances.daemons.unclaimedBytes,
       memoryLevel: () => this.#pressure.judgement()?.level,
-      recorder: this.#record,
+      recorder: record,
       endpoints: this.#lateEndpoints,
       portRange: config.portRange,
       address: () => addressOf(this.#address()),
@@ -175,6 +174,7 @@ export class Agent {
       ...(config.dryRun ? {} : { mayStart: (uid) => this.#pressure.mayStart(uid) }),
       timings: config.drain,
     });
+    this.models = this.#keepModels(record);
     this.#pressure = createPressureWatch({
       ...{ reader, runner: this.runner, clock, log, signal },
       mayEvict: () => this.#state.host?.spec.memory.evictionEnabled ?? true,
@@ -289,15 +289,18 @@ export class Agent {
     });
   }
 
-  /** Once engines are adopted. Resolves when `metalbridge models` can reach this agent. */
-  keepModels(): Promise<void> {
+  #keepModels(record: RecordEvent): ModelKeeper {
     const { config, environment, clock, log, signal } = this.#inputs;
-    return keepModels({
-      ...{ config, clock, log, signal, store: this.#opened.store, runner: this.runner },
+    const { client } = this.#lateClient;
+    return createModelKeeper({
+      ...{ config, clock, log, signal, client, record, store: this.#opened.store, runner: this.runner },
       tempDir: environment.tempDir,
-      record: this.#record,
       host: () => this.#state.host,
       hasMemory: () => (this.#pressure.judgement()?.level ?? "Normal") === "Normal",
+      onChange: () => {
+        this.#observer.forgetModels();
+        this.#state.session?.report();
+      },
     });
   }
 
@@ -324,6 +327,7 @@ export class Agent {
   #takeHost(host: Host | undefined): void {
     this.#state.host = host;
     this.#opened.keptHost.save(host);
+    if (host !== undefined) this.models.take(host);
     this.#opened.store.setQuota(quotaOf(host) ?? this.#inputs.config.disk.quota);
     this.#give();
     this.runner.enqueueAll();
@@ -369,11 +373,9 @@ export class Agent {
   }
 }
 
-function recorderOf(
-  reportingInstance: string,
-  ports: Pick<Parameters<typeof createEventRecorder>[0], "client" | "clock" | "log" | "signal">,
-): RecordEvent {
-  return createEventRecorder({ ...ports, reportingController: REPORTER, reportingInstance });
+function recorderOf({ config, clock, log, signal }: Inputs, client: KubeClient): RecordEvent {
+  const reporting = { reportingController: REPORTER, reportingInstance: config.hostName };
+  return createEventRecorder({ client, clock, log, signal, ...reporting });
 }
 
 function openPeers({ config, clock, log, signal }: Inputs): Peers | undefined {

@@ -77,7 +77,7 @@ async function live(
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
   await agent.runner.adopt();
-  await Promise.all([agent.instances.daemons.stopUnused(), agent.gate.begin(), agent.keepModels()]);
+  await Promise.all([agent.instances.daemons.stopUnused(), agent.gate.begin(), agent.models.begin()]);
   const adopted = agent.runner.snapshot();
   log.info(
     { engines: adopted.filter(({ pid }) => pid !== undefined).length, stateDir: config.stateDir },

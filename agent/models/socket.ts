@@ -16,6 +16,8 @@ export interface ModelSocketOptions extends CommandPorts {
   readonly tempDir: string;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** A command may have changed what Host.status shows. */
+  readonly onDone?: () => void;
 }
 
 /** Listens until the signal is aborted. The state folder must be locked: a socket that is there is a dead one. */
@@ -57,6 +59,7 @@ async function answer(socket: Socket, options: ModelSocketOptions): Promise<void
     const { code, remedy } = error instanceof MetalbridgeError ? error : unexpected(error);
     say({ at: "failed", code, message: error instanceof Error ? error.message : String(error), remedy });
   } finally {
+    options.onDone?.();
     socket.end();
   }
 }

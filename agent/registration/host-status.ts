@@ -16,6 +16,7 @@ import type {
   HostPeer,
   HostRuntime,
   HostStatus,
+  PrefetchState,
 } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
@@ -42,6 +43,7 @@ export interface ObservedHost {
   readonly models: readonly HostModel[];
   /** Absent where this host neither gives to other hosts nor takes from them. */
   readonly peer?: HostPeer | undefined;
+  readonly prefetches?: readonly PrefetchState[];
   /** What doctor's checks find that the cluster should know; absent where they do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
   /** True once replicas were listed and engines adopted. */
@@ -86,6 +88,8 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     models: listed(seen.models),
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
+  const { prefetches = [] } = seen;
+  if (prefetches.length > 0) status.prefetch = { models: [...prefetches] };
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
   return {

@@ -27,6 +27,8 @@ export interface HostObserverOptions {
   readonly judgement: () => MemoryJudgement | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
+  /** What is prefetched, and what became of it. */
+  readonly keeping?: () => Pick<ObservedHost, "prefetches">;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Whether it is known which models are in use, so that the others may be removed. */
@@ -34,6 +36,8 @@ export interface HostObserverOptions {
 }
 
 export interface HostObserver {
+  /** The stored models have changed: the next observation reads them again. */
+  readonly forgetModels: () => void;
   readonly observe: () => Promise<ObservedHost>;
   /** Stable id of the hardware; undefined where it cannot be read. */
   readonly machineId: () => Promise<string | undefined>;
@@ -80,11 +84,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     () => (options.mayCollect() ? STORE_MS : UNTIDY_MS),
     () => readTidyDisk(options),
   );
-  const models = remembered(
-    clock,
-    () => STORE_MS,
-    () => store.list(),
-  );
+  const models = forgettable(clock, () => store.list());
   const wired = remembered(
     clock,
     () => WIRED_MS,
@@ -93,6 +93,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   let last: ReturnType<HostObserver["latest"]>;
   return {
     latest: () => last,
+    forgetModels: models.forget,
     machineId: async () => (await readInfo()).machineId,
     observe: async () => {
       const memory = await reader.memory();
@@ -113,10 +114,23 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         diskReserveBytes: options.diskReserveBytes,
         runtimes: found,
         peer: options.peer?.(),
-        models: (await models()).map((model) => ({ ...model })),
+        models: (await models.read()).map((model) => ({ ...model })),
         machineConditions: (await options.machineConditions?.(found.found)) ?? [],
+        ...options.keeping?.(),
         isWorking: options.isWorking(),
       };
+    },
+  };
+}
+
+/** Reads again when it is stale, or was forgotten. */
+function forgettable<T>(clock: Clock, ask: () => Promise<T>) {
+  const fresh = () => remembered(clock, () => STORE_MS, ask);
+  let read = fresh();
+  return {
+    read: () => read(),
+    forget: () => {
+      read = fresh();
     },
   };
 }

@@ -5,7 +5,12 @@ import { diskFull, formatBytes, type ReadSpace } from "./disk.ts";
 
 export interface Admission {
   /** Throws DiskFull when `neededBytes` more do not fit, after unused models were removed. */
-  readonly admit: (key: string, what: string, neededBytes: number) => Promise<void>;
+  readonly admit: (
+    key: string,
+    what: string,
+    neededBytes: number,
+    sparesPrefetched?: boolean,
+  ) => Promise<void>;
   readonly done: (key: string) => void;
 }
 
@@ -23,7 +28,7 @@ export interface AdmissionOptions {
   /** Bytes of all content in the store, parts included. */
   readonly usedBytes: () => Promise<number>;
   /** Removes unused models worth at least so many bytes if it can. */
-  readonly makeRoom: (bytes: number) => Promise<void>;
+  readonly makeRoom: (bytes: number, sparesPrefetched: boolean) => Promise<void>;
   readonly kept: () => Kept;
 }
 
@@ -40,10 +45,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
   };
 
   return {
-    admit: async (key, what, neededBytes) => {
+    admit: async (key, what, neededBytes, sparesPrefetched = false) => {
       let short = await shortage(key, neededBytes);
       if (short.onDisk > 0 || short.overQuota > 0) {
-        await options.makeRoom(Math.max(short.onDisk, short.overQuota));
+        await options.makeRoom(Math.max(short.onDisk, short.overQuota), sparesPrefetched);
         short = await shortage(key, neededBytes);
       }
       const kept = options.kept();

@@ -43,6 +43,7 @@ export async function fetchModel(
   const owner = options.owner ?? "";
   const ask: Ask = {
     ...{ source: openRemote(source, request, fetcher), signal, name: publicSource(request.source) },
+    sparesPrefetched: options.sparesPrefetched === true,
     take: (content) => fetcher.take(owner, content),
   };
   const resolve = () => resolveSource(ask.source, request, signal);
@@ -162,6 +163,7 @@ interface Ask {
   readonly source: OpenSource;
   readonly name: string;
   readonly signal: AbortSignal;
+  readonly sparesPrefetched: boolean;
   readonly take: Parameters<FetchContent>[1]["take"];
 }
 

@@ -64,8 +64,9 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     reserveBytes: options.reserveBytes,
     quotaBytes: () => quotaBytes,
     usedBytes: usage.usedBytes,
-    makeRoom: async (bytes) => {
-      if (options.neverEvicts !== true) await usage.makeRoom(bytes);
+    makeRoom: async (bytes, sparesPrefetched) => {
+      const mayGo = (ref: Ref) => !(sparesPrefetched && keeping.isPrefetched(ref));
+      if (options.neverEvicts !== true) await usage.makeRoom(bytes, mayGo);
     },
     kept: () => keptOf(refs, usage, keeping),
   });

@@ -78,6 +78,8 @@ export interface FetchOptions {
   /** Holds what is found and fetched from that moment on, until it holds something else; absent: held during the fetch alone. */
   readonly owner?: string;
   readonly onProgress?: (progress: FetchProgress) => void;
+  /** Evicts no prefetched model for this one: two that do not fit together would replace each other forever. */
+  readonly sparesPrefetched?: boolean;
 }
 
 /** One entry of `Host.status.models`. */

@@ -37,7 +37,7 @@ export interface VolumeFetch
 }
 
 /** Codes of failures that another attempt may not meet. */
-const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+export const RETRYABLE: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "SourceUnreachable",
   "SourceUnavailable",
   "SourceStalled",

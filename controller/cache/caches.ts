@@ -13,6 +13,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import {
   AUTOSCALERS,
@@ -53,6 +54,8 @@ export interface ChangeHandlers {
     replica: InferenceReplica | undefined,
     before: InferenceReplica | undefined,
   ) => void;
+  /** A Model that hosts prefetch, or did. */
+  readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onHostMember: (host: string) => void;
   readonly onLease: (host: string, lease: Lease | undefined) => void;
@@ -89,6 +92,8 @@ export interface Caches {
   readonly podMonitorsOfService: Grouping<PodMonitor>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
+  /** Models that hosts prefetch, in the one group "all". */
+  readonly prefetchedModels: Grouping<Model>;
   /** By source, as a Host shows it. */
   readonly modelsOfSource: Grouping<Model>;
   /** By name of the host. */
@@ -121,6 +126,7 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       kind: MODELS,
       onChange: (key, object, before) => {
         groupings.modelsOfSource.note(key, object, before);
+        if (groupings.prefetchedModels.note(key, object, before).length > 0) on.onPrefetched(object, before);
         const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
         on.onModel(namespace, name);
       },
@@ -222,6 +228,7 @@ export function createGroupings(): Groupings {
       const names = new Set([spec.modelRef, ...(draft === undefined ? [] : [draft]), ...adapters]);
       return [...names].map((name) => keyOf({ namespace: metadata.namespace, name }));
     }),
+    prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),
     slicesOfHost: createGrouping<EndpointSlice>(({ metadata }) => {

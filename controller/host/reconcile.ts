@@ -22,6 +22,7 @@ import { type Fleet, markOf } from "./fleet.ts";
 import { forgetLease } from "./forget-lease.ts";
 import type { Verdict } from "./liveness.ts";
 import { type HostObserved, type HostStep, planHost } from "./plan.ts";
+import { writePrefetch } from "./prefetch.ts";
 import type { LeaseSigns } from "./signs.ts";
 import type { Stays } from "./stays.ts";
 
@@ -50,6 +51,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
   let isBehind = false;
   for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
+  if (host !== undefined && !(await writePrefetch(ports, host))) isBehind = true;
   if (isBehind) return { recheckAfterMs: 1_000 };
   if (host === undefined && replicas.length === 0 && slices.length === 0) return forgetLease(ports, name);
   const flappingMs = flapping === undefined ? [] : [flapping.untilMs - clock.nowMs() + 1];

@@ -4,6 +4,7 @@ import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
+import { prefetchText } from "../../src/capacity/prefetch.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/fleet.ts";
@@ -58,6 +59,15 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(state, name);
       if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(state);
       for (const source of changedSources(before, host)) enqueueModelsOf(state, source);
+      for (const model of changedPrefetches(before, host)) {
+        state.working?.queues.models.enqueue(model);
+        state.working?.queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
+      }
+    },
+    onPrefetched: (model, before) => {
+      if (prefetchText(model) === prefetchText(before)) return;
+      for (const { metadata } of state.working?.caches.hosts.list() ?? [])
+        state.working?.queues.hosts.enqueue(metadata.name);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {
@@ -138,6 +148,20 @@ function changedSources(before: Host | undefined, after: Host | undefined): Read
     return all.filter((model) => !known.has(shown(model))).map(({ source }) => source);
   };
   return new Set([...changed(old, now), ...changed(now, old)]);
+}
+
+/** `namespace/name` of Models that a host was asked to fetch, no longer is, or reports otherwise about. */
+function changedPrefetches(before: Host | undefined, after: Host | undefined): ReadonlySet<string> {
+  const textsOf = (host: Host | undefined): ReadonlyMap<string, string> => {
+    const { wanted = [], models = [] } = host?.status?.prefetch ?? {};
+    const texts = new Map(wanted.map((order) => [keyOf(order), JSON.stringify(order)]));
+    for (const { model, phase, reason, message } of models)
+      if (model !== undefined)
+        texts.set(model, `${texts.get(model) ?? ""} ${JSON.stringify([phase, reason, message])}`);
+    return texts;
+  };
+  const [old, now] = [textsOf(before), textsOf(after)];
+  return new Set([...old.keys(), ...now.keys()].filter((key) => old.get(key) !== now.get(key)));
 }
 
 /** Fields of a host that its replicas' slices depend on, and whether the replicas have to move. */

@@ -83,7 +83,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
   const secretAccess = await startSecretAccess({
     ...options,
-    replicasOfHost: caches.replicasOfHost,
+    caches,
     onChange: (key) => state.working?.queues.secrets.enqueue(key),
   });
   options.onWatching([...watchesOf(caches), ...downloads.watches, ...secretAccess.watches]);

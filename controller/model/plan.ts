@@ -6,6 +6,7 @@ import { DEFAULT_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
+import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
@@ -18,6 +19,7 @@ import type { CacheState } from "./cache/plan.ts";
 import type { Task } from "./classify.ts";
 import type { InspectionResult } from "./inspections.ts";
 import { pinnedOf, planPin } from "./pin.ts";
+import { judgePrefetch } from "./prefetch.ts";
 
 export interface ModelObservation {
   readonly model: Model;
@@ -61,11 +63,12 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     { type: "Progressing", status: verdict.progressing, reason, message },
     { type: "Degraded", status: degraded !== undefined, reason, message, ...degraded },
   ];
-  const conditions = states.reduce(
+  const own = states.reduce(
     (all, { status, ...rest }) =>
       setCondition(all, { ...rest, status: status ? "True" : "False", observedGeneration }, nowIso),
     withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
   );
+  const { prefetch, conditions } = judgePrefetch(model, hosts, own, nowIso);
   const copies = copiesOf(model, hosts);
   const pinned = planPin(observation);
   return {
@@ -77,6 +80,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     ...(cache === undefined ? {} : { cache: cache.status }),
     ...(pinned === undefined ? {} : { pinned, ...shownOf(observation, pinned, nowIso) }),
     ...(copies.length === 0 ? {} : { hosts: copies }),
+    ...(prefetch === undefined ? {} : { prefetch }),
     conditions,
   };
 }
@@ -158,14 +162,15 @@ const UNSTABLE =
 const MANY_CHANGES = 3;
 
 /** Fields that only a download Job reads, and a policy for content of which only one version exists. */
-function unhonored({ model: { spec }, task, cache }: ModelObservation): string[] {
-  const { prefetch, prefetchTolerations = [], resources = {}, refreshPolicy } = spec;
+function unhonored({ model, task, cache }: ModelObservation): string[] {
+  const { prefetch, prefetchHosts, prefetchTolerations = [], resources = {}, refreshPolicy } = model.spec;
+  const asksPrefetch = prefetch || prefetchHosts !== undefined;
   const isOnChange = refreshPolicy === "OnChange";
   if (cache !== undefined)
     return isOnChange ? ["spec.refreshPolicy (a volume keeps what was downloaded)"] : [];
   return [
     ...(isOnChange && task.at === "onHost" ? [`spec.refreshPolicy (${task.unwatched})`] : []),
-    ...(prefetch ? ["spec.prefetch"] : []),
+    ...(asksPrefetch && !isPrefetched(model) ? ["spec.prefetch"] : []),
     ...(prefetchTolerations.length > 0 ? ["spec.prefetchTolerations"] : []),
     ...(Object.keys(resources).length > 0 ? ["spec.resources"] : []),
   ];
@@ -311,6 +316,7 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
     observedGeneration: ______,
     pinned: _______,
     cache: ________,
+    prefetch: _________,
     ...facts
   } = status;
   return facts;

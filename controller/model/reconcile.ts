@@ -44,6 +44,7 @@ import {
 } from "./inspections.ts";
 import { pinnedOf } from "./pin.ts";
 import { planModelStatus } from "./plan.ts";
+import { PREFETCHED } from "./prefetch.ts";
 
 export interface ModelReconcilerPorts {
   readonly client: KubeClient;
@@ -248,6 +249,15 @@ function report({ record, log }: ModelReconcilerPorts, model: Model, status: Mod
     const event = { reason: honored.reason, action: "ReadSpec", note: honored.message };
     reportOn(record, MODELS, model, { type: "Warning", ...event });
   }
+  const prefetched = getCondition(status.conditions, PREFETCHED);
+  if (
+    prefetched !== undefined &&
+    prefetched.reason !== getCondition(model.status?.conditions, PREFETCHED)?.reason
+  )
+    reportOn(record, MODELS, model, {
+      type: prefetched.status === "False" ? "Warning" : "Normal",
+      ...{ reason: prefetched.reason, action: "Prefetch", note: truncate(prefetched.message, 1000) },
+    });
   reportChange({ record, log }, model, status);
   if (model.status?.reason === reason && model.status.observedGeneration === status.observedGeneration)
     return;

@@ -5,6 +5,7 @@
 import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { prefetchOrders } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ACCESS_REVIEWS, ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
 import type { Role, RoleBinding } from "../../src/kube/objects.ts";
@@ -22,7 +23,7 @@ export interface SecretAccessOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  readonly replicasOfHost: Caches["replicasOfHost"];
+  readonly caches: Pick<Caches, "replicasOfHost" | "hosts" | "prefetchedModels">;
   /** `namespace/host` whose rights may have to change. */
   readonly onChange: (key: string) => void;
 }
@@ -56,9 +57,21 @@ export function secretsOf({ spec: { template } }: InferenceReplica): readonly st
   return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
+/** Secrets of the Models that a host is asked to fetch. From the Models: its status is the host's own word. */
+function prefetchSecrets(
+  { hosts, prefetchedModels }: SecretAccessOptions["caches"],
+  hostName: string,
+): readonly { readonly namespace: string; readonly name: string }[] {
+  const host = hosts.get(hostName);
+  if (host === undefined) return [];
+  return prefetchOrders(host, prefetchedModels.of("all")).flatMap(({ namespace, model }) =>
+    model.secretRef === undefined ? [] : [{ namespace, name: model.secretRef.name }],
+  );
+}
+
 /** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
 export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
-  const { replicasOfHost, log } = options;
+  const { caches, log } = options;
   if (!(await mayWatchRoles(options))) {
     log.warn({ code: "ApiForbidden" }, WITHOUT_ROLES);
     return { watches: [], reconcile: async () => undefined };
@@ -70,8 +83,10 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
     reconcile: async (key) => {
       if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
       const [namespace = "", host = ""] = key.split("/");
-      const here = replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
-      const secrets = [...new Set(here.flatMap(secretsOf))].sort();
+      const here = caches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
+      const prefetched = prefetchSecrets(caches, host).filter((one) => one.namespace === namespace);
+      const names = [...here.flatMap(secretsOf), ...prefetched.map(({ name }) => name)];
+      const secrets = [...new Set(names)].sort();
       const at = `${namespace}/${roleName(host)}`;
       const current = { role: roles.get(at), binding: bindings.get(at) };
       await (secrets.length === 0
@@ -156,7 +171,7 @@ function accessOf({ namespace, host, secrets }: Access): {
 }
 
 function watchOurs<T extends KubeObject>(
-  { connection, clock, log, signal, onChange, replicasOfHost }: SecretAccessOptions,
+  { connection, clock, log, signal, onChange, caches }: SecretAccessOptions,
   kind: Kind<T>,
 ): Reflector<T> {
   return startReflector<T>({
@@ -168,8 +183,14 @@ function watchOurs<T extends KubeObject>(
       if (host !== undefined) onChange(keyOf({ namespace, name: host }));
     },
     onSynced: () => {
+      const { replicasOfHost, hosts } = caches;
       const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
-      for (const key of new Set(replicas.map(accessKeyOf))) onChange(key);
+      const prefetched = hosts
+        .list()
+        .flatMap(({ metadata: { name } }) =>
+          prefetchSecrets(caches, name).map(({ namespace }) => keyOf({ namespace, name })),
+        );
+      for (const key of new Set([...replicas.map(accessKeyOf), ...prefetched])) onChange(key);
     },
   });
 }

@@ -45,6 +45,8 @@ export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 export const MANAGER_CONTROLLER = "metalbridge-controller";
 /** Holds the replicas of a Deployment while an autoscaler decides them. */
 export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
+/** Of what hosts are asked to prefetch. */
+export const MANAGER_PREFETCH = "metalbridge-prefetch";
 export const MANAGER_AGENT = "metalbridge-agent";
 
 /** Leases of hosts, one per host, named like the Host. */

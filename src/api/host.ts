@@ -2,7 +2,8 @@
 import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
 import { quantity } from "./fields/quantity.ts";
-import { bytes, timestamp } from "./fields/shared.ts";
+import { bytes, objectName, timestamp } from "./fields/shared.ts";
+import { replicaModelSchema } from "./inference-replica.ts";
 import { metadataSchema } from "./metadata.ts";
 
 /** An EndpointSlice refuses loopback, link-local and unspecified addresses; better to hear it here. */
@@ -179,6 +180,43 @@ const hostPeerSchema = z.object({
     .optional(),
 });
 
+/** Of one host. */
+export const PREFETCH_MAX = 256;
+
+/** As in a Model, which has checked them: rules inside nested lists cost the API server too much. */
+const fileNames = {
+  files: z
+    .array(z.string().max(512).describe("A file of the source, relative to it."))
+    .max(256)
+    .meta({
+      description: "Files to fetch; empty for a source that is one file.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .default([]),
+  mmproj: z.string().max(512).describe("The projector file for images or audio.").optional(),
+};
+
+const prefetchOrderSchema = z.object({
+  namespace: z.string().max(63).describe("Namespace of the Model."),
+  name: objectName("Name of the Model."),
+  model: replicaModelSchema
+    .omit({ gguf: true })
+    .extend(fileNames)
+    .describe("The weights, fully resolved: the agent reads no Model."),
+});
+
+const prefetchStateSchema = z.object({
+  model: z.string().max(317).describe("namespace/name of the Model.").optional(),
+  source: z.string().max(2048).describe("Source of the model."),
+  phase: z
+    .enum(["Pending", "Downloading", "Ready", "Failed"])
+    .describe("Pending: waits, or is retried soon. Failed: a retry will not help before something changes."),
+  reason: z.string().max(63).describe("Code of the last failure; see docs/errors.md.").optional(),
+  message: z.string().max(1024).describe("What failed, then what to do.").optional(),
+  bytes: bytes("Bytes that are here; in steps.").optional(),
+  totalBytes: bytes("Bytes of all files, if known.").optional(),
+});
+
 const hostMemorySchema = z.object({
   totalBytes: number("Installed memory."),
   availableBytes: number(
@@ -242,6 +280,24 @@ const hostStatusSchema = z.object({
     .max(1000)
     .meta({ description: "Models in this host's store.", "x-kubernetes-list-type": "atomic" })
     .optional(),
+  prefetch: z
+    .object({
+      wanted: z
+        .array(prefetchOrderSchema)
+        .max(PREFETCH_MAX)
+        .meta({
+          description: "What this host is to fetch for Models with spec.prefetch; written by the controller.",
+          "x-kubernetes-list-type": "atomic",
+        })
+        .optional(),
+      models: z
+        .array(prefetchStateSchema)
+        .max(2 * PREFETCH_MAX)
+        .meta({ description: "How far each is; written by the agent.", "x-kubernetes-list-type": "atomic" })
+        .optional(),
+    })
+    .describe("Models that are fetched before any service needs them.")
+    .optional(),
 });
 
 export const hostSchema = z.object({
@@ -259,6 +315,8 @@ export type HostStatus = z.output<typeof hostStatusSchema>;
 export type HostInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;
 export type HostModel = z.output<typeof hostModelSchema>;
+export type PrefetchOrder = z.output<typeof prefetchOrderSchema>;
+export type PrefetchState = z.output<typeof prefetchStateSchema>;
 export type HostMemory = z.output<typeof hostMemorySchema>;
 export type HostPeer = z.output<typeof hostPeerSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -21,7 +21,7 @@ import { metadataSchema } from "./metadata.ts";
 /** A replica that has been Ready for this long resets its crash count and its backoff. */
 export const RESTARTS_RESET_AFTER_MS = 10 * 60_000;
 
-const replicaModelSchema = z.object({
+export const replicaModelSchema = z.object({
   source: z.string().min(1).max(2048).describe("Source of the weights, as in Model.spec.source."),
   files: z
     .array(relativeFile("A file of the source, relative to it."))

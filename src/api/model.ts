@@ -3,7 +3,7 @@ import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { hardwareSchema } from "./fields/hardware.ts";
-import { tolerationsSchema } from "./fields/kubernetes.ts";
+import { labelSelectorSchema, tolerationsSchema } from "./fields/kubernetes.ts";
 import { quantity } from "./fields/quantity.ts";
 import {
   bytes,
@@ -55,9 +55,22 @@ const modelSpecSchema = z
     prefetch: z
       .boolean()
       .describe(
-        "Not needed: weights for pods are fetched when the Model is created. Hosts fetch on first use.",
+        "True: hosts download the weights before any service needs them: those of prefetchHosts, or all that have a runtime and the memory for the model. They are evicted last. Weights for pods are downloaded when the Model is created, whatever this says.",
       )
       .default(false),
+    prefetchHosts: z
+      .object({
+        names: z
+          .array(hostName("Name of a Host."))
+          .max(256)
+          .meta({ description: "Hosts by name. Absent or empty: any.", "x-kubernetes-list-type": "set" })
+          .optional(),
+        selector: labelSelectorSchema.describe("Labels that a Host must have.").optional(),
+      })
+      .describe(
+        "Hosts that download the weights before any service needs them, whatever they can run; prefetch need not be true.",
+      )
+      .optional(),
     prefetchTolerations: tolerationsSchema(
       "Tolerations of the pods that fetch the weights to a volume. Not for hosts.",
     ).optional(),
@@ -215,6 +228,14 @@ const modelStatusSchema = z.object({
       "x-kubernetes-list-type": "map",
       "x-kubernetes-list-map-keys": ["name"],
     })
+    .optional(),
+  prefetch: z
+    .object({
+      wanted: z.int().min(0).describe("Hosts that are to have a copy."),
+      ready: z.int().min(0).describe("Hosts of these that have it."),
+      summary: z.string().max(32).describe("Both for people, for example 2/3."),
+    })
+    .describe("Copies on hosts that were wanted before any service. Absent: none is wanted.")
     .optional(),
   conditions: conditionsSchema.optional(),
 });

@@ -1,8 +1,10 @@
 /** The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete. */
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { until } from "../../agent/fixtures/until.ts";
+import { startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
@@ -19,7 +21,8 @@ describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
   let file: string;
 
   beforeAll(async () => {
-    on = await startSystem();
+    const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
+    on = await startSystem({ agents: [{ config }], controllerArgs: ["--allow-loopback"] });
     file = path.join(on.farm.modelsDir, "Tiny_Q8.gguf");
     await writeTinyGguf(file);
     await on.services.untilHostsReady();
@@ -206,5 +209,44 @@ spec:
     expect(code).toBe(0);
     expect(stdout).toMatch(/model tiny-q8 is deleted[\s\S]*service tiny-q8 is gone\n$/);
     expect((await run("get", "models")).stderr).toContain("there are no models here");
+  });
+
+  /** A Model of a web server, with a Secret that the agent has to read. */
+  async function applyPrefetched(source: string): Promise<void> {
+    const named = (kind: string) => ({ kind, metadata: { name: "prefetched", namespace: "default" } });
+    const spec = {
+      source,
+      sourceSecretRef: { name: "prefetched" },
+      prefetchHosts: { names: [on.farm.hostName] },
+    };
+    await on.apply(
+      { apiVersion: "v1", ...named("Secret"), stringData: { HF_TOKEN: "t" } },
+      { apiVersion: "metalbridge.dev/v1alpha1", ...named("Model"), spec },
+    );
+  }
+
+  it("downloads a Model to the hosts that prefetch it before anything is deployed", async () => {
+    await using origin = await startOrigin();
+    const content = readFileSync(file);
+    const source = `${origin.url}/prefetched.gguf`;
+    const inCluster = async (...about: string[]) =>
+      JSON.parse(await on.farm.kubectl(["get", ...about, "-o", "json"]));
+    origin.serve("/prefetched.gguf", content);
+    await applyPrefetched(source);
+    const { status } = await vi.waitFor(async () => {
+      const found = await inCluster("model", "prefetched");
+      expect(found.status?.prefetch).toEqual({ wanted: 1, ready: 1, summary: "1/1" });
+      return found;
+    }, WAIT);
+    expect(status.conditions).toContainEqual(
+      expect.objectContaining({ type: "Prefetched", status: "True", reason: "PrefetchComplete" }),
+    );
+    expect(await on.farm.kubectl(["get", "mdl", "prefetched"])).toMatch(/PREFETCHED[^\n]*\n.* 1\/1 /);
+    await vi.waitFor(async () => {
+      const events = await inCluster("events", "--field-selector", "involvedObject.name=prefetched");
+      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("PrefetchComplete");
+      const host = await inCluster("host", on.farm.hostName);
+      expect(host.status.models).toMatchObject([{ source, inUse: false, sizeBytes: content.length }]);
+    }, WAIT);
   });
 });

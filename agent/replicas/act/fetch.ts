@@ -148,7 +148,8 @@ function storeOf(
   return fetcher?.takes(source) === true ? fetcher : ports.store;
 }
 
-function requestFor(model: ReplicaModel): ModelRequest {
+/** What the store is asked for. */
+export function requestFor(model: ReplicaModel): ModelRequest {
   return {
     source: model.source,
     files: model.files,

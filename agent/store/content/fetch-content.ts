@@ -24,6 +24,7 @@ export type FetchContent = (
     readonly name: string;
     readonly signal: AbortSignal;
     readonly onProgress: DownloadContext["onProgress"];
+    readonly sparesPrefetched: boolean;
     /** Keeps the content for the caller if its blob is there; undefined otherwise. */
     readonly take: (content: Omit<Content, "sizeBytes">) => Promise<Content | undefined>;
   },
@@ -58,7 +59,7 @@ export function createFetchContent(
           ...ask,
           signal,
           onProgress,
-          admit: admitFor(admission, key, file),
+          admit: admitFor(admission, key, file, ask.sparesPrefetched),
         })
           .catch((error: unknown) => afterMismatch(layout, file, key, mismatch, settings.log, error))
           .finally(() => admission.done(key)),
@@ -86,8 +87,13 @@ async function findStored(
   return known === undefined ? undefined : ask.take(known);
 }
 
-function admitFor(admission: Admission, key: string, file: StoreFile): DownloadContext["admit"] {
-  return (neededBytes) => admission.admit(key, file.name, neededBytes);
+function admitFor(
+  admission: Admission,
+  key: string,
+  file: StoreFile,
+  sparesPrefetched: boolean,
+): DownloadContext["admit"] {
+  return (neededBytes) => admission.admit(key, file.name, neededBytes, sparesPrefetched);
 }
 
 async function fly(

@@ -35,6 +35,7 @@ export const modelColumns: readonly PrinterColumn[] = [
   text("Revision", ".status.shortRevision", "First digits of the revision that replicas fetch."),
   date("Checked", ".status.checkedAt", "Time since its source was checked for changes."),
   date("Changed", ".status.changedAt", "Time since its source was first seen with this content."),
+  text("Prefetched", ".status.prefetch.summary", "Hosts that have it, of those that are to prefetch it."),
   wide(text("Arch", ".status.gguf.architecture", "Architecture of the model.")),
   wide({
     name: "Context",

@@ -1,0 +1,142 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import { ggufBytes, type Origin, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { silentLog, startStore } from "../store/fixtures/store.ts";
+import { createPrefetcher, type PrefetcherOptions } from "./prefetcher.ts";
+
+const SIZE = 1_000_000;
+const patiently = { timeout: 60_000, interval: 10 };
+/** No order here names a Secret. */
+const noClient = {} as KubeClient;
+
+function order(source: string, name = "tiny"): PrefetchOrder {
+  return {
+    namespace: "team",
+    name,
+    model: { source, files: [], format: "gguf", refreshPolicy: "IfNotPresent" },
+  };
+}
+
+/** A clock whose timers fire when the test says so. */
+function steppedClock() {
+  let nowMs = 0;
+  const timers = new Set<{ readonly at: number; readonly fire: () => void }>();
+  return {
+    nowMs: () => Date.now(),
+    monotonicMs: () => nowMs,
+    after: (delayMs: number, fire: () => void) => {
+      const timer = { at: nowMs + delayMs, fire };
+      timers.add(timer);
+      return () => void timers.delete(timer);
+    },
+    waiting: () => timers.size,
+    step: (byMs: number) => {
+      nowMs += byMs;
+      for (const timer of [...timers]) if (timer.at <= nowMs && timers.delete(timer)) timer.fire();
+    },
+  };
+}
+
+async function startPrefetcher(more: Partial<PrefetcherOptions> = {}, quotaBytes?: number) {
+  const at = await startStore({ quotaBytes });
+  const end = new AbortController();
+  const seen: (readonly PrefetchState[])[] = [];
+  const prefetcher = createPrefetcher({
+    ...{ store: at.store, client: noClient, clock: steppedClock(), log: silentLog, signal: end.signal },
+    onChange: () => seen.push(prefetcher.states()),
+    ...more,
+  });
+  return {
+    ...{ at, store: at.store, prefetcher, seen },
+    until: (states: readonly object[]) =>
+      vi.waitFor(() => expect(prefetcher.states()).toMatchObject(states), patiently),
+    [Symbol.asyncDispose]: async () => {
+      end.abort();
+      await at[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function serve(origin: Origin, name: string, seed: number): string {
+  origin.serve(`/${name}.gguf`, ggufBytes(SIZE, seed));
+  return `${origin.url}/${name}.gguf`;
+}
+
+test("what is wanted is fetched, reported on the way, and fetched again when its file is gone", async () => {
+  await using origin = await startOrigin();
+  const clock = steppedClock();
+  await using on = await startPrefetcher({ clock });
+  const source = serve(origin, "tiny", 1);
+  on.prefetcher.want([order(source)]);
+  const ready = { model: "team/tiny", source, phase: "Ready", bytes: SIZE, totalBytes: SIZE };
+  await on.until([ready]);
+  expect(on.seen.map(([state]) => state?.phase)).toContain("Downloading");
+  on.prefetcher.want([order(source)]);
+  expect(on.prefetcher.states()).toEqual([ready]);
+  rmSync(join(on.at.dir, "blobs/sha256", sha256(ggufBytes(SIZE, 1))));
+  const before = origin.seen.length;
+  await vi.waitFor(() => expect(clock.waiting()).toBe(1), patiently);
+  clock.step(60_000);
+  await vi.waitFor(() => expect(origin.seen.length).toBeGreaterThan(before), patiently);
+  await on.until([ready]);
+});
+
+test("a failure has the code that replicas have, is retried, and does not hold up the others", async () => {
+  await using origin = await startOrigin();
+  const clock = steppedClock();
+  await using on = await startPrefetcher({ clock });
+  const absent = `${origin.url}/absent.gguf`;
+  const source = serve(origin, "tiny", 1);
+  on.prefetcher.want([order(absent, "absent"), order(source)]);
+  await on.until([
+    {
+      model: "team/absent",
+      phase: "Failed",
+      reason: "SourceNotFound",
+      message: expect.stringContaining("typos"),
+    },
+    { model: "team/tiny", phase: "Ready" },
+  ]);
+  origin.serve("/absent.gguf", ggufBytes(SIZE, 2));
+  await vi.waitFor(() => {
+    clock.step(60_000);
+    expect(on.prefetcher.states()[0]).toMatchObject({ phase: "Ready" });
+  }, patiently);
+});
+
+test("what is no longer wanted is stopped, and another order of the same Model is a new one", async () => {
+  await using origin = await startOrigin();
+  await using on = await startPrefetcher();
+  const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  origin.on("/slow.gguf", (_, response) => {
+    response.on("close", leave);
+    response.writeHead(200, { "content-length": 10_000_000 });
+    response.write(ggufBytes(SIZE, 3), () => begin());
+  });
+  on.prefetcher.want([order(`${origin.url}/slow.gguf`)]);
+  await begun;
+  const source = serve(origin, "tiny", 1);
+  on.prefetcher.want([order(source)]);
+  await left;
+  await on.until([{ source, phase: "Ready" }]);
+  on.prefetcher.want([]);
+  expect(on.prefetcher.states()).toEqual([]);
+  expect(await on.store.list()).toHaveLength(1);
+});
+
+test("two models that do not fit together do not replace each other", async () => {
+  await using origin = await startOrigin();
+  await using on = await startPrefetcher({}, 1.5 * SIZE);
+  const orders = [1, 2].map((seed) => order(serve(origin, `m${seed}`, seed), `m${seed}`));
+  on.store.declare({ pinned: [], prefetched: orders.map(({ model }) => model.source) });
+  on.prefetcher.want(orders);
+  await on.until([
+    { model: "team/m1", phase: "Ready" },
+    { model: "team/m2", phase: "Failed", reason: "DiskFull" },
+  ]);
+  expect((await on.store.list()).map(({ source }) => source)).toEqual([orders[0]?.model.source]);
+});

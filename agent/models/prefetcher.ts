@@ -1,0 +1,161 @@
+/** Fetches what the cluster wants on this host before any replica does: one model at a time, retried until it is there. */
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { publicSource } from "../../src/models/source/source.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { truncate } from "../../src/text.ts";
+import { requestFor } from "../replicas/act/fetch.ts";
+import { readSourceSecret } from "../replicas/act/secrets.ts";
+import { defaultTimings, fetchRetryMs } from "../replicas/plan/timings.ts";
+import type { ModelStore } from "../store/types.ts";
+import { RETRYABLE } from "../store/volume.ts";
+
+export interface PrefetcherOptions {
+  readonly store: Pick<ModelStore, "fetch" | "list">;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** A state changed that the Host's status should show soon. */
+  readonly onChange: () => void;
+}
+
+export interface Prefetcher {
+  /** All that is wanted now; what is not named any more is not fetched any further. */
+  readonly want: (orders: readonly PrefetchOrder[]) => void;
+  readonly states: () => readonly PrefetchState[];
+}
+
+interface Task {
+  readonly order: PrefetchOrder;
+  readonly text: string;
+  state: PrefetchState;
+  failures: number;
+  /** On the monotonic clock. */
+  nextAt: number;
+  readonly end: AbortController;
+}
+
+/** Files may have been deleted by hand, evicted, or found damaged. */
+const LOOK_AGAIN_MS = 60_000;
+
+export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
+  const { clock, signal } = options;
+  const tasks = new Map<string, Task>();
+  let isRunning = false;
+  let wake = new AbortController();
+  const run = async (): Promise<void> => {
+    while (!signal.aborted && tasks.size > 0) {
+      const task = [...tasks.values()].sort((a, b) => a.nextAt - b.nextAt)[0];
+      if (task === undefined) break;
+      const delayMs = task.nextAt - clock.monotonicMs();
+      if (delayMs <= 0) await attempt(task, options);
+      else await waitMs(clock, delayMs, AbortSignal.any([signal, wake.signal]));
+      if (wake.signal.aborted) wake = new AbortController();
+    }
+  };
+  return {
+    want: (orders) => {
+      const wanted = new Map(orders.map((order) => [keyOf(order), order]));
+      for (const [key, task] of tasks) {
+        const order = wanted.get(key);
+        if (order !== undefined && JSON.stringify(order) === task.text) continue;
+        tasks.delete(key);
+        task.end.abort();
+      }
+      for (const [key, order] of wanted) if (!tasks.has(key)) tasks.set(key, newTask(order, clock));
+      wake.abort();
+      if (isRunning || tasks.size === 0) return;
+      isRunning = true;
+      run()
+        .catch((err: unknown) => options.log.error({ err }, "prefetching ended unexpectedly"))
+        .finally(() => (isRunning = false));
+    },
+    states: () => [...tasks.values()].map(({ state }) => state),
+  };
+}
+
+function keyOf({ namespace, name, model }: PrefetchOrder): string {
+  return `${namespace}/${name} ${model.source}`;
+}
+
+function newTask(order: PrefetchOrder, clock: Clock): Task {
+  const { namespace, name, model } = order;
+  const of = namespace === "" ? {} : { model: `${namespace}/${name}` };
+  const state = { ...of, source: publicSource(model.source), phase: "Pending" as const };
+  return {
+    ...{ order, text: JSON.stringify(order), state, failures: 0 },
+    ...{ nextAt: clock.monotonicMs(), end: new AbortController() },
+  };
+}
+
+async function attempt(task: Task, options: PrefetcherOptions): Promise<void> {
+  const { clock, log, onChange, store, signal } = options;
+  const of = aboutOf(task);
+  try {
+    const isReady = task.state.phase === "Ready" && (await isThere(of.source, store));
+    if (!isReady) {
+      task.state = { ...of, phase: "Downloading" };
+      onChange();
+      const { sizeBytes } = await fetchOrder(task, options);
+      task.failures = 0;
+      task.state = { ...of, phase: "Ready", bytes: sizeBytes, totalBytes: sizeBytes };
+      log.info({ ...of, sizeBytes }, "model prefetched");
+      onChange();
+    }
+    task.nextAt = clock.monotonicMs() + LOOK_AGAIN_MS;
+  } catch (error) {
+    if (task.end.signal.aborted || signal.aborted) return;
+    noteFailure(task, error, options);
+    onChange();
+  }
+}
+
+function noteFailure(task: Task, error: unknown, { clock, log }: PrefetcherOptions): void {
+  const of = aboutOf(task);
+  task.failures += 1;
+  task.nextAt = clock.monotonicMs() + fetchRetryMs(defaultTimings, task.failures, Math.random());
+  if (!(error instanceof MetalbridgeError)) {
+    log.error({ ...of, err: error }, "prefetching failed unexpectedly");
+    task.state = { ...of, phase: "Pending", reason: "ReplicaStepFailed", message: String(error) };
+    return;
+  }
+  const message = truncate(describeError(error), 1_000);
+  log.warn({ ...of, code: error.code }, message);
+  const phase = RETRYABLE.has(error.code) ? "Pending" : "Failed";
+  task.state = { ...of, phase, reason: error.code, message };
+}
+
+function aboutOf({ state: { source, model } }: Task): Pick<PrefetchState, "source" | "model"> {
+  return model === undefined ? { source } : { source, model };
+}
+
+async function isThere(source: string, store: PrefetcherOptions["store"]): Promise<boolean> {
+  const copies = (await store.list()).filter((one) => one.source === source);
+  return copies.length > 0 && copies.every(({ damaged, verifiedAt }) => !damaged && verifiedAt !== undefined);
+}
+
+/** Status shows whole percents: each write goes to every watcher of the Host. */
+const STEPS = 20;
+
+async function fetchOrder(task: Task, { store, client, signal, onChange }: PrefetcherOptions) {
+  const { namespace, model } = task.order;
+  const secret = await readSourceSecret(client, namespace, model.secretRef?.name);
+  let step = 0;
+  return store.fetch(
+    { ...requestFor(model), ...secret },
+    {
+      signal: AbortSignal.any([signal, task.end.signal]),
+      sparesPrefetched: true,
+      onProgress: ({ bytes, totalBytes }) => {
+        const now = totalBytes === undefined ? 0 : Math.floor((bytes * STEPS) / totalBytes);
+        if (now === step) return;
+        step = now;
+        task.state = { ...task.state, bytes, ...(totalBytes === undefined ? {} : { totalBytes }) };
+        onChange();
+      },
+    },
+  );
+}
