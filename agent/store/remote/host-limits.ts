@@ -20,6 +20,8 @@ export function createPace(bytesPerSecond: number, clock: Clock): Pace {
 }
 
 export interface Queue {
+  /** Downloads whose turn it is. */
+  readonly running: () => number;
   /**
    * Resolves when it is the caller's turn, with what ends it. `onQueued` learns how many go first, and whenever that
    * changes. Rejects with the signal's reason.
@@ -45,6 +47,7 @@ export function createQueue(most: number): Queue {
     next();
   };
   return {
+    running: () => running,
     enter: (signal, onQueued) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);

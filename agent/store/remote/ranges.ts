@@ -53,6 +53,8 @@ export interface Ranges {
 
 /** Segments that may be under way or waiting for an earlier one, for each connection. */
 const AHEAD = 1.5;
+/** Of one host: where many files are downloaded at once, each has fewer. */
+const MOST_CONNECTIONS = 16;
 /** Of the connections beside the first: there are more of them, and the blocks are not hashed. */
 const BLOCK_BYTES = 128 << 10;
 /** A connection whose ranges were taken over so often is of no use. */
@@ -89,10 +91,15 @@ export function createRanges(job: RangeJob): Ranges {
   };
 }
 
+/** How many this file may have now. */
+function connectionsFor({ ranges, queue }: DownloadContext): number {
+  return Math.min(ranges.connections, Math.floor(MOST_CONNECTIONS / Math.max(1, queue.running())));
+}
+
 function isWorthwhile({ startsAt, totalBytes, context }: RangeJob, offset: number, ranMs: number): boolean {
-  const { connections, segmentBytes, shareAboveMs } = context.ranges;
+  const { segmentBytes, shareAboveMs } = context.ranges;
   const left = totalBytes - offset;
-  if (connections < 2 || left < 2 * segmentBytes || ranMs < shareAboveMs / 10) return false;
+  if (connectionsFor(context) < 2 || left < 2 * segmentBytes || ranMs < shareAboveMs / 10) return false;
   return (ranMs * left) / (offset - startsAt) >= shareAboveMs;
 }
 
@@ -109,7 +116,8 @@ interface Shared {
 }
 
 function share(job: RangeJob, first: Segment): Shared {
-  const { connections, segmentBytes } = job.context.ranges;
+  const { segmentBytes } = job.context.ranges;
+  const connections = connectionsFor(job.context);
   const book = createSegments(first, job.totalBytes, {
     segmentBytes,
     aheadBytes: AHEAD * connections * segmentBytes,

@@ -2,6 +2,7 @@
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { finished } from "node:stream";
 import type { PrefixHash } from "./prefix-hash.ts";
 
 export interface SinkOptions {
@@ -16,14 +17,14 @@ export interface SinkOptions {
   readonly limit?: ((offset: number) => number) | undefined;
   /** Counts bytes against the bandwidth of the host; a promise means: wait for it before reading on. */
   readonly pace?: ((bytes: number) => Promise<void> | undefined) | undefined;
-  /** How much is hashed and written at a time; one connection has up to four such blocks. */
+  /** How much is hashed and written at a time; one connection has up to three such blocks. */
   readonly blockBytes?: number;
   /** Called with the size of each block that reached the file; throws to stop. */
   readonly onBlock: (bytes: number) => Promise<void> | void;
 }
 
 const BLOCK_BYTES = 512 << 10;
-const BLOCKS = 4;
+const BLOCKS = 3;
 
 /**
  * Ends when the response or its limit ends; throws what the response or the disk throws, after everything that arrived
@@ -35,25 +36,66 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
   const blocks = blockWriter(options);
   let offset = startsAt;
   releaseReads(response.socket);
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      const wanted = within(chunk, offset, limit);
-      const { length } = wanted;
-      offset += length;
-      // A wait per chunk would cost more than the copy: only a full set of blocks waits.
-      const full = blocks.push(wanted);
-      if (full !== undefined) await full;
-      // Both are empty from here on.
+  const take = (chunk: Buffer): Promise<void> | undefined => {
+    const wanted = within(chunk, offset, limit);
+    const { length } = wanted;
+    offset += length;
+    // A wait per chunk would cost more than the copy: only a full set of blocks waits.
+    const full = blocks.push(wanted);
+    if (full === undefined) {
       release(chunk);
-      const early = pace?.(length);
-      if (early !== undefined) await early;
-      if (limit(offset) <= offset) break;
+      return pace?.(length);
     }
+    return full.then(() => {
+      release(chunk);
+      return pace?.(length);
+    });
+  };
+  try {
+    await eachChunk(response, take, () => limit(offset) <= offset);
   } catch (error) {
     await blocks.end().catch(() => undefined);
     throw error;
   }
   await blocks.end();
+}
+
+/**
+ * Hands over each chunk as it arrived: an iterator would join those that queue up into new buffers. While a promise of
+ * `take` is pending, reading pauses. Resolves at the end of the response, or once `isOver`, which destroys it.
+ */
+function eachChunk(
+  response: IncomingMessage,
+  take: (chunk: Buffer) => Promise<void> | undefined,
+  isOver: () => boolean,
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let taken: Promise<void> = Promise.resolve();
+  const settle = (error?: unknown): void => {
+    forget();
+    response.off("data", onData);
+    taken.then(() => (error instanceof Error ? reject(error) : resolve()), reject);
+  };
+  const next = (): void => {
+    if (!isOver()) return void response.resume();
+    response.destroy();
+    settle();
+  };
+  const onData = (chunk: Buffer): void => {
+    const wait = take(chunk);
+    if (wait === undefined) {
+      if (isOver()) next();
+      return;
+    }
+    response.pause();
+    taken = wait.then(next);
+    taken.catch(settle);
+  };
+  // Whoever destroys it later has its reasons; they are no longer of interest here.
+  response.on("error", () => undefined);
+  const forget = finished(response, { writable: false }, settle);
+  response.on("data", onData);
+  return promise;
 }
 
 /**
