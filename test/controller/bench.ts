@@ -21,7 +21,7 @@ import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
 const GIB = 1024 ** 3;
-const GGUF = {
+export const GGUF = {
   architecture: "llama",
   contextLength: 8192,
   embeddingSize: 2048,

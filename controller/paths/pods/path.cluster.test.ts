@@ -9,12 +9,15 @@ import type { InferenceServiceStatus } from "../../../src/api/inference-service/
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
-import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { type Bench, GGUF, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { testRefusals } from "./fixtures/refusals.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
 const GPU = "nvidia.com/gpu";
+/** A service that hosts may run needs them to be placed. */
+const readFacts = (format: ModelFormat = "gguf") =>
+  format === "gguf" ? { format, gguf: GGUF, sizeBytes: 2 ** 30, weightsBytes: 2 ** 30 } : { format };
 const EXAMPLES = path.join(import.meta.dirname, "../../../examples/linux");
 
 describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
@@ -291,7 +294,8 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
         if (kind !== "Model") continue;
         const cache = { claimName: "metalbridge-model-cache", folder: "weights", file: "main.gguf" };
         await bench.markReady(ns, metadata.name, {
-          ...{ format: spec.format ?? "gguf", files: ["main.gguf"] },
+          ...readFacts(spec.format),
+          files: ["main.gguf"],
           cache: { phase: "Ready", reason: "Downloaded", message: "", ...cache },
         });
       }
