@@ -59,7 +59,7 @@ function isAgent() {
 
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return isAgent() || process.argv[2] === "controller";
+  return isAgent() || process.argv[2] === "controller" || process.argv[2] === "server";
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */
@@ -78,7 +78,7 @@ function entry() {
 
 function newestSourceMs() {
   let newest = 0;
-  for (const folder of ["src", "agent", "controller", "launchd", "local", "cli"]) {
+  for (const folder of ["src", "agent", "controller", "server", "launchd", "local", "cli"]) {
     if (!existsSync(join(root, folder))) continue;
     for (const name of readdirSync(join(root, folder), { recursive: true })) {
       if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;

@@ -58,6 +58,7 @@ export async function runServer({
     const notReady = () => waitingFor(watches);
     const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
     const app = createApp({ density, clock, log, authorize, notReady, tls: await readTls(config) });
+    workAhead(density, ending.signal);
     const facts = () => factsOf(density, clock, apiRequests);
     const families = serverMetrics(config.metricsPrefix);
     const routes = healthRoutes({
@@ -88,6 +89,28 @@ export async function runServer({
     end();
     connection.close();
   }
+}
+
+/** Of a known class a fit takes microseconds, the first of a model milliseconds. */
+const FITS_AT_ONCE = 4;
+
+/** In slices between requests, so that no answer waits for the whole catalogue on a new kind of machine. */
+function workAhead({ fits, onChange }: Density, signal: AbortSignal): void {
+  let next: NodeJS.Immediate | undefined;
+  const work = (): void => {
+    next = fits.workAhead(FITS_AT_ONCE) ? setImmediate(work) : undefined;
+  };
+  const stop = onChange(() => {
+    next ??= setImmediate(work);
+  });
+  signal.addEventListener(
+    "abort",
+    () => {
+      stop();
+      clearImmediate(next);
+    },
+    { once: true },
+  );
 }
 
 function waitingFor(watches: ClusterWatches): string | undefined {

@@ -42,6 +42,14 @@ test("machines of one class share their scores, and the class goes with its last
   expect(density.fits.classes()).toBe(1);
 });
 
+test("fits are worked out ahead in slices, until all are known", () => {
+  const density = densityOf(aHost("a"), aHost("b", { memoryGib: 16 }));
+  let slices = 0;
+  while (density.fits.workAhead(100)) slices += 1;
+  expect(slices).toBe(2 * Math.ceil(records.length / 100));
+  expect(density.fits.workAhead(100)).toBe(false);
+});
+
 test("what a host has measured counts for itself only", () => {
   const slow = { chip: "Apple M1", memoryGib: 16 };
   const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";

@@ -46,7 +46,8 @@ export interface Density {
   readonly modelOf: (held: Held) => { readonly name: string; readonly record: CatalogRecord | undefined };
   readonly fitOf: (site: Site, record: CatalogRecord) => Fit | undefined;
   readonly summaryOf: (site: Site) => Summary;
-  /** Whether the scores of a site are those of its class for this record. */
+  /** Whether some site, and whether this one, has measured this record and is scored apart from its class. */
+  readonly hasOwnFits: (record: CatalogRecord) => boolean;
   readonly hasOwnFit: (site: Site, record: CatalogRecord) => boolean;
   /** Bytes that new engines may claim; undefined where the budget is not known. */
   readonly leftBytes: (site: Site) => number | undefined;
@@ -84,6 +85,7 @@ export function createDensity(fits: Fits): Density {
     modelOf: (held) => state.modelOf(held),
     fitOf: (site, record) => state.fitOf(site as Known, record),
     summaryOf: (site) => state.summaryOf(site as Known),
+    hasOwnFits: (record) => state.ownFits.has(record),
     hasOwnFit: (site, record) => (site as Known).own.has(record),
     leftBytes,
     lastSeenMs: (site, now) => state.lastSeenMs(site, now),
@@ -100,6 +102,8 @@ class State {
   readonly services = new Map<string, string>();
   readonly models = new Map<string, string>();
   readonly listeners = new Set<() => void>();
+  /** By record: how many sites have measured it. */
+  readonly ownFits = new Map<CatalogRecord, number>();
   readonly #fits: Fits;
   /** By replica or pod: the place that it is on. */
   readonly #placeOf = new Map<string, string>();
@@ -114,25 +118,30 @@ class State {
 
   setPlace(id: string, place: Place | undefined): void {
     const before = this.known.get(id);
-    if (place === undefined) {
-      this.known.delete(id);
-      if (before !== undefined && before.held.size > 0) this.#early.set(id, before.held);
-      if (id.startsWith("Host/")) this.#heard.delete(id);
-    } else {
-      const machine = place.machine.at === "known" ? place.machine.machine : undefined;
-      this.known.set(id, {
-        place,
-        group: machine === undefined ? undefined : this.#fits.join(machine),
-        held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
-        own: machine === undefined ? new Map() : this.#ownFits(machine),
-        summary: undefined,
-      });
-      this.#early.delete(id);
-    }
+    const after = place === undefined ? undefined : this.#join(id, place, before);
+    if (after === undefined) this.known.delete(id);
+    else this.known.set(id, after);
+    const held = before?.held ?? new Map<string, Held>();
+    if (after === undefined && held.size > 0) this.#early.set(id, held);
+    else this.#early.delete(id);
+    if (after === undefined) this.#heard.delete(id);
+    for (const record of before?.own.keys() ?? []) this.#countOwn(record, -1);
+    for (const record of after?.own.keys() ?? []) this.#countOwn(record, 1);
     // After it has joined its class of now, which may be the same one.
     if (before?.group !== undefined) this.#fits.leave(before.group);
     this.#sorted = undefined;
     this.#changed();
+  }
+
+  #join(id: string, place: Place, before: Known | undefined): Known {
+    const machine = place.machine.at === "known" ? place.machine.machine : undefined;
+    return {
+      place,
+      group: machine === undefined ? undefined : this.#fits.join(machine),
+      held: before?.held ?? this.#early.get(id) ?? new Map<string, Held>(),
+      own: machine === undefined ? new Map() : this.#ownFits(machine),
+      summary: undefined,
+    };
   }
 
   setHeld(key: string, id: string | undefined, held: Held | undefined): void {
@@ -203,6 +212,12 @@ class State {
   #ownFits(machine: Machine): Map<CatalogRecord, Fit | undefined> {
     const measured = this.#fits.measuredOn(machine);
     return new Map([...measured].map((record) => [record, fitOn(record, machine)]));
+  }
+
+  #countOwn(record: CatalogRecord, by: number): void {
+    const count = (this.ownFits.get(record) ?? 0) + by;
+    if (count === 0) this.ownFits.delete(record);
+    else this.ownFits.set(record, count);
   }
 
   #heldOn(id: string): Map<string, Held> {

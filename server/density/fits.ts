@@ -44,6 +44,7 @@ export interface SizeWish {
 }
 
 export interface Fits {
+  /** By name. */
   readonly records: readonly CatalogRecord[];
   readonly match: (name: string) => Match;
   /** The class of a machine, which it now belongs to. */
@@ -53,6 +54,8 @@ export interface Fits {
   /** Of a class, for the model's own purpose. */
   readonly fitOf: (one: MachineClass, record: CatalogRecord) => Fit | undefined;
   readonly summaryOf: (one: MachineClass) => Summary;
+  /** Works out at most so many fits that nothing has asked for yet; false once there are none left. */
+  readonly workAhead: (count: number) => boolean;
   /** The records that a machine has measured speeds of. */
   readonly measuredOn: (machine: Machine) => ReadonlySet<CatalogRecord>;
 }
@@ -65,7 +68,8 @@ const PURPOSES: Readonly<Record<string, UseCase>> = {
   ...{ Embedding: "embedding", Coding: "coding", Multimodal: "vision", Reasoning: "reasoning", Chat: "chat" },
 };
 
-export function createFits(records: readonly CatalogRecord[]): Fits {
+export function createFits(given: readonly CatalogRecord[]): Fits {
+  const records = [...given].sort((a, b) => (a.name < b.name ? -1 : 1));
   const match = createMatcher(records);
   const classes = new Map<string, MachineClass>();
   const sources = new Map<string, CatalogRecord | undefined>();
@@ -104,6 +108,15 @@ export function createFits(records: readonly CatalogRecord[]): Fits {
     summaryOf: (one) => {
       one.summary ??= summarize(records.map((record) => fitOf(one, record)));
       return one.summary;
+    },
+    workAhead: (count) => {
+      for (const one of classes.values()) {
+        const missing =
+          one.fits.size === records.length ? [] : records.filter((record) => !one.fits.has(record));
+        for (const record of missing.slice(0, count)) fitOf(one, record);
+        if (missing.length > 0) return true;
+      }
+      return false;
     },
     measuredOn: ({ measured }) => new Set(measured.flatMap(({ source }) => recordOf(source) ?? [])),
   };

@@ -195,14 +195,13 @@ export function rank(
   );
   return {
     total: ranked.reduce((sum, { sites }) => sum + sites.length, 0),
-    rows: (offset, limit) =>
-      sliceOf(ranked, offset, limit).map(([fit, site]) => rankedRow(groups, fit, site)),
+    rows: (offset, limit) => sliceOf(groups, ranked, offset, limit),
   };
 }
 
 /** The members of one class: those with measurements of their own one by one, the others together. */
 function rankedOf(density: Density, members: readonly Site[], record: CatalogRecord): readonly Ranked[] {
-  const own = members.filter((site) => density.hasOwnFit(site, record));
+  const own = density.hasOwnFits(record) ? members.filter((site) => density.hasOwnFit(site, record)) : [];
   const shared = own.length === 0 ? members : members.filter((site) => !density.hasOwnFit(site, record));
   return [...own.map((site) => [site]), ...(shared.length === 0 ? [] : [shared])].flatMap((sites) => {
     const fit = sites[0] === undefined ? undefined : density.fitOf(sites[0], record);
@@ -211,23 +210,25 @@ function rankedOf(density: Density, members: readonly Site[], record: CatalogRec
 }
 
 function sliceOf(
+  groups: Groups,
   ranked: readonly Ranked[],
   offset: number,
   limit: number,
-): readonly (readonly [Fit, Site])[] {
-  const found: (readonly [Fit, Site])[] = [];
+): readonly RankedRow[] {
+  const found: RankedRow[] = [];
   let at = 0;
   for (const { fit, sites } of ranked) {
     if (found.length >= limit) break;
     const first = Math.max(0, offset - at);
-    for (const site of sites.slice(first, first + limit - found.length)) found.push([fit, site]);
+    const model = fitRow(fit);
+    for (const site of sites.slice(first, first + limit - found.length))
+      found.push(rankedRow(groups, fit, model, site));
     at += sites.length;
   }
   return found;
 }
 
-function rankedRow({ density, now }: Groups, fit: Fit, site: Site): RankedRow {
-  const model = fitRow(fit);
+function rankedRow({ density, now }: Groups, fit: Fit, model: FitRow, site: Site): RankedRow {
   return {
     nodeName: site.place.name,
     score: model.score,

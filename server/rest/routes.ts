@@ -1,6 +1,7 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
 import type { FitLevel } from "../../src/fitness/score.ts";
 import type { Density } from "../density/density.ts";
@@ -173,11 +174,10 @@ function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
   const { min_fit, sort, ...paging } = given as unknown as z.output<typeof schemas.catalogQuery>;
   const usual = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
   const least = min_fit as FitLevel;
-  const records = [...density.fits.records].sort((a, b) => (a.name < b.name ? -1 : 1));
   const groups = groupSites(density, now);
-  const best = (record: (typeof records)[number]) =>
+  const best = (record: CatalogRecord) =>
     rank(groups, [record], { least, sort: "score" }).rows(0, 1)[0]?.score;
-  const scored = records.flatMap((record) => {
+  const scored = density.fits.records.flatMap((record) => {
     const score = best(record);
     return score === undefined ? [] : [{ record, score }];
   });

@@ -31,14 +31,19 @@ interface KnownClaims {
 /** An estimate lays out the buffers of a whole graph, and a fleet asks for the same ones over and over. */
 const known = new WeakMap<CatalogRecord, Map<string, KnownClaims | undefined>>();
 
-/** Bytes; undefined where the record has too few shapes: nothing is guessed. */
-export function claimBytesOf(record: CatalogRecord, wish: ClaimWish): number | undefined {
-  const claims = knownClaims(record, wish);
+/** Bytes by context; undefined where the record has too few shapes: nothing is guessed. */
+export function claimsOf(
+  record: CatalogRecord,
+  wish: Omit<ClaimWish, "contextSize">,
+): ((contextSize: number) => number) | undefined {
+  const claims = knownClaims(record, { ...wish, contextSize: SMALL });
   if (claims === undefined) return undefined;
   const { perWeightByte, beside } = claims;
-  const rest = beside.get(wish.contextSize) ?? besideWeights(record, wish, perWeightByte);
-  beside.set(wish.contextSize, rest);
-  return Math.ceil(rest + perWeightByte * wish.weightsBytes);
+  return (contextSize) => {
+    const rest = beside.get(contextSize) ?? besideWeights(record, { ...wish, contextSize }, perWeightByte);
+    beside.set(contextSize, rest);
+    return Math.ceil(rest + perWeightByte * wish.weightsBytes);
+  };
 }
 
 function knownClaims(record: CatalogRecord, wish: ClaimWish): KnownClaims | undefined {

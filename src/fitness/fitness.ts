@@ -1,7 +1,7 @@
 /** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
 import { matchName } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
-import { type CacheType, claimBytesOf } from "./claim.ts";
+import { type CacheType, claimsOf } from "./claim.ts";
 import type { Machine } from "./machine.ts";
 import {
   type Family,
@@ -105,16 +105,20 @@ function bestCandidate(
     only === undefined ? ladderOf(record, family) : only.family === family ? [only] : [],
   );
   const contextSize = Math.min(wish.contextSize, record.context_length);
-  const candidates = steps.flatMap((quantization) => {
-    const speed = measured.get(measuredKey(record, quantization.name));
-    return candidateOf(record, machine, { ...wish, contextSize, quantization }, speed) ?? [];
-  });
-  return candidates.sort(byShareAndScore)[0];
-}
-
-function byShareAndScore(a: Candidate, b: Candidate): number {
-  if (a.share > 1 || b.share > 1) return a.share - b.share;
-  return b.score.total - a.score.total;
+  const sized = steps.flatMap(
+    (quantization) => sizedOf(record, machine, { ...wish, contextSize, quantization }) ?? [],
+  );
+  // What does not fit needs no score, unless nothing does.
+  const fitting = sized.filter(({ share }) => share <= 1);
+  const smallest = sized.reduce(
+    (best: Sized | undefined, one) => (best && best.share <= one.share ? best : one),
+    undefined,
+  );
+  const chosen = fitting.length > 0 || smallest === undefined ? fitting : [smallest];
+  const candidates = chosen.map((one) =>
+    candidateOf(record, machine, one, measured.get(measuredKey(record, one.step.quantization.name))),
+  );
+  return candidates.sort((a, b) => b.score.total - a.score.total)[0];
 }
 
 /** The best level at least: `good` has perfect too. */
@@ -132,31 +136,42 @@ function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: Family):
   return named.length > 0 || gguf_sources.length + mlx_sources.length === 0;
 }
 
-interface Candidate {
+interface Sized {
   readonly step: Step;
   readonly file: FileSize;
   readonly claimBytes: number;
   readonly share: number;
+  readonly claimAt: (tokens: number) => number;
+}
+
+interface Candidate extends Sized {
   readonly tokensPerSecond: Figure;
   readonly prompt: Figure | undefined;
   readonly score: Score;
-  readonly claimAt: (tokens: number) => number;
+}
+
+function sizedOf(
+  record: CatalogRecord,
+  { accelerator, budgetBytes }: Machine,
+  step: Step,
+): Sized | undefined {
+  const { quantization, cacheType, contextSize } = step;
+  const { family } = quantization;
+  const file = fileSize(record, quantization);
+  const claimAt = claimsOf(record, { family, weightsBytes: file.bytes, accelerator, cacheType });
+  if (claimAt === undefined) return undefined;
+  const claimBytes = claimAt(contextSize);
+  return { step, file, claimBytes, share: claimBytes / budgetBytes, claimAt };
 }
 
 function candidateOf(
   record: CatalogRecord,
   machine: Machine,
-  step: Step,
-  measured?: number,
-): Candidate | undefined {
+  sized: Sized,
+  measured: number | undefined,
+): Candidate {
+  const { step, share, claimAt } = sized;
   const { quantization, cacheType, useCase, contextSize } = step;
-  const file = fileSize(record, quantization);
-  const wish = { family: quantization.family, weightsBytes: file.bytes, accelerator: machine.accelerator };
-  const claimAt = (tokens: number) =>
-    claimBytesOf(record, { ...wish, contextSize: tokens, cacheType }) ?? Number.POSITIVE_INFINITY;
-  const claimBytes = claimAt(contextSize);
-  if (claimBytes === Number.POSITIVE_INFINITY) return undefined;
-  const share = claimBytes / machine.budgetBytes;
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
   const tokensPerSecond = decodeSpeed({ record, machine, quantization, cacheType, tokensInUse }, measured);
   const prompt = promptSpeed(record, machine);
@@ -165,7 +180,7 @@ function candidateOf(
   const enough = Math.min(enoughContext(useCase), record.context_length);
   const contextThatFits = largestContext(enough, machine.budgetBytes, claimAt);
   const score = scoreOf({ record, useCase, quantization, share, contextSize: contextThatFits, speed });
-  return { step, file, claimBytes, share, tokensPerSecond, prompt, score, claimAt };
+  return { ...sized, tokensPerSecond, prompt, score };
 }
 
 function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {

@@ -1,5 +1,5 @@
 /** What a fit is worth, 0 to 100: quality, speed, room and context, weighed by what the model is for. Pure. */
-import { billions, type CatalogRecord, hasReleaseDay } from "./catalog/record.ts";
+import { billions, type CatalogRecord, hasReleaseDay, perRecord } from "./catalog/record.ts";
 import type { Quantization } from "./quantizations.ts";
 import { activeBillions, type Figure } from "./speed.ts";
 
@@ -119,16 +119,16 @@ export function fitLevel(share: number): FitLevel {
 }
 
 /** A model that turns text into vectors answers no questions, and the other way round. */
-export function isFor({ use_case, capabilities }: CatalogRecord, useCase: UseCase): boolean {
-  const purposes = purposesOf(use_case);
+export function isFor(record: CatalogRecord, useCase: UseCase): boolean {
+  const purposes = purposesOf(record);
   if (purposes.includes("embedding") || useCase === "embedding")
     return useCase === "embedding" && purposes.includes("embedding");
   if (purposes.includes("moderation")) return false;
-  return useCase !== "vision" || purposes.includes("vision") || capabilities.includes("vision");
+  return useCase !== "vision" || purposes.includes("vision") || record.capabilities.includes("vision");
 }
 
 /** llmfit's records say it in sentences. */
-function purposesOf(text: string): readonly string[] {
+const purposesOf = perRecord(({ use_case }): readonly string[] => {
   const found: readonly (readonly [string, RegExp])[] = [
     ["embedding", /embed/],
     ["moderation", /moderation|guard/],
@@ -137,23 +137,23 @@ function purposesOf(text: string): readonly string[] {
     ["reasoning", /reason|chain-of-thought/],
     ["chat", /chat|instruction/],
   ];
-  const lower = text.toLowerCase();
+  const lower = use_case.toLowerCase();
   return found.filter(([, pattern]) => pattern.test(lower)).map(([purpose]) => purpose);
-}
+});
 
-function taskPoints({ use_case }: CatalogRecord, useCase: UseCase): number {
+function taskPoints(record: CatalogRecord, useCase: UseCase): number {
   if (useCase === "general" || useCase === "embedding") return 0;
-  const purposes = purposesOf(use_case);
+  const purposes = purposesOf(record);
   if (purposes.includes(useCase)) return MADE_FOR_IT;
   const isGeneral = purposes.length === 0 || purposes.includes("chat");
   return isGeneral ? 0 : MADE_FOR_SOMETHING_ELSE;
 }
 
-function newness(record: CatalogRecord): number {
+const newness = perRecord((record) => {
   if (!hasReleaseDay(record)) return 0;
   const years = (Date.parse(record.release_date ?? "") - NEWNESS.since) / YEAR_MS;
   return Math.min(NEWNESS.most, Math.max(0, NEWNESS.perYear * years));
-}
+});
 
 function fitPoints(share: number): number {
   if (share > 1) return 0;

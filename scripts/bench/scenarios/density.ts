@@ -23,6 +23,11 @@ const ROUTES = {
 } as const;
 const WORKER = fileURLToPath(new URL("../workers/density.ts", import.meta.url));
 const MB = 1e6;
+/** As cli/metalbridge.mjs starts the server. */
+const SMALL = [
+  ...["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1"],
+  ...["--min-semi-space-size=2", "--max-semi-space-size=2"],
+] as const;
 
 /** Bundled, as it is installed: a loader of TypeScript would count as memory of the server. */
 export async function measureDensity(): Promise<readonly Measurement[]> {
@@ -66,7 +71,8 @@ async function startWorker(folder: string): Promise<ChildProcess> {
       ),
     },
   });
-  return fork(outfile, [String(HOSTS), String(MODELS)], { execArgv: [] });
+  const env = { ...process.env, MALLOC_ARENA_MAX: "1" };
+  return fork(outfile, [String(HOSTS), String(MODELS)], { execArgv: [...SMALL], env });
 }
 
 async function timeRequests(url: string): Promise<readonly number[]> {

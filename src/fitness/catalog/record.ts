@@ -103,9 +103,19 @@ export function billions({ parameters_raw, parameter_count }: CatalogRecord): nu
   return (Number(parameter_count.slice(0, -1)) * (UNITS[parameter_count.slice(-1)] ?? 0)) / 1e9;
 }
 
-export function hasReleaseDay(record: CatalogRecord): boolean {
-  return !NO_DATE.test(record.release_date ?? "") && day.safeParse(record.release_date).success;
+/** The same answer for the same record, worked out once: a fleet asks for each of them thousands of times. */
+export function perRecord<T>(work: (record: CatalogRecord) => T): (record: CatalogRecord) => T {
+  const known = new WeakMap<CatalogRecord, { readonly answer: T }>();
+  return (record) => {
+    const found = known.get(record) ?? { answer: work(record) };
+    known.set(record, found);
+    return found.answer;
+  };
 }
+
+export const hasReleaseDay = perRecord((record) => {
+  return !NO_DATE.test(record.release_date ?? "") && day.safeParse(record.release_date).success;
+});
 
 function valuesOf(text: string): readonly unknown[] {
   const whole = parseJson(text);

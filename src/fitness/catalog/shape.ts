@@ -2,7 +2,7 @@
 import type { GgufSummary } from "../../models/gguf/summary.ts";
 import { isSlidingIn } from "../../models/gguf/summary.ts";
 import { summarizeMlx } from "../../models/mlx/summary.ts";
-import type { CatalogRecord } from "./record.ts";
+import { type CatalogRecord, perRecord } from "./record.ts";
 
 /** Parameters by how often a token reads them. */
 export interface Parameters {
@@ -19,7 +19,7 @@ export interface Parameters {
 const WITHOUT_GATE = new Set(["bert", "xlm-roberta"]);
 
 /** Undefined where the record lacks a shape. Norms and biases, less than 0.1 %, are left out. */
-export function parametersOf(record: CatalogRecord): Parameters | undefined {
+export const parametersOf = perRecord((record): Parameters | undefined => {
   const { num_hidden_layers: layers, hidden_size: width, vocab_size: vocabulary } = record;
   if (layers === undefined || width === undefined || vocabulary === undefined) return undefined;
   const attention = attentionOf(record, width);
@@ -38,7 +38,7 @@ export function parametersOf(record: CatalogRecord): Parameters | undefined {
     expertsUsed: mixed * (record.active_experts ?? 0) * expert,
     embedding: record.tie_word_embeddings === true ? 0 : embedding,
   };
-}
+});
 
 function denseLayers({ num_experts, first_k_dense_replace = 0 }: CatalogRecord, layers: number): number {
   return num_experts === undefined ? layers : Math.min(layers, first_k_dense_replace);
