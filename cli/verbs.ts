@@ -182,6 +182,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./uncordon.ts")).configureUncordon,
   },
   {
+    name: "report",
+    summary: "describe hosts, nodes, what is placed and what to place again, as Markdown",
+    load: async () => (await import("./report.ts")).configureReport,
+  },
+  {
     name: "fit",
     summary: "show which hosts a model fits on, and what would make it fit",
     load: async () => (await import("./fit.ts")).configureFit,

@@ -2,6 +2,7 @@
 
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../src/api/group.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -52,16 +53,7 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
       kind: INFERENCE_REPLICAS,
       onChange: (key, replica) => {
         if (replica === undefined) return density.setHeld(key, undefined);
-        const { hostName: name, serviceName: service } = replica.spec.template;
-        density.setHeld(
-          key,
-          { kind: "Host", name },
-          {
-            ...{ namespace: replica.metadata.namespace ?? "default", service, gpus: 0 },
-            phase: replica.status?.phase ?? "Pending",
-            bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
-          },
-        );
+        density.setHeld(key, { kind: "Host", name: replica.spec.template.hostName }, heldByReplica(replica));
       },
     }),
     pods: start({
@@ -69,10 +61,11 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
       labelSelector: LABEL_SERVICE_UID,
       onChange: (key, pod) => {
         const name = pod?.spec.nodeName;
-        const isOver = pod?.status?.phase === "Succeeded" || pod?.status?.phase === "Failed";
-        if (pod === undefined || name === undefined || isOver)
-          return density.setHeld(`pod ${key}`, undefined);
-        density.setHeld(`pod ${key}`, { kind: "Node", name }, heldByPod(pod));
+        const on =
+          pod === undefined || name === undefined || isOver(pod)
+            ? undefined
+            : ({ kind: "Node", name } as const);
+        density.setHeld(`pod ${key}`, on, pod && heldByPod(pod));
       },
     }),
     services: start({
@@ -81,6 +74,21 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
+}
+
+/** The claim, or what it really uses where that is more. */
+export function heldByReplica(replica: InferenceReplica): Held {
+  return {
+    ...{ namespace: replica.metadata.namespace ?? "default", service: replica.spec.template.serviceName },
+    phase: replica.status?.phase ?? "Pending",
+    bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
+    gpus: 0,
+  };
+}
+
+/** It holds nothing any more. */
+export function isOver({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /** What its containers ask for. */

@@ -13,6 +13,7 @@ import type { KubeClient } from "../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
 import { helmIn, helmProgram, render } from "../test/chart/helm.ts";
+import { runProgram } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { renewLease } from "../test/controller/agent-side.ts";
@@ -213,6 +214,9 @@ test.skipIf(why !== undefined)(
     await cluster().kubectl(["delete", "host", "mac-2"]);
     await events.until(({ event, data }) => event === "delete" && data.includes("Host/mac-2"));
     stream.abort();
+
+    const report = await runProgram(["report", "--markdown"], cluster());
+    expect(report.stdout, report.stderr).toMatch(/^\| mac-1 \| Host \| [\d.]+ \| \d+ \| 40 \| {2}\|$/m);
 
     const metrics = await (await fetch(`${health}/metrics`)).text();
     expect(metrics).toContain('metalbridge_density_node_gpu_count{node="gpu-1",kind="Node"} 4\n');

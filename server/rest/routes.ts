@@ -56,8 +56,10 @@ export const API = "/api/v1";
 const NOT_FOUND = "node not found in fitness cache";
 /** Rows of a page where no limit is given. */
 const ROWS = 1000;
+/** The same for a query, whose rows are large. */
+const QUERY_ROWS = 250;
 /** Of a page of the catalogue where no limit is given: models times nodes. */
-const ENTRIES = 50_000;
+const ENTRIES = 10_000;
 
 interface Paging {
   readonly limit?: number;
@@ -161,7 +163,7 @@ function query({ density, now, query: given }: RouteInput): RouteAnswer {
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
   const { total, rows } = rank(groupSites(density, now), records, { least: min_fit, sort });
-  const some = rows(offset, limit ?? ROWS);
+  const some = rows(offset, limit ?? QUERY_ROWS);
   const body = {
     ...{ query: model, rankedNodes: some, models: records.map((record) => record.name) },
     ...(match.at === "none" ? { nearest: match.nearest } : {}),

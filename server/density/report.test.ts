@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { createDensity } from "./density.ts";
+import { createFits } from "./fits.ts";
+import { aHost, catalogRecords } from "./fixtures/fleet.ts";
+import { placeOfHost } from "./place.ts";
+import { renderReport } from "./report.ts";
+
+const fits = createFits(catalogRecords());
+const GIB = 1024 ** 3;
+const now = { wallMs: Date.UTC(2026, 5, 1), monotonicMs: 1_000_000 };
+
+function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
+  const density = createDensity(fits);
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  density.setModel("team/big", "hf://Qwen/Qwen2.5-32B-Instruct");
+  density.setService("team/chat", "big");
+  const held = { namespace: "team", service: "chat", phase: "Ready", bytes: 20 * GIB, gpus: 0 };
+  density.setHeld("team/chat-0", { kind: "Host", name: "mac-1" }, held);
+  return density;
+}
+
+test("a cluster without trouble is healthy, and its machines are listed with their scores", () => {
+  const text = renderReport(fleet(aHost("mac-1"), aHost("mac-2")), now);
+  const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
+  expect(headings).toEqual(["Status", "Issues", "Metrics", "Density"]);
+  expect(text).toContain("# Metalbridge report\n\n2026-06-01T00:00:00Z\n");
+  expect(text).toContain("## Status\n\nHEALTHY\n\n## Issues\n\nNone.\n");
+  expect(text).toContain("- memory held by replicas: 20 GiB\n- memory left for new ones: 76 GiB\n");
+  expect(text).toMatch(/^\| mac-1 \| Host \| [\d.]+ \| \d+ \| 28 \| {2}\|$/m);
+  expect(text).toContain("Stale: none.\n\nTo place again:\n\nNone.\n");
+});
+
+test("a silent machine degrades it: what is placed there is named, with the machine that has room", () => {
+  const lastTransitionTime = "2026-01-01T00:00:00Z";
+  const conditions = [
+    {
+      type: "Reachable",
+      status: "False" as const,
+      reason: "LeaseExpired",
+      message: "no renewal",
+      lastTransitionTime,
+    },
+  ];
+  const text = renderReport(fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")), now);
+  expect(text).toContain("## Status\n\nDEGRADED\n\n## Issues\n\n- Host mac-1: no renewal\n");
+  expect(text).toContain("Stale: mac-1.");
+  expect(text).toMatch(/^- team\/chat: mac-1 is stale; mac-2 has room \(score [\d.]+\)$/m);
+});
+
+test("a model that its machine has become too small for is placed again, if anywhere", () => {
+  const text = renderReport(fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })), now);
+  expect(text).toMatch(/^- team\/chat: mac-1 has too little memory for it; no other machine has room$/m);
+});
+
+test("without any machine it is critical", () => {
+  expect(renderReport(createDensity(fits), now)).toContain("## Status\n\nCRITICAL\n");
+});
