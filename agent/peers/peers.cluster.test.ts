@@ -1,0 +1,68 @@
+/** Two whole agents with the credentials of their hosts: the second takes a model from the first, as their statuses say. */
+import { randomBytes } from "node:crypto";
+import path from "node:path";
+import { expect, test, vi } from "vitest";
+import { LABEL_HOST } from "../../src/api/group.ts";
+import { type Host, hostSchema } from "../../src/api/host.ts";
+import { addHost, giveIdentity } from "../../test/bed/identity.ts";
+import { freePort } from "../../test/bed/ports.ts";
+import { sharedCluster } from "../../test/cluster/cluster.ts";
+import { manifest, withFields } from "../../test/fixtures/manifests.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { startAgent, testAddress } from "../fixtures/agent.ts";
+import { ggufBytes, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+
+const PATIENTLY = { timeout: 60_000, interval: 100 };
+
+test("a host takes a model from the host whose status lists it, with no right but a host's own", async () => {
+  const cluster = sharedCluster();
+  await using folder = await temporaryFolder();
+  await using namespace = await cluster.namespace();
+  await using origin = await startOrigin();
+  const content = ggufBytes(5 * CHUNK_BYTES, 11);
+  origin.serve("/model.gguf", content);
+  const model = { source: `${origin.url}/model.gguf`, sha256: sha256(content), format: "gguf" };
+  const downloads = (): number => origin.seen.filter(({ method }) => method === "GET").length;
+  const names = ["first", "second"].map((name) => `${name}-${randomBytes(4).toString("hex")}`);
+  const begin = async (hostName: string) => {
+    const file = path.join(folder.path, hostName);
+    await giveIdentity(cluster, hostName, file);
+    await addHost(cluster, hostName, [testAddress()]);
+    const peers = { enabled: true, port: await freePort(testAddress()) };
+    return startAgent({ kubeconfig: file, hostName, peers, sources: { allowLoopback: true } });
+  };
+  const deploy = (hostName: string) => {
+    const replica = withFields(manifest("InferenceReplica", hostName, namespace.name), {
+      "spec.template.hostName": hostName,
+      "spec.template.model": model,
+      "metadata.labels": { [LABEL_HOST]: hostName },
+    });
+    return cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(replica) });
+  };
+  const statusOf = async (hostName: string): Promise<Host["status"]> =>
+    hostSchema.parse(JSON.parse(await cluster.kubectl(["get", "host", hostName, "-o", "json"]))).status;
+  const [one = "", two = ""] = names;
+  await using first = await begin(one);
+  await vi.waitFor(async () => expect((await statusOf(one))?.peer?.port).toBeDefined(), PATIENTLY);
+  await deploy(one);
+  await vi.waitFor(
+    async () => expect((await statusOf(one))?.peer?.offers).toMatchObject([{ complete: true }]),
+    PATIENTLY,
+  );
+  expect(downloads()).toBe(1);
+  await using second = await begin(two);
+  await deploy(two);
+  await vi.waitFor(() => {
+    const taken = second.lines.find(({ message }) => message === "model file taken from peers");
+    expect(taken?.data.peers).toEqual([one]);
+  }, PATIENTLY);
+  expect(downloads()).toBe(1);
+  const fingerprints = await Promise.all(
+    names.map(async (name) => (await statusOf(name))?.peer?.fingerprint),
+  );
+  expect(new Set(fingerprints).size).toBe(2);
+  await first.stop();
+  await second.stop();
+  await cluster.kubectl(["delete", "host", ...names]);
+}, 120_000);
