@@ -3,26 +3,42 @@ import { type Command, Option } from "commander";
 import type { ModelAnswer, ModelCommand } from "../agent/models/protocol.ts";
 import type { FetchProgress } from "../agent/store/types.ts";
 import { formatSchema } from "../src/api/fields/shared.ts";
+import type { Host } from "../src/api/host.ts";
+import { HOSTS } from "../src/api/kinds.ts";
 import { formatBytes } from "../src/bytes.ts";
 import { publicSource } from "../src/models/source/source.ts";
-import { type Output, outputFlag } from "./cluster/flags.ts";
+import { withCluster } from "./cluster/cluster.ts";
+import { findHost, listAll } from "./cluster/find.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type Output,
+  outputFlag,
+  parseDuration,
+  parseHostName,
+} from "./cluster/flags.ts";
 import { addLocalFlags } from "./logs/locate.ts";
+import { changeOnHost, type Done, storedOn } from "./models/in-cluster.ts";
 import { askHere, type HereFlags } from "./models/on-this-host.ts";
-import { renderModels, renderVerified, sorted } from "./models/render.ts";
+import { type ModelLine, renderModels, renderVerified, sorted } from "./models/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
-import { listenForStop } from "./program/stop-signals.ts";
+import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 
-interface Flags extends HereFlags {
+interface Flags extends HereFlags, ClusterFlags {
   readonly output: Output;
+  readonly host?: string;
+  readonly allHosts?: boolean;
+  readonly timeout?: number;
 }
 
 const ANY_SOURCE = "hf://org/repo[/file][@revision], https://…, oci://…, as in spec.source of a Model";
+const TIMEOUT_MS = 600_000;
 
 /** Subcommands, options and actions of the verb. */
 export function configureModels(command: Command): void {
-  subcommand(command, "list", "list the stored models: size, last use, last verification, state").action(
-    (flags: Flags) => run({ do: "list" }, flags),
-  );
+  subcommand(command, "list", "list the stored models: size, last use, last verification, state")
+    .addOption(new Option("-A, --all-hosts", "of all hosts of the cluster").conflicts("host"))
+    .action((flags: Flags) => run({ do: "list" }, flags));
   subcommand(command, "pull", "download a model to the store")
     .argument("<source>", ANY_SOURCE)
     .option("--file <name...>", "files to fetch, the main file first")
@@ -51,7 +67,20 @@ export function configureModels(command: Command): void {
 }
 
 function subcommand(command: Command, name: string, description: string): Command {
-  return addLocalFlags(command.command(name).description(description)).addOption(outputFlag());
+  const sub = addLocalFlags(command.command(name).description(description))
+    .option(
+      "--host <host>",
+      "of this Host of the cluster (default: this machine, without the cluster)",
+      parseHostName,
+    )
+    .addOption(outputFlag());
+  if (name !== "list")
+    sub.option(
+      "--timeout <time>",
+      "with --host: stop waiting after this time, such as 90s or 10m (default: 10m); 0: never. The host continues",
+      parseDuration,
+    );
+  return addClusterFlags(sub);
 }
 
 interface PullFlags extends Flags {
@@ -71,9 +100,11 @@ function pull(
 
 async function run(command: ModelCommand, flags: Flags): Promise<void> {
   const stop = listenForStop();
-  const onProgress = flags.output === "text" && process.stderr.isTTY === true ? showProgress() : undefined;
-  const options = { signal: stop.signal, ...(onProgress === undefined ? {} : { onProgress }) };
-  const answer = await askHere(flags, command, options).catch((error: unknown) => {
+  const ask =
+    flags.host === undefined && flags.allHosts !== true
+      ? askHere(flags, command, runOf(flags, stop))
+      : askCluster(flags, command, stop);
+  const answer = await ask.catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
     return undefined;
   });
@@ -84,22 +115,64 @@ async function run(command: ModelCommand, flags: Flags): Promise<void> {
       ? JSON.stringify(plainOf(command, answer), undefined, 2)
       : textOf(command, answer);
   process.stdout.write(`${text}\n`);
-  if (answer.at === "verified" && answer.files.some(({ state }) => state !== "intact"))
-    process.exitCode = exitCodes.failed;
+  const isDamaged =
+    (answer.at === "verified" && answer.files.some(({ state }) => state !== "intact")) ||
+    (command.do === "verify" &&
+      answer.at === "models" &&
+      answer.models.some(({ damaged }) => damaged === true));
+  if (isDamaged) process.exitCode = exitCodes.failed;
 }
 
-function plainOf(command: ModelCommand, answer: ModelAnswer): unknown {
+function runOf({ output }: Flags, { signal }: StopRequest) {
+  const isShown = output === "text" && process.stderr.isTTY === true;
+  return { signal, ...(isShown ? { onProgress: showProgress() } : {}) };
+}
+
+/** What hosts have and what they do, as their status says. */
+type Answer =
+  | Exclude<ModelAnswer, { at: "models" }>
+  | { readonly at: "models"; readonly models: readonly ModelLine[] };
+
+function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Promise<Answer | undefined> {
+  const { host, timeout = TIMEOUT_MS } = flags;
+  return withCluster("models", flags, async (cluster) => {
+    if (command.do === "list" || host === undefined) {
+      const hosts = host === undefined ? await listAll(cluster, HOSTS) : [await findHost(cluster, host)];
+      return { at: "models", models: hosts.flatMap(linesOf) };
+    }
+    const tell = (line: string) => process.stderr.write(`${line}\n`);
+    const done = await changeOnHost(cluster, host, command, {
+      signal: stop.signal,
+      timeoutMs: timeout,
+      tell,
+    });
+    return done === undefined ? undefined : answerOf(command, done);
+  });
+}
+
+function linesOf(host: Host): readonly ModelLine[] {
+  return storedOn(host).map((model) => ({ host: host.metadata.name, ...model }));
+}
+
+function answerOf(command: ModelCommand, { before, after }: Done): Answer {
+  if (command.do === "verify") return { at: "models", models: after };
+  if (command.do === "gc") return { at: "models", models: before };
+  const sizeBytes = (command.do === "rm" ? before : after)[0]?.sizeBytes;
+  return { at: "changed", isChanged: true, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+}
+
+function plainOf(command: ModelCommand, answer: Answer): unknown {
   if (answer.at === "models") return sorted(answer.models);
   if (answer.at === "verified") return answer.files;
   const { isChanged, sizeBytes } = answer;
   return { source: "source" in command ? publicSource(command.source) : undefined, isChanged, sizeBytes };
 }
 
-function textOf(command: ModelCommand, answer: ModelAnswer): string {
+function textOf(command: ModelCommand, answer: Answer): string {
   if (answer.at === "verified") return renderVerified(answer.files);
   if (answer.at === "models") {
     if (command.do !== "gc") return renderModels(answer.models, Date.now());
-    const bytes = answer.models.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    const bytes = answer.models.reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0);
     const removed = sorted(answer.models).map(({ source }) => `removed ${source}`);
     return [...removed, `${removed.length} models removed, ${formatBytes(bytes)}`].join("\n");
   }

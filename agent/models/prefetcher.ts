@@ -26,6 +26,8 @@ export interface Prefetcher {
   /** All that is wanted now; what is not named any more is not fetched any further. */
   readonly want: (orders: readonly PrefetchOrder[]) => void;
   readonly states: () => readonly PrefetchState[];
+  /** A stored file is gone: what is missing is fetched again at once. */
+  readonly lookAgain: () => void;
 }
 
 interface Task {
@@ -74,6 +76,10 @@ export function createPrefetcher(options: PrefetcherOptions): Prefetcher {
         .finally(() => (isRunning = false));
     },
     states: () => [...tasks.values()].map(({ state }) => state),
+    lookAgain: () => {
+      for (const task of tasks.values()) if (task.state.phase === "Ready") task.nextAt = clock.monotonicMs();
+      wake.abort();
+    },
   };
 }
 

@@ -44,6 +44,8 @@ export interface ObservedHost {
   /** Absent where this host neither gives to other hosts nor takes from them. */
   readonly peer?: HostPeer | undefined;
   readonly prefetches?: readonly PrefetchState[];
+  readonly verifyRequest?: string | undefined;
+  readonly verifyDamaged?: readonly string[] | undefined;
   /** What doctor's checks find that the cluster should know; absent where they do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
   /** True once replicas were listed and engines adopted. */
@@ -88,7 +90,9 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     models: listed(seen.models),
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
-  const { prefetches = [] } = seen;
+  const { prefetches = [], verifyRequest, verifyDamaged } = seen;
+  if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;
+  if (verifyDamaged !== undefined) status.verifyDamaged = [...verifyDamaged];
   if (prefetches.length > 0) status.prefetch = { models: [...prefetches] };
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;

@@ -28,7 +28,7 @@ export interface HostObserverOptions {
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
   /** What is prefetched, and what became of it. */
-  readonly keeping?: () => Pick<ObservedHost, "prefetches">;
+  readonly keeping?: () => Pick<ObservedHost, "prefetches" | "verifyRequest" | "verifyDamaged">;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
   /** Whether it is known which models are in use, so that the others may be removed. */

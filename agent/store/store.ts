@@ -98,7 +98,11 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
-    remove: (source) => removeSource(source, refs, usage, keeping),
+    remove: (source, fetchedBy) => {
+      const isMeant = (ref: Ref) =>
+        publicSource(ref.source) === publicSource(source) && !(ref.fetchedAt > (fetchedBy ?? ref.fetchedAt));
+      return removeRefs(refs.all().filter(isMeant), usage, keeping);
+    },
     // More than there is: everything that may go does.
     clean: () => usage.makeRoom(Number.POSITIVE_INFINITY, (ref) => !keeping.isPrefetched(ref)),
     collect: async () => {
@@ -116,8 +120,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
 
 type Keep = Pick<Keeping, "isPinned" | "isPrefetched">;
 
-async function removeSource(source: string, refs: Refs, usage: Usage, keeping: Keep): Promise<Removal> {
-  const found = refs.all().filter((ref) => publicSource(ref.source) === publicSource(source));
+async function removeRefs(found: readonly Ref[], usage: Usage, keeping: Keep): Promise<Removal> {
   if (found.length === 0) return { at: "absent" };
   if (found.some(keeping.isPinned)) return { at: "pinned" };
   const owners = [...new Set(found.flatMap(usage.ownersOf))];

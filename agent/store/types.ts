@@ -87,6 +87,7 @@ export interface StoredModelInfo {
   readonly source: string;
   readonly sha256: string;
   readonly sizeBytes: number;
+  readonly fetchedAt: string;
   /** To the hour, so that use alone does not change status all the time. */
   readonly lastUsedAt: string;
   readonly inUse: boolean;
@@ -151,8 +152,8 @@ export interface ModelStore extends Pick<Keeping, "pin" | "unpin" | "declare">, 
   readonly release: (owner: string) => void;
   /** Records a speed measured with the content of this checksum; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
-  /** Removes every ref of a source, and the blobs that nothing else names; none of it while a part is in use or pinned. */
-  readonly remove: (source: string) => Promise<Removal>;
+  /** Removes every ref of a source (that was fetched by then), and the blobs that nothing else names; none of it while a part is in use or pinned. */
+  readonly remove: (source: string, fetchedBy?: string) => Promise<Removal>;
   /** Removes what is neither in use nor pinned nor prefetched, and what is in quarantine. */
   readonly clean: () => Promise<readonly StoredModelInfo[]>;
   /** Removes least recently used, unused models until reserve and quota are kept, or none is left. */

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
 import { quantity } from "./fields/quantity.ts";
-import { bytes, objectName, timestamp } from "./fields/shared.ts";
+import { bytes, formatSchema, objectName, timestamp } from "./fields/shared.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { metadataSchema } from "./metadata.ts";
 
@@ -46,6 +46,56 @@ const memoryRules = [
     message: "spec.memory.systemReserve must be less than spec.memory.gpuBudget, from which it is subtracted",
   },
 ];
+
+/** As in a Model, which has checked them: rules inside nested lists cost the API server too much. */
+const fileNames = {
+  files: z
+    .array(z.string().max(512).describe("A file of the source, relative to it."))
+    .max(256)
+    .meta({
+      description: "Files to fetch; empty for a source that is one file.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .default([]),
+  mmproj: z.string().max(512).describe("The projector file for images or audio.").optional(),
+};
+
+const sources = (description: string) =>
+  z
+    .array(z.string().min(1).max(2048).describe("Source, as status.models shows it."))
+    .max(256)
+    .meta({ description, "x-kubernetes-list-type": "set" })
+    .default([]);
+
+const listOf = { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["source"] };
+
+export const hostModelsSchema = z.object({
+  pinned: sources("Models that are never evicted here."),
+  prefetch: z
+    .array(
+      replicaModelSchema
+        .pick({ source: true, sha256: true, quantization: true })
+        .extend({ ...fileNames, format: formatSchema.describe("Format of the weights.").optional() }),
+    )
+    .max(64)
+    .meta({ description: "Models that are downloaded here and evicted last.", ...listOf })
+    .default([]),
+  removed: z
+    .array(
+      z.object({
+        source: z.string().min(1).max(2048).describe("Source, as status.models shows it."),
+        fetchedAt: timestamp("status.models.fetchedAt of the copy; one that is fetched later stays."),
+      }),
+    )
+    .max(256)
+    .meta({ description: "Copies that are to go, once they are neither in use nor pinned.", ...listOf })
+    .default([]),
+  verifyRequest: z
+    .string()
+    .max(64)
+    .describe("Another value than status.verifyRequest: the stored models are verified now.")
+    .optional(),
+});
 
 const hostSpecSchema = z.object({
   addresses: z
@@ -93,6 +143,11 @@ const hostSpecSchema = z.object({
     })
     .describe("Limits on stored models.")
     .optional(),
+  models: hostModelsSchema
+    .describe(
+      "What the model store is to keep and to remove; `metalbridge models pin --host` and its siblings write it.",
+    )
+    .optional(),
 });
 
 const text = (description: string) => z.string().max(1024).describe(description).optional();
@@ -133,6 +188,7 @@ const hostModelSchema = z.object({
   source: z.string().max(2048).describe("Source of the model."),
   sha256: z.string().max(64).describe("Checksum of the main file, in hex.").optional(),
   sizeBytes: bytes("Bytes on disk.").optional(),
+  fetchedAt: timestamp("When this copy was complete.").optional(),
   lastUsedAt: timestamp("When an engine last used it, to the hour.").optional(),
   tokensPerSecond: z
     .number()
@@ -182,19 +238,6 @@ const hostPeerSchema = z.object({
 
 /** Of one host. */
 export const PREFETCH_MAX = 256;
-
-/** As in a Model, which has checked them: rules inside nested lists cost the API server too much. */
-const fileNames = {
-  files: z
-    .array(z.string().max(512).describe("A file of the source, relative to it."))
-    .max(256)
-    .meta({
-      description: "Files to fetch; empty for a source that is one file.",
-      "x-kubernetes-list-type": "atomic",
-    })
-    .default([]),
-  mmproj: z.string().max(512).describe("The projector file for images or audio.").optional(),
-};
 
 const prefetchOrderSchema = z.object({
   namespace: z.string().max(63).describe("Namespace of the Model."),
@@ -298,6 +341,15 @@ const hostStatusSchema = z.object({
     })
     .describe("Models that are fetched before any service needs them.")
     .optional(),
+  verifyRequest: text("The spec.models.verifyRequest that was carried out last."),
+  verifyDamaged: z
+    .array(z.string().max(2048).describe("Source of the model."))
+    .max(1000)
+    .meta({
+      description: "Models of which that verification found a damaged file, also where they are whole again.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
 });
 
 export const hostSchema = z.object({
@@ -314,6 +366,7 @@ export type HostSpec = z.output<typeof hostSpecSchema>;
 export type HostStatus = z.output<typeof hostStatusSchema>;
 export type HostInfo = z.output<typeof hostInfoSchema>;
 export type HostRuntime = z.output<typeof hostRuntimeSchema>;
+export type HostModels = z.output<typeof hostModelsSchema>;
 export type HostModel = z.output<typeof hostModelSchema>;
 export type PrefetchOrder = z.output<typeof prefetchOrderSchema>;
 export type PrefetchState = z.output<typeof prefetchStateSchema>;

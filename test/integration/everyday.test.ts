@@ -1,10 +1,10 @@
 /** The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete. */
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { until } from "../../agent/fixtures/until.ts";
-import { startOrigin } from "../../agent/store/fixtures/origin.ts";
+import { sha256, startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
@@ -248,5 +248,42 @@ spec:
       const host = await inCluster("host", on.farm.hostName);
       expect(host.status.models).toMatchObject([{ source, inUse: false, sizeBytes: content.length }]);
     }, WAIT);
+  });
+
+  it("pulls, pins, verifies and removes a model of a host through the cluster", async () => {
+    await using origin = await startOrigin();
+    const content = Buffer.concat([readFileSync(file), Buffer.from("another model")]);
+    const source = `${origin.url}/pulled.gguf`;
+    origin.serve("/pulled.gguf", content);
+    const { hostName, stateDir } = on.farm;
+    const models = (...line: string[]) => run("models", ...line, "--host", hostName);
+    const failed = (text: string) => ({ code: 1, stderr: expect.stringContaining(text) });
+    expect(await models("pin", source)).toMatchObject(failed("ModelNotStored"));
+    expect(await models("pull", source)).toMatchObject({
+      ...{ code: 0, stdout: expect.stringMatching(/^pulled .*pulled\.gguf \(/) },
+    });
+    expect(await models("pin", source)).toMatchObject({ code: 0, stdout: `pinned ${source}\n` });
+    expect((await run("models", "list", "-A")).stdout).toMatch(
+      new RegExp(`\n${hostName} +${source} .* pinned\n`),
+    );
+    expect(await models("rm", source)).toMatchObject(failed("ModelPinned"));
+    const blob = path.join(stateDir, "models/blobs/sha256", sha256(content));
+    const rotten = Buffer.from(content);
+    rotten[content.length - 1] = 0;
+    chmodSync(blob, 0o600);
+    writeFileSync(blob, rotten);
+    expect(await models("verify")).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/pulled\.gguf .*damaged/),
+    });
+    await vi.waitFor(async () => {
+      const events = await on.farm.kubectl(["get", "events", "--field-selector", "reason=WeightsDamaged"]);
+      expect(events).toMatch(new RegExp(`host/${hostName} .*pulled.gguf of`));
+      expect(readFileSync(blob).equals(content)).toBe(true);
+    }, WAIT);
+    expect(await models("unpin", source)).toMatchObject({ code: 0 });
+    expect(await models("rm", source)).toMatchObject({ code: 0, stdout: expect.stringContaining("removed") });
+    expect(existsSync(blob)).toBe(false);
+    expect((await models("list", "-o", "json")).stdout).not.toContain("pulled.gguf");
   });
 });

@@ -195,6 +195,11 @@ export const cliErrors = {
     do: "read the agent's log; restart it if it is older than this program",
     command: "sudo metalbridge restart",
   },
+  ModelCommandNotFinished: {
+    what: "The host did not carry out the command within --timeout; it does so when it can.",
+    do: "check that the host is reachable, and what its status says",
+    command: "kubectl get hosts -o yaml",
+  },
   StoreUnreadable: {
     what: "This user can neither reach the agent nor read its model store: only the agent's user can.",
     do: "run the command as the agent's user, or as root",

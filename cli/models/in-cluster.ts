@@ -1,0 +1,255 @@
+/** The models of hosts, through the cluster: what they are to keep is declared in Host.spec.models, what they have is in their status. */
+import { randomUUID } from "node:crypto";
+import type { ModelCommand } from "../../agent/models/protocol.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type Host, type HostModel, type HostModels, hostModelsSchema } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { publicSource } from "../../src/models/source/source.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { explainAttempt } from "../cluster/failure.ts";
+import { findHost } from "../cluster/find.ts";
+import { follow } from "../cluster/follow.ts";
+
+export interface InClusterRun {
+  readonly signal: AbortSignal;
+  /** 0: no limit. */
+  readonly timeoutMs: number;
+  /** One line on standard error, where something is new. */
+  readonly tell: (line: string) => void;
+}
+
+export type ChangingCommand = Exclude<ModelCommand, { do: "list" }>;
+type Stored = HostModel;
+
+/** The models that a command was about, before and after it. */
+export interface Done {
+  readonly before: readonly Stored[];
+  readonly after: readonly Stored[];
+}
+
+/** What is written, and when the host has done it. */
+interface Change {
+  readonly write: (models: HostModels) => HostModels;
+  /** True once it is done; throws what the host reports as final. */
+  readonly isDone: (host: Host) => boolean;
+  /** What it is about, as the host had it before. */
+  readonly models: readonly Stored[];
+  readonly progress?: (host: Host) => string | undefined;
+}
+
+/** The models that it was about, as the host has them now; undefined after Ctrl-C. Throws HostNotFound, what is refused, and ModelCommandNotFinished. */
+export async function changeOnHost(
+  cluster: Cluster,
+  name: string,
+  command: ChangingCommand,
+  run: InClusterRun,
+): Promise<Done | undefined> {
+  const change = planChange(await findHost(cluster, name), command);
+  await writeModels(cluster, name, change.write);
+  const options = { signal: run.signal, timeoutMs: run.timeoutMs, tellTrouble: run.tell };
+  let said: string | undefined;
+  const end = await follow<Host>(cluster, options, ({ watch, finish, fail }) => {
+    const hosts = watch(HOSTS, { fieldSelector: `metadata.name=${name}` }, () => {
+      const host = hosts.get(name);
+      if (host === undefined)
+        return fail(new MetalbridgeError("HostNotFound", `Host ${name} was deleted meanwhile`));
+      if (change.isDone(host)) return finish(host);
+      const news = change.progress?.(host);
+      if (news !== undefined && news !== said) run.tell(news);
+      said = news ?? said;
+    });
+  });
+  if (end.how === "stopped") return undefined;
+  if (end.how === "late")
+    throw new MetalbridgeError("ModelCommandNotFinished", `host ${name} has not done it within --timeout`);
+  const sources = new Set(change.models.map(({ source }) => source));
+  const damaged = new Set(end.value.status?.verifyDamaged);
+  const after = storedOn(end.value)
+    .filter(({ source }) => sources.has(source))
+    .map((model) => (damaged.has(model.source) ? { ...model, damaged: true } : model));
+  return { before: change.models, after };
+}
+
+export function storedOn({ status }: Host): readonly Stored[] {
+  return status?.models ?? [];
+}
+
+/** What a command declares. Throws what is refused: ModelNotStored, ModelInUse, ModelPinned. Pure but for the id of a verification. */
+export function planChange(host: Host, command: ChangingCommand): Change {
+  switch (command.do) {
+    case "pull":
+      return pull(command);
+    case "pin":
+      return pin(find(host, command.source));
+    case "unpin":
+      return unpin(host, publicSource(command.source));
+    case "rm": {
+      const model = find(host, command.source);
+      requireFree(host, model);
+      return remove([model]);
+    }
+    case "gc":
+      return remove(storedOn(host).filter((model) => isFree(host, model)));
+    case "verify":
+      return verify(host, command.sources);
+    default:
+      return command satisfies never;
+  }
+}
+
+function pull({ do: _, source, ...wanted }: Extract<ChangingCommand, { do: "pull" }>): Change {
+  const shown = publicSource(source);
+  const order = JSON.parse(JSON.stringify({ source, ...wanted })) as HostModels["prefetch"][number];
+  const stateOf = ({ status }: Host) =>
+    status?.prefetch?.models?.find((one) => one.model === undefined && one.source === shown);
+  return {
+    models: [{ source: shown }],
+    write: (models) => ({
+      ...models,
+      prefetch: [...models.prefetch.filter((one) => one.source !== source), order],
+    }),
+    isDone: (host) => {
+      const state = stateOf(host);
+      if (state?.phase === "Failed")
+        throw new MetalbridgeError("ModelCommandFailed", `${state.reason}: ${state.message}`, {
+          summary: "correct what the message names; the host keeps trying until it is removed",
+          command: `metalbridge models rm ${shown} --host ${host.metadata.name}`,
+        });
+      return state?.phase === "Ready";
+    },
+    progress: (host) => {
+      const { phase, message, bytes, totalBytes } = stateOf(host) ?? {};
+      if (message !== undefined) return message;
+      if (phase !== "Downloading" || bytes === undefined || totalBytes === undefined) return phase;
+      return `${Math.floor((bytes * 100) / totalBytes)} %`;
+    },
+  };
+}
+
+function pin(model: Stored): Change {
+  const { source } = model;
+  return {
+    models: [model],
+    write: (models) => ({ ...models, pinned: [...new Set([...models.pinned, source])].sort() }),
+    isDone: (host) => storedOn(host).some((one) => one.source === source && one.pinned === true),
+  };
+}
+
+function unpin(host: Host, source: string): Change {
+  const isDeclared = host.spec.models?.pinned.includes(source) === true;
+  if (!isDeclared && find(host, source).pinned === true)
+    throw new MetalbridgeError("ModelPinned", `${source} is pinned on host ${host.metadata.name} itself`, {
+      summary: "unpin it there",
+      command: `metalbridge models unpin ${source}`,
+    });
+  return {
+    models: storedOn(host).filter((one) => one.source === source),
+    write: (models) => ({ ...models, pinned: models.pinned.filter((one) => one !== source) }),
+    isDone: (now) => storedOn(now).every((one) => one.source !== source || one.pinned !== true),
+  };
+}
+
+/** Named by when they were fetched: a copy that is fetched later is another one. */
+function remove(removed: readonly Stored[]): Change {
+  const sources = new Set(removed.map(({ source }) => source));
+  const isGone = (host: Host, { source, fetchedAt = "" }: Stored) =>
+    !storedOn(host).some((one) => one.source === source && (one.fetchedAt ?? "") <= fetchedAt);
+  return {
+    models: removed,
+    write: (models) => ({
+      ...models,
+      prefetch: models.prefetch.filter(({ source }) => !sources.has(publicSource(source))),
+      removed: [
+        ...models.removed.filter(({ source }) => !sources.has(source)),
+        ...removed.flatMap(({ source, fetchedAt }) =>
+          fetchedAt === undefined ? [] : [{ source, fetchedAt }],
+        ),
+      ],
+    }),
+    isDone: (host) => {
+      for (const model of removed) if (!isGone(host, model)) requireFree(host, model);
+      return removed.every((model) => isGone(host, model));
+    },
+  };
+}
+
+function verify(host: Host, sources: readonly string[] | undefined): Change {
+  const request = randomUUID();
+  const models = sources?.map((source) => find(host, source)) ?? storedOn(host);
+  return {
+    models,
+    write: (before) => ({ ...before, verifyRequest: request }),
+    isDone: ({ status }) => status?.verifyRequest === request,
+  };
+}
+
+function find(host: Host, source: string): Stored {
+  const found = storedOn(host).find((one) => one.source === publicSource(source));
+  if (found !== undefined) return found;
+  const { name } = host.metadata;
+  throw new MetalbridgeError("ModelNotStored", `host ${name} has no ${publicSource(source)}`, {
+    summary: "copy the source from the list, or pull it first",
+    command: `metalbridge models list --host ${name}`,
+  });
+}
+
+function isFree({ status }: Host, { source, inUse, pinned }: Stored): boolean {
+  const isPrefetched = status?.prefetch?.wanted?.some(({ model }) => publicSource(model.source) === source);
+  const isPulled = status?.prefetch?.models?.some((one) => one.model === undefined && one.source === source);
+  return inUse !== true && pinned !== true && isPrefetched !== true && isPulled !== true;
+}
+
+function requireFree(host: Host, { source }: Stored): void {
+  const { name } = host.metadata;
+  const now = storedOn(host).find((one) => one.source === source);
+  if (now?.inUse === true)
+    throw new MetalbridgeError("ModelInUse", `${source} is used by a replica on host ${name}`);
+  if (now?.pinned === true)
+    throw new MetalbridgeError("ModelPinned", `${source} is pinned on host ${name}`, {
+      summary: "unpin it first",
+      command: `metalbridge models unpin ${source} --host ${name}`,
+    });
+  const order = host.status?.prefetch?.wanted?.find(({ model }) => publicSource(model.source) === source);
+  if (order !== undefined)
+    throw new MetalbridgeError(
+      "ModelInUse",
+      `${source} is prefetched on host ${name} for Model ${order.namespace}/${order.name}, so it would be downloaded again`,
+      { summary: "set spec.prefetch of the Model to false, or choose other hosts in its spec.prefetchHosts" },
+    );
+}
+
+const ATTEMPTS = 5;
+
+/** Guarded by what was read: two operators lose nothing of each other. */
+async function writeModels(
+  { client }: Cluster,
+  name: string,
+  change: (models: HostModels) => HostModels,
+): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    const read = await client.get(HOSTS, { name });
+    if (!read.ok) throw explainAttempt({ verb: "get", kind: HOSTS, name }, read.error);
+    const { metadata, spec } = read.value;
+    const before = spec.models;
+    const value = pruned(change(hostModelsSchema.parse(before ?? {})), read.value);
+    if (before !== undefined && JSON.stringify(value) === JSON.stringify(hostModelsSchema.parse(before)))
+      return;
+    const operations: JsonPatchOp[] = [
+      { op: "test", path: "/metadata/uid", value: metadata.uid },
+      ...(before === undefined ? [] : [{ op: "test" as const, path: "/spec/models", value: before }]),
+      { op: "add", path: "/spec/models", value },
+    ];
+    const result = await client.jsonPatch(HOSTS, { name }, operations);
+    if (result.ok) return;
+    const { kind } = result.error;
+    if ((kind !== "conflict" && kind !== "invalid") || attempt === ATTEMPTS)
+      throw explainAttempt({ verb: "patch", kind: HOSTS, name }, result.error);
+  }
+}
+
+/** Removals that were carried out say nothing any more. */
+function pruned(models: HostModels, host: Host): HostModels {
+  const stored = new Set(storedOn(host).map(({ source }) => source));
+  return { ...models, removed: models.removed.filter(({ source }) => stored.has(source)) };
+}
