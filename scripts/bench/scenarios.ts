@@ -12,6 +12,7 @@ import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureInstall } from "./scenarios/install.ts";
+import { measurePeer } from "./scenarios/peer.ts";
 import { measurePods } from "./scenarios/pods.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
@@ -32,6 +33,7 @@ type Scenario = (options: BenchOptions) => Promise<readonly Measurement[]>;
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   engines: measureEngines,
+  peer: ({ downloadGb }) => measurePeer(downloadGb * 1e9),
   sources: ({ downloadGb }) => measureSources(downloadGb * 1e9),
   drain: measureDrains,
   recovery: measureRecovery,

@@ -1,0 +1,77 @@
+/** A host that has one file of noise, and gives it: as a peer, and as a raw TLS stream. Prints a PeerOffer. Ends with its standard input. */
+import { once } from "node:events";
+import { createReadStream } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
+import pino from "pino";
+import { createDirectory } from "../../../agent/peers/directory.ts";
+import { startGiver } from "../../../agent/peers/giver.ts";
+import { createIdentity, type Identity } from "../../../agent/peers/identity.ts";
+import { createPace } from "../../../agent/store/remote/host-limits.ts";
+import { openStore } from "../../../agent/store/store.ts";
+import { type Host, hostSchema } from "../../../src/api/host.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
+
+export interface PeerOffer {
+  readonly sha256: string;
+  readonly giver: Host;
+  /** Of the process that takes. */
+  readonly taker: Identity;
+  readonly rawPort: number;
+}
+
+const [dir = "", size = "", maxRate] = process.argv.slice(2);
+const sizeBytes = Number(size);
+const clock = systemClock;
+const log = pino({ level: "silent" });
+const { signal } = new AbortController();
+const address = "127.0.0.1";
+
+const store = await openStore({
+  ...{ dir, clock, log, allowedRoots: [], reserveBytes: 0, hfEndpoint: "http://127.0.0.1" },
+  allowLoopback: true,
+});
+const { path, sha256 = "" } = await fetchNoise();
+const identity = createIdentity("giver");
+const taker = createIdentity("taker");
+const directory = createDirectory("giver", clock, signal);
+directory.connect(({ onChange, onSynced }) => {
+  onChange("taker", hostOf("taker", { fingerprint: taker.fingerprint }));
+  onSynced();
+});
+const pace = maxRate === undefined ? () => undefined : createPace(Number(maxRate), clock);
+const port = await startGiver({
+  ...{ identity, directory, pace, clock, log, signal, address, port: 0, contents: store.contents },
+});
+const raw = createTlsServer({ key: identity.key, cert: identity.cert, minVersion: "TLSv1.3" }, (socket) => {
+  socket.on("error", () => undefined);
+  createReadStream(path, { highWaterMark: 512 << 10 }).pipe(socket);
+});
+raw.listen(0, address);
+await once(raw, "listening");
+const giver = hostOf("giver", { fingerprint: identity.fingerprint, port });
+const offer: PeerOffer = { sha256, giver, taker, rawPort: (raw.address() as AddressInfo).port };
+console.log(JSON.stringify(offer));
+process.stdin.on("end", () => process.exit(0)).resume();
+
+function hostOf(name: string, peer: object): Host {
+  const models = sha256 === "" ? [] : [{ source: "bench", sha256 }];
+  return hostSchema.parse({ metadata: { name }, status: { addresses: [address], peer, models } });
+}
+
+async function fetchNoise() {
+  const block = Buffer.alloc(1 << 20, "metalbridge");
+  block.write("GGUF", 0, "latin1");
+  const origin = createServer(async (_, response) => {
+    response.writeHead(200, { "content-length": sizeBytes, etag: '"noise"' });
+    for (let left = sizeBytes; left > 0; left -= block.length)
+      if (!response.write(block.subarray(0, left))) await once(response, "drain");
+    response.end();
+  }).listen(0, address);
+  await once(origin, "listening");
+  const source = `http://${address}:${(origin.address() as AddressInfo).port}/noise.gguf`;
+  const model = await store.fetch({ source }, { signal });
+  origin.close();
+  return model;
+}
