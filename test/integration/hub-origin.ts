@@ -1,6 +1,6 @@
-/** A loopback server in the shape of Hugging Face: a list of files at a commit, and their content by range. */
+/** Loopback servers in the shape of Hugging Face and ModelScope: a list of files at a revision, and their content by range. */
 import { createHash } from "node:crypto";
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { sendFile } from "../../agent/store/fixtures/origin.ts";
 
@@ -16,11 +16,8 @@ export interface HubRepository {
 }
 
 /** By `org/repo`. Lists answer for `main` and for the commit, files for the commit alone. */
-export async function startHub(repositories: Readonly<Record<string, HubRepository>>): Promise<HubOrigin> {
-  const paths: string[] = [];
-  const server = createServer((request, response) => {
-    const path = decodeURIComponent(new URL(request.url ?? "/", "http://hub").pathname);
-    paths.push(path);
+export function startHub(repositories: Readonly<Record<string, HubRepository>>): Promise<HubOrigin> {
+  return serve((path, request, response) => {
     for (const [repo, { commit, files }] of Object.entries(repositories)) {
       if (path === `/api/models/${repo}/revision/main` || path === `/api/models/${repo}/revision/${commit}`)
         return void response.end(JSON.stringify({ sha: commit, siblings: siblingsOf(files) }));
@@ -29,6 +26,28 @@ export async function startHub(repositories: Readonly<Record<string, HubReposito
         return sendFile(request, response, content);
     }
     response.writeHead(404).end();
+  });
+}
+
+/** A repository of one file in the shape of ModelScope's API, at `master`. */
+export function startModelScope(repo: string, name: string, content: Buffer): Promise<HubOrigin> {
+  const Sha256 = createHash("sha256").update(content).digest("hex");
+  const list = { Code: 200, Data: { Files: [{ Path: name, Type: "blob", Size: content.length, Sha256 }] } };
+  return serve((path, request, response) => {
+    if (path === `/api/v1/models/${repo}/repo/files`) return void response.end(JSON.stringify(list));
+    if (path === `/models/${repo}/resolve/master/${name}`) return sendFile(request, response, content);
+    response.writeHead(404).end();
+  });
+}
+
+async function serve(
+  answer: (path: string, request: IncomingMessage, response: ServerResponse) => void,
+): Promise<HubOrigin> {
+  const paths: string[] = [];
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent(new URL(request.url ?? "/", "http://hub").pathname);
+    paths.push(path);
+    answer(path, request, response);
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   return {
