@@ -83,7 +83,10 @@ beforeAll(async () => {
   await nodes.add({ name: "cpu-1" }, { name: "gpu-1", labels: A100S.labels, capacity: A100S.allocatable });
   await publish("mac-1", aHost("mac-1", { status: { models: [{ source: SOURCE, tokensPerSecond: 47 }] } }));
   await publish("mac-2", aHost("mac-2", { memoryGib: 16 }));
-  await Promise.all(["mac-1", "mac-2"].map((host) => renewLease(client, host)));
+  const renew = () => Promise.all(["mac-1", "mac-2"].map((host) => renewLease(client, host)));
+  await renew();
+  const renewing = setInterval(() => void renew().catch(() => {}), 10_000);
+  stack.defer(() => clearInterval(renewing));
 
   const stop = new AbortController();
   const listening = Promise.withResolvers<{ readonly api: number; readonly health: number }>();

@@ -44,8 +44,9 @@ export async function runModelCommand(
       requireKnown(ports);
       return { at: "models", models: await store.clean() };
     case "verify": {
-      const files = await store.verify({ ...run, sources: await namesOf(command.sources, store) });
-      for (const file of files) if (file.state === "damaged") ports.onDamaged(file);
+      const { onDamaged } = ports;
+      const sources = await namesOf(command.sources, store);
+      const files = await store.verify({ ...run, sources, onDamaged });
       return { at: "verified", files };
     }
     default:

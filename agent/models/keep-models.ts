@@ -17,6 +17,8 @@ import { createPrefetcher } from "./prefetcher.ts";
 import { serveModelCommands } from "./socket.ts";
 import { verifyInBackground } from "./verifier.ts";
 
+const RETRY_MS = 60_000;
+
 export interface KeepModelsOptions {
   readonly config: Pick<AgentConfig, "stateDir" | "hostName" | "disk">;
   readonly tempDir: string;
@@ -113,23 +115,27 @@ async function removeDeclared(removed: HostModels["removed"], options: KeepModel
 
 /** Verifies all models when the Host asks for it; a request that was carried out before a restart is known from its status. */
 function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
-  const { store, signal, log, onChange, onDamaged } = options;
+  const { store, clock, signal, log, onChange, onDamaged } = options;
   let done: Pick<ObservedHost, "verifyRequest" | "verifyDamaged"> = {};
   let current: string | undefined;
   const verify = async (request: string): Promise<void> => {
     const damaged = new Set<string>();
+    const note = (file: VerifiedFile): void => {
+      damaged.add(file.source);
+      onDamaged(file);
+    };
     try {
-      const files = await store.verify({ signal });
-      for (const file of files) {
-        if (file.state !== "damaged") continue;
-        damaged.add(file.source);
-        onDamaged(file);
-      }
+      const files = await store.verify({ signal, onDamaged: note });
       log.info({ files: files.length }, "stored models verified, as the Host asks");
     } catch (err) {
       if (signal.aborted) return;
-      log.warn({ err }, "cannot verify stored models");
+      log.warn({ err }, "cannot verify stored models; retrying");
+      clock.after(RETRY_MS, () => {
+        if (request === current) void verify(request);
+      });
+      return;
     }
+    if (request !== current) return;
     done = { verifyRequest: request, ...(damaged.size === 0 ? {} : { verifyDamaged: [...damaged] }) };
     onChange();
   };

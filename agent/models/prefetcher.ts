@@ -138,9 +138,10 @@ function aboutOf({ state: { source, model } }: Task): Pick<PrefetchState, "sourc
   return model === undefined ? { source } : { source, model };
 }
 
+/** One whole copy is enough: of earlier content of the source parts may be gone for good. */
 async function isThere(source: string, store: PrefetcherOptions["store"]): Promise<boolean> {
   const copies = (await store.list()).filter((one) => one.source === source);
-  return copies.length > 0 && copies.every(({ damaged, verifiedAt }) => !damaged && verifiedAt !== undefined);
+  return copies.some(({ damaged, verifiedAt }) => !damaged && verifiedAt !== undefined);
 }
 
 /** Status shows whole percents: each write goes to every watcher of the Host. */

@@ -37,7 +37,6 @@ export async function verifyInBackground(options: VerifierOptions): Promise<void
 async function verifyDue(options: VerifierOptions): Promise<void> {
   const { store, clock, log, signal, everyDays, bytesPerSecond, mayRun, onDamaged } = options;
   const beforeMs = clock.nowMs() - everyDays * DAY_MS;
-  const files = await store.verify({ signal, beforeMs, bytesPerSecond, mayContinue: mayRun });
+  const files = await store.verify({ signal, beforeMs, bytesPerSecond, onDamaged, mayContinue: mayRun });
   if (files.length > 0) log.info({ files: files.length }, "stored models verified");
-  for (const file of files) if (file.state === "damaged") onDamaged(file);
 }

@@ -42,7 +42,7 @@ const MOST_CONNECTIONS = 256;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startGiver(options: GiverOptions): Promise<number> {
-  const { identity, address, port, directory, log, signal } = options;
+  const { identity, directory, log, signal } = options;
   const { key, cert } = identity;
   // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
   const server = createServer(
@@ -68,20 +68,17 @@ export async function startGiver(options: GiverOptions): Promise<number> {
     if (fingerprintOf(socket) === undefined) socket.destroy();
   });
   server.on("tlsClientError", (_, socket) => socket.destroy());
-  return listening(server, address, port, signal);
+  return listening(server, options);
 }
 
-async function listening(
-  server: Server,
-  address: string,
-  port: number,
-  signal: AbortSignal,
-): Promise<number> {
+async function listening(server: Server, { address, port, signal, log }: GiverOptions): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => reject(explainListenError(cause, address, port)));
     server.listen(port, address, resolve);
   });
   server.removeAllListeners("error");
+  // Too many open files: without a listener it would end the agent.
+  server.on("error", (err) => log.warn({ err }, "cannot accept a connection of a peer"));
   server.unref();
   const close = (): void => {
     server.closeAllConnections();

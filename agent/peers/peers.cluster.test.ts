@@ -52,6 +52,8 @@ test("a host takes a model from the host whose status lists it, with no right bu
   );
   expect(downloads()).toBe(1);
   await using second = await begin(two);
+  // Known to the other: it waits only seconds for who asks.
+  await vi.waitFor(async () => expect((await statusOf(two))?.peer?.port).toBeDefined(), PATIENTLY);
   await deploy(two);
   await vi.waitFor(() => {
     const taken = second.lines.find(({ message }) => message === "model file taken from peers");
@@ -65,4 +67,4 @@ test("a host takes a model from the host whose status lists it, with no right bu
   await first.stop();
   await second.stop();
   await cluster.kubectl(["delete", "host", ...names]);
-}, 120_000);
+}, 300_000);

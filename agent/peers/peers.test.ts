@@ -4,12 +4,12 @@ import { request } from "node:https";
 import { join as joinPath } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sha256, startOrigin } from "../store/fixtures/origin.ts";
-import { fetchOptions } from "../store/fixtures/store.ts";
+import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
 import { createIdentity, type Identity } from "./identity.ts";
 
-const PATIENCE = { timeout: 60_000 };
+const PATIENCE = { timeout: 180_000 };
 /** Five chunks, the last one short. */
 const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
 const sum = sha256(content);
@@ -129,12 +129,17 @@ test("hosts that begin together fetch one copy from the origin", PATIENCE, async
     });
     response.write(content.subarray(start, start + 1000));
     await gate.promise;
+    response.once("finish", () => {
+      sent += content.length - start;
+    });
     if (response.destroyed) return;
-    sent += content.length - start;
     response.end(content.subarray(start + 1000));
   });
   const members: Member[] = [];
-  for (const name of ["a", "b", "c", "d"]) members.push(await join(farm, name));
+  // None of them may give up before the gate opens.
+  const store = { limits: { ...patientLimits, stallMs: 60_000 } };
+  const patient: MemberOptions = { waitMs: 30_000, limits: { stallMs: 60_000 }, store };
+  for (const name of ["a", "b", "c", "d"]) members.push(await join(farm, name, patient));
   const fetched = members.map((member) => fetchOn(member, source));
   // All but the first have left the origin.
   await vi.waitFor(
@@ -146,7 +151,7 @@ test("hosts that begin together fetch one copy from the origin", PATIENCE, async
   );
   gate.resolve();
   for (const bytes of await Promise.all(fetched)) expect(bytes.equals(content)).toBe(true);
-  expect(sent).toBe(content.length);
+  await vi.waitFor(() => expect(sent).toBe(content.length), { timeout: 50_000 });
 });
 
 test("a peer that sends wrong bytes is dropped, and the others continue", PATIENCE, async () => {
@@ -238,6 +243,7 @@ test("a peer that is first in line and gets no further is passed over", PATIENCE
   );
   const ended = expect(never).rejects.toThrow();
   await asked.promise;
+  await stuck.report();
   const taker = await join(farm, "taker");
   expect((await fetchOn(taker, source)).equals(content)).toBe(true);
   expect(dropped(taker)).toEqual(["it came no further"]);

@@ -2,12 +2,26 @@
  * Weights that a real engine cannot load: they are tried once, and their replacement is tried automatically.
  */
 import { createHash } from "node:crypto";
-import { copyFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  openSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
+import { startOrigin } from "../store/fixtures/origin.ts";
+import { silentLog, testClock } from "../store/fixtures/store.ts";
+import { openStore } from "../store/store.ts";
+import type { VerifiedFile } from "../store/verification.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const quick = { outsideMs: 300, backoffFirstMs: 50 };
@@ -89,6 +103,33 @@ it(
       const ready = await bench.untilPhase(name, "Ready");
       expect(ready.status).toMatchObject({ restarts: 0, model: { sizeBytes: weights.length } });
     }
+  }),
+);
+
+it(
+  "downloads weights again that were damaged on disk, and tries them although they failed",
+  withBench(async (bench) => {
+    await using origin = await startOrigin();
+    origin.serve("/tiny.gguf", readFileSync(bench.modelPath));
+    const at = { dir: join(bench.place.root, "store"), allowedRoots: [], hfEndpoint: "http://127.0.0.1:9" };
+    const ports = { clock: testClock, log: silentLog };
+    const store = await openStore({ ...at, ...ports, reserveBytes: 0, allowLoopback: true });
+    const agent = await bench.startAgent({ store, llamaServer: picky(bench), timings: quick });
+    await create(bench, "chat-0-d", `${origin.url}/tiny.gguf`);
+    const { status } = await bench.untilPhase("chat-0-d", "Ready");
+    const blob = join(at.dir, "blobs/sha256", status?.model?.sha256 ?? "");
+    chmodSync(blob, 0o600);
+    const file = openSync(blob, "r+");
+    writeSync(file, "x", statSync(blob).size - 1);
+    closeSync(file);
+    process.kill(status?.pid ?? 0, "SIGKILL");
+    await bench.untilReason("chat-0-d", "EngineBadModel");
+    const onDamaged = ({ sha256 }: VerifiedFile) =>
+      agent.runner.weightsDamaged(sha256, "the disk damaged it");
+    const verified = await store.verify({ signal: AbortSignal.timeout(60_000), onDamaged });
+    expect(verified).toMatchObject([{ state: "damaged" }]);
+    await bench.untilPhase("chat-0-d", "Ready");
+    expect(origin.seen.filter(({ method }) => method === "GET")).toHaveLength(2);
   }),
 );
 

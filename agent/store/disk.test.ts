@@ -170,6 +170,17 @@ test.skipIf(!canMount)(
   },
 );
 
+test("where all that may go would not be enough, nothing goes", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 2_500_000 });
+  origin.serve("/small.gguf", ggufBytes(1_000_000, 1));
+  origin.serve("/large.gguf", ggufBytes(3_000_000, 2));
+  await at.store.fetch({ source: `${origin.url}/small.gguf` }, fetchOptions());
+  const large = at.store.fetch({ source: `${origin.url}/large.gguf` }, fetchOptions());
+  await expect(large).rejects.toMatchObject({ code: "DiskFull" });
+  expect(await at.store.list()).toHaveLength(1);
+});
+
 test("what is taken up while others are removed stays", async () => {
   await using origin = await startOrigin();
   const source = (seed: number) => `${origin.url}/m${seed}.gguf`;

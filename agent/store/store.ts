@@ -66,7 +66,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     usedBytes: usage.usedBytes,
     makeRoom: async (bytes, sparesPrefetched) => {
       const mayGo = (ref: Ref) => !(sparesPrefetched && keeping.isPrefetched(ref));
-      if (options.neverEvicts !== true) await usage.makeRoom(bytes, mayGo);
+      if (options.neverEvicts !== true) await usage.makeRoom(bytes, { mayGo, allOrNothing: true });
     },
     kept: () => keptOf(refs, usage, keeping),
   });
@@ -104,7 +104,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return removeRefs(refs.all().filter(isMeant), usage, keeping);
     },
     // More than there is: everything that may go does.
-    clean: () => usage.makeRoom(Number.POSITIVE_INFINITY, (ref) => !keeping.isPrefetched(ref)),
+    clean: () => usage.makeRoom(Number.POSITIVE_INFINITY, { mayGo: (ref) => !keeping.isPrefetched(ref) }),
     collect: async () => {
       const { freeBytes } = await readSpace(options.reserveBytes);
       const overQuota = quotaBytes === undefined ? 0 : (await usage.usedBytes()) - quotaBytes;

@@ -11,6 +11,12 @@ import type { Keeping } from "./keeping.ts";
 import type { Ref, Refs } from "./refs.ts";
 import type { StoredModel, StoredModelInfo } from "./types.ts";
 
+export interface RoomOptions {
+  readonly mayGo?: (ref: Ref) => boolean;
+  /** Removes no model where all that may go would not be enough. */
+  readonly allOrNothing?: boolean;
+}
+
 export interface Usage {
   readonly hold: (owner: string, contents: readonly string[]) => void;
   readonly release: (owner: string) => void;
@@ -26,7 +32,7 @@ export interface Usage {
   /** False when it is in use. */
   readonly removeRef: (ref: Ref) => Promise<boolean>;
   /** Removes what is in quarantine, then unused models, least recently used first, until so many bytes are free: prefetched ones last, pinned ones never. */
-  readonly makeRoom: (bytes: number, mayGo?: (ref: Ref) => boolean) => Promise<readonly StoredModelInfo[]>;
+  readonly makeRoom: (bytes: number, options?: RoomOptions) => Promise<readonly StoredModelInfo[]>;
   /** Moves damaged content aside, if its blob is still the file of this inode. Its models are fetched again when they are wanted. */
   readonly quarantine: (sha256: string, inode: number) => Promise<boolean>;
   /** Removes what crashed or abandoned runs left. */
@@ -76,7 +82,7 @@ export function createUsage(
     usedBytes,
     removeRef,
     quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
-    makeRoom: async (bytes, mayGo = () => true) => {
+    makeRoom: async (bytes, { mayGo = () => true, allOrNothing = false } = {}) => {
       const removed: StoredModelInfo[] = [];
       const before = await usedBytes();
       await emptyFolder(layout.quarantine);
@@ -85,6 +91,8 @@ export function createUsage(
         .all()
         .filter((ref) => !isInUse(ref) && !keeping.isPinned(ref) && mayGo(ref))
         .sort((a, b) => rank(a) - rank(b) || a.lastUsedMs - b.lastUsedMs);
+      const left = bytes - (before - (await usedBytes()));
+      if (allOrNothing && freedBy(oldestFirst, refs.all()) < left) return [];
       for (const ref of oldestFirst) {
         if (before - (await usedBytes()) >= bytes) break;
         // A replica may have taken it up while others were removed.
@@ -99,6 +107,18 @@ export function createUsage(
     },
     sweep: (nowMs) => sweep(layout, refs, nowMs, log),
   };
+}
+
+/** Bytes of the content that only these refs name. */
+function freedBy(going: readonly Ref[], all: readonly Ref[]): number {
+  const goes = new Set(going);
+  const kept = new Set(
+    all.filter((ref) => !goes.has(ref)).flatMap(({ files }) => files.map(({ sha256 }) => sha256)),
+  );
+  const sizes = new Map(
+    going.flatMap(({ files }) => files.map((file) => [file.sha256, file.sizeBytes] as const)),
+  );
+  return [...sizes].reduce((sum, [sha256, bytes]) => (kept.has(sha256) ? sum : sum + bytes), 0);
 }
 
 /** Checksums of all files of the models; files used in place have none, and are never removed. */

@@ -30,6 +30,8 @@ export interface VerifyOptions {
   readonly beforeMs?: number | undefined;
   /** Absent: as fast as the disk is. */
   readonly bytesPerSecond?: number | undefined;
+  /** Called as soon as a damaged file has been set aside: others may take hours. */
+  readonly onDamaged?: ((file: VerifiedFile) => void) | undefined;
   /** Asked before each file; false ends the run. */
   readonly mayContinue?: (() => boolean) | undefined;
   readonly onProgress?:
@@ -97,8 +99,11 @@ export async function openVerification(parts: Parts): Promise<Verification> {
         signal.throwIfAborted();
         if (!mayContinue()) break;
         const state = await check(one.sha256, parts, { ...options, onBytes: read });
+        if (state === "damaged") {
+          log.error(one, "stored content does not match its checksum any more");
+          options.onDamaged?.({ ...one, state });
+        }
         await note(one.sha256, state);
-        if (state === "damaged") log.error(one, "stored content does not match its checksum any more");
         results.push({ ...one, state });
       }
       return results;

@@ -1,4 +1,4 @@
-/** Load from a node's network, through kube-proxy, and what came of it. */
+/** Load from a node's network, through kube-proxy, or from this machine, and what came of it. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -21,13 +21,14 @@ const WORKER = fileURLToPath(new URL("./workers/load.ts", import.meta.url));
 
 /** Resolves with the first answer: kube-proxy follows a new Service within its sync period. */
 export async function startLoad(
-  namespace: string,
+  namespace: string | undefined,
   url: string,
   perSecond: number,
   maxTokens: number,
 ): Promise<Load> {
   const worker = [process.execPath, "--import", "tsx", WORKER, url, String(perSecond), String(maxTokens)];
-  const child = spawn("ip", ["netns", "exec", namespace, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
+  const within = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
+  const child = spawn("env", [...within, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
   const closed = once(child, "close");
   const answers: Answered[] = [];
   let warmAt: number | undefined;

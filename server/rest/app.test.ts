@@ -139,11 +139,12 @@ test.each([
   expect([answer.statusCode, answer.body]).toEqual([400, expect.stringContaining(text)]);
 });
 
-test("a body of a megabyte is refused, and so is a query string of one", async () => {
+test("a body of a megabyte is refused, and so is a query string beyond the limit of headers", async () => {
   const { app, post } = start();
   expect((await post(JSON.stringify({ model: "x".repeat(1_000_000) }))).statusCode).toBe(413);
   const url = await app.listen({ port: 0 });
-  const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(1_000_000)}`, { headers });
+  // A longer one may be cut off before the answer has been read.
+  const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(20_000)}`, { headers });
   expect(answer.status).toBe(431);
   const long = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(8_000)}`, { headers });
   expect(long.status).toBe(400);

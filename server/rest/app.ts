@@ -57,7 +57,10 @@ export function createApp(options: AppOptions): FastifyInstance {
         if (route.method === "GET" && wantsEvents(request, read.query)) {
           const first = answer();
           if (first.status !== 200) return plain(reply, first.status, first.text);
-          const isStillAllowed = async () => (await verdictOf(options, request)).at !== "unauthenticated";
+          const isStillAllowed = async () => {
+            const { at } = await verdictOf(options, request);
+            return at === "allowed" || at === "unavailable";
+          };
           return watches.open(reply, { route, answer, isStillAllowed });
         }
         return send(request, reply, answer());

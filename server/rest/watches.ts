@@ -55,6 +55,8 @@ export function createWatches({
         return reply.code(503).type("text/plain; charset=utf-8").send("too many watches\n");
       }
       reply.hijack();
+      // The client may have left while its rights were asked for.
+      if (reply.raw.destroyed || reply.raw.closed) return reply;
       const stream = new Stream(reply.raw, watched);
       streams.add(stream);
       reply.raw.once("close", () => streams.delete(stream));

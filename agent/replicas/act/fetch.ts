@@ -14,6 +14,7 @@ import type { RunnerContext } from "../context.ts";
 import type { ModelState, OwnClaim } from "../plan/observed.ts";
 import { fetchRetryMs } from "../plan/timings.ts";
 import { isTerminal } from "../plan/verdicts.ts";
+import { keepHistory } from "../state/history.ts";
 import {
   type ReplicaState,
   refOf,
@@ -108,6 +109,9 @@ export function fetchModel(state: ReplicaState, context: RunnerContext): boolean
     try {
       await fetchAll(state, context, signal);
       state.past.fetchFailures = 0;
+      // What failed may have been rotten: the same checksum, from bytes that are new.
+      const { terminal, ...history } = state.past.history;
+      if (terminal !== undefined) keepHistory(state, history);
     } catch (error) {
       if (signal.aborted) state.weights = { at: "unknown" };
       else state.weights = failed(state, error, context);

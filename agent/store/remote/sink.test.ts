@@ -11,9 +11,9 @@ import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { sink } from "./sink.ts";
 
-const content = randomBytes(32 << 20);
+const content = randomBytes(64 << 20);
 const digest = createHash("sha256").update(content).digest("hex");
-const MOST_GROWTH_BYTES = 16 << 20;
+const MOST_GROWTH_BYTES = 32 << 20;
 let tls: ReturnType<typeof selfSigned>;
 
 beforeAll(() => {
@@ -70,4 +70,24 @@ test.each([
   server.close();
   expect(await hashOf(file)).toBe(digest);
   expect(most).toBeLessThan(MOST_GROWTH_BYTES);
+});
+
+test("what had arrived when the connection broke is written, although reading was held back", async () => {
+  await using folder = await temporaryFolder();
+  const arrived = content.subarray(0, 1_200_000);
+  const server = http.createServer((_, response) => {
+    response.writeHead(200, { "content-length": content.length });
+    response.write(arrived, () => response.socket?.end());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const [response] = (await once(http.get(`http://127.0.0.1:${port}/`), "response")) as [
+    http.IncomingMessage,
+  ];
+  await using file = await open(join(folder.path, "part"), "w+");
+  const pace = () => new Promise<void>((resolve) => setTimeout(resolve, 3));
+  await expect(sink(response, { file, startsAt: 0, pace, onBlock: () => undefined })).rejects.toThrow();
+  server.close();
+  expect(arrived.equals(await file.readFile())).toBe(true);
 });

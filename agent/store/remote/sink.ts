@@ -54,7 +54,8 @@ export async function sink(response: IncomingMessage, options: SinkOptions): Pro
   try {
     await eachChunk(response, take, () => limit(offset) <= offset);
   } catch (error) {
-    await blocks.end().catch(() => undefined);
+    // What the disk throws goes first: the hash is ahead of the file then.
+    await blocks.end();
     throw error;
   }
   await blocks.end();
@@ -74,7 +75,12 @@ function eachChunk(
   const settle = (error?: unknown): void => {
     forget();
     response.off("data", onData);
-    taken.then(() => (error instanceof Error ? reject(error) : resolve()), reject);
+    if (!(error instanceof Error)) return void taken.then(resolve, reject);
+    taken.then(drain).then(() => reject(error), reject);
+  };
+  /** Arrived while reading paused, and still to be had after the connection broke. */
+  const drain = async (): Promise<void> => {
+    for (let chunk = response.read(); chunk !== null; chunk = response.read()) await take(chunk);
   };
   const next = (): void => {
     if (!isOver()) return void response.resume();

@@ -1,52 +1,82 @@
-/** A model from a host that has it, over loopback: against a raw TLS stream of the same file in the same run. */
+/** A model from a host that has it, over loopback: against a raw TLS stream of the same file, and beside the giver's engine. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { Measurement } from "../measurement.ts";
+import { readPartsConfig } from "../../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";
+import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
+import { ONE_THREAD } from "../../../test/bed/agent.ts";
+import { freePort } from "../../../test/bed/ports.ts";
+import { startLoad } from "../load.ts";
+import { figuresOf, type Measurement } from "../measurement.ts";
 import { output } from "../origins.ts";
+import { sayFailures } from "./rollout.ts";
 
 const ROUNDS = 3;
+/** As agents give where the configuration says nothing. */
+const DEFAULT_RATE = 100 << 20;
+const PHASES = 5;
+const PHASE_MS = 5_000;
+const REQUESTS_PER_S = 20;
+const TOKENS = 8;
 const worker = (name: string) => fileURLToPath(new URL(`../workers/${name}.ts`, import.meta.url));
+
+export async function measurePeer(sizeBytes: number): Promise<readonly Measurement[]> {
+  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-peer-"));
+  try {
+    return [...(await measureThroughput(dir, sizeBytes)), ...(await measureInference(dir))];
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}
 
 interface Taken {
   readonly ms: number;
   readonly growthBytes: number;
 }
 
-export async function measurePeer(sizeBytes: number): Promise<readonly Measurement[]> {
-  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-peer-"));
-  const giverArguments = [
-    "--import",
-    "tsx",
-    worker("peer-giver"),
-    path.join(dir, "giver"),
-    String(sizeBytes),
-  ];
+interface Giver extends AsyncDisposable {
+  /** In a process of its own; what was taken is removed. */
+  readonly take: (how: "raw" | "peer") => Promise<Taken>;
+}
+
+/** `maxRate`: bytes per second; absent: as fast as it can. */
+async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Promise<Giver> {
+  const store = path.join(dir, "giver");
+  const limits = maxRate === undefined ? [] : [String(maxRate)];
+  const giverArguments = ["--import", "tsx", worker("peer-giver"), store, String(sizeBytes), ...limits];
   const giver = spawn(process.execPath, giverArguments, { stdio: ["pipe", "pipe", "inherit"] });
+  const closed = once(giver, "close");
+  const [offer] = await once(giver.stdout, "data");
+  return {
+    take: async (how) => {
+      const taken = path.join(dir, "taker");
+      const args = ["--import", "tsx", worker("peer-taker"), how, taken, String(offer).trim()];
+      const printed = await output(process.execPath, args);
+      await rm(taken, { recursive: true, force: true });
+      return JSON.parse(printed) as Taken;
+    },
+    [Symbol.asyncDispose]: async () => {
+      giver.stdin.end();
+      await closed;
+      await rm(store, { recursive: true, force: true });
+    },
+  };
+}
+
+async function measureThroughput(dir: string, sizeBytes: number): Promise<readonly Measurement[]> {
+  await using giver = await startGiver(dir, sizeBytes);
   const shares: number[] = [];
   const growths: number[] = [];
-  try {
-    const [first] = await once(giver.stdout, "data");
-    const store = path.join(dir, "taker");
-    const take = async (how: "raw" | "peer"): Promise<Taken> => {
-      const offer = String(first).trim();
-      return JSON.parse(
-        await output(process.execPath, ["--import", "tsx", worker("peer-taker"), how, store, offer]),
-      ) as Taken;
-    };
-    for (let round = 0; round < ROUNDS; round++) {
-      const raw = await take("raw");
-      const taken = await take("peer");
-      await rm(store, { recursive: true, force: true });
-      shares.push(taken.ms / raw.ms);
-      growths.push(taken.growthBytes / 1e6);
-    }
-  } finally {
-    giver.stdin.end();
-    await rm(dir, { recursive: true, force: true });
+  for (let round = 0; round < ROUNDS; round++) {
+    const raw = await giver.take("raw");
+    const taken = await giver.take("peer");
+    shares.push(taken.ms / raw.ms);
+    growths.push(taken.growthBytes / 1e6);
   }
   return [
     {
@@ -57,4 +87,64 @@ export async function measurePeer(sizeBytes: number): Promise<readonly Measureme
     },
     { name: "a model from a peer: memory that it adds", unit: "MB", samples: growths, targets: [] },
   ];
+}
+
+/** Phases with and without a transfer, in turn. Who takes runs on the same machine, and costs the engine more than giving does. */
+async function measureInference(dir: string): Promise<readonly Measurement[]> {
+  await using giver = await startGiver(dir, (DEFAULT_RATE * PHASE_MS) / 1_000, DEFAULT_RATE);
+  await using engine = await startEngine(dir);
+  const load = await startLoad(undefined, engine.url, REQUESTS_PER_S, TOKENS);
+  const during = async (work: () => Promise<unknown>) => {
+    const from = Date.now();
+    await work();
+    const to = Date.now();
+    return () =>
+      load.answers.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
+  };
+  const quiet: (() => number[])[] = [];
+  const giving: (() => number[])[] = [];
+  for (let round = 0; round < PHASES; round++) {
+    quiet.push(await during(() => pause(PHASE_MS)));
+    giving.push(await during(() => giver.take("peer")));
+  }
+  const failed = (await load.stop()).filter(({ error }) => error !== undefined);
+  sayFailures(failed);
+  const tail = (answers: () => number[]) => figuresOf(answers()).p99;
+  const noise = Math.max(...quiet.map(tail));
+  const name = `engine beside a transfer to a peer, ${REQUESTS_PER_S} requests/s`;
+  return [
+    { name: `${name}: answer, without`, unit: "ms", samples: quiet.flatMap((one) => one()), targets: [] },
+    { name: `${name}: answer, with one`, unit: "ms", samples: giving.flatMap((one) => one()), targets: [] },
+    {
+      name: `${name}: p99 with, to the worst p99 without`,
+      unit: "ratio",
+      samples: giving.map((one) => tail(one) / noise),
+      targets: [{ statistic: "p50", limit: 1 }],
+    },
+    {
+      name: `${name}: failed requests`,
+      unit: "requests",
+      samples: [failed.length],
+      targets: [{ statistic: "max", limit: 0 }],
+    },
+  ];
+}
+
+async function startEngine(dir: string): Promise<AsyncDisposable & { readonly url: string }> {
+  const program = findLlamaServer(readPartsConfig());
+  if (program === undefined) throw new Error("there is no llama-server: npm run setup");
+  const model = path.join(dir, "engine.gguf");
+  await writeTinyModel(model);
+  const port = String(await freePort());
+  const args = ["--model", model, "--host", "127.0.0.1", "--port", port, "--ctx-size", "1024"];
+  const engine = spawn(program, [...args, ...ONE_THREAD], { stdio: "ignore" });
+  const closed = once(engine, "close");
+  return {
+    // The load begins to count with the first answer.
+    url: `http://127.0.0.1:${port}/v1/chat/completions`,
+    [Symbol.asyncDispose]: async () => {
+      engine.kill();
+      await closed;
+    },
+  };
 }
