@@ -21,6 +21,9 @@ const ROUNDS = 3;
 const DEFAULT_RATE = 100 << 20;
 const PHASES = 5;
 const PHASE_MS = 5_000;
+/** The start of the process that takes is not what is measured. */
+const START_MS = 3_000;
+const TRANSFER_MS = START_MS + PHASE_MS + 2_000;
 const REQUESTS_PER_S = 20;
 const TOKENS = 8;
 const worker = (name: string) => fileURLToPath(new URL(`../workers/${name}.ts`, import.meta.url));
@@ -91,12 +94,12 @@ async function measureThroughput(dir: string, sizeBytes: number): Promise<readon
 
 /** Phases with and without a transfer, in turn. Who takes runs on the same machine, and costs the engine more than giving does. */
 async function measureInference(dir: string): Promise<readonly Measurement[]> {
-  await using giver = await startGiver(dir, (DEFAULT_RATE * PHASE_MS) / 1_000, DEFAULT_RATE);
+  await using giver = await startGiver(dir, (DEFAULT_RATE * TRANSFER_MS) / 1_000, DEFAULT_RATE);
   await using engine = await startEngine(dir);
   const load = await startLoad(undefined, engine.url, REQUESTS_PER_S, TOKENS);
-  const during = async (work: () => Promise<unknown>) => {
+  const phase = async () => {
     const from = Date.now();
-    await work();
+    await pause(PHASE_MS);
     const to = Date.now();
     return () =>
       load.answers.filter(({ startedAt }) => startedAt >= from && startedAt < to).map(({ ms }) => ms);
@@ -104,8 +107,11 @@ async function measureInference(dir: string): Promise<readonly Measurement[]> {
   const quiet: (() => number[])[] = [];
   const giving: (() => number[])[] = [];
   for (let round = 0; round < PHASES; round++) {
-    quiet.push(await during(() => pause(PHASE_MS)));
-    giving.push(await during(() => giver.take("peer")));
+    quiet.push(await phase());
+    const taken = giver.take("peer");
+    await pause(START_MS);
+    giving.push(await phase());
+    await taken;
   }
   const failed = (await load.stop()).filter(({ error }) => error !== undefined);
   sayFailures(failed);
