@@ -3,9 +3,9 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import type { CommandPorts } from "../agent/models/commands.ts";
 import { serveModelCommands } from "../agent/models/socket.ts";
-import { ggufBytes, type Origin, sha256, startOrigin } from "../agent/store/fixtures/origin.ts";
 import { silentLog, startStore } from "../agent/store/fixtures/store.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
+import { ggufBytes, type Origin, sha256, startOrigin } from "../test/fixtures/origin.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 const content = ggufBytes(300_000);

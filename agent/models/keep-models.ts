@@ -118,8 +118,7 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
   const { store, clock, signal, log, onChange, onDamaged } = options;
   let done: Pick<ObservedHost, "verifyRequest" | "verifyDamaged"> = {};
   let current: string | undefined;
-  const verify = async (request: string): Promise<void> => {
-    const damaged = new Set<string>();
+  const verify = async (request: string, damaged = new Set<string>()): Promise<void> => {
     const note = (file: VerifiedFile): void => {
       damaged.add(file.source);
       onDamaged(file);
@@ -131,7 +130,8 @@ function createRequestedVerification(options: KeepModelsOptions & WhenDamaged) {
       if (signal.aborted) return;
       log.warn({ err }, "cannot verify stored models; retrying");
       clock.after(RETRY_MS, () => {
-        if (request === current) void verify(request);
+        // What was found is set aside, and not there to be found again.
+        if (request === current) void verify(request, damaged);
       });
       return;
     }

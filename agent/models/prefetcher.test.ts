@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import type { PrefetchOrder, PrefetchState } from "../../src/api/host.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
-import { ggufBytes, type Origin, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { silentLog, startStore } from "../store/fixtures/store.ts";
 import { createPrefetcher, type PrefetcherOptions } from "./prefetcher.ts";
 

@@ -1,8 +1,8 @@
 import { mkdirSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { ggufBytes, sha256, startOrigin } from "../store/fixtures/origin.ts";
 import { silentLog, startStore } from "../store/fixtures/store.ts";
 import type { CommandPorts } from "./commands.ts";
 import type { ModelCommand } from "./protocol.ts";

@@ -1,9 +1,8 @@
 /** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer, type Server } from "node:https";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:https";
 import type { TLSSocket } from "node:tls";
-import { explainListenError } from "../../src/http/listener.ts";
+import { listenOn } from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { systemCode } from "../atomic-file.ts";
 import type { Contents, Givable } from "../store/content/giving.ts";
@@ -68,25 +67,9 @@ export async function startGiver(options: GiverOptions): Promise<number> {
     if (fingerprintOf(socket) === undefined) socket.destroy();
   });
   server.on("tlsClientError", (_, socket) => socket.destroy());
-  return listening(server, options);
-}
-
-async function listening(server: Server, { address, port, signal, log }: GiverOptions): Promise<number> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) => reject(explainListenError(cause, address, port)));
-    server.listen(port, address, resolve);
-  });
-  server.removeAllListeners("error");
-  // Too many open files: without a listener it would end the agent.
+  const port = await listenOn(server, options);
   server.on("error", (err) => log.warn({ err }, "cannot accept a connection of a peer"));
-  server.unref();
-  const close = (): void => {
-    server.closeAllConnections();
-    server.close();
-  };
-  if (signal.aborted) close();
-  else signal.addEventListener("abort", close, { once: true });
-  return (server.address() as AddressInfo).port;
+  return port;
 }
 
 async function answer(

@@ -8,9 +8,9 @@ import { addHost, giveIdentity } from "../../test/bed/identity.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { manifest, withFields } from "../../test/fixtures/manifests.ts";
+import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { startAgent, testAddress } from "../fixtures/agent.ts";
-import { ggufBytes, sha256, startOrigin } from "../store/fixtures/origin.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 
 const PATIENTLY = { timeout: 60_000, interval: 100 };

@@ -3,7 +3,7 @@ import { chmod, open, readFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join as joinPath } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { ggufBytes, type Origin, sha256, startOrigin } from "../store/fixtures/origin.ts";
+import { ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
 import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";

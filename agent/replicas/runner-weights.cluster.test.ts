@@ -16,9 +16,9 @@ import {
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { startOrigin } from "../../test/fixtures/origin.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
-import { startOrigin } from "../store/fixtures/origin.ts";
 import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
 import type { VerifiedFile } from "../store/verification.ts";

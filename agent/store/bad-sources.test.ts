@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cutAfter, ggufBytes, type Origin, sha256, startOrigin } from "./fixtures/origin.ts";
+import { cutAfter, ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
 
 const content = ggufBytes(2_500_000);

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, silentLog, startStore } from "./fixtures/store.ts";
 import { contentsOf } from "./usage.ts";
 

@@ -1,7 +1,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { cutAfter, ggufBytes, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { changeMarkerOf, fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 import type { FetchProgress } from "./types.ts";
 

@@ -1,7 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import {
+  cutAfter,
+  ggufBytes,
+  type Origin,
+  sendFile,
+  sha256,
+  startOrigin,
+} from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const commit = "a".repeat(40);

@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, sha256 } from "./fixtures/origin.ts";
+import { ggufBytes, sha256 } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(3_000_000);

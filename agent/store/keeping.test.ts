@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, type Origin, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, type Origin, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 import type { ModelStore } from "./types.ts";
 

@@ -10,8 +10,15 @@ import {
   startOciRegistry,
   USERNAME,
 } from "../../test/fixtures/oci-registry.ts";
+import {
+  cutAfter,
+  ggufBytes,
+  type Origin,
+  sendFile,
+  sha256,
+  startOrigin,
+} from "../../test/fixtures/origin.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { cutAfter, ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
 import { fetchOptions, patientLimits, silentLog, startStore, testClock } from "./fixtures/store.ts";
 import { fetchToVolume } from "./volume.ts";
 

@@ -4,7 +4,7 @@ import promises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { basename, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { ggufBytes, sha256, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const names = ["chmod", "mkdir", "open", "rename", "rm", "symlink"] as const;

@@ -4,7 +4,7 @@ import { cpSync, readdirSync, statSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, type Origin, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits, silentLog, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(3_000_000);

@@ -1,7 +1,7 @@
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, sha256, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(100_000);

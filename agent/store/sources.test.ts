@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(20_000);

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ggufBytes, sha256, startOrigin } from "./fixtures/origin.ts";
+import { ggufBytes, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore, testClock } from "./fixtures/store.ts";
 
 const content = ggufBytes(300_000);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { type Origin, startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { createInspectSource, createMarkSource } from "../../src/hub/inspect.ts";
@@ -12,6 +11,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
+import { type Origin, startOrigin } from "../../test/fixtures/origin.ts";
 import { startDownloads } from "./cache/watches.ts";
 import { inspectSettings, modelConfigSchema } from "./config.ts";
 import { createModelReconciler } from "./reconcile.ts";

@@ -1,6 +1,7 @@
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { healthRoutes, type ListenOptions, listen } from "./listener.ts";
+import { healthRoutes, type ListenOptions, listen, listenOn } from "./listener.ts";
 
 async function serve(routes: ListenOptions["routes"]) {
   const end = new AbortController();
@@ -25,6 +26,15 @@ test("an address that this machine does not have is a ListenFailed", async () =>
     code: "ListenFailed",
     message: expect.stringContaining("192.0.2.1:0"),
   });
+});
+
+test("a connection that cannot be accepted does not end the process", async () => {
+  const end = new AbortController();
+  const server = createHttpServer();
+  await listenOn(server, { address: "127.0.0.1", port: 0, signal: end.signal });
+  // As Node says it where too many files are open; without a listener it throws.
+  expect(() => server.emit("error", new Error("accept EMFILE"))).not.toThrow();
+  end.abort();
 });
 
 test("readiness lists every reason, and health is a matter of answering", async () => {

@@ -1,7 +1,13 @@
 /** The one HTTP listener: routes by path, a token where strangers may connect, and coded errors for a port that is taken. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
 
@@ -36,11 +42,21 @@ export async function listen({ address, port, signal, ...options }: ListenOption
     options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
   const server = createServer(limits, requestListener(options));
   if (options.tokenFile !== undefined) server.maxConnections = GUARDED_CONNECTIONS;
+  return listenOn(server, { address, port, signal });
+}
+
+/** The same for a server that answers in its own way. A connection that cannot be accepted is no end of the process. */
+export async function listenOn(
+  server: Server,
+  { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
+): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause) => reject(explainListenError(cause, address, port)));
     server.listen(port, address, resolve);
   });
   server.removeAllListeners("error");
+  // Too many open files, say: who connects will try again.
+  server.on("error", () => {});
   server.unref();
   const close = (): void => {
     server.closeAllConnections();

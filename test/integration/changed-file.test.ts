@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
-import { type Origin, sendFile, sha256, startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { type Farm, startFarm } from "../bed/farm.ts";
 import { runProgram } from "../cli/program.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { type Origin, sendFile, sha256, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { serveOther, type TwoFacedOrigin } from "./two-faced-origin.ts";
 

@@ -4,11 +4,11 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { until } from "../../agent/fixtures/until.ts";
-import { sha256, startOrigin } from "../../agent/store/fixtures/origin.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
 import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
+import { sha256, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
 const can = canRunNodeNetwork();

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { sendFile } from "../../agent/store/fixtures/origin.ts";
+import { sendFile } from "../fixtures/origin.ts";
 
 export interface HubOrigin extends AsyncDisposable {
   readonly url: string;
