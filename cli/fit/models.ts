@@ -1,11 +1,15 @@
 /** `metalbridge fit` without a model: which models of the catalogue fit a machine, the best first. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes } from "../../src/bytes.ts";
-import { runtimesFor } from "../../src/engines/registry.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type Fitness, isAtLeast, rankModels } from "../../src/fitness/fitness.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
-import { type Quantization, quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
+import {
+  familiesOn,
+  type Quantization,
+  quantizationNames,
+  quantizationOf,
+} from "../../src/fitness/quantizations.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../src/fitness/score.ts";
 import type { Figure } from "../../src/fitness/speed.ts";
 import { catalogOption, readCatalogFiles } from "../catalog/read.ts";
@@ -27,7 +31,6 @@ export interface ModelsFlags extends MachineFlags {
   readonly output: "text" | "wide" | "json";
 }
 
-const FAMILIES = ["gguf", "mlx"] as const;
 const LIMIT = 20;
 const CONTEXT = 8192;
 
@@ -69,7 +72,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
     useCase: flags.useCase ?? "general",
     contextSize: flags.context ?? CONTEXT,
     cacheType: flags.cacheType ?? "f16",
-    families: FAMILIES.filter((family) => runtimesFor(family, machine.accelerator, "chat").length > 0),
+    families: familiesOn(machine.accelerator),
     ...(flags.quantization === undefined ? {} : { quantization: flags.quantization }),
   };
   const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));

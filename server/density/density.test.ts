@@ -42,6 +42,14 @@ test("machines of one class share their scores, and the class goes with its last
   expect(density.fits.classes()).toBe(1);
 });
 
+test("MLX files are for Macs alone", () => {
+  const info = { os: "linux" as const, arch: "x86_64", performanceCores: 16, efficiencyCores: 0 };
+  const density = densityOf(aHost("linux", { status: { info } }));
+  density.setPlace("Node", "node", placeOfNode(aNode("node")));
+  const fitted = rowsOf(density, QWEN_7B).map(({ model }) => model.runtime);
+  expect(fitted).toEqual(["llamacpp", "llamacpp"]);
+});
+
 test("fits are worked out ahead in slices, until all are known", () => {
   const density = densityOf(aHost("a"), aHost("b", { memoryGib: 16 }));
   let slices = 0;

@@ -1,11 +1,10 @@
 /** How every model of the catalogue fits every kind of machine; machines of one kind share their figures. Pure. */
-import { runtimesFor } from "../../src/engines/registry.ts";
 import { createMatcher, type Match } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitness.ts";
 import { categoryOf } from "../../src/fitness/llmfit/score.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
-import type { Family, Quantization } from "../../src/fitness/quantizations.ts";
+import { type Family, familiesOn, type Quantization } from "../../src/fitness/quantizations.ts";
 import type { FitLevel, UseCase } from "../../src/fitness/score.ts";
 
 /** What is kept of a Fitness: there are as many as models times kinds of machines. */
@@ -61,7 +60,6 @@ export interface Fits {
 }
 
 const CONTEXT = 8192;
-const FAMILIES = ["gguf", "mlx"] as const;
 /** Of sources whose record is remembered: a fleet has the same few over and over. */
 const MOST_SOURCES = 4096;
 const PURPOSES: Readonly<Record<string, UseCase>> = {
@@ -139,7 +137,7 @@ export function fitOn(record: CatalogRecord, machine: Machine, wish: SizeWish = 
     useCase: useCaseOf(record),
     contextSize: wish.contextSize ?? CONTEXT,
     cacheType: "f16",
-    families: FAMILIES.filter((family) => runtimesFor(family, machine.accelerator, "chat").length > 0),
+    families: familiesOn(machine.accelerator),
     ...(wish.quantization === undefined ? {} : { quantization: wish.quantization }),
   });
   return fitness === undefined ? undefined : { record, ...brief(fitness) };
