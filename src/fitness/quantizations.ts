@@ -1,5 +1,5 @@
 /** Quantizations: bits per weight, the ladder from best to smallest, and the size of a record's files. Pure. */
-import type { Accelerator } from "../api/fields/hardware.ts";
+import { type Accelerator, DEFAULT_ACCELERATOR } from "../api/fields/hardware.ts";
 import { billions, type CatalogRecord } from "./catalog/record.ts";
 import { parametersOf } from "./catalog/shape.ts";
 
@@ -7,7 +7,7 @@ export type Family = "gguf" | "mlx";
 
 /** The files that a machine may be judged by: MLX is for Apple's GPUs, though any program may be a runtime elsewhere. */
 export function familiesOn(accelerator: Accelerator): readonly Family[] {
-  return accelerator === "metal" ? ["gguf", "mlx"] : ["gguf"];
+  return accelerator === DEFAULT_ACCELERATOR ? ["gguf", "mlx"] : ["gguf"];
 }
 
 export interface Quantization {
