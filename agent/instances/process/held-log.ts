@@ -19,7 +19,7 @@ export function holdLog(dir: string): HeldLog | undefined {
       if (fd === undefined) return;
       const { nlink, size } = fstatSync(fd);
       if (nlink > 0 || size === 0) return;
-      const copiedTo = copyFrom(fd, path, Math.max(0, size - largest), "a");
+      const copiedTo = copyFrom(fd, path, { from: Math.max(0, size - largest), most: largest }, "a");
       // Without a folder it waits, but only until the log reaches its maximum size: a removed file
       // fills the disk unseen.
       if (copiedTo !== undefined || size > largest) ftruncateSync(fd, 0);

@@ -18,7 +18,7 @@ const CHUNK_BYTES = 1 << 20;
 const MOST_KEPT = 2;
 
 export interface RotationLimits {
-  /** Rotate above this size; no kept file is larger than twice this plus what was written meanwhile. */
+  /** Rotate above this size; no kept file is larger than twice this. */
   readonly maxBytes: number;
   /** How many old files `log.1`, `log.2`, … stay. */
   readonly keep: number;
@@ -29,8 +29,8 @@ export const LOG_LIMITS: RotationLimits = { maxBytes: 16 * 1024 * 1024, keep: 3 
 
 /**
  * Returns whether it rotated. The engine appends, so it continues at 0 after the truncation. If the log
- * exceeds twice the limit, only its end is copied; if the copy cannot be written (disk full), the log is
- * truncated anyway.
+ * exceeds twice the limit, only its end is copied, and what an engine adds faster than it can be copied is
+ * lost; if the copy cannot be written (disk full), the log is truncated anyway.
  */
 export function rotateLog(
   dir: string,
@@ -41,12 +41,14 @@ export function rotateLog(
   try {
     const { size } = fstatSync(fd);
     if (size <= limits.maxBytes) return { rotated: false, lostBytes: 0 };
-    const from = size > MOST_KEPT * limits.maxBytes ? size - limits.maxBytes : 0;
-    const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), from) : undefined;
+    const most = MOST_KEPT * limits.maxBytes;
+    const from = size > most ? size - limits.maxBytes : 0;
+    const copiedTo = limits.keep > 0 ? copyFrom(fd, join(dir, "log.tmp"), { from, most }) : undefined;
+    const written = fstatSync(fd).size;
     ftruncateSync(fd, 0);
     if (copiedTo === undefined) rmSync(join(dir, "log.tmp"), { force: true, recursive: true });
     else shift(dir, limits.keep);
-    return { rotated: true, lostBytes: copiedTo === undefined ? size : from };
+    return { rotated: true, lostBytes: copiedTo === undefined ? written : written - copiedTo + from };
   } finally {
     closeSync(fd);
   }
@@ -61,11 +63,15 @@ function openLog(path: string): number | undefined {
   }
 }
 
-/** Synchronous to the last byte, so that as little as possible is written between the last read and the truncation. */
+/**
+ * Copies at most `most` bytes and answers where it stopped. Synchronous to the last byte, so that as little
+ * as possible is written between the last read and the truncation. Without `most` it would chase an engine
+ * that writes faster than it copies.
+ */
 export function copyFrom(
   log: number,
   path: string,
-  from: number,
+  { from, most }: { readonly from: number; readonly most: number },
   flags: "w" | "a" = "w",
 ): number | undefined {
   const buffer = new Uint8Array(CHUNK_BYTES);
@@ -74,7 +80,7 @@ export function copyFrom(
     copy = openSync(path, flags, 0o600);
     let position = from;
     for (;;) {
-      const bytes = readSync(log, buffer, 0, buffer.length, position);
+      const bytes = readSync(log, buffer, 0, Math.min(buffer.length, from + most - position), position);
       if (bytes === 0) return position;
       writeAll(copy, buffer.subarray(0, bytes));
       position += bytes;

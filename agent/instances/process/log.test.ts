@@ -1,6 +1,14 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { until } from "../../fixtures/until.ts";
@@ -104,6 +112,21 @@ describe("rotation", () => {
     expect(kept.join("")).not.toContain("\0");
     expect(lines.at(-2)).toBe("line 399");
     expect(kept.length).toBeGreaterThan(2);
+  });
+
+  it("does not chase an engine that writes faster than it is copied", async () => {
+    await using folder = runFolder();
+    const dir = makeFolder(folder.dir());
+    const log = join(dir, "log");
+    const fd = openSync(log, "a");
+    const writer = spawn("head", ["-c", "2G", "/dev/zero"], { stdio: ["ignore", fd, "ignore"] });
+    const ended = once(writer, "exit");
+    await until(() => expect(statSync(log).size).toBeGreaterThan(0));
+    rotateLog(dir, { maxBytes: 1, keep: 1 });
+    expect(statSync(`${log}.1`).size).toBeLessThanOrEqual(2);
+    writer.kill("SIGKILL");
+    await ended;
+    closeSync(fd);
   });
 
   it("of a log of 20 GB copies only the end", async () => {
