@@ -1,8 +1,9 @@
 /** Asks one peer for chunks, over connections whose other end has proved to be that peer. */
 import { Agent, type IncomingMessage, request } from "node:http";
-import type { Duplex } from "node:stream";
+import { type Duplex, finished } from "node:stream";
 import { connect } from "node:tls";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { release, releaseReads } from "../store/remote/sink.ts";
 import type { PeerHost } from "./directory.ts";
 import { HEADER_AVAILABLE, HEADER_PREFIX } from "./giver.ts";
 import { fingerprintOf, type Identity } from "./identity.ts";
@@ -77,6 +78,7 @@ class PeerAgent extends Agent {
       socket.off("error", fail);
       socket.setTimeout(0);
       socket.removeAllListeners("timeout");
+      releaseReads(socket);
       done?.(null, socket);
     });
     return undefined;
@@ -115,11 +117,20 @@ function lengthsOf(response: IncomingMessage, start: number): { totalBytes: numb
   throw new Error("the peer sent another range");
 }
 
-async function fill(response: IncomingMessage, into: Buffer, bytes: number): Promise<void> {
-  let filled = 0;
-  for await (const piece of response as AsyncIterable<Buffer>) {
-    if (filled + piece.length > bytes) throw new Error("the peer sent more than it said");
-    filled += piece.copy(into, filled);
-  }
-  if (filled !== bytes) throw new Error("the peer sent less than it said");
+/** Each piece is freed once it is copied. */
+function fill(response: IncomingMessage, into: Buffer, bytes: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let filled = 0;
+    finished(response, { writable: false }, (error) => {
+      if (error) reject(error);
+      else if (filled === bytes) resolve();
+      else reject(new Error("the peer sent less than it said"));
+    });
+    response.on("data", (piece: Buffer) => {
+      if (filled + piece.length > bytes)
+        return void response.destroy(new Error("the peer sent more than it said"));
+      filled += piece.copy(into, filled);
+      release(piece);
+    });
+  });
 }

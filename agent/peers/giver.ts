@@ -8,6 +8,7 @@ import { systemCode } from "../atomic-file.ts";
 import type { Contents, Givable } from "../store/content/giving.ts";
 import type { Pace } from "../store/remote/host-limits.ts";
 import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { release } from "../store/remote/sink.ts";
 import type { Directory } from "./directory.ts";
 import { fingerprintOf, type Identity } from "./identity.ts";
 
@@ -136,16 +137,24 @@ async function give(giving: Giving, options: GiverOptions): Promise<void> {
       [HEADER_PREFIX]: prefix,
       [HEADER_AVAILABLE]: available,
     });
-    const block = Buffer.allocUnsafe(Math.min(BLOCK_BYTES, end - start));
+    // One is filled while the other is sent.
+    const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, end - start)));
+    let sent: Promise<void> = Promise.resolve();
     for (let at = start; at < end; ) {
+      const [block = Buffer.alloc(0)] = blocks;
+      blocks.reverse();
       await options.pace(Math.min(block.length, end - at), signal);
       if (signal.aborted) return;
       const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at);
       // A part that was started over while it was read.
       if (bytesRead === 0) return void response.destroy();
       at += bytesRead;
-      await write(response, block.subarray(0, bytesRead), signal);
+      await sent;
+      sent = write(response, block.subarray(0, bytesRead), signal);
     }
+    await sent;
+    if (signal.aborted) return;
+    for (const block of blocks) release(block);
     response.end();
   } finally {
     await file.close();

@@ -222,6 +222,9 @@ class GrowingFile {
   readonly #file: SharedFile;
   readonly #context: DownloadContext;
   readonly #waiting = new Set<() => void>();
+  /** What is verified; the disk is behind it while chunks are written. */
+  #hashed: number;
+  #written: Promise<void> = Promise.resolve();
   #bytes: number;
   #claimed = 0;
   #admittedUntil = -1;
@@ -231,6 +234,7 @@ class GrowingFile {
     this.#file = file;
     this.#context = context;
     this.#bytes = opened.sizeBytes;
+    this.#hashed = this.#bytes;
     this.totalBytes = file.sizeBytes;
     this.#tell();
   }
@@ -247,24 +251,35 @@ class GrowingFile {
   /** Undefined when all are asked for. */
   async nextChunk(signal: AbortSignal): Promise<number | undefined> {
     // Until one has come, the size may be unknown.
-    if (this.totalBytes === undefined && this.#claimed > 0) await this.#until(CHUNK_BYTES, signal);
+    if (this.totalBytes === undefined && this.#claimed > 0) await this.#until(() => this.#bytes > 0, signal);
     signal.throwIfAborted();
     if (this.totalBytes !== undefined && this.#claimed * CHUNK_BYTES >= this.totalBytes) return undefined;
     this.#claimed += 1;
     return this.#claimed - 1;
   }
 
-  /** Waits for the chunks before it; throws PeerFailure for bytes that are not what their giver says. */
+  /**
+   * Waits for the chunks before it; throws PeerFailure for bytes that are not what their giver says. The next chunk
+   * is verified while this one is written.
+   */
   async append(chunk: number, bytes: Buffer, prefix: string, signal: AbortSignal): Promise<void> {
-    await this.#until(chunk * CHUNK_BYTES, signal);
+    const start = chunk * CHUNK_BYTES;
+    await this.#until(() => this.#hashed >= start, signal);
     if (chunk === 0) this.#checkStart(bytes);
     await this.#admit();
     signal.throwIfAborted();
     if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerFailure("it sent wrong bytes");
-    await writeAll(this.#opened.file, bytes, bytes.length, this.#bytes);
-    this.#bytes += bytes.length;
-    this.#context.onReceived?.(bytes.length);
-    this.#tell();
+    this.#hashed += bytes.length;
+    this.#written = Promise.all([
+      this.#written,
+      writeAll(this.#opened.file, bytes, bytes.length, start),
+    ]).then(() => {
+      this.#bytes += bytes.length;
+      this.#context.onReceived?.(bytes.length);
+      this.#tell();
+    });
+    this.#wake();
+    await this.#written;
     await this.#context.pace?.(bytes.length, signal);
   }
 
@@ -277,6 +292,7 @@ class GrowingFile {
     await file.truncate(0);
     this.#opened.hash.reset();
     this.#bytes = 0;
+    this.#hashed = 0;
     return undefined;
   }
 
@@ -300,10 +316,14 @@ class GrowingFile {
       this.#context.onProgress(this.#bytes, totalBytes);
       this.#context.onStored?.({ hash: this.#opened.hash, bytes: this.#bytes, totalBytes });
     }
+    this.#wake();
+  }
+
+  #wake(): void {
     for (const look of [...this.#waiting]) look();
   }
 
-  #until(bytes: number, signal: AbortSignal): Promise<void> {
+  #until(isReached: () => boolean, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const finish = (): void => {
         this.#waiting.delete(look);
@@ -312,7 +332,7 @@ class GrowingFile {
         else resolve();
       };
       const look = (): void => {
-        if (signal.aborted || this.#bytes >= bytes) finish();
+        if (signal.aborted || isReached()) finish();
       };
       this.#waiting.add(look);
       signal.addEventListener("abort", look, { once: true });

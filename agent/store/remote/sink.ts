@@ -108,7 +108,7 @@ function eachChunk(
  * Each read of the socket has a buffer of its own, and so has each chunk that the parser copies out of it. Left to the
  * garbage collector they are 100 MB before it comes, in memory that is never in a cache.
  */
-function releaseReads(socket: Socket): void {
+export function releaseReads(socket: Socket): void {
   let before: Buffer | undefined;
   // The parser is done with the read before: it came to this event before us.
   socket.on("data", (read: Buffer) => {
@@ -118,7 +118,7 @@ function releaseReads(socket: Socket): void {
 }
 
 /** Frees the memory of a buffer that nothing reads any more, if it is the only one in it. */
-function release({ buffer, length }: Buffer): void {
+export function release({ buffer, length }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0);
 }
 

@@ -44,7 +44,7 @@ interface Taken {
 
 interface Giver extends AsyncDisposable {
   /** In a process of its own; what was taken is removed. */
-  readonly take: (how: "raw" | "peer") => Promise<Taken>;
+  readonly take: (how: "raw" | "stored" | "peer" | "chunks") => Promise<Taken>;
 }
 
 /** `maxRate`: bytes per second; absent: as fast as it can. */
@@ -59,7 +59,8 @@ async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Pro
     take: async (how) => {
       const taken = path.join(dir, "taker");
       const args = ["--import", "tsx", worker("peer-taker"), how, taken, String(offer).trim()];
-      const printed = await output(process.execPath, args);
+      // It is another machine's work: what is the giver's goes first.
+      const printed = await output("nice", ["-n", "19", process.execPath, ...args]);
       await rm(taken, { recursive: true, force: true });
       return JSON.parse(printed) as Taken;
     },
@@ -73,26 +74,40 @@ async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Pro
 
 async function measureThroughput(dir: string, sizeBytes: number): Promise<readonly Measurement[]> {
   await using giver = await startGiver(dir, sizeBytes);
-  const shares: number[] = [];
+  const toRaw: number[] = [];
+  const toStored: number[] = [];
   const growths: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const raw = await giver.take("raw");
+    const stored = await giver.take("stored");
     const taken = await giver.take("peer");
-    shares.push(taken.ms / raw.ms);
+    toRaw.push(taken.ms / raw.ms);
+    toStored.push(taken.ms / stored.ms);
     growths.push(taken.growthBytes / 1e6);
   }
   return [
     {
       name: "a model from a peer, verified and published, to a raw TLS stream",
       unit: "ratio",
-      samples: shares,
+      samples: toRaw,
       targets: [{ statistic: "p50", limit: 1.25 }],
     },
-    { name: "a model from a peer: memory that it adds", unit: "MB", samples: growths, targets: [] },
+    {
+      name: "a model from a peer, verified and published, to a raw TLS stream that is hashed and written",
+      unit: "ratio",
+      samples: toStored,
+      targets: [{ statistic: "p50", limit: 1.25 }],
+    },
+    {
+      name: "a model from a peer: memory that it adds",
+      unit: "MB",
+      samples: growths,
+      targets: [{ statistic: "max", limit: 30 }],
+    },
   ];
 }
 
-/** Phases with and without a transfer, in turn. Who takes runs on the same machine, and costs the engine more than giving does. */
+/** Phases with and without a transfer, in turn. What who takes does with the bytes is another machine's work, and left out. */
 async function measureInference(dir: string): Promise<readonly Measurement[]> {
   await using giver = await startGiver(dir, (DEFAULT_RATE * TRANSFER_MS) / 1_000, DEFAULT_RATE);
   await using engine = await startEngine(dir);
@@ -108,7 +123,7 @@ async function measureInference(dir: string): Promise<readonly Measurement[]> {
   const giving: (() => number[])[] = [];
   for (let round = 0; round < PHASES; round++) {
     quiet.push(await phase());
-    const taken = giver.take("peer");
+    const taken = giver.take("chunks");
     await pause(START_MS);
     giving.push(await phase());
     await taken;

@@ -1,13 +1,23 @@
-/** Takes a file in a process of its own, as `raw` TLS stream or by the agent's store from a `peer`: prints time and memory. */
+/**
+ * Takes a file in a process of its own: as `raw` TLS stream, as one that is hashed and `stored`, by the agent's store
+ * from a `peer`, or as a peer does but throwing the `chunks` away. Prints time and memory.
+ */
+import { createHash } from "node:crypto";
 import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { pipeline } from "node:stream/promises";
 import { connect } from "node:tls";
 import pino from "pino";
+import { createPeerClient } from "../../../agent/peers/client.ts";
 import { createDirectory } from "../../../agent/peers/directory.ts";
 import { createTaker } from "../../../agent/peers/taker.ts";
+import { CHUNK_BYTES } from "../../../agent/store/remote/prefix-hash.ts";
 import { openStore } from "../../../agent/store/store.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { PeerOffer } from "./peer-giver.ts";
 
+/** As agents ask one peer. */
+const LANES = 2;
 const [how = "", dir = "", offered = ""] = process.argv.slice(2);
 const { giver, taker, sha256, rawPort } = JSON.parse(offered) as PeerOffer;
 const clock = systemClock;
@@ -20,6 +30,8 @@ const watching = setInterval(() => {
 }, 20);
 const startedAt = performance.now();
 if (how === "raw") await readRaw();
+else if (how === "stored") await storeRaw();
+else if (how === "chunks") await readChunks();
 else await takeFromPeer();
 const ms = performance.now() - startedAt;
 clearInterval(watching);
@@ -31,6 +43,38 @@ async function readRaw(): Promise<void> {
   socket.resume();
   await once(socket, "end");
   socket.destroy();
+}
+
+async function storeRaw(): Promise<void> {
+  const socket = connect({ host: "127.0.0.1", port: rawPort, rejectUnauthorized: false });
+  const hash = createHash("sha256");
+  const file = createWriteStream(dir, { flush: true });
+  await pipeline(
+    socket,
+    async function* (pieces: AsyncIterable<Buffer>) {
+      for await (const piece of pieces) {
+        hash.update(piece);
+        yield piece;
+      }
+    },
+    file,
+  );
+  if (hash.digest("hex") !== sha256) throw new Error("the stream was not the file");
+}
+
+async function readChunks(): Promise<void> {
+  const { port = 0, fingerprint = "" } = giver.status?.peer ?? {};
+  const peer = { name: "giver", host: giver, address: "127.0.0.1", port, fingerprint };
+  const client = createPeerClient({ identity: taker, peer, connectMs: 5_000, stallMs: 15_000 });
+  const lane = async (first: number): Promise<void> => {
+    const into = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    for (let chunk = first, total = 1; chunk * CHUNK_BYTES < total; chunk += LANES) {
+      const answer = await client.chunk(sha256, chunk, into, signal);
+      if (answer.at === "later") throw new Error("the giver has not got it");
+      total = answer.totalBytes;
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
 }
 
 /** Nothing listens at the source: every byte is a peer's. */
