@@ -1,5 +1,13 @@
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { ggufBytes, sendFile, sha256, startOrigin } from "../../test/fixtures/origin.ts";
@@ -230,6 +238,19 @@ test("old parts and half-made folders are removed at the start, young parts stay
   expect(readdirSync(join(at.dir, "views"))).toEqual([]);
   expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([]);
   expect(await store.list()).toEqual([]);
+});
+
+test("what a newer version stored outlives a rollback", async () => {
+  await using at = await startStore();
+  const entry = join(at.dir, "refs", "newer.json");
+  const blob = join(at.dir, "blobs/sha256", "a".repeat(64));
+  writeFileSync(entry, JSON.stringify({ version: 2, models: ["a".repeat(64)] }));
+  writeFileSync(blob, "x");
+  const old = new Date(Date.now() - 8 * 24 * 3_600_000);
+  utimesSync(blob, old, old);
+  const store = await at.reopen();
+  expect(await store.list()).toEqual([]);
+  expect([entry, blob].filter((path) => existsSync(path))).toEqual([entry, blob]);
 });
 
 test("a process killed in the middle of a download leaves a part that the next one finishes", async () => {

@@ -16,8 +16,11 @@ const fileSchema = z.strictObject({
   url: z.string(),
 });
 
+const VERSION = 1;
+const newerSchema = z.object({ version: z.int().gt(VERSION) });
+
 const refSchema = z.strictObject({
-  version: z.literal(1),
+  version: z.literal(VERSION),
   key: z.string(),
   source: z.string(),
   revision: z.string().optional(),
@@ -36,24 +39,36 @@ export type RefFile = Ref["files"][number];
 export interface Refs {
   readonly get: (key: string) => Ref | undefined;
   readonly all: () => readonly Ref[];
+  /** A newer version wrote entries: what they name is not known here. */
+  readonly hasNewer: boolean;
   readonly put: (ref: Ref) => Promise<void>;
   /** Rewrites the entry if its file was removed meanwhile. */
   readonly repair: (ref: Ref) => Promise<void>;
   readonly remove: (key: string) => Promise<void>;
 }
 
-/** Reads the index; removes unreadable entries unless read-only. Their content is then fetched or found again. */
+/**
+ * Reads the index; removes unreadable entries unless read-only. Their content is then fetched or found again. Entries
+ * of a newer version stay for it, after a rollback too.
+ */
 export async function openRefs(folder: string, log: Log, isReadOnly = false): Promise<Refs> {
   const refs = new Map<string, Ref>();
+  let hasNewer = false;
   for (const name of await namesIn(folder)) {
     const path = join(folder, name);
     const ref = name.endsWith(".json") ? await readRef(path) : undefined;
-    if (ref !== undefined && name === `${ref.key}.json`) refs.set(ref.key, ref);
+    if (ref === "newer") hasNewer = true;
+    else if (ref !== undefined && name === `${ref.key}.json`) refs.set(ref.key, ref);
     else if (!isReadOnly) {
       log.warn({ file: name }, "removed an unreadable entry of the model index");
       await rm(path, { force: true });
     }
   }
+  if (hasNewer)
+    log.warn(
+      { folder },
+      "a newer version of Metalbridge wrote to this model store: its models stay, and are not used",
+    );
   const put = async (ref: Ref): Promise<void> => {
     await writeFileAtomic(join(folder, `${ref.key}.json`), JSON.stringify(ref));
     refs.set(ref.key, ref);
@@ -61,6 +76,7 @@ export async function openRefs(folder: string, log: Log, isReadOnly = false): Pr
   return {
     get: (key) => refs.get(key),
     all: () => [...refs.values()],
+    hasNewer,
     put,
     repair: async (ref) => {
       const isThere = await access(join(folder, `${ref.key}.json`)).then(
@@ -76,9 +92,11 @@ export async function openRefs(folder: string, log: Log, isReadOnly = false): Pr
   };
 }
 
-async function readRef(path: string): Promise<Ref | undefined> {
+async function readRef(path: string): Promise<Ref | "newer" | undefined> {
   try {
-    const parsed = refSchema.safeParse(JSON.parse(await readFile(path, "utf8")));
+    const found: unknown = JSON.parse(await readFile(path, "utf8"));
+    if (newerSchema.safeParse(found).success) return "newer";
+    const parsed = refSchema.safeParse(found);
     return parsed.success ? parsed.data : undefined;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;

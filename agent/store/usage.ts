@@ -162,7 +162,7 @@ async function sweepBlobs(layout: Layout, refs: Refs, nowMs: number): Promise<vo
   const named = new Set(refs.all().flatMap((ref) => ref.files.map((file) => file.sha256)));
   for (const blob of await listBlobs(layout)) {
     // A young blob without a ref may be a shard of a model that is still being fetched.
-    const isUnnamed = !named.has(blob.sha256) && nowMs - blob.modifiedMs > STALE_MS;
+    const isUnnamed = !refs.hasNewer && !named.has(blob.sha256) && nowMs - blob.modifiedMs > STALE_MS;
     if (isUnnamed || !/^[0-9a-f]{64}$/.test(blob.sha256))
       await rm(join(layout.blobs, blob.sha256), { force: true });
   }
