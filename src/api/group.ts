@@ -12,6 +12,8 @@ export const LABEL_REPLICA = "metalbridge.dev/replica";
 /** On what belongs to a Model's download: its name, and the key of its source, which is the folder on the volume. */
 export const LABEL_MODEL = "metalbridge.dev/model";
 export const LABEL_MODEL_CACHE = "metalbridge.dev/model-cache";
+/** On the ConfigMap in which a node of the cluster says what it is. */
+export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
@@ -48,6 +50,7 @@ export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
 /** Of what hosts are asked to prefetch. */
 export const MANAGER_PREFETCH = "metalbridge-prefetch";
 export const MANAGER_AGENT = "metalbridge-agent";
+export const MANAGER_NODE = "metalbridge-node";
 
 /** Leases of hosts, one per host, named like the Host. */
 export const NAMESPACE_HOSTS = "metalbridge-hosts";

@@ -1,0 +1,131 @@
+/** GPUs of a Linux machine, by the files of their drivers: every PCI graphics device of a vendor whose GPUs run models. */
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { ReportedGpu } from "../../../src/telemetry/node-report.ts";
+import { readKernelFile } from "./cgroup.ts";
+import type { LinuxRoots } from "./hardware.ts";
+
+export interface FoundGpu extends Omit<ReportedGpu, "count"> {
+  /** PCI address, such as 0000:03:00.0. */
+  readonly bus: string;
+  /** False: `name` is only made of the vendor's number. */
+  readonly isNamed: boolean;
+}
+
+type Files = Pick<LinuxRoots, "proc" | "sys" | "dev" | "udev">;
+
+const VENDORS: Readonly<Record<string, ReportedGpu["vendor"]>> = {
+  "0x10de": "nvidia",
+  "0x1002": "amd",
+  "0x8086": "intel",
+};
+/** Without it under /dev, no program can compute there. */
+const DEVICE_NODE = { nvidia: "nvidiactl", amd: "dri", intel: "dri" } as const;
+/** By driver: amdgpu, xe, i915. */
+const MEMORY_FILES = {
+  nvidia: [],
+  amd: ["device/mem_info_vram_total"],
+  intel: ["device/tile0/physical_vram_size_bytes", "lmem_total_bytes"],
+} as const;
+const MOST_GPU_BYTES = 1024 ** 4;
+/** Less is the part of the machine's memory that firmware sets aside for a GPU inside the processor. */
+const LEAST_OWN_BYTES = 2 * 1024 ** 3;
+const NVIDIA_UNIFIED = /\b(GB10|Thor|Orin|Tegra|nvgpu)\b/i;
+const AMD_UNIFIED = /ryzen ai max/i;
+
+/** Those of which nothing says how large they are, too. */
+export function readGpus(
+  files: Files,
+  cpuName = "",
+): { readonly gpus: readonly FoundGpu[]; readonly leftOut: readonly string[] } {
+  const leftOut: string[] = [];
+  const all = [...nvidiaDriver(files), ...cards(files, cpuName, leftOut)];
+  const gpus = all.filter(({ vendor, bus }, index) => {
+    // NVIDIA's driver and the kernel's list show the same device.
+    if (all.findIndex((one) => one.bus === bus) !== index) return false;
+    const node = DEVICE_NODE[vendor];
+    if (existsSync(join(files.dev, node))) return true;
+    leftOut.push(`GPU ${bus} (${vendor}): no /dev/${node}, so its driver is not loaded`);
+    return false;
+  });
+  return { gpus, leftOut };
+}
+
+function nvidiaDriver({ proc }: Files): readonly FoundGpu[] {
+  const folder = join(proc, "driver/nvidia/gpus");
+  return entriesOf(folder).map((bus) => {
+    const text = readKernelFile(join(folder, bus, "information")) ?? "";
+    const name = /^Model:\s*(\S.*)$/m.exec(text)?.[1]?.trim();
+    const unified = NVIDIA_UNIFIED.test(name ?? "");
+    return { vendor: "nvidia", bus, name: name ?? "NVIDIA GPU", isNamed: name !== undefined, unified };
+  });
+}
+
+function cards(files: Files, cpuName: string, leftOut: string[]): readonly FoundGpu[] {
+  const folder = join(files.sys, "class/drm");
+  const names = entriesOf(folder).filter((name) => /^card\d+$/.test(name));
+  return names.flatMap((name) => {
+    const card = join(folder, name);
+    const vendorId = readKernelFile(join(card, "device/vendor"))?.trim().toLowerCase() ?? "";
+    const vendor = VENDORS[vendorId];
+    if (vendor === undefined) return [];
+    const uevent = readKernelFile(join(card, "device/uevent")) ?? "";
+    const bus = /^PCI_SLOT_NAME=(\S+)$/m.exec(uevent)?.[1] ?? name;
+    const read = readMemory(card, MEMORY_FILES[vendor]);
+    if (read.why !== undefined) leftOut.push(`GPU ${bus}: ${read.why}`);
+    const unified = isUnified(vendor, cpuName, read);
+    const found = nameOf(card, bus, files);
+    const gpu = { vendor, bus, name: found ?? `${vendor} GPU`, isNamed: found !== undefined, unified };
+    return [unified || read.bytes === undefined ? gpu : { ...gpu, memoryBytes: read.bytes }];
+  });
+}
+
+interface MemoryRead {
+  readonly isThere: boolean;
+  readonly bytes?: number;
+  readonly why?: string;
+}
+
+/** It computes in the machine's own memory. */
+function isUnified(vendor: ReportedGpu["vendor"], cpuName: string, { isThere, bytes }: MemoryRead): boolean {
+  if ((vendor === "amd" ? AMD_UNIFIED : NVIDIA_UNIFIED).test(cpuName)) return true;
+  return vendor === "intel" && !isThere ? true : bytes !== undefined && bytes < LEAST_OWN_BYTES;
+}
+
+function readMemory(card: string, names: readonly string[]): MemoryRead {
+  for (const name of names) {
+    const text = readKernelFile(join(card, name))?.trim();
+    if (text === undefined) continue;
+    const bytes = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+    if (bytes > 0 && bytes <= MOST_GPU_BYTES) return { isThere: true, bytes };
+    return { isThere: true, why: `${name} says ${text.slice(0, 40)}, which is no size of a GPU` };
+  }
+  return { isThere: false };
+}
+
+/** As the driver calls it, or udev's database of PCI devices. */
+function nameOf(card: string, bus: string, { udev }: Files): string | undefined {
+  const own = readKernelFile(join(card, "device/product_name"))?.trim();
+  if (own !== undefined && own !== "") return own;
+  const known = readKernelFile(join(udev, "data", `+pci:${bus}`)) ?? "";
+  return /^E:ID_MODEL_FROM_DATABASE=(\S.*)$/m.exec(known)?.[1]?.trim();
+}
+
+/** Equal ones together, in the order found. */
+export function grouped(gpus: readonly FoundGpu[]): ReportedGpu[] {
+  const groups = new Map<string, ReportedGpu>();
+  for (const { bus: _, isNamed: __, ...gpu } of gpus) {
+    const key = JSON.stringify([gpu.vendor, gpu.name, gpu.memoryBytes, gpu.unified]);
+    groups.set(key, { ...gpu, count: (groups.get(key)?.count ?? 0) + 1 });
+  }
+  return [...groups.values()];
+}
+
+/** None where the folder cannot be read. */
+function entriesOf(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+}

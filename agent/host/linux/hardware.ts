@@ -1,0 +1,100 @@
+/** What models run on, of a Linux machine: memory, processor, GPUs. Read from files under a root, so that a pod can read its node. */
+import { arch } from "node:os";
+import { join } from "node:path";
+import type { RunCommand } from "../../../src/macos/command.ts";
+import type { NodeReport } from "../../../src/telemetry/node-report.ts";
+import { readKernelFile } from "./cgroup.ts";
+import { type FoundGpu, grouped, readGpus } from "./gpus.ts";
+import { parseMeminfo } from "./parse.ts";
+import { askSystem, askVendor } from "./vendor.ts";
+
+/** Folders of the machine that is read. */
+export interface LinuxRoots {
+  readonly proc: string;
+  readonly sys: string;
+  readonly dev: string;
+  readonly udev: string;
+  /** False in a pod: programs would read the pod's own files. */
+  readonly isOwn: boolean;
+}
+
+export type Hardware = Pick<NodeReport, "memory" | "cpu" | "gpus" | "leftOut">;
+
+export interface HardwareReader {
+  /** Memory is read each time, the rest once, and again after `forget`. */
+  readonly read: () => Promise<Hardware>;
+  /** Devices came or went. */
+  readonly forget: () => void;
+}
+
+const MOST_BYTES = 64 * 1024 ** 4;
+
+export function rootsUnder(root: string): LinuxRoots {
+  const at = (path: string) => join(root, path);
+  return { proc: at("proc"), sys: at("sys"), dev: at("dev"), udev: at("run/udev"), isOwn: root === "/" };
+}
+
+/** `run` finds the vendors' tools, such as nvidia-smi. */
+export function createHardwareReader(roots: LinuxRoots, run: RunCommand): HardwareReader {
+  let lasting: Promise<Omit<Hardware, "memory">> | undefined;
+  return {
+    read: async () => {
+      lasting ??= readLasting(roots, run);
+      const { leftOut, ...rest } = await lasting;
+      const memory = readMemory(roots);
+      return { ...rest, ...memory, leftOut: [...leftOut, ...memory.leftOut] };
+    },
+    forget: () => {
+      lasting = undefined;
+    },
+  };
+}
+
+async function readLasting(roots: LinuxRoots, run: RunCommand): Promise<Omit<Hardware, "memory">> {
+  const cpu = readCpu(roots);
+  const files = readGpus(roots, cpu.name);
+  const asked = await askVendor(files.gpus, run);
+  const gpus = roots.isOwn ? await askSystem(asked) : asked;
+  return { cpu, gpus: grouped(gpus), leftOut: [...files.leftOut, ...gpus.flatMap(unknownMemory)] };
+}
+
+function unknownMemory({ bus, memoryBytes, unified }: FoundGpu): string[] {
+  return memoryBytes === undefined && !unified
+    ? [`GPU ${bus}: no file or tool says how much memory it has`]
+    : [];
+}
+
+/** Bytes are digits there: a negative number, or none, is no reading. */
+function readMemory({ proc }: LinuxRoots): Pick<Hardware, "memory" | "leftOut"> {
+  const values = parseMeminfo(readKernelFile(join(proc, "meminfo")) ?? "");
+  const totalBytes = values.get("MemTotal");
+  const availableBytes = values.get("MemAvailable");
+  if (totalBytes === undefined || totalBytes === 0 || totalBytes > MOST_BYTES)
+    return { leftOut: [`memory: MemTotal of ${join(proc, "meminfo")} is ${totalBytes ?? "missing"}`] };
+  if (availableBytes === undefined || availableBytes > totalBytes)
+    return { memory: { totalBytes }, leftOut: [`memory: MemAvailable is ${availableBytes ?? "missing"}`] };
+  return { memory: { totalBytes, availableBytes }, leftOut: [] };
+}
+
+const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386" };
+
+function readCpu({ proc, sys }: LinuxRoots): NodeReport["cpu"] {
+  const info = readKernelFile(join(proc, "cpuinfo")) ?? "";
+  const name = ["model name", "Hardware", "Processor", "cpu model"]
+    .map((key) => new RegExp(`^${key}\\s*: *(\\S.*)$`, "m").exec(info)?.[1]?.trim())
+    .find((value) => value !== undefined);
+  const listed = info.match(/^processor\s*:/gm)?.length;
+  const cores = listed ?? coresIn(readKernelFile(join(sys, "devices/system/cpu/present")));
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(cores === undefined || cores > 4096 ? {} : { cores }),
+    arch: ARCHITECTURES[arch()] ?? arch(),
+  };
+}
+
+/** Of a list such as `0-3,8`. */
+function coresIn(text: string | undefined): number | undefined {
+  const ranges = (text ?? "").trim().matchAll(/(\d{1,5})(?:-(\d{1,5}))?/g);
+  const count = [...ranges].reduce((sum, [, from, to = from]) => sum + Number(to) - Number(from) + 1, 0);
+  return count > 0 ? count : undefined;
+}

@@ -1,0 +1,49 @@
+/** What programs know of GPUs beyond the files: NVIDIA's own tool, and where it is this machine, lspci by systeminformation. */
+import type { RunCommand } from "../../../src/macos/command.ts";
+import type { FoundGpu } from "./gpus.ts";
+
+const MIB = 1024 ** 2;
+const MOST_MIB = 1024 ** 2;
+const QUERY = ["--query-gpu=pci.bus_id,memory.total,name", "--format=csv,noheader,nounits"];
+
+/** The driver answers in a pod too, where its container runtime puts the tool there. Asked only for what no file says. */
+export async function askVendor(gpus: readonly FoundGpu[], run: RunCommand): Promise<readonly FoundGpu[]> {
+  if (!gpus.some((gpu) => gpu.vendor === "nvidia" && isIncomplete(gpu))) return gpus;
+  const rows = ((await run("nvidia-smi", QUERY)) ?? "").split("\n").map((line) => line.split(", "));
+  return gpus.map((gpu) => {
+    const row = rows.find(([bus = ""]) => isSameBus(bus, gpu.bus));
+    return row === undefined ? gpu : completed(gpu, Number(row[1]), row[2]);
+  });
+}
+
+/** It knows fixed paths alone, starts programs one after the other, and waits for each: once, and where something is missing. */
+export async function askSystem(gpus: readonly FoundGpu[]): Promise<readonly FoundGpu[]> {
+  if (!gpus.some(isIncomplete)) return gpus;
+  const { default: systeminformation } = await import("systeminformation");
+  const { controllers } = await systeminformation.graphics();
+  return gpus.map((gpu) => {
+    const found = controllers.find(({ busAddress = "" }) => isSameBus(busAddress, gpu.bus));
+    return found === undefined ? gpu : completed(gpu, found.vram ?? Number.NaN, found.name ?? found.model);
+  });
+}
+
+function isIncomplete({ memoryBytes, isNamed, unified }: FoundGpu): boolean {
+  return !isNamed || (memoryBytes === undefined && !unified);
+}
+
+/** What the files say stays. */
+function completed(gpu: FoundGpu, mib: number, name: string | undefined): FoundGpu {
+  const isSize = mib > 0 && mib <= MOST_MIB && !gpu.unified && gpu.memoryBytes === undefined;
+  const isName = !gpu.isNamed && name !== undefined && name.trim() !== "";
+  return {
+    ...gpu,
+    ...(isSize ? { memoryBytes: Math.floor(mib) * MIB } : {}),
+    ...(isName ? { name: name.trim(), isNamed: true } : {}),
+  };
+}
+
+/** Tools write the domain with four digits, eight, or not at all. */
+function isSameBus(a: string, b: string): boolean {
+  const short = (bus: string): string => bus.toLowerCase().split(":").slice(-2).join(":");
+  return a !== "" && short(a) === short(b);
+}

@@ -1,0 +1,100 @@
+/** Models and programs that are not ours, in folders as their programs leave them, and where Ollama answers. */
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+import { MOST_MODELS } from "../../src/telemetry/node-report.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { readInstalled } from "./installed.ts";
+
+const NOWHERE = { homes: [], folders: [] };
+const MANIFESTS = ".ollama/models/manifests";
+const HUB = ".cache/huggingface/hub";
+
+function lay(root: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+}
+
+test("each program's folder is read as it lays it out, parts together, and nothing else is a model", async () => {
+  await using folder = await temporaryFolder();
+  const layers = JSON.stringify({ layers: [{ size: 400 }, { size: 20 }] });
+  lay(folder.path, {
+    [`${MANIFESTS}/registry.ollama.ai/library/llama3.2/1b`]: layers,
+    [`${MANIFESTS}/hf.co/me/mine/Q4_K_M`]: "{",
+    ".omlx/models/Qwen3-4B-4bit/model.safetensors": "12345",
+    ".omlx/models/Qwen3-4B-4bit/config.json": "{}",
+    ".cache/llama.cpp/tiny.gguf": "123",
+    ".cache/llama.cpp/mmproj-tiny.gguf": "123",
+    ".cache/llama.cpp/manifest.json": "{}",
+    ".lmstudio/models/me/big-GGUF/big-00001-of-00002.gguf": "12",
+    ".lmstudio/models/me/big-GGUF/big-00002-of-00002.gguf": "123",
+    [`${HUB}/models--me--partial/blobs/abc.incomplete`]: "1",
+    [`${HUB}/models--me--mlx/blobs/abc`]: "1234567",
+    [`${HUB}/datasets--me--data/snapshots/1/a.safetensors`]: "1",
+  });
+  const snapshot = join(folder.path, HUB, "models--me--mlx/snapshots/1");
+  mkdirSync(snapshot, { recursive: true });
+  symlinkSync("../../blobs/abc", join(snapshot, "model.safetensors"));
+  expect(await readInstalled({ ...NOWHERE, homes: [folder.path, join(folder.path, "absent")] })).toEqual({
+    runtimes: ["llamacpp", "lmstudio", "ollama", "omlx"].map((name) => ({ name })),
+    models: [
+      { name: "Qwen3-4B-4bit", runtime: "omlx", sizeBytes: 5 },
+      { name: "hf://me/mlx", runtime: "huggingface", sizeBytes: 7 },
+      { name: "me/big-GGUF/big-00001-of-00002.gguf", runtime: "lmstudio", sizeBytes: 5 },
+      { name: "ollama://hf.co/me/mine:Q4_K_M", runtime: "ollama" },
+      { name: "ollama://llama3.2:1b", runtime: "ollama", sizeBytes: 420 },
+      { name: "tiny.gguf", runtime: "llamacpp", sizeBytes: 3 },
+    ],
+  });
+  const named = await readInstalled({
+    ...NOWHERE,
+    folders: [join(folder.path, HUB), join(folder.path, ".ollama/models"), join(folder.path, "absent")],
+  });
+  expect(named.models.map(({ runtime }) => runtime)).toEqual(["huggingface", "ollama", "ollama"]);
+});
+
+test("a folder with more than can be published is cut", async () => {
+  await using folder = await temporaryFolder();
+  const names = Array.from({ length: MOST_MODELS + 50 }, (_, at) => `.cache/llama.cpp/${at}.gguf`);
+  lay(folder.path, Object.fromEntries(names.map((name) => [name, ""])));
+  expect((await readInstalled({ ...NOWHERE, homes: [folder.path] })).models).toHaveLength(MOST_MODELS);
+});
+
+test("Ollama is asked where it answers; one that answers nonsense is read by its folder", async () => {
+  await using folder = await temporaryFolder();
+  lay(folder.path, { [`${MANIFESTS}/registry.ollama.ai/library/a/b`]: "{}" });
+  const answers: Record<string, string> = {
+    "/api/version": '{"version":"0.12.1"}',
+    "/api/tags": '{"models":[{"name":"qwen3:8b","size":5}]}',
+  };
+  const server = createServer((request, response) => response.end(answers[request.url ?? ""] ?? ""));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const places = { ...NOWHERE, homes: [folder.path], ollama: { host: "127.0.0.1", port } };
+  try {
+    expect(await readInstalled(places)).toEqual({
+      runtimes: [{ name: "ollama", version: "0.12.1" }],
+      models: [{ name: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 }],
+    });
+    answers["/api/version"] = "<html>";
+    expect((await readInstalled(places)).models).toEqual([{ name: "ollama://a:b", runtime: "ollama" }]);
+  } finally {
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+test("running programs are known by the names of processes", async () => {
+  await using folder = await temporaryFolder();
+  lay(folder.path, {
+    "1/comm": "systemd\n",
+    "20/comm": "ollama\n",
+    "21/comm": "VLLM::EngineCor\n",
+    "x/comm": "ollama",
+  });
+  const { runtimes } = await readInstalled({ ...NOWHERE, proc: folder.path });
+  expect(runtimes).toEqual([{ name: "ollama" }, { name: "vllm" }]);
+});

@@ -1,0 +1,27 @@
+/** Programs that run models on this machine, by the names of its processes. */
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { InstalledRuntime } from "../../src/telemetry/node-report.ts";
+
+/** The kernel keeps 15 characters of a name. */
+const RUNTIMES: readonly (readonly [comm: RegExp, runtime: string])[] = [
+  [/^ollama$/, "ollama"],
+  [/^llama-server$/, "llamacpp"],
+  [/^omlx$/, "omlx"],
+  [/^(lms|lm-studio|LM Studio)$/, "lmstudio"],
+  [/^(vllm|VLLM::)/, "vllm"],
+  [/^sglang/, "sglang"],
+  [/^text-generation/, "tgi"],
+];
+
+/** `proc` may be that of another root; who owns the process does not matter. */
+export async function runningRuntimes(proc: string): Promise<readonly InstalledRuntime[]> {
+  const pids = (await readdir(proc).catch(() => [])).filter((name) => /^\d+$/.test(name));
+  const names = await Promise.all(
+    pids.map((pid) => readFile(join(proc, pid, "comm"), "utf8").catch(() => "")),
+  );
+  const found = new Set(
+    names.flatMap((name) => RUNTIMES.find(([comm]) => comm.test(name.trim()))?.[1] ?? []),
+  );
+  return [...found].sort().map((name) => ({ name }));
+}
