@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { MetalbridgeError } from "../src/api/errors.ts";
-import type { Host } from "../src/api/host.ts";
+import { type Host, hostSchema } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -30,6 +30,7 @@ import { createModelKeeper, type ModelKeeper } from "./models/keep-models.ts";
 import { createPeers, type Peers } from "./peers/peers.ts";
 import type { Seen } from "./preflight.ts";
 import { createPressureWatch, type PressureWatch } from "./pressure/pressure-watch.ts";
+import { hostStatusBody } from "./registration/host-status.ts";
 import { readInstanceId } from "./registration/instance-id.ts";
 import { type KeptHost, openKeptHost } from "./registration/kept-host.ts";
 import { createLateClient } from "./registration/late-client.ts";
@@ -302,6 +303,15 @@ export class Agent {
         this.#state.session?.report();
       },
     });
+  }
+
+  /** This machine as its Host would say it now, whether or not there is one. */
+  async describe(): Promise<Host> {
+    const { config, clock } = this.#inputs;
+    const seen = await this.#observer.observe();
+    const host = this.#state.host ?? hostSchema.parse({ metadata: { name: config.hostName } });
+    const { status = {} } = hostStatusBody(host, seen, new Date(clock.nowMs()).toISOString());
+    return { ...host, status: { ...host.status, ...status } };
   }
 
   /** Resolves once the saved Host is on disk. */

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { renderAgentAnswer } from "../src/agent-answer.ts";
+import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { Agent, type Inputs } from "./agent.ts";
@@ -28,6 +29,8 @@ export interface AgentPorts {
   readonly log: Log;
   readonly clock?: Clock;
   readonly environment?: Environment;
+  /** The models that llmfit's REST API answers about; read at its first request. */
+  readonly records?: () => Promise<readonly CatalogRecord[]>;
   /** Once the loopback server listens. */
   readonly onListening?: (port: number) => void;
 }
@@ -76,6 +79,7 @@ async function live(
   const agent = await Agent.open(inputs);
   // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
+  if (config.llmfit.enabled) await serveLlmfitOf(inputs, agent, ports.records);
   await agent.runner.adopt();
   await Promise.all([agent.instances.daemons.stopUnused(), agent.gate.begin(), agent.models.begin()]);
   const adopted = agent.runner.snapshot();
@@ -119,6 +123,20 @@ function serve({ config, clock, signal, log }: Inputs, agent: Agent): Promise<nu
   const readEngines = (timeoutMs: number) => agent.runner.readEngines(timeoutMs);
   const readGate = (timeoutMs: number) => agent.gate.read(timeoutMs);
   return startServer({ clock, log, signal, troubles, facts, readEngines, readGate, port, outside });
+}
+
+/** Loaded only where it is asked for: an idle agent must be small. */
+async function serveLlmfitOf(
+  { config, clock, log, signal }: Inputs,
+  agent: Agent,
+  records: AgentPorts["records"] = async () => [],
+): Promise<void> {
+  const [{ serveLlmfit }, { factsOfHost }] = await Promise.all([
+    import("./server/llmfit.ts"),
+    import("../src/fitness/llmfit/rest/host-facts.ts"),
+  ]);
+  const facts = async () => factsOfHost(await agent.describe());
+  serveLlmfit({ clock, log, signal, ...config.llmfit, facts, records });
 }
 
 function enginesKeepRunning(engines: number): string {

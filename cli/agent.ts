@@ -88,6 +88,7 @@ async function agent(flags: AgentFlags): Promise<void> {
     atOnce: stop.again,
     log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
     print: (text) => process.stdout.write(`${text}\n`),
+    records: async () => (await (await import("./catalog/read.ts")).readCatalogFiles()).records,
   });
 }
 

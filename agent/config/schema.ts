@@ -1,6 +1,7 @@
 /** Every key of the agent's configuration, with its default; flags and file are merged before they come here. */
 import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { isLoopback } from "../../src/http/loopback.ts";
 import { unusableBecause } from "./address.ts";
 
 const path = z
@@ -16,6 +17,9 @@ const bytes = z.union([z.number(), z.string()]).transform((value, context) => {
 });
 
 const milliseconds = (most: number) => z.int().min(0).max(most);
+
+/** llmfit's own. */
+const DEFAULT_LLMFIT_PORT = 8787;
 
 const port = z.int().min(1).max(65_535);
 
@@ -305,6 +309,23 @@ const settingsSchema = z.strictObject({
       "File with the bearer token required at metricsAddress; read at each request, so it can be rotated.",
     )
     .optional(),
+  llmfit: z
+    .strictObject({
+      enabled: z.boolean().describe("Answer llmfit's REST API about this machine.").default(false),
+      address: z
+        .union([z.ipv4(), z.ipv6()], { error: "must be an IP address" })
+        .describe("Its address. Any but loopback needs llmfit.tokenFile.")
+        .default("127.0.0.1"),
+      port: z.int().min(0).max(65_535).describe("Its port; 0 takes a free one.").default(DEFAULT_LLMFIT_PORT),
+      tokenFile: path
+        .describe("File with the bearer token that it requires; read at each request, so it can be rotated.")
+        .optional(),
+    })
+    .refine(({ address, tokenFile }) => tokenFile !== undefined || isLoopback(address), {
+      path: ["tokenFile"],
+      message: "is required with an address that is not loopback: anyone could read what this machine has",
+    })
+    .prefault({}),
   logLevel: z
     .enum(["trace", "debug", "info", "warn", "error", "silent"])
     .describe("Minimum log level.")

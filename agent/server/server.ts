@@ -1,5 +1,5 @@
 /** The agent's server: health and metrics on loopback, and metrics on the configured address for clients with the token. */
-import { healthRoutes, listen } from "../../src/http/listener.ts";
+import { healthRoutes, type ListenOptions, listen } from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { MetricsSource } from "./facts.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -21,7 +21,7 @@ export interface OutsidePlace {
   readonly tokenFile: string;
 }
 
-const OUTSIDE_RETRY_MS = 10_000;
+const LISTEN_RETRY_MS = 10_000;
 
 /** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
 export async function startServer(options: ServerOptions): Promise<number> {
@@ -36,28 +36,30 @@ export async function startServer(options: ServerOptions): Promise<number> {
   const routes = healthRoutes({ notReady, metrics });
   const bound = await listen({ address: "127.0.0.1", port, routes, signal });
   log.info({ port: bound }, "listening on loopback for /healthz, /readyz and /metrics");
-  if (outside !== undefined) listenOutside(outside, { ...options, metrics });
+  if (outside !== undefined)
+    listenPatiently(
+      { ...outside, routes: { "/metrics": metrics }, signal },
+      { ...options, what: "/metrics, with the token" },
+    );
   return bound;
 }
 
-/** Retries until it listens: the address may come up long after the agent (Wi-Fi, VPN). */
-function listenOutside(
-  { address, port, tokenFile }: OutsidePlace,
-  options: Pick<ServerOptions, "clock" | "log" | "signal"> & {
-    readonly metrics: Parameters<typeof healthRoutes>[0]["metrics"];
-  },
+/** Not awaited: the address may come up long after the agent (Wi-Fi, VPN), and the port become free. Logged once each. */
+export function listenPatiently(
+  options: ListenOptions,
+  { clock, log, what }: { readonly clock: Clock; readonly log: Log; readonly what: string },
 ): void {
-  const { clock, log, signal, metrics } = options;
+  const { address, port, signal } = options;
   let logged: string | undefined;
   const attempt = (): void => {
-    listen({ address, port, tokenFile, routes: { "/metrics": metrics }, signal }).then(
-      () => log.info({ address, port }, "listening for /metrics, with the token"),
+    listen(options).then(
+      (bound) => log.info({ address, port: bound }, `listening for ${what}`),
       (err: Error) => {
         if (signal.aborted) return;
         if (logged !== err.message)
-          log.warn({ err, address, port }, "cannot listen for /metrics yet; retrying");
+          log.warn({ err, address, port }, `cannot listen for ${what} yet; retrying`);
         logged = err.message;
-        const cancel = clock.after(OUTSIDE_RETRY_MS, () => {
+        const cancel = clock.after(LISTEN_RETRY_MS, () => {
           signal.removeEventListener("abort", cancel);
           attempt();
         });

@@ -1,28 +1,11 @@
 /** `metalbridge fit --compat llmfit`: the same question, answered with llmfit's formulas. */
-
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
-import { isAtLeast } from "../../src/fitness/fitness.ts";
-import { type LlmfitRow, type LlmfitSystem, llmfitRow } from "../../src/fitness/llmfit/fit.ts";
+import type { LlmfitRow, LlmfitSystem } from "../../src/fitness/llmfit/fit.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
-import type { FitLevel } from "../../src/fitness/score.ts";
 import { alignColumns } from "../program/table.ts";
 
 const GIB = 1024 ** 3;
 /** What llmfit takes for free of memory that it is given by hand. */
 const FREE_SHARE = 0.9;
-
-/** Best first, and by name where scores are equal: there it is by chance. */
-export function llmfitRows(
-  records: readonly CatalogRecord[],
-  machine: Machine,
-  { least, maxContext, now }: { readonly least: FitLevel; readonly maxContext: number; readonly now: number },
-): readonly LlmfitRow[] {
-  const system = systemOf(machine);
-  return records
-    .map((record) => llmfitRow(record, system, { now, maxContext }))
-    .filter(({ fit_level }) => isAtLeast(fit_level, least))
-    .sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
-}
 
 export function renderLlmfit(rows: readonly LlmfitRow[]): string {
   const head = ["MODEL", "SCORE", "FIT", "MODE", "QUANTIZATION", "MEMORY", "TOKENS/S"];
@@ -36,7 +19,7 @@ export function renderLlmfit(rows: readonly LlmfitRow[]): string {
   return alignColumns([head, ...cells]).join("\n");
 }
 
-function systemOf({ chip, memoryBytes, cpuCores, generation }: Machine): LlmfitSystem {
+export function llmfitSystem({ chip, memoryBytes, cpuCores, generation }: Machine): LlmfitSystem {
   const totalGb = memoryBytes / GIB;
   const isApple = generation !== undefined;
   const base = { availableRamGb: totalGb * FREE_SHARE, cpuCores, isArm: isApple };

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes } from "../../src/bytes.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type Fitness, isAtLeast, rankModels } from "../../src/fitness/fitness.ts";
+import { llmfitRows } from "../../src/fitness/llmfit/fit.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
 import {
   familiesOn,
@@ -16,7 +17,7 @@ import { catalogOption, readCatalogFiles } from "../catalog/read.ts";
 import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
-import { llmfitRows, renderLlmfit } from "./llmfit.ts";
+import { llmfitSystem, renderLlmfit } from "./llmfit.ts";
 import { type MachineFlags, machineFor } from "./machine.ts";
 
 export interface ModelsFlags extends MachineFlags {
@@ -87,7 +88,10 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
 
 function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags: ModelsFlags): void {
   const { minFit: least = "marginal", context: maxContext = CONTEXT, limit = LIMIT, output } = flags;
-  const models = llmfitRows(records, machine, { least, maxContext, now: Date.now() }).slice(0, limit);
+  const models = llmfitRows(records, llmfitSystem(machine), { least, maxContext, now: Date.now() }).slice(
+    0,
+    limit,
+  );
   const text = output === "json" ? JSON.stringify({ models }, undefined, 2) : renderLlmfit(models);
   process.stdout.write(`${text}\n`);
   if (models.length === 0) process.exitCode = exitCodes.failed;

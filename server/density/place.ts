@@ -3,31 +3,17 @@ import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { Host } from "../../src/api/host.ts";
-import { round } from "../../src/fitness/llmfit/score.ts";
+import {
+  countOf,
+  cpuBackend,
+  hostSystem,
+  type System,
+  sizeOf,
+  WITHOUT_GPU,
+} from "../../src/fitness/llmfit/system.ts";
 import { bandwidthOf } from "../../src/fitness/llmfit/tables.ts";
 import { type MachineRead, machineOf, readMachine } from "../../src/fitness/machine.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-
-/** llmfit's `system` object: GB are GiB, with two decimals. */
-export interface System {
-  readonly total_ram_gb: number;
-  readonly available_ram_gb: number;
-  readonly cpu_cores: number;
-  readonly cpu_name: string;
-  readonly has_gpu: boolean;
-  readonly gpu_vram_gb: number | null;
-  readonly gpu_name: string | null;
-  readonly gpu_count: number;
-  readonly unified_memory: boolean;
-  readonly backend: string;
-  readonly gpus: readonly {
-    readonly name: string;
-    readonly vram_gb: number | null;
-    readonly backend: string;
-    readonly count: number;
-    readonly unified_memory: boolean;
-  }[];
-}
 
 export interface Place {
   readonly name: string;
@@ -46,13 +32,6 @@ export interface Place {
 }
 
 const GIB = 1024 ** 3;
-const WITHOUT_GPU = {
-  ...{ has_gpu: false, gpu_vram_gb: null, gpu_name: null, gpu_count: 0, unified_memory: false },
-  gpus: [],
-};
-/** No machine has more. */
-const MOST_GIB = 64 * 1024;
-const MOST_CORES = 65_536;
 /** A GPU sold with 24 GB has up to a tenth less for programs. */
 const USABLE_SHARE = 0.9;
 
@@ -113,31 +92,6 @@ function silenceOf({ status }: Host): string | undefined {
   if (isConditionTrue(status?.conditions, "Lost")) return "declared lost";
   const hasReported = status?.info !== undefined || status?.memory !== undefined;
   return hasReported ? undefined : "its agent has not reported yet";
-}
-
-function hostSystem({ status }: Host, machine: MachineRead): System {
-  const { info = {}, memory = {} } = status ?? {};
-  const { chip = "", performanceCores = 0, efficiencyCores = 0 } = info;
-  const base = {
-    total_ram_gb: sizeOf(memory.totalBytes ?? info.memoryBytes) ?? 0,
-    available_ram_gb: sizeOf(memory.availableBytes) ?? 0,
-    cpu_cores: countOf(performanceCores + efficiencyCores),
-    cpu_name: chip,
-  };
-  if (info.os === "linux") return { ...base, ...WITHOUT_GPU, backend: cpuBackend(info.arch) };
-  const gpu_vram_gb = machine.at === "known" ? (sizeOf(machine.machine.budgetBytes) ?? null) : null;
-  const gpu = {
-    name: chip === "" ? "Apple Silicon" : chip,
-    backend: "Metal",
-    count: 1,
-    unified_memory: true,
-  };
-  return {
-    ...base,
-    ...{ has_gpu: true, gpu_vram_gb, gpu_name: gpu.name, gpu_count: 1, unified_memory: true },
-    backend: gpu.backend,
-    gpus: [{ ...gpu, vram_gb: gpu_vram_gb }],
-  };
 }
 
 export function placeOfNode(node: Node): Place {
@@ -238,16 +192,6 @@ function nodeMachine(
   });
 }
 
-/** GiB with two decimals; undefined for what no machine has. */
-export function sizeOf(bytes: number | undefined): number | undefined {
-  if (bytes === undefined || !(bytes >= 0) || bytes > MOST_GIB * GIB) return undefined;
-  return round(bytes / GIB, 2);
-}
-
-function countOf(value: number | undefined): number {
-  return value !== undefined && value > 0 && value <= MOST_CORES ? Math.floor(value) : 0;
-}
-
 function quantityOf(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseQuantity(text);
 }
@@ -260,8 +204,4 @@ function scaled(text: string | undefined, factor: number): number | undefined {
 /** AMD writes 192G and means GiB. */
 function gigabytes(text: string | undefined): number | undefined {
   return scaled(/^(\d{1,6})G$/.exec(text ?? "")?.[1], GIB);
-}
-
-function cpuBackend(arch: string | undefined): string {
-  return arch === "arm64" || arch === "aarch64" ? "CPU (ARM)" : "CPU (x86)";
 }

@@ -2,10 +2,10 @@
 import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { round } from "../../src/fitness/llmfit/score.ts";
+import { sizeOf } from "../../src/fitness/llmfit/system.ts";
 import { type FitLevel, fitLevel } from "../../src/fitness/score.ts";
 import { compare, type Density, type Site } from "./density.ts";
 import { fitOn, type SizeWish } from "./fits.ts";
-import { sizeOf } from "./place.ts";
 import { percent } from "./views.ts";
 
 export interface SimulateWish extends SizeWish {

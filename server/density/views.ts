@@ -3,10 +3,10 @@ import type { Moment } from "../../src/capacity/placement/claims.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { isAtLeast } from "../../src/fitness/fitness.ts";
 import { categoryOf, round } from "../../src/fitness/llmfit/score.ts";
+import { runtimeOf, type System, sizeOf } from "../../src/fitness/llmfit/system.ts";
 import type { FitLevel } from "../../src/fitness/score.ts";
 import { compare, type Density, type Held, type Site } from "./density.ts";
 import type { Fit, MachineClass } from "./fits.ts";
-import { type System, sizeOf } from "./place.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
 /** Go's zero time: what the seed prints for never. */
@@ -108,12 +108,6 @@ export function installedOn({ place }: Site): readonly InstalledRow[] {
     ...{ name: source, runtime: runtimeOf(source) },
     ...(sizeBytes === undefined ? {} : { sizeGb: sizeOf(sizeBytes) ?? 0 }),
   }));
-}
-
-/** What llmfit calls the program that reads such a source. */
-function runtimeOf(source: string): string {
-  if (source.startsWith("ollama:")) return "ollama";
-  return /\.gguf\b|gguf$/i.test(source.slice(0, 2048)) ? "llamacpp" : "mlx";
 }
 
 /** With the keys that the seed's cache has. */

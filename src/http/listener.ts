@@ -26,6 +26,8 @@ export interface ListenOptions {
   readonly port: number;
   /** By path, without the query. Read requests only. */
   readonly routes: Readonly<Record<string, Route>>;
+  /** Answers every other request, of any method. Absent: 404. */
+  readonly otherwise?: (request: IncomingMessage) => Promise<Answer>;
   /** Closes the listener and its connections. */
   readonly signal: AbortSignal;
   /** Every request must send the token in this file; it is read for each request, so a new token takes effect at once. */
@@ -102,18 +104,19 @@ export function healthRoutes(parts: {
 
 function requestListener({
   routes,
+  otherwise,
   tokenFile,
-}: Pick<ListenOptions, "routes" | "tokenFile">): RequestListener {
+}: Pick<ListenOptions, "routes" | "otherwise" | "tokenFile">): RequestListener {
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<Answer> => {
     const path = request.url?.split("?")[0] ?? "";
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-    if (route === undefined) return { status: 404, body: "not found\n" };
-    if (request.method !== "GET" && request.method !== "HEAD") {
+    if (route === undefined && otherwise === undefined) return { status: 404, body: "not found\n" };
+    if (route !== undefined && request.method !== "GET" && request.method !== "HEAD") {
       response.setHeader("allow", "GET, HEAD");
       return { status: 405, body: "only GET and HEAD are allowed\n" };
     }
     const refusal = tokenFile === undefined ? undefined : await refusalOf(request, response, tokenFile);
-    return refusal ?? route();
+    return refusal ?? route?.() ?? otherwise?.(request) ?? { status: 404, body: "not found\n" };
   };
   return (request, response) => {
     void answer(request, response)

@@ -13,6 +13,8 @@ interface Word {
   readonly elsewhere: Readonly<Record<string, string>>;
 }
 
+/** Speaks of programs and backends by the names that llmfit gives them. */
+const llmfit = "src/fitness/llmfit/";
 const registries = ["src/engines/registry.ts", "agent/engines/registry.ts"];
 
 const words: readonly Word[] = [
@@ -24,6 +26,7 @@ const words: readonly Word[] = [
       "agent/engines/llamacpp/",
       ...registries,
       "src/api/",
+      llmfit,
       "local/",
       "cli/calibrate",
     ],
@@ -36,7 +39,6 @@ const words: readonly Word[] = [
         "names llama.cpp's tool that merges files, and the runtime that needs none",
       "src/engines/ollama/claims.ts": "Ollama's runners make llama.cpp's buffers",
       "src/engines/ollama/settings.ts": "names the runtime that does what Ollama cannot",
-      "src/fitness/llmfit/fit.ts": "llmfit's own name of a runtime or a backend",
       "src/fitness/claim.ts": "how much its KV cache grows with a token",
       "src/engines/omlx/claims.ts": "the sum of its claim is the one for llama-server, with other settings",
       "cli/agent.ts": "the flag --llama-server",
@@ -51,7 +53,14 @@ const words: readonly Word[] = [
   {
     name: "Ollama",
     pattern: /ollama/i,
-    homes: ["src/engines/ollama/", "agent/engines/ollama/", "src/hub/ollama/", ...registries, "src/api/"],
+    homes: [
+      "src/engines/ollama/",
+      "agent/engines/ollama/",
+      "src/hub/ollama/",
+      ...registries,
+      "src/api/",
+      llmfit,
+    ],
     elsewhere: {
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/store-options.ts": "hands the registry of ollama:// sources to the store",
@@ -93,7 +102,7 @@ const words: readonly Word[] = [
   {
     name: "oMLX",
     pattern: /omlx/i,
-    homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/"],
+    homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit],
     elsewhere: {
       "cli/selftest/engine.ts": "finds it as its driver does",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
@@ -108,6 +117,7 @@ const words: readonly Word[] = [
     name: "metal",
     pattern: /\bmetal\b/i,
     homes: [
+      llmfit,
       "controller/paths/mac/",
       "src/macos/",
       "src/engines/llamacpp/",
@@ -121,8 +131,6 @@ const words: readonly Word[] = [
       "agent/config/schema.ts": "explains when calibration is absent",
       "cli/fit/target.ts": "`metalbridge fit SOURCE` asks about hosts",
       "cli/fit/llmfit.ts": "a backend, as llmfit calls it",
-      "src/fitness/llmfit/fit.ts": "a backend, as llmfit calls it",
-      "src/fitness/llmfit/speed.ts": "a backend, as llmfit calls it",
       "controller/model/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/budget.ts": "the table of Metal's default limits",
       "src/capacity/honored.ts": "lists what each path honors",

@@ -1,11 +1,13 @@
 /** The fit of a model as llmfit 1.1.10 works it out: memory, run mode, quantization, level. Pure. */
 import { billions, type CatalogRecord } from "../catalog/record.ts";
+import { isAtLeast } from "../fitness.ts";
 import { type Components, componentsOf, round } from "./score.ts";
 import { tokensPerSecond } from "./speed.ts";
 import { GGUF_LADDER, MLX_LADDER, quantizationRow } from "./tables.ts";
 
 export type RunMode = "gpu" | "moe_offload" | "cpu_offload" | "cpu_only";
 export type Level = "perfect" | "good" | "marginal" | "too_tight";
+export type LlmfitRuntime = "llamacpp" | "mlx" | "vllm";
 
 /** As llmfit detects it; GiB. */
 export interface LlmfitSystem {
@@ -24,13 +26,16 @@ export interface LlmfitRow {
   readonly name: string;
   readonly fit_level: Level;
   readonly run_mode: RunMode;
-  readonly runtime: "llamacpp" | "mlx" | "vllm";
+  readonly runtime: LlmfitRuntime;
   readonly best_quant: string;
   readonly score: number;
   readonly score_components: Components;
   readonly estimated_tps: number;
   readonly memory_required_gb: number;
   readonly memory_available_gb: number;
+  /** Experts that stay in memory; null where the model is in one place. */
+  readonly moe_offloaded_gb: number | null;
+  readonly total_memory_gb: number;
   readonly utilization_pct: number;
   readonly effective_context_length: number;
   readonly disk_size_gb: number;
@@ -41,16 +46,33 @@ const LEAST_CONTEXT = 1024;
 const OVERHEAD_GB = 0.5;
 const GIB = 1024 ** 3;
 const PREQUANTIZED = new Set(["awq", "gptq", "autoround"]);
+/** Bytes of an element of the cache. */
+const FP16_BYTES = 2;
 
 /** GB of weights and GiB of cache in one sum, as there. */
-export function memoryGb(record: CatalogRecord, quantization: string, context: number): number {
-  return billions(record) * quantizationRow(quantization).memory + cacheGb(record, context) + OVERHEAD_GB;
+export function memoryGb(
+  record: CatalogRecord,
+  quantization: string,
+  context: number,
+  cacheBytes = FP16_BYTES,
+): number {
+  const weights = billions(record) * quantizationRow(quantization).memory;
+  return weights + cacheGb(record, context, cacheBytes) + OVERHEAD_GB;
 }
 
-function cacheGb(record: CatalogRecord, context: number): number {
+export function cacheGb(record: CatalogRecord, context: number, cacheBytes = FP16_BYTES): number {
   const { num_hidden_layers: layers, head_dim: size, num_key_value_heads, num_attention_heads } = record;
-  if (layers === undefined || size === undefined) return 8e-6 * billions(record) * context;
-  return (2 * layers * (num_key_value_heads ?? num_attention_heads ?? 8) * size * context * 2) / GIB;
+  if (layers === undefined || size === undefined)
+    return (8e-6 * billions(record) * context * cacheBytes) / FP16_BYTES;
+  const heads = num_key_value_heads ?? num_attention_heads ?? 8;
+  return (2 * layers * heads * size * context * cacheBytes) / GIB;
+}
+
+/** Tokens for which the memory is enough with this quantization; at most the model's window. */
+export function usableContext(record: CatalogRecord, quantization: string, availableGb: number): number {
+  const left = Math.max(0, availableGb - memoryGb(record, quantization, 0));
+  const perToken = cacheGb(record, 4096) / 4096;
+  return Math.min(record.context_length, perToken > 0 ? Math.floor(left / perToken) : record.context_length);
 }
 
 /** llmfit's own figures of a file of 4 bits, or what its scraper would have written. */
@@ -67,17 +89,47 @@ interface Place {
   readonly mode: RunMode;
   readonly required: number;
   readonly available: number;
+  readonly offloaded?: number;
 }
 
-/** `now`: milliseconds; newness counts. */
+export interface RowOptions {
+  /** Milliseconds; newness counts. */
+  readonly now: number;
+  readonly maxContext?: number | undefined;
+  /** In place of the one that such a machine would have. */
+  readonly runtime?: LlmfitRuntime | undefined;
+}
+
+/** Best first, and by name where scores are equal: there it is by chance. What the machine cannot load is left out. */
+export function llmfitRows(
+  records: readonly CatalogRecord[],
+  system: LlmfitSystem,
+  { least, ...options }: RowOptions & { readonly least: Level },
+): readonly LlmfitRow[] {
+  return records
+    .filter((record) => isLoadable(record, system))
+    .map((record) => llmfitRow(record, system, options))
+    .filter(({ fit_level }) => isAtLeast(fit_level, least))
+    .sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
+}
+
+/** MLX is for Apple's GPUs; files quantized beforehand are for CUDA and ROCm; speech is left out. */
+export function isLoadable({ name, format, capabilities }: CatalogRecord, { gpu }: LlmfitSystem): boolean {
+  if (capabilities.includes("tts")) return false;
+  if (PREQUANTIZED.has(format ?? "")) return gpu?.backend === "CUDA" || gpu?.backend === "ROCm";
+  const isMlxFile = /-mlx(-|$)/i.test(name.slice(-512));
+  return !isMlxFile || (gpu?.backend === "Metal" && gpu.isUnified);
+}
+
 export function llmfitRow(
   record: CatalogRecord,
   system: LlmfitSystem,
-  { now, maxContext = DEFAULT_CONTEXT }: { readonly now: number; readonly maxContext?: number },
+  { now, maxContext = DEFAULT_CONTEXT, runtime }: RowOptions,
 ): LlmfitRow {
   const context = Math.min(record.context_length, maxContext);
   const isPrequantized = PREQUANTIZED.has(record.format ?? "");
-  const isMlx = system.gpu?.backend === "Metal" && system.gpu.isUnified && !isPrequantized;
+  const isApple = system.gpu?.backend === "Metal" && system.gpu.isUnified;
+  const isMlx = runtime === undefined ? isApple && !isPrequantized : runtime === "mlx";
   const ladder = isPrequantized
     ? [record.quantization]
     : isMlx
@@ -93,13 +145,15 @@ export function llmfitRow(
     name: record.name,
     fit_level: levelOf(place, catalogMemory(record).recommended),
     run_mode: place.mode,
-    runtime: isPrequantized ? "vllm" : isMlx ? "mlx" : "llamacpp",
+    runtime: runtime ?? (isPrequantized ? "vllm" : isMlx ? "mlx" : "llamacpp"),
     best_quant: quantization,
     score: components.total,
     score_components: components.parts,
     estimated_tps: round(tps, 1),
     memory_required_gb: round(place.required, 2),
     memory_available_gb: round(place.available, 2),
+    moe_offloaded_gb: place.offloaded === undefined ? null : round(place.offloaded, 2),
+    total_memory_gb: round(place.required + (place.offloaded ?? 0), 2),
     utilization_pct: round((place.required / place.available) * 100, 1),
     effective_context_length: context,
     disk_size_gb: round(billions(record) * quantizationRow(quantization).memory, 2),
@@ -157,7 +211,8 @@ function mixtureBeyondGpu(record: CatalogRecord, vramGb: number, ram: number): P
     const { memory } = quantizationRow(quantization);
     const required = Math.max(0.5, ((active * memory) / GIB) * 1.1);
     const rest = ((billions(record) * 1e9 - active) * memory) / GIB;
-    if (required <= vramGb && rest <= ram) return { mode: "moe_offload", required, available: vramGb };
+    if (required <= vramGb && rest <= ram)
+      return { mode: "moe_offload", required, available: vramGb, offloaded: rest };
   }
   const { min, vram } = catalogMemory(record);
   return min <= ram

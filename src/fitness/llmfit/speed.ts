@@ -3,7 +3,7 @@ import { billions, type CatalogRecord } from "../catalog/record.ts";
 import type { LlmfitSystem, RunMode } from "./fit.ts";
 import { bandwidthOf, quantizationRow } from "./tables.ts";
 
-const EFFICIENCY = 0.55;
+export const EFFICIENCY = 0.55;
 const MODE_FACTORS: Readonly<Record<RunMode, number>> = {
   gpu: 1,
   moe_offload: 0.8,
@@ -11,7 +11,7 @@ const MODE_FACTORS: Readonly<Record<RunMode, number>> = {
   cpu_only: 0.3,
 };
 const CONSTANTS = { MLX: 250, Metal: 160, CUDA: 220, ROCm: 180, Vulkan: 150, SYCL: 100, arm: 90, x86: 70 };
-const DDR_GBPS = 50;
+export const DDR_GBPS = 50;
 const LEAST = 0.1;
 
 interface How {

@@ -1,0 +1,91 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readCatalog } from "../../src/fitness/catalog/record.ts";
+import { factsOfHost } from "../../src/fitness/llmfit/rest/host-facts.ts";
+import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { agentConfigSchema } from "../config/schema.ts";
+import { testAddress } from "../fixtures/agent.ts";
+import { until } from "../fixtures/until.ts";
+import { serveLlmfit } from "./llmfit.ts";
+
+const TOKEN = "sesame-0123456789";
+const GIB = 1024 ** 3;
+let folder = "";
+let tokenFile = "";
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "mb-llmfit-"));
+  tokenFile = join(folder, "token");
+  await writeFile(tokenFile, `${TOKEN}\n`);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const facts = async () =>
+  factsOfHost({
+    metadata: { name: "mini-1" },
+    spec: { addresses: [], unschedulable: false, drain: false, memory: { evictionEnabled: true } },
+    status: {
+      info: { os: "darwin", chip: "Apple M4 Pro", performanceCores: 8, efficiencyCores: 4 },
+      memory: { totalBytes: 24 * GIB, availableBytes: 15 * GIB, gpuBudgetBytes: 18 * GIB },
+    },
+  });
+const records = async () => readCatalog(await readFile("catalog/models.jsonl", "utf8")).records;
+
+async function serve(place: { readonly address: string; readonly tokenFile?: string }) {
+  const end = new AbortController();
+  const lines: LogLine[] = [];
+  const log = keepLines(lines);
+  serveLlmfit({ ...place, clock: createSteppedClock(), log, signal: end.signal, port: 0, facts, records });
+  await until(() => expect(lines.map(({ message }) => message)).toContain("listening for llmfit's REST API"));
+  const port = lines.find(({ message }) => message.startsWith("listening"))?.data.port;
+  const ask = (path: string, init?: RequestInit) => fetch(`http://${place.address}:${port}${path}`, init);
+  return { ask, [Symbol.asyncDispose]: async () => end.abort() };
+}
+
+test("loopback answers without a token: rows, plans, and refusals of what is no request", async () => {
+  await using server = await serve({ address: "127.0.0.1" });
+  const top = await server.ask("/api/v1/models/top?limit=2&use_case=coding");
+  expect(top.headers.get("content-type")).toBe("application/json");
+  expect(await top.json()).toMatchObject({ node: { name: "mini-1", os: "macos" }, returned_models: 2 });
+  const post = (body: string, type = "application/json") =>
+    server.ask("/api/v1/plan", { method: "POST", body, headers: { "content-type": type } });
+  const planned = await post(JSON.stringify({ model: "Qwen/Qwen3-8B", context: 4096 }));
+  expect(await planned.json()).toMatchObject({ model_name: "Qwen/Qwen3-8B", context: 4096 });
+  expect((await post("{")).status).toBe(400);
+  expect((await post("model=x", "application/x-www-form-urlencoded")).status).toBe(415);
+  expect((await post(JSON.stringify({ model: "x".repeat(100_000), context: 1 }))).status).toBe(413);
+  expect((await server.ask("/api/v1/models?min_fit=none")).status).toBe(400);
+  expect((await server.ask(`/api/v1/models?search=${"x".repeat(1 << 20)}`)).status).toBe(431);
+  expect((await server.ask("/", { method: "DELETE" })).status).toBe(404);
+  expect((await server.ask("/health")).status).toBe(200);
+});
+
+test("another address answers for the token alone, and refuses plans", async () => {
+  await using server = await serve({ address: testAddress(), tokenFile });
+  const as = (authorization?: string) =>
+    server.ask("/api/v1/system", authorization === undefined ? {} : { headers: { authorization } });
+  for (const wrong of [undefined, "Bearer", `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])
+    expect((await as(wrong)).status, wrong).toBe(401);
+  expect(await (await as(`Bearer ${TOKEN}`)).json()).toMatchObject({ system: { gpu_name: "Apple M4 Pro" } });
+  const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+  const planned = await server.ask("/api/v1/plan", { method: "POST", body: "{}", headers });
+  expect([planned.status, await planned.json()]).toEqual([403, { error: "Plan restricted to localhost" }]);
+});
+
+test("it is off by default, and no address but loopback is taken without a token", () => {
+  const settings = { hostName: "mini-1", stateDir: "/tmp/x", platform: "darwin" };
+  const parse = (llmfit: object) => agentConfigSchema.safeParse({ ...settings, llmfit });
+  expect(parse({}).data?.llmfit).toEqual({ enabled: false, address: "127.0.0.1", port: 8787 });
+  expect(parse({ enabled: true, address: "::1" }).success).toBe(true);
+  for (const address of ["0.0.0.0", "::", "192.168.1.20"]) {
+    expect(parse({ enabled: true, address }).error?.issues[0]).toMatchObject({
+      path: ["llmfit", "tokenFile"],
+    });
+    expect(parse({ enabled: true, address, tokenFile: "/etc/token" }).success).toBe(true);
+  }
+  for (const wrong of [{ address: "localhost" }, { port: 70_000 }, { port: "8787" }, { host: "::1" }])
+    expect(parse(wrong).success, JSON.stringify(wrong)).toBe(false);
+});

@@ -1,0 +1,63 @@
+/** llmfit's REST API about this machine: the one listener of the agent and of `metalbridge node`. */
+import type { IncomingMessage } from "node:http";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
+import { createLlmfitRest, type LlmfitRest, type RestFacts } from "../../src/fitness/llmfit/rest/rest.ts";
+import type { Answer } from "../../src/http/listener.ts";
+import { isLoopback } from "../../src/http/loopback.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { listenPatiently } from "./server.ts";
+
+export interface LlmfitOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly address: string;
+  /** 0 takes a free one, which is logged. */
+  readonly port: number;
+  /** Required by the callers for addresses that strangers reach. */
+  readonly tokenFile?: string | undefined;
+  /** Asked for each request. */
+  readonly facts: () => Promise<RestFacts>;
+  /** Asked for once, at the first request. */
+  readonly records: () => Promise<readonly CatalogRecord[]>;
+}
+
+const MOST_BODY_BYTES = 64 * 1024;
+
+/** Returns at once; retries until it listens. */
+export function serveLlmfit(options: LlmfitOptions): void {
+  const { clock, log, signal, address, port, tokenFile, facts } = options;
+  let loaded: Promise<LlmfitRest> | undefined;
+  const load = (): Promise<LlmfitRest> => {
+    loaded ??= options.records().then(createLlmfitRest);
+    loaded.catch(() => (loaded = undefined));
+    return loaded;
+  };
+  const otherwise = async (request: IncomingMessage): Promise<Answer> => {
+    const body = await readBody(request);
+    if (body === undefined) return { status: 413, body: "length limit exceeded" };
+    const { method = "", url = "", headers, socket } = request;
+    const isLocal = isLoopback(socket.remoteAddress ?? "");
+    const sent = { method, url, isLocal, contentType: headers["content-type"] ?? "", body };
+    const [rest, known] = await Promise.all([load(), facts()]);
+    return rest(sent, known, clock.nowMs());
+  };
+  const token = tokenFile === undefined ? {} : { tokenFile };
+  listenPatiently(
+    { address, port, signal, routes: {}, otherwise, ...token },
+    { clock, log, what: "llmfit's REST API" },
+  );
+}
+
+/** Undefined where it is longer than any that is answered. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  // The connection has to stay for the refusal.
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+    size += (chunk as Buffer).length;
+    if (size > MOST_BODY_BYTES) return undefined;
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
