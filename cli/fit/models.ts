@@ -12,8 +12,9 @@ import {
   quantizationOf,
 } from "../../src/fitness/quantizations.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../src/fitness/score.ts";
+import { DRAFT_TOKENS } from "../../src/fitness/speculation.ts";
 import type { Figure } from "../../src/fitness/speed.ts";
-import { catalogOption, readCatalogFiles } from "../catalog/read.ts";
+import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
 import { type ClusterFlags, parseCount, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
@@ -25,6 +26,8 @@ export interface ModelsFlags extends MachineFlags {
   readonly limit?: number;
   readonly minFit?: FitLevel;
   readonly quantization?: Quantization;
+  readonly draft?: string;
+  readonly draftTokens?: number;
   readonly compat?: "llmfit";
   readonly catalog?: readonly string[];
   readonly context?: number;
@@ -58,6 +61,15 @@ export function addModelsFlags(command: Command): Command {
       "only this quantization (default: the one that scores best)",
       parseQuantization,
     )
+    .option(
+      "--draft <model>",
+      "decode speculatively with this small model of the catalogue, where it can help",
+    )
+    .option(
+      "--draft-tokens <count>",
+      `tokens that it proposes in one step (default: ${DRAFT_TOKENS})`,
+      parseCount(1),
+    )
     .addOption(
       new Option("--compat <program>", "with the formulas and errors of llmfit 1.1.10").choices(["llmfit"]),
     )
@@ -66,7 +78,8 @@ export function addModelsFlags(command: Command): Command {
 
 export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags): Promise<void> {
   const machine = await machineFor(flags, clusterFlags);
-  const { records } = await readCatalogFiles(flags.catalog);
+  const catalog = await readCatalogFiles(flags.catalog);
+  const { records } = catalog;
   const least = flags.minFit ?? "marginal";
   if (flags.compat === "llmfit") return fitAsLlmfit(records, machine, flags);
   const wish = {
@@ -75,6 +88,9 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
     cacheType: flags.cacheType ?? "f16",
     families: familiesOn(machine.accelerator),
     ...(flags.quantization === undefined ? {} : { quantization: flags.quantization }),
+    ...(flags.draft === undefined
+      ? {}
+      : { draft: { record: recordNamed(catalog, flags.draft), tokens: flags.draftTokens ?? DRAFT_TOKENS } }),
   };
   const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);

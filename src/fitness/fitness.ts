@@ -22,6 +22,7 @@ import {
   scoreOf,
   type UseCase,
 } from "./score.ts";
+import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
 
 export interface FitWish {
@@ -32,6 +33,8 @@ export interface FitWish {
   readonly families: readonly Family[];
   /** Only this one. */
   readonly quantization?: Quantization;
+  /** Decodes speculatively where this model can help. */
+  readonly draft?: Draft;
 }
 
 export interface BriefFitness {
@@ -142,6 +145,7 @@ interface Sized {
   readonly claimBytes: number;
   readonly share: number;
   readonly claimAt: (tokens: number) => number;
+  readonly speculation: Speculation | undefined;
 }
 
 interface Candidate extends Sized {
@@ -155,13 +159,16 @@ function sizedOf(
   { accelerator, budgetBytes }: Machine,
   step: Step,
 ): Sized | undefined {
-  const { quantization, cacheType, contextSize } = step;
+  const { quantization, cacheType, contextSize, draft } = step;
   const { family } = quantization;
   const file = fileSize(record, quantization);
-  const claimAt = claimsOf(record, { family, weightsBytes: file.bytes, accelerator, cacheType });
-  if (claimAt === undefined) return undefined;
+  const alone = claimsOf(record, { family, weightsBytes: file.bytes, accelerator, cacheType });
+  const speculation = speculationOf(record, quantization, draft);
+  const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
+  if (alone === undefined || beside === undefined) return undefined;
+  const claimAt = (tokens: number): number => alone(tokens) + beside(tokens);
   const claimBytes = claimAt(contextSize);
-  return { step, file, claimBytes, share: claimBytes / budgetBytes, claimAt };
+  return { step, file, claimBytes, share: claimBytes / budgetBytes, claimAt, speculation };
 }
 
 function candidateOf(
@@ -170,10 +177,14 @@ function candidateOf(
   sized: Sized,
   measured: number | undefined,
 ): Candidate {
-  const { step, share, claimAt } = sized;
+  const { step, share, claimAt, speculation } = sized;
   const { quantization, cacheType, useCase, contextSize } = step;
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
-  const tokensPerSecond = decodeSpeed({ record, machine, quantization, cacheType, tokensInUse }, measured);
+  const input = { record, machine, quantization, cacheType, tokensInUse };
+  const tokensPerSecond =
+    speculation === undefined || measured !== undefined
+      ? decodeSpeed(input, measured)
+      : speculativeSpeed(input, speculation);
   const prompt = promptSpeed(record, machine);
   const speed = useCase === "embedding" ? prompt : tokensPerSecond;
   // More context than is enough scores nothing, so only the winner's is worked out in full.
@@ -190,7 +201,7 @@ function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {
 }
 
 function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate): Fitness {
-  const { step, file, share, tokensPerSecond, prompt, claimAt } = candidate;
+  const { step, file, share, tokensPerSecond, prompt, claimAt, speculation } = candidate;
   const { contextSize } = step;
   const contextThatFits = largestContext(record.context_length, machine.budgetBytes, claimAt);
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
@@ -207,7 +218,12 @@ function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate
           firstTokenSeconds: firstTokenSeconds(tokensInUse, prompt, tokensPerSecond),
         }),
     loadSeconds: loadSeconds(file, machine),
-    reasons: reasonsOf(record, step, { share, contextThatFits, contextSize, tokensPerSecond }),
+    reasons: [
+      ...reasonsOf(record, step, { share, contextThatFits, contextSize, tokensPerSecond }),
+      ...(speculation === undefined
+        ? []
+        : [`decodes speculatively: ${speculation.record.name} proposes ${speculation.tokens} tokens a step`]),
+    ],
   };
 }
 

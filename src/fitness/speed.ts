@@ -61,9 +61,13 @@ export interface SpeedInput {
 /** Tokens per second of one request. A measurement on this machine replaces the estimate. */
 export function decodeSpeed(input: SpeedInput, measured?: number): Figure {
   if (measured !== undefined) return figure(measured, "measured");
-  const { record, machine, quantization } = input;
-  const milliseconds = readMs(input) + layersMs(record, machine, quantization);
-  return figure(1000 / milliseconds, machine.accelerator === "cpu" ? "guessed" : machine.basis);
+  const { machine } = input;
+  return figure(1000 / decodeMs(input), machine.accelerator === "cpu" ? "guessed" : machine.basis);
+}
+
+/** Of one token. */
+export function decodeMs(input: SpeedInput): number {
+  return readMs(input) + layersMs(input.record, input.machine, input.quantization);
 }
 
 /** Reading weights and cache, or unpacking the weights where that takes longer. */
@@ -89,11 +93,16 @@ function layersMs(record: CatalogRecord, { generation = 0 }: Machine, { family }
 
 /** Tokens of a prompt per second; undefined where nothing is known of the GPU. */
 export function promptSpeed(record: CatalogRecord, machine: Machine): Figure | undefined {
-  if (machine.teraflops === undefined) return undefined;
-  const isMixture = record.num_experts !== undefined;
-  const share = isMixture ? MIXTURE_PROMPT_EFFICIENCY : PROMPT_EFFICIENCY;
-  const perSecond = (machine.teraflops * share * 1e12) / (2e9 * activeBillions(record));
-  return figure(perSecond, isMixture ? "guessed" : "estimated");
+  const milliseconds = promptMsPerToken(record, machine);
+  if (milliseconds === undefined) return undefined;
+  return figure(1000 / milliseconds, record.num_experts === undefined ? "estimated" : "guessed");
+}
+
+/** The arithmetic of one token among many. */
+export function promptMsPerToken(record: CatalogRecord, { teraflops }: Machine): number | undefined {
+  if (teraflops === undefined) return undefined;
+  const share = record.num_experts === undefined ? PROMPT_EFFICIENCY : MIXTURE_PROMPT_EFFICIENCY;
+  return (2e12 * activeBillions(record)) / (teraflops * share * 1e12);
 }
 
 /** Seconds until the first token of a prompt. */
@@ -114,7 +123,7 @@ export function activeBillions(record: CatalogRecord): number {
   return record.active_parameters === undefined ? billions(record) : record.active_parameters / 1e9;
 }
 
-function figure(value: number, basis: Basis): Figure {
+export function figure(value: number, basis: Basis): Figure {
   const spread = SPREAD[basis];
   return { value, low: value / (1 + spread), high: value * (1 + spread), basis };
 }
