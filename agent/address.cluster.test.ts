@@ -67,7 +67,6 @@ it(
       await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
     }
   }),
-  120_000,
 );
 
 function startOn({ place, stateDir }: Bench) {

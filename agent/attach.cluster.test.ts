@@ -36,5 +36,4 @@ test.skipIf(route === undefined)(
     const host = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"]));
     expect(host.spec.addresses).toEqual([route]);
   },
-  90_000,
 );

@@ -46,7 +46,7 @@ test("an agent that may register makes its Host, keeps its Lease and says what t
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName, register: true });
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
+  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
   const host = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"]));
   expect(host.spec.addresses).toEqual([testAddress()]);
   expect(host.status.addresses).toEqual([testAddress()]);
@@ -80,7 +80,7 @@ test("an agent without permission to register reports that it waits for the Host
     input: `{"apiVersion":"metalbridge.dev/v1alpha1","kind":"Host","metadata":{"name":"${hostName}"},"spec":${spec}}`,
   });
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
+  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
   await kubectl(["delete", "host", hostName]);
 });
 
@@ -104,7 +104,10 @@ test("an address that the Host does not allow is a condition that names both", a
   );
   const [event] = await eventsOn(hostName, "AddressNotRegistered");
   expect(event).toMatchObject({ type: "Warning", note: expect.stringContaining("192.0.2.7") });
-  expect(agent.lines.map(({ data }) => data.code)).toContain("AddressNotRegistered");
+  await vi.waitFor(
+    () => expect(agent.lines.map(({ data }) => data.code)).toContain("AddressNotRegistered"),
+    patiently,
+  );
   await kubectl(["delete", "host", hostName]);
 });
 
@@ -116,8 +119,11 @@ test("a host without an engine is not Ready, and says so in its condition, an Ev
   const broken = join(folder, "llama-server");
   await writeFile(broken, "#!/bin/sh\nexit 1\n", { mode: 0o755 });
   await using agent = await startAgent({ kubeconfig, hostName, register: true, llamaServer: [broken] });
-  await vi.waitFor(async () => expect(await agent.ask("/readyz")).toMatch(/^503 Runtime\w+: /), patiently);
-  const code = /^503 (\w+)/.exec(await agent.ask("/readyz"))?.[1] ?? "";
+  const code = await vi.waitFor(async () => {
+    const [, found] = /^503 (Runtime\w+): /.exec(await agent.ask("/readyz")) ?? [];
+    if (found === undefined) throw new Error("no engine is missed yet");
+    return found;
+  }, patiently);
   await vi.waitFor(async () => {
     const { conditions = [] } = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"])).status;
     const ready = conditions.find(({ type }: { type: string }) => type === "Ready");
@@ -133,7 +139,7 @@ test("two agents with one name: the second waits and says who holds it; a restar
   const first = await startAgent({ kubeconfig, hostName, register: true, keepState: true });
   await vi.waitFor(async () => expect(await first.ask("/readyz")).toBe("200 ok\n"), patiently);
   await kubectl([
-    ...["wait", "host", hostName, "--timeout=20s"],
+    ...["wait", "host", hostName, "--timeout=60s"],
     `--for=jsonpath={.status.addresses[0]}=${testAddress()}`,
   ]);
   await using second = await startAgent({ kubeconfig, hostName, register: true });
@@ -149,9 +155,8 @@ test("two agents with one name: the second waits and says who holds it; a restar
   expect(event?.note).toContain(`serving on ${testAddress()}`);
   await first.stop();
   await using again = await startAgent({ kubeconfig, hostName, register: true, stateDir: first.stateDir });
-  const startedMs = performance.now();
   await vi.waitFor(async () => expect(await again.ask("/readyz")).toBe("200 ok\n"), patiently);
-  expect(performance.now() - startedMs).toBeLessThan(35_000);
+  expect(again.lines.map(({ data }) => data.code)).not.toContain("HostNameTaken");
   await kubectl(["delete", "host", hostName]);
 });
 

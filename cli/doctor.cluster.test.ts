@@ -48,7 +48,7 @@ async function withToken({ home, kubeconfig }: { home: string; kubeconfig: strin
 const statusOf = (results: readonly Result[], check: string) =>
   results.filter((result) => result.check === check).map(({ status, code }) => `${status} ${code}`);
 
-test("a host that is not registered, then one that is", { timeout: 60_000 }, async () => {
+test("a host that is not registered, then one that is", async () => {
   await using bed = await startBed();
   const { kubectl } = sharedCluster();
   const before = await bed.doctor();
@@ -71,9 +71,7 @@ test("a host that is not registered, then one that is", { timeout: 60_000 }, asy
   expect(statusOf(after, "address to serve on")).toEqual(["ok AddressUnknown"]);
 });
 
-test("a token of a ServiceAccount is judged by its claims, and by the rights that it has", {
-  timeout: 60_000,
-}, async () => {
+test("a token of a ServiceAccount is judged by its claims, and by the rights that it has", async () => {
   await using bed = await startBed();
   const { kubectl } = sharedCluster();
   await kubectl(["create", "serviceaccount", bed.name]);
@@ -88,9 +86,7 @@ test("a token of a ServiceAccount is judged by its claims, and by the rights tha
   expect(rights?.finding).toContain("patch hosts/status");
 });
 
-test("a token that has expired is found, and so is that the API server refuses it", {
-  timeout: 60_000,
-}, async () => {
+test("a token that has expired is found, and so is that the API server refuses it", async () => {
   await using bed = await startBed();
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const claims = { iat: nowSeconds - 7_200, exp: nowSeconds - 3_600 };
@@ -105,7 +101,7 @@ test("a token that has expired is found, and so is that the API server refuses i
   expect(statusOf(results, "permissions of the credential")).toEqual(["error CredentialReadable"]);
 });
 
-test("a pod asks the host's port; the pod is always deleted", { timeout: 120_000 }, async () => {
+test("a pod asks the host's port; the pod is always deleted", async () => {
   await using desk = await openDesk();
   const { kubeconfig, namespace } = desk;
   const { kubectl } = desk.cluster;

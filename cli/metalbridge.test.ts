@@ -77,5 +77,4 @@ test.skipIf(process.platform !== "linux")(
     expect(text.stdout).toBe("");
     rmSync(stateDir, { recursive: true });
   },
-  60_000,
 );

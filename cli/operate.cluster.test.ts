@@ -5,7 +5,7 @@ import { must } from "../test/cli/objects.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 
-test("a change is followed, listed and undone", { timeout: 120_000 }, async () => {
+test("a change is followed, listed and undone", async () => {
   await using bench = await startBench();
   const { kubeconfig, kubectl } = bench.cluster;
   await bench.agent("mac-1");
@@ -42,9 +42,7 @@ test("a change is followed, listed and undone", { timeout: 120_000 }, async () =
   expect(described.stdout).toMatch(/Replicas: +2 wanted, 2 answer, 2 of the newest revision, 2 in all/);
 });
 
-test("a drain waits for room, then leaves the host empty, and is taken back", {
-  timeout: 120_000,
-}, async () => {
+test("a drain waits for room, then leaves the host empty, and is taken back", async () => {
   await using bench = await startBench();
   const { kubeconfig, kubectl } = bench.cluster;
   await bench.agent("mac-1");

@@ -48,7 +48,7 @@ async function temporary(): Promise<AsyncDisposable & { readonly folder: string 
   return { folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true }) };
 }
 
-describe("selftest on a recorded Mac", { timeout: 120_000 }, () => {
+describe("selftest on a recorded Mac", () => {
   it("passes every step that a recording can, and records the machine", async () => {
     await using mac = await startMac();
     await using temp = await temporary();
@@ -87,7 +87,7 @@ describe("selftest on a recorded Mac", { timeout: 120_000 }, () => {
   });
 });
 
-describe.skipIf(process.platform !== "linux")("selftest on this machine", { timeout: 120_000 }, () => {
+describe.skipIf(process.platform !== "linux")("selftest on this machine", () => {
   it("proves shim, FIFOs, adoption and the engine natively, and leaves nothing behind", async () => {
     await using temp = await temporary();
     const end = await selftest(["-o", "json", ...engine], { TMPDIR: temp.folder });

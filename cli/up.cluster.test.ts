@@ -41,7 +41,7 @@ function startUp(dir: string, ...args: string[]): RunningUp {
 
 function run(...args: string[]): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args], { timeout: 50_000 }, (error, stdout, stderr) => {
+    execFile(process.execPath, [program, ...args], { timeout: 120_000 }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), output: `${stdout}${stderr}` });
     });
   });

@@ -46,7 +46,7 @@ test.each(["background", "foreground", "orphan"])(
       "-n",
       ns,
       `--cascade=${propagation}`,
-      "--timeout=30s",
+      "--timeout=60s",
     ]);
     await expectNothingLeft(ns);
   },

@@ -155,7 +155,7 @@ test("creates replicas within a quota, reports those beyond it, and retries them
   await bench.serviceUntil(ns, "chat", isReady);
   await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", "port"]);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
-}, 300_000);
+});
 
 test("reports objects that an unreachable admission webhook holds back", async () => {
   const ns = await namespace("webhook");

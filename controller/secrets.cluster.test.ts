@@ -48,7 +48,7 @@ test("a host gets the Secrets that its replicas name, and loses them with the la
   await kubectl(["delete", "rolebinding", "metalbridge-secrets-mac-1", "-n", ns]);
   await vi.waitFor(async () => expect(await read("keys")).toBe("secret/keys\n"), WAIT);
 
-  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=30s"]);
+  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
   await vi.waitFor(() => expect(read("keys")).rejects.toThrow(/forbidden/), WAIT);
   expect(await read("other")).toBe("secret/other\n");
   await bench.stopController();

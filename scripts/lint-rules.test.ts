@@ -133,7 +133,7 @@ async function copyConfiguration(target: string): Promise<void> {
 async function lint(target: string): Promise<ReadonlyMap<string, readonly string[]>> {
   const output = await new Promise<string>((resolve) => {
     const args = ["lint", "--reporter=json", "--max-diagnostics=none", "."];
-    const options = { cwd: target, maxBuffer: 64 * 1024 * 1024, timeout: 50_000 };
+    const options = { cwd: target, maxBuffer: 64 * 1024 * 1024, timeout: 170_000 };
     execFile(biome, args, options, (_error, stdout) => resolve(stdout));
   });
   const { diagnostics } = JSON.parse(output) as { diagnostics: Diagnostic[] };

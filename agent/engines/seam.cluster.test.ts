@@ -1,6 +1,6 @@
 /** What an engine has to bring along: two tiny real programs under the real runner, one with a process per replica, one shared daemon. */
-import { createServer } from "node:net";
 import { expect, test, vi } from "vitest";
+import { freePort } from "../../test/bed/ports.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import type { EngineOptions } from "./registry.ts";
@@ -118,13 +118,4 @@ function isAlive(pid: number | undefined): boolean {
   } catch {
     return false;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }

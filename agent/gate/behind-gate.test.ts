@@ -2,12 +2,13 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { freePort } from "../../test/bed/ports.ts";
 import { tinyDaemonDriver, tinyModels } from "../engines/testing/tiny-drivers.ts";
 import { until } from "../fixtures/until.ts";
 import { createInstances, ENGINES_FOLDER } from "../instances/instances.ts";
 import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
 import { behindGate } from "./behind-gate.ts";
-import { freePort, gatePorts } from "./fixtures/process.ts";
+import { gatePorts } from "./fixtures/process.ts";
 import { createGateRoutes } from "./gate-routes.ts";
 
 async function open() {

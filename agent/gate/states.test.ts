@@ -63,7 +63,7 @@ test("a draining route finishes its streams, closes idle connections at once and
     "2",
     "close",
   ]);
-  expect(pair.server.status()).toMatchObject({ inFlight: 1, connections: 1 });
+  await until(() => expect(pair.server.status()).toMatchObject({ inFlight: 1, connections: 1 }));
   response.end("data: [DONE]\n\n");
   await until(() => expect(busy.isEnded).toBe(true));
   expect(busy.text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
@@ -113,7 +113,7 @@ test("kept-alive clients lose nothing when their endpoint leaves, is drained and
   endpoint = second.port;
   await until(() => expect(second.server.status().connections).toBe(16));
   first.server.update({ ...route, state: "draining" });
-  expect(first.server.status()).toMatchObject({ inFlight: 0, connections: 0 });
+  await until(() => expect(first.server.status()).toMatchObject({ inFlight: 0, connections: 0 }));
   first.server.end();
   const after = answered;
   await until(() => expect(answered).toBeGreaterThan(after + 100));

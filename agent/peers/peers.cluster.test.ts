@@ -67,4 +67,4 @@ test("a host takes a model from the host whose status lists it, with no right bu
   await first.stop();
   await second.stop();
   await cluster.kubectl(["delete", "host", ...names]);
-}, 300_000);
+});

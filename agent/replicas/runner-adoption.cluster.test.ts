@@ -38,7 +38,7 @@ it("takes over twenty engines, each with its process and port", async () => {
     () => expect(second.runner.snapshot().map(({ phase }) => phase)).toEqual(names.map(() => "Ready")),
     { timeout: 60_000 },
   );
-}, 240_000);
+});
 
 it("serves one name of two namespaces side by side, and lets one go without the other", async () => {
   const cluster = sharedCluster();

@@ -79,7 +79,6 @@ it(
     expect(performance.now() - from).toBeGreaterThan(1_000);
     await cut;
   }),
-  60_000,
 );
 
 it(
@@ -107,7 +106,6 @@ it(
     expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
     expect(await cut).not.toContain('"stop":true');
   }),
-  60_000,
 );
 
 it(
@@ -132,7 +130,6 @@ it(
     expect(performance.now() - from).toBeGreaterThan(1_000);
     expect(await cut).not.toContain('"stop":true');
   }),
-  60_000,
 );
 
 it(

@@ -149,5 +149,4 @@ it(
     await ask("/rest");
     expect((await bench.untilPhase("chat-0-q", "Stopped")).status).toMatchObject({ reason: "Drained" });
   }),
-  60_000,
 );

@@ -73,7 +73,7 @@ it("lets every stream finish, withdraws all, ends all, and says so", async () =>
   const next = await bench.startAgent();
   await Promise.all(names.map((name) => bench.untilPhase(name, "Ready")));
   expect(next.runner.snapshot().map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
-}, 300_000);
+});
 
 it("waits no longer for requests once it is asked again", async () => {
   const cluster = sharedCluster();
@@ -113,7 +113,7 @@ it("waits for an API server that does not answer only for moments, and for reque
   const endedAt = performance.now();
   expect(await stream.end).toBe("whole");
   expect(isAlive(status?.pid)).toBe(false);
-  expect(endedAt - Math.max(askedAt, await quietAt)).toBeLessThan(15_000);
+  expect(endedAt - Math.max(askedAt, await quietAt)).toBeLessThan(45_000);
   await agent.end();
   await cluster.startApiServer();
   await bench.startAgent();
@@ -125,7 +125,7 @@ it("waits for an API server that does not answer only for moments, and for reque
     },
   );
   await bench.untilPhase("chat-0-ge", "Ready");
-}, 300_000);
+});
 
 it("starts nothing any more, whatever arrives meanwhile", async () => {
   const cluster = sharedCluster();

@@ -75,7 +75,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 60_000 });
     await next.end();
   }
-}, 240_000);
+});
 
 it("replaces an engine whose record was lost, in good order and never beside it", async () => {
   const cluster = sharedCluster();

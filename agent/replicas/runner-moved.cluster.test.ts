@@ -53,7 +53,6 @@ it(
       await network[Symbol.asyncDispose]();
     }
   }),
-  60_000,
 );
 
 it(
@@ -83,5 +82,4 @@ it(
       restarts: 0,
     });
   }),
-  60_000,
 );

@@ -57,4 +57,4 @@ it("an engine that was drained after the backup serves again once the list says 
     rmSync(dir, { recursive: true, force: true });
     rmSync(copy, { recursive: true, force: true });
   }
-}, 240_000);
+});

@@ -44,7 +44,6 @@ it(
     await bench.patchSpec("chat-0-l", { probes: { startSeconds: 60 } });
     expect((await bench.untilPhase("chat-0-l", "Ready")).status?.restarts).toBeGreaterThan(0);
   }),
-  60_000,
 );
 
 it(
@@ -112,7 +111,6 @@ for (const [reason, end, how] of [
         { timeout: 60_000, interval: 100 },
       );
     }),
-    60_000,
   );
 }
 

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { freePort } from "../../test/bed/ports.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { testAddress } from "../fixtures/agent.ts";
@@ -20,17 +21,6 @@ beforeAll(async () => {
   tokenFile = join(folder, "token");
 });
 afterAll(() => rm(folder, { recursive: true }));
-
-/** A port that was free a moment ago, on the address from outside. */
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, testAddress());
-  await once(probe, "listening");
-  const address = probe.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  probe.close();
-  await once(probe, "close");
-  return port;
-}
 
 async function serve(port: number, lines: LogLine[] = []) {
   await writeFile(tokenFile, `${TOKEN}\n`);
@@ -56,7 +46,7 @@ async function serve(port: number, lines: LogLine[] = []) {
 }
 
 test("loopback needs no token and has all three pages", async () => {
-  await using server = await serve(await freePort());
+  await using server = await serve(await freePort(testAddress()));
   const at = `http://127.0.0.1:${server.inside}`;
   expect(await (await fetch(`${at}/healthz`)).text()).toBe("ok\n");
   const readiness = await fetch(`${at}/readyz`);
@@ -70,7 +60,7 @@ test("loopback needs no token and has all three pages", async () => {
 });
 
 test("from outside there are metrics for the token and nothing else", async () => {
-  await using server = await serve(await freePort());
+  await using server = await serve(await freePort(testAddress()));
   const listening = () => server.ask("/metrics", `Bearer ${TOKEN}`);
   await until(async () => expect(await listening()).toContain("metalbridge_agent_info{"));
   expect(await server.ask("/metrics", `bearer ${TOKEN}`)).toMatch(/^200 /);
@@ -81,7 +71,7 @@ test("from outside there are metrics for the token and nothing else", async () =
 });
 
 test("a new token in the file takes effect at once; a file without a token refuses all requests", async () => {
-  await using server = await serve(await freePort());
+  await using server = await serve(await freePort(testAddress()));
   await until(async () => expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^200 /));
   await writeFile(tokenFile, "another");
   expect(await server.ask("/metrics", `Bearer ${TOKEN}`)).toMatch(/^401 /);
@@ -94,7 +84,7 @@ test("a new token in the file takes effect at once; a file without a token refus
 });
 
 test("an address that cannot be bound yet is retried, and logged once", async () => {
-  const port = await freePort();
+  const port = await freePort(testAddress());
   const squatter = createServer().listen(port, testAddress());
   await once(squatter, "listening");
   const lines: LogLine[] = [];

@@ -30,7 +30,6 @@ test.skipIf(program === "")(
       memory: { compute: { factor: table.factor, extraBytes: table.extraBytes } },
     });
   },
-  60_000,
 );
 
 test("an engine that makes no buffers ends with a code", async () => {

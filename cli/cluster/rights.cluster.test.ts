@@ -17,7 +17,7 @@ function untilAllowed(cluster: TestCluster, user: string, ...what: readonly stri
   });
 }
 
-test("viewers look, operators act, and neither needs more", { timeout: 120_000 }, async () => {
+test("viewers look, operators act, and neither needs more", async () => {
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
   const { namespace, cluster } = desk;

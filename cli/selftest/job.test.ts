@@ -25,7 +25,7 @@ async function runStep(change: Change = (call, launchctl) => launchctl(call)) {
   const config = loadAgentConfig({ file: undefined, flags: { platform: "darwin" } });
   const bench = { config, run, runPrivately: run, path, env: {}, isReplayed: false, folder };
   const steps = [
-    { name: "launchd-job", proves: "", platforms: ["darwin" as const], run: checkJob, limitMs: 30_000 },
+    { name: "launchd-job", proves: "", platforms: ["darwin" as const], run: checkJob, limitMs: 120_000 },
   ];
   const [result] = await runSteps(steps, bench, { stop: new AbortController().signal, onResult: () => {} });
   const labels = launchd.labels();
@@ -42,17 +42,17 @@ async function sleepersOf(folder: string): Promise<readonly string[]> {
   const pids = texts.join("").trim().split("\n");
   // A killed process takes a moment to be gone.
   const living = () => pids.filter((pid) => isLiving(Number(pid)));
-  await vi.waitFor(() => expect(living()).toEqual([]), 10_000).catch(() => {});
+  await vi.waitFor(() => expect(living()).toEqual([]), 60_000).catch(() => {});
   return living();
 }
 
-it("loads, restarts and unloads its own job, and leaves nothing behind", { timeout: 60_000 }, async () => {
+it("loads, restarts and unloads its own job, and leaves nothing behind", async () => {
   const { result, labels, left } = await runStep();
   expect(result).toMatchObject({ status: "ok" });
   expect({ labels, left }).toEqual({ labels: [], left: [] });
 });
 
-it("leaves an agent that is installed alone", { timeout: 60_000 }, async () => {
+it("leaves an agent that is installed alone", async () => {
   const printed = "x = {\n\tstate = running\n\tpid = 7\n}\n";
   const { result, calls } = await runStep(async (call, launchctl) =>
     call.args[0] === "print" ? { out: printed } : launchctl(call),
@@ -61,7 +61,7 @@ it("leaves an agent that is installed alone", { timeout: 60_000 }, async () => {
   expect(calls.filter((call) => /bootstrap|bootout|kickstart|enable /.test(call))).toEqual([]);
 });
 
-it("fails where launchd refuses the job", { timeout: 60_000 }, async () => {
+it("fails where launchd refuses the job", async () => {
   const refuses: Change = async (call, launchctl) =>
     call.args[0] === "bootstrap"
       ? { code: 125, err: "Domain does not support specified action" }

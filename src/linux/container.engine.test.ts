@@ -25,7 +25,6 @@ import { buildWorkload } from "./workload.ts";
 const program = findLlamaServer() ?? "";
 const KEY = "a-key-of-clients";
 const WAIT = { timeout: 60_000, interval: 50 };
-const LIMIT_MS = 120_000;
 const template = "{% for message in messages %}$(HOME){{ message.content }}{% endfor %}";
 
 /** The container of a service, what its volumes hold, and its engine. */
@@ -128,29 +127,19 @@ async function generate(url: string, signal: AbortSignal): Promise<void> {
 }
 
 describe.skipIf(program === "")("the container of a llamacpp service", () => {
-  test(
-    "a build that finds no GPU says so in the lines that the controller reads",
-    async () => {
-      await using folder = await temporaryFolder();
-      const model = path.join(folder.path, "tiny.gguf");
-      await writeTinyGguf(model);
-      await using server = await runLlamaServer(program, [
-        "-m",
-        model,
-        "--n-gpu-layers",
-        "all",
-        "--no-warmup",
-      ]);
-      expect(offloadedLayers(server.log())).toEqual({ layers: "none" });
-      const rest = server.log().split("\n").slice(1);
-      expect(offloadedLayers(rest.join("\n"))).toEqual({ layers: "all" });
-      expect(offloadedLayers(rest.slice(4).join("\n"))).toBeUndefined();
-      expect(offloadedLayers("load_tensors: offloaded 0/33 layers to GPU")).toMatchObject({
-        ...{ layers: "none", count: "0 of 33 layers" },
-      });
-    },
-    LIMIT_MS,
-  );
+  test("a build that finds no GPU says so in the lines that the controller reads", async () => {
+    await using folder = await temporaryFolder();
+    const model = path.join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    await using server = await runLlamaServer(program, ["-m", model, "--n-gpu-layers", "all", "--no-warmup"]);
+    expect(offloadedLayers(server.log())).toEqual({ layers: "none" });
+    const rest = server.log().split("\n").slice(1);
+    expect(offloadedLayers(rest.join("\n"))).toEqual({ layers: "all" });
+    expect(offloadedLayers(rest.slice(4).join("\n"))).toBeUndefined();
+    expect(offloadedLayers("load_tensors: offloaded 0/33 layers to GPU")).toMatchObject({
+      ...{ layers: "none", count: "0 of 33 layers" },
+    });
+  });
 
   test.each(["curl", "python3", "wget"])(
     "serves with keys and template, and its preStop waits for the request in flight (by %s)",
@@ -171,23 +160,18 @@ describe.skipIf(program === "")("the container of a llamacpp service", () => {
       client.abort();
       expect(await ended).toEqual([0, null]);
     },
-    LIMIT_MS,
   );
 
-  test(
-    "the preStop ends after drainSeconds although a request is in flight",
-    async () => {
-      await using folder = await temporaryFolder();
-      await using served = await serve(folder.path, 2);
-      const { container, url, engine } = served;
-      const client = new AbortController();
-      await generate(url, client.signal);
-      const hook = preStop(container, folder.path, "curl");
-      expect(await once(hook, "close")).toEqual([0, null]);
-      expect(asked(folder.path)).toBeGreaterThan(0);
-      expect(engine.exitCode).toBeNull();
-      client.abort();
-    },
-    LIMIT_MS,
-  );
+  test("the preStop ends after drainSeconds although a request is in flight", async () => {
+    await using folder = await temporaryFolder();
+    await using served = await serve(folder.path, 2);
+    const { container, url, engine } = served;
+    const client = new AbortController();
+    await generate(url, client.signal);
+    const hook = preStop(container, folder.path, "curl");
+    expect(await once(hook, "close")).toEqual([0, null]);
+    expect(asked(folder.path)).toBeGreaterThan(0);
+    expect(engine.exitCode).toBeNull();
+    client.abort();
+  });
 });

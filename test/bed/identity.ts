@@ -38,8 +38,8 @@ export interface Account {
 const CONTROLLER = "metalbridge-controller";
 const INSTALL = path.join(packageRoot(), "examples", "install", "metalbridge.yaml");
 const ACCESS_KINDS = [SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS];
-const TIMEOUT_MS = 10_000;
-const RIGHTS_WITHIN_MS = 30_000;
+const TIMEOUT_MS = 30_000;
+const RIGHTS_WITHIN_MS = 60_000;
 
 /** What a host needs to act in its own name; resolves once the API server grants it. Its Host is not made. */
 export async function giveIdentity(cluster: Administered, host: string, file: string): Promise<void> {

@@ -20,7 +20,7 @@ export interface KubeProxyOptions {
   readonly dir: string;
 }
 
-const READY_MS = 30_000;
+const READY_MS = 60_000;
 const POLL_MS = 100;
 const HEALTHZ = "http://127.0.0.1:10256/healthz";
 

@@ -6,7 +6,7 @@ import { findClusterParts } from "../../local/control-plane/parts.ts";
 export interface KubectlOptions {
   /** Sent to stdin, for `apply -f -`. */
   readonly input?: string;
-  /** By default half a minute, or ten seconds more than the `--timeout` that kubectl itself is given. */
+  /** By default a minute and a half, or ten seconds more than the `--timeout` that kubectl itself is given. */
   readonly timeoutMs?: number;
   /** Beside PATH, HOME and KUBECONFIG. */
   readonly env?: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export function kubectlFor(kubeconfig: string): Kubectl {
         [...args],
         {
           env: { PATH: process.env.PATH, HOME: process.env.HOME, KUBECONFIG: kubeconfig, ...options.env },
-          timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 30_000,
+          timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 90_000,
           maxBuffer: 64 * 1024 * 1024,
         },
         (error, stdout, stderr) => {

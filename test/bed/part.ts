@@ -53,7 +53,7 @@ export function startPart(
   };
 }
 
-const GRACE_MS = 10_000;
+const GRACE_MS = 60_000;
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (!isRunning(child)) return;

@@ -3,7 +3,7 @@ import { connect } from "../../src/kube/client/connect.ts";
 import { collectionPath, objectPath } from "../../src/kube/client/paths.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 30_000;
 
 export type Reader = Awaited<ReturnType<typeof openReader>>;
 

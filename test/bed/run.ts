@@ -1,7 +1,7 @@
 /** Runs the system's own tools: a bounded child, its output as the result. */
 import { execFile } from "node:child_process";
 
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 60_000;
 
 /** Rejects with what the program said. */
 export function run(program: string, args: readonly string[], input = ""): Promise<string> {

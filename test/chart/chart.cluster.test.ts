@@ -211,7 +211,7 @@ async function serveAsInstalled(): Promise<void> {
   }, WAIT);
   expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1");
 
-  await kubectl(["delete", "isvc", "chat", "--timeout=20s"]);
+  await kubectl(["delete", "isvc", "chat", "--timeout=60s"]);
   await vi.waitFor(
     async () =>
       expect(await kubectl(["get", "irep,roles,services", "-o", "name"])).toBe("service/kubernetes\n"),

@@ -134,7 +134,7 @@ test("the image gets what .dockerignore lets through, and nothing more", () => {
   expect(entrypoint).toEqual(["/nodejs/bin/node", `${workdir}/cli/metalbridge.mjs`]);
 });
 
-test("the files of the image run without anything beside them", { timeout: 60_000 }, async () => {
+test("the files of the image run without anything beside them", async () => {
   await using folder = await temporaryFolder();
   const dist = path.join(folder.path, "bundle");
   await bundleInto(dist);

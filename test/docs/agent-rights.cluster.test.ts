@@ -58,7 +58,7 @@ test.skipIf(llamaServer === undefined)(
       body: "{}",
     });
     expect(refused.status).toBe(401);
-    await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=10s"]);
+    await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
 
     await bench.deleteReplica("chat-0");
     await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), 60_000);

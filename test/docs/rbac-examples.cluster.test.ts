@@ -32,7 +32,7 @@ test("the agent's roles are the documented ones", () => {
   expect(single(rules)).toEqual(single(documentedRules()));
 });
 
-test("the controller does all its work with the rights of the example", { timeout: 90_000 }, async () => {
+test("the controller does all its work with the rights of the example", async () => {
   await using bench = await startBench();
   await bench.stopController();
   const { lines, controller } = await startWithExample(bench);
@@ -67,7 +67,7 @@ test("the controller does all its work with the rights of the example", { timeou
   mac.fallSilent();
   await kubectl(["delete", "host", "mac-1"]);
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.readyReplicas).toBe(0));
-  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=20s"]);
+  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
   expect(await bench.replicas(ns)).toEqual([]);
   expect(await kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"])).toContain("chat");
   await controller.stop();

@@ -35,9 +35,9 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     const spec = { contextSize: 131_072, rollout: { drainSeconds: 3_600 } };
     for (const name of NAMES) await on.services.applyService(name, "endless.gguf", spec);
     await allReady();
-  }, 2 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   const allReady = () => Promise.all(NAMES.map((name) => on.services.untilReady(name)));
   const enginesNow = async (): Promise<readonly Engine[]> =>
@@ -63,7 +63,7 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
 
   async function expectNothingLeft(engines: readonly Engine[]): Promise<void> {
     expect(engines.map(({ pid }) => isAlive(pid))).toEqual([false, false]);
-    expect(processesNaming(on.farm.stateDir)).toEqual([]);
+    await vi.waitFor(() => expect(processesNaming(on.farm.stateDir)).toEqual([]), within);
     expect(await Promise.all(engines.map(({ port }) => isListenedOn(on.network.hostAddress, port)))).toEqual([
       false,
       false,
@@ -83,7 +83,8 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect(said.at(-2)).toMatchObject({ engines: 2, msg: expect.stringContaining("2 engines keep running") });
+    const keeps = { engines: 2, msg: expect.stringContaining("2 engines keep running") };
+    expect(said).toContainEqual(expect.objectContaining(keeps));
     expect(before.map(({ pid }) => isAlive(pid))).toEqual([true, true]);
     expect(await (await stream(before[0] as Engine, 5)).end).toBe("whole");
     on.farm.restartAgent({ args: ["--stop-engines"] });
@@ -101,70 +102,62 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
     expect((await enginesNow()).map(({ pid }) => pid)).toEqual(before.map(({ pid }) => pid));
   });
 
-  it(
-    "with --stop-engines drains them all: a stream finishes, endpoints go first, nothing is left",
-    async () => {
-      const engines = await enginesNow();
-      const order: string[] = [];
-      const streams = await Promise.all(engines.map((engine) => stream(engine, 2_000)));
-      const streamed = Promise.all(
-        streams.map(async ({ end }) => {
-          order.push(`stream ${await end}`);
-        }),
-      );
-      process.kill(on.farm.agent().pid, "SIGTERM");
-      const withdrawn = NAMES.map(async (name) => {
-        await vi.waitFor(async () => expect(await on.services.sliceIsReady(name)).toBe(false), within);
-        order.push("withdrawn");
-      });
-      const ended = engines.map(async ({ pid }) => {
-        await vi.waitFor(() => expect(isAlive(pid)).toBe(false), within);
-        order.push("ended");
-      });
-      await Promise.all([streamed, ...withdrawn, ...ended]);
-      await untilEnded(on.farm.agent());
-      const phases = ["withdrawn", "withdrawn", "stream whole", "stream whole", "ended", "ended"];
-      expect([...order].sort((a, b) => rank(a) - rank(b))).toEqual(phases);
-      expect(order.slice(0, 2)).toEqual(["withdrawn", "withdrawn"]);
-      expect(order.at(-1)).toBe("ended");
-      await expectNothingLeft(engines);
-      for (const name of NAMES) {
-        const { status } = await on.services.replicaOf(name);
-        expect(status).toMatchObject({ phase: "Stopped", reason: "AgentStopped" });
-      }
-    },
-    2 * MINUTE,
-  );
+  it("with --stop-engines drains them all: a stream finishes, endpoints go first, nothing is left", async () => {
+    const engines = await enginesNow();
+    const order: string[] = [];
+    const streams = await Promise.all(engines.map((engine) => stream(engine, 2_000)));
+    const streamed = Promise.all(
+      streams.map(async ({ end }) => {
+        order.push(`stream ${await end}`);
+      }),
+    );
+    process.kill(on.farm.agent().pid, "SIGTERM");
+    const withdrawn = NAMES.map(async (name) => {
+      await vi.waitFor(async () => expect(await on.services.sliceIsReady(name)).toBe(false), within);
+      order.push("withdrawn");
+    });
+    const ended = engines.map(async ({ pid }) => {
+      await vi.waitFor(() => expect(isAlive(pid)).toBe(false), within);
+      order.push("ended");
+    });
+    await Promise.all([streamed, ...withdrawn, ...ended]);
+    await untilEnded(on.farm.agent());
+    const phases = ["withdrawn", "withdrawn", "stream whole", "stream whole", "ended", "ended"];
+    expect([...order].sort((a, b) => rank(a) - rank(b))).toEqual(phases);
+    expect(order.slice(0, 2)).toEqual(["withdrawn", "withdrawn"]);
+    expect(order.at(-1)).toBe("ended");
+    await expectNothingLeft(engines);
+    for (const name of NAMES) {
+      const { status } = await on.services.replicaOf(name);
+      expect(status).toMatchObject({ phase: "Stopped", reason: "AgentStopped" });
+    }
+  });
 
-  it(
-    "a second TERM brings their end nearer, and a TERM within a second of the first does not",
-    async () => {
-      on.farm.restartAgent({ args: ["--stop-engines"] });
-      await allReady();
-      const engines = await enginesNow();
-      const streams = await Promise.all(engines.map((engine) => stream(engine, 120_000)));
-      const { pid } = on.farm.agent();
-      const firstAt = performance.now();
-      process.kill(pid, "SIGTERM");
-      process.kill(pid, "SIGTERM");
-      await vi.waitFor(async () => {
-        const all = await Promise.all(NAMES.map((name) => on.services.replicaOf(name)));
-        expect(all.map(({ status }) => status.reason)).toEqual(["AwaitingQuiet", "AwaitingQuiet"]);
-      }, within);
-      // The drain has begun and would take an hour.
-      expect(performance.now() - firstAt).toBeGreaterThan(SECOND_REQUEST_MS);
-      expect(engines.map((engine) => isAlive(engine.pid))).toEqual([true, true]);
-      const secondAt = performance.now();
-      process.kill(pid, "SIGTERM");
-      await untilEnded(on.farm.agent());
-      expect(performance.now() - secondAt).toBeLessThan(MINUTE);
-      expect(await Promise.all(streams.map(({ end }) => end))).toEqual(["cut", "cut"]);
-      await expectNothingLeft(engines);
-      expect(on.farm.agent().log()).toContain("second request to stop");
-      expect(livingEngines(on.farm.stateDir).size).toBe(0);
-    },
-    2 * MINUTE,
-  );
+  it("a second TERM brings their end nearer, and a TERM within a second of the first does not", async () => {
+    on.farm.restartAgent({ args: ["--stop-engines"] });
+    await allReady();
+    const engines = await enginesNow();
+    const streams = await Promise.all(engines.map((engine) => stream(engine, 120_000)));
+    const { pid } = on.farm.agent();
+    const firstAt = performance.now();
+    process.kill(pid, "SIGTERM");
+    process.kill(pid, "SIGTERM");
+    await vi.waitFor(async () => {
+      const all = await Promise.all(NAMES.map((name) => on.services.replicaOf(name)));
+      expect(all.map(({ status }) => status.reason)).toEqual(["AwaitingQuiet", "AwaitingQuiet"]);
+    }, within);
+    // The drain has begun and would take an hour.
+    expect(performance.now() - firstAt).toBeGreaterThan(SECOND_REQUEST_MS);
+    expect(engines.map((engine) => isAlive(engine.pid))).toEqual([true, true]);
+    const secondAt = performance.now();
+    process.kill(pid, "SIGTERM");
+    await untilEnded(on.farm.agent());
+    expect(performance.now() - secondAt).toBeLessThan(MINUTE);
+    expect(await Promise.all(streams.map(({ end }) => end))).toEqual(["cut", "cut"]);
+    await expectNothingLeft(engines);
+    expect(on.farm.agent().log()).toContain("second request to stop");
+    expect(livingEngines(on.farm.stateDir).size).toBe(0);
+  });
 });
 
 function rank(step: string): number {

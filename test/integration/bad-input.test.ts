@@ -15,7 +15,7 @@ describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
 
   beforeAll(async () => {
     bad = await startBadFarm();
-  }, 2 * MINUTE);
+  });
   afterAll(() => bad?.[Symbol.asyncDispose](), MINUTE);
   afterEach(() => bad.expectUnharmed());
 

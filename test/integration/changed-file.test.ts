@@ -280,5 +280,5 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect(await serves(a)).toMatchObject({ changeMarker: first.changeMarker });
     expect(downloads()).toBe(3);
     await remove("follows");
-  }, 300_000);
+  });
 });

@@ -33,9 +33,9 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
     await vi.waitFor(async () => {
       expect(await on.farm.reader.list(HOSTS)).toHaveLength(3);
     }, within);
-  }, 2 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   /** On the two usual hosts; resolves when it is Ready. */
   async function serve(name: string, spec: object): Promise<void> {
@@ -168,6 +168,7 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       await using clients = await clientsOf("busy", [
         { ...busy, name: "busy-1" },
         { ...busy, name: "busy-2" },
+        { ...busy, name: "busy-3" },
         { ...fresh, name: "fresh" },
       ]);
       await clients.untilEachAsked(1);
@@ -178,9 +179,11 @@ describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
       await clients.untilEachAsked(1);
       const asked = await clients.stop();
       const lost = asked.filter(({ failure }) => failure !== "");
-      const losers = lost.map(({ client }) => client).sort();
+      const losers = lost.map(({ client }) => client);
       // One that was between two questions at that very moment has lost nothing.
-      expect([["busy-1"], ["busy-2"], ["busy-1", "busy-2"]]).toContainEqual(losers);
+      expect(losers).not.toEqual([]);
+      expect(new Set(losers).size).toBe(losers.length);
+      expect(losers).not.toContain("fresh");
       for (const { endedAt } of lost) expect(endedAt - since).toBeGreaterThanOrEqual(drainSeconds * 1_000);
       await on.farm.kubectl(["delete", "isvc/busy", "-n", NAMESPACE, "--timeout=60s"]);
     },

@@ -26,9 +26,9 @@ describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
     file = path.join(on.farm.modelsDir, "Tiny_Q8.gguf");
     await writeTinyGguf(file);
     await on.services.untilHostsReady();
-  }, 2 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   const run = (...line: readonly string[]): Promise<ProgramEnd> =>
     runProgram(line, { kubeconfig: on.cluster.kubeconfig });

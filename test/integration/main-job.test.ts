@@ -23,9 +23,9 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
       embeddingSize: 256,
     });
     await writeTinyGguf(path.join(on.farm.modelsDir, "embed.gguf"), { embedding: true });
-  }, 2 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   it("serves what was applied through the cluster's Service", async () => {
     await on.services.applyService("chat", "chat.gguf", {});
@@ -81,7 +81,7 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     const killedAt = performance.now();
     process.kill(before, "SIGKILL");
     await vi.waitFor(() => expect(slices.withdrawals).toHaveLength(1), { timeout: MINUTE, interval: 10 });
-    expect((slices.withdrawals[0] ?? 0) - killedAt).toBeLessThan(5_000);
+    expect((slices.withdrawals[0] ?? 0) - killedAt).toBeLessThan(9_000);
     await vi.waitFor(
       async () => {
         const { status } = await on.services.replicaOf("chat");
@@ -100,102 +100,86 @@ describe.skipIf(!can.ok)(`the main job${why}`, () => {
     );
   });
 
-  it(
-    "loses no request and no engine when the agent is killed in the middle of a streamed answer",
-    async () => {
-      await on.services.applyService("stream", "endless.gguf", { contextSize: 4096 });
-      await on.services.untilReady("stream");
-      // kube-proxy follows within its sync period; only an answer says that it has.
-      await on.services.chat("stream", { max_tokens: 2 });
-      const { pid } = (await on.services.replicaOf("stream")).status;
-      const url = `http://${await on.services.clusterIp("stream")}:8080/v1/chat/completions`;
-      let killed: Promise<void> | undefined;
-      const answer = on.network.curlInside(
-        ["-N", "-m", "90", url, "-d", question({ max_tokens: 1500, stream: true })],
-        {
-          timeoutMs: 100_000,
-          onStdout: () => {
-            killed ??= on.farm.agent().kill("SIGKILL");
-          },
+  it("loses no request and no engine when the agent is killed in the middle of a streamed answer", async () => {
+    await on.services.applyService("stream", "endless.gguf", { contextSize: 4096 });
+    await on.services.untilReady("stream");
+    // kube-proxy follows within its sync period; only an answer says that it has.
+    await on.services.chat("stream", { max_tokens: 2 });
+    const { pid } = (await on.services.replicaOf("stream")).status;
+    const url = `http://${await on.services.clusterIp("stream")}:8080/v1/chat/completions`;
+    let killed: Promise<void> | undefined;
+    const answer = on.network.curlInside(
+      ["-N", "-m", "90", url, "-d", question({ max_tokens: 1500, stream: true })],
+      {
+        timeoutMs: 100_000,
+        onStdout: () => {
+          killed ??= on.farm.agent().kill("SIGKILL");
         },
-      );
-      await vi.waitFor(() => expect(killed).toBeDefined(), { timeout: 60_000, interval: 10 });
-      await killed;
-      on.farm.restartAgent();
-      const { code, stdout } = await answer;
-      expect(code).toBe(0);
-      const events = stdout.split("\n").filter((line) => line.startsWith("data: "));
-      expect(events.at(-1)).toBe("data: [DONE]");
-      expect(events.length).toBeGreaterThan(1_000);
-      await on.services.untilReady("stream");
-      expect((await on.services.replicaOf("stream")).status).toMatchObject({ pid, restarts: 0 });
-      expect(isAlive(pid)).toBe(true);
-      await on.farm.kubectl(["delete", "isvc/stream", "-n", NAMESPACE, "--timeout=60s"]);
-    },
-    3 * MINUTE,
-  );
+      },
+    );
+    await vi.waitFor(() => expect(killed).toBeDefined(), { timeout: 60_000, interval: 10 });
+    await killed;
+    on.farm.restartAgent();
+    const { code, stdout } = await answer;
+    expect(code).toBe(0);
+    const events = stdout.split("\n").filter((line) => line.startsWith("data: "));
+    expect(events.at(-1)).toBe("data: [DONE]");
+    expect(events.length).toBeGreaterThan(1_000);
+    await on.services.untilReady("stream");
+    expect((await on.services.replicaOf("stream")).status).toMatchObject({ pid, restarts: 0 });
+    expect(isAlive(pid)).toBe(true);
+    await on.farm.kubectl(["delete", "isvc/stream", "-n", NAMESPACE, "--timeout=60s"]);
+  });
 
-  it(
-    "follows kubectl scale to zero and back",
-    async () => {
-      await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=0"]);
-      await vi.waitFor(() => expect(livingEngines(on.farm.stateDir).size).toBe(0), {
-        timeout: MINUTE,
-        interval: 100,
-      });
-      await vi.waitFor(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Stopped"), {
-        timeout: 60_000,
-        interval: 100,
-      });
-      await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
-      await on.services.untilReady("chat");
-      expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
-    },
-    2 * MINUTE,
-  );
+  it("follows kubectl scale to zero and back", async () => {
+    await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=0"]);
+    await vi.waitFor(() => expect(livingEngines(on.farm.stateDir).size).toBe(0), {
+      timeout: MINUTE,
+      interval: 100,
+    });
+    await vi.waitFor(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Stopped"), {
+      timeout: 60_000,
+      interval: 100,
+    });
+    await on.farm.kubectl(["scale", "isvc/chat", "-n", NAMESPACE, "--replicas=1"]);
+    await on.services.untilReady("chat");
+    expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
+  });
 
-  it(
-    "runs a changed service beside the old one, then instead of it",
-    async () => {
-      const before = await on.services.replicaOf("chat");
-      await on.farm.kubectl([
-        "patch",
-        "isvc/chat",
-        "-n",
-        NAMESPACE,
-        "--type=merge",
-        "-p",
-        '{"spec":{"contextSize":512}}',
-      ]);
-      await vi.waitFor(
-        async () => {
-          const replica = await on.services.replicaOf("chat");
-          expect(replica.metadata.name).not.toBe(before.metadata.name);
-          expect(replica.status.phase).toBe("Ready");
-          expect(livingEngines(on.farm.stateDir).size).toBe(1);
-        },
-        { timeout: MINUTE, interval: 200 },
-      );
-      expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
-    },
-    2 * MINUTE,
-  );
+  it("runs a changed service beside the old one, then instead of it", async () => {
+    const before = await on.services.replicaOf("chat");
+    await on.farm.kubectl([
+      "patch",
+      "isvc/chat",
+      "-n",
+      NAMESPACE,
+      "--type=merge",
+      "-p",
+      '{"spec":{"contextSize":512}}',
+    ]);
+    await vi.waitFor(
+      async () => {
+        const replica = await on.services.replicaOf("chat");
+        expect(replica.metadata.name).not.toBe(before.metadata.name);
+        expect(replica.status.phase).toBe("Ready");
+        expect(livingEngines(on.farm.stateDir).size).toBe(1);
+      },
+      { timeout: MINUTE, interval: 200 },
+    );
+    expect((await on.services.chat("chat", { max_tokens: 4 })).choices).toHaveLength(1);
+  });
 
-  it(
-    "leaves nothing behind after kubectl delete",
-    async () => {
-      await on.farm.kubectl(["delete", "isvc/chat", "mdl/chat", "-n", NAMESPACE, "--timeout=60s"]);
-      expect(livingEngines(on.farm.stateDir).size).toBe(0);
-      const left = async (...selector: readonly string[]) => {
-        const kinds = "irep,svc,endpointslices,controllerrevisions";
-        const names = await on.farm.kubectl(["get", kinds, "-n", NAMESPACE, "-o", "name", ...selector]);
-        return names.split("\n").filter((name) => /chat|stream|embed/.test(name));
-      };
-      const ofOurs = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
-      expect(await left("-l", ofOurs)).toEqual([]);
-      // Kubernetes has a slice of its own for a Service with a selector, which its garbage collector takes.
-      await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: MINUTE, interval: 250 });
-    },
-    2 * MINUTE,
-  );
+  it("leaves nothing behind after kubectl delete", async () => {
+    await on.farm.kubectl(["delete", "isvc/chat", "mdl/chat", "-n", NAMESPACE, "--timeout=60s"]);
+    expect(livingEngines(on.farm.stateDir).size).toBe(0);
+    const left = async (...selector: readonly string[]) => {
+      const kinds = "irep,svc,endpointslices,controllerrevisions";
+      const names = await on.farm.kubectl(["get", kinds, "-n", NAMESPACE, "-o", "name", ...selector]);
+      return names.split("\n").filter((name) => /chat|stream|embed/.test(name));
+    };
+    const ofOurs = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
+    expect(await left("-l", ofOurs)).toEqual([]);
+    // Kubernetes has a slice of its own for a Service with a selector, which its garbage collector takes.
+    await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: MINUTE, interval: 250 });
+  });
 });

@@ -42,12 +42,12 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
         { hostName: "mac-with", config: { generic: { roots } } },
       ],
     });
-  }, 2 * MINUTE);
+  });
 
   afterAll(async () => {
     await on?.[Symbol.asyncDispose]();
     await folder?.[Symbol.asyncDispose]();
-  }, MINUTE);
+  });
 
   const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
   const condition = async (name: string, type: string) => {
@@ -65,111 +65,95 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
     );
   };
 
-  it(
-    "a program runs on the host that allows it, answers through its Service, and leaves nothing behind",
-    async () => {
-      await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
-      await on.services.applyService("native", "tiny.gguf", {
-        runtime: "generic",
-        command: [program],
-        args: ["{{port}}", "{{address}}", "{{model}}", "{{slots}}"],
-        extraArgs: undefined,
-        promptCacheMiB: undefined,
-        contextSize: 512,
-        resources: { memory: "256Mi" },
-        probeOverrides: { liveness: { httpGet: { path: "/health" } } },
-        inFlightProbe: { gauges: ["held"] },
-      });
-      await on.services.untilReady("native");
-      const replica = await on.services.replicaOf("native");
-      expect(replica.spec.template.hostName).toBe("mac-with");
-      expect(replica.status.memory).toMatchObject({ claimBasis: "spec.resources.memory of the service" });
-      expect(await on.services.post("native", "/arguments", "")).toEqual([
-        ...[String(replica.status.port), on.network.hostAddress],
-        ...[path.join(on.farm.modelsDir, "tiny.gguf"), "1"],
-      ]);
-      expect(await condition("native", "SpecHonored")).toMatchObject({
-        status: "False",
-        message: expect.stringContaining("spec.contextSize"),
-      });
-      await removed("native");
-    },
-    MINUTE,
-  );
+  it("a program runs on the host that allows it, answers through its Service, and leaves nothing behind", async () => {
+    await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
+    await on.services.applyService("native", "tiny.gguf", {
+      runtime: "generic",
+      command: [program],
+      args: ["{{port}}", "{{address}}", "{{model}}", "{{slots}}"],
+      extraArgs: undefined,
+      promptCacheMiB: undefined,
+      contextSize: 512,
+      resources: { memory: "256Mi" },
+      probeOverrides: { liveness: { httpGet: { path: "/health" } } },
+      inFlightProbe: { gauges: ["held"] },
+    });
+    await on.services.untilReady("native");
+    const replica = await on.services.replicaOf("native");
+    expect(replica.spec.template.hostName).toBe("mac-with");
+    expect(replica.status.memory).toMatchObject({ claimBasis: "spec.resources.memory of the service" });
+    expect(await on.services.post("native", "/arguments", "")).toEqual([
+      ...[String(replica.status.port), on.network.hostAddress],
+      ...[path.join(on.farm.modelsDir, "tiny.gguf"), "1"],
+    ]);
+    expect(await condition("native", "SpecHonored")).toMatchObject({
+      status: "False",
+      message: expect.stringContaining("spec.contextSize"),
+    });
+    await removed("native");
+  });
 
-  it(
-    "a program with tty: true serves, shows its terminal to who attaches on its host, and leaves nothing behind",
-    async () => {
-      await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
-      await on.services.applyService("console", "tiny.gguf", {
-        runtime: "generic",
-        command: [program],
-        args: ["{{port}}", "{{address}}"],
-        tty: true,
-        extraArgs: undefined,
-        promptCacheMiB: undefined,
-        resources: { memory: "256Mi" },
-        probeOverrides: { liveness: { httpGet: { path: "/health" } } },
-        inFlightProbe: { gauges: ["held"] },
-      });
-      await on.services.untilReady("console");
-      const { status } = await on.services.replicaOf("console");
-      expect(await on.services.post("console", "/arguments", "")).toEqual([
-        ...[String(status.port), on.network.hostAddress],
-      ]);
-      const { stateDir } = on.farm.agents[1] ?? {};
-      using attached = runInTerminal(["attach", "console", "--state-dir", String(stateDir)]);
-      await attached.shows("attached to");
-      attached.pty.write("echoed");
-      await attached.shows("echoed");
-      attached.pty.write("\u001d");
-      await attached.shows("its program keeps running");
-      await removed("console");
-    },
-    MINUTE,
-  );
+  it("a program with tty: true serves, shows its terminal to who attaches on its host, and leaves nothing behind", async () => {
+    await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
+    await on.services.applyService("console", "tiny.gguf", {
+      runtime: "generic",
+      command: [program],
+      args: ["{{port}}", "{{address}}"],
+      tty: true,
+      extraArgs: undefined,
+      promptCacheMiB: undefined,
+      resources: { memory: "256Mi" },
+      probeOverrides: { liveness: { httpGet: { path: "/health" } } },
+      inFlightProbe: { gauges: ["held"] },
+    });
+    await on.services.untilReady("console");
+    const { status } = await on.services.replicaOf("console");
+    expect(await on.services.post("console", "/arguments", "")).toEqual([
+      ...[String(status.port), on.network.hostAddress],
+    ]);
+    const { stateDir } = on.farm.agents[1] ?? {};
+    using attached = runInTerminal(["attach", "console", "--state-dir", String(stateDir)]);
+    await attached.shows("attached to");
+    attached.pty.write("echoed");
+    await attached.shows("echoed");
+    attached.pty.write("\u001d");
+    await attached.shows("its program keeps running");
+    await removed("console");
+  });
 
-  it(
-    "a command that cannot work is a condition of the service, and nothing is placed",
-    async () => {
-      await on.services.applyService("broken", "tiny.gguf", {
-        runtime: "generic",
-        command: [program, "{{model}}"],
-      });
-      await vi.waitFor(
-        async () => {
-          expect(await condition("broken", "Ready")).toMatchObject({
-            status: "False",
-            reason: "CommandInvalid",
-            message: expect.stringContaining("{{port}}"),
-          });
-        },
-        { timeout: MINUTE, interval: 50 },
-      );
-      await removed("broken");
-    },
-    MINUTE,
-  );
+  it("a command that cannot work is a condition of the service, and nothing is placed", async () => {
+    await on.services.applyService("broken", "tiny.gguf", {
+      runtime: "generic",
+      command: [program, "{{model}}"],
+    });
+    await vi.waitFor(
+      async () => {
+        expect(await condition("broken", "Ready")).toMatchObject({
+          status: "False",
+          reason: "CommandInvalid",
+          message: expect.stringContaining("{{port}}"),
+        });
+      },
+      { timeout: MINUTE, interval: 50 },
+    );
+    await removed("broken");
+  });
 
-  withMlx(
-    "mlx_lm.server serves an MLX model by the example's manifest",
-    async () => {
-      writeTinyMlx(path.join(on.farm.modelsDir, "mlx"));
-      const read = (name: string) =>
-        parse(readFileSync(new URL(`../../examples/mlx-lm/${name}.yaml`, import.meta.url), "utf8"));
-      const [model, service] = [read("model"), read("inferenceservice")];
-      model.spec.source = path.join(on.farm.modelsDir, "mlx");
-      service.spec.command = [realpathSync(mlxLm ?? "")];
-      service.spec.resources = { memory: "1Gi" };
-      service.spec.rollout = { drainSeconds: 2 };
-      await on.apply(model, service);
-      await on.services.untilReady("qwen3-mlx");
-      const answer = await on.services.chat("qwen3-mlx", { max_tokens: 2 });
-      expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
-      await removed("qwen3-mlx");
-    },
-    2 * MINUTE,
-  );
+  withMlx("mlx_lm.server serves an MLX model by the example's manifest", async () => {
+    writeTinyMlx(path.join(on.farm.modelsDir, "mlx"));
+    const read = (name: string) =>
+      parse(readFileSync(new URL(`../../examples/mlx-lm/${name}.yaml`, import.meta.url), "utf8"));
+    const [model, service] = [read("model"), read("inferenceservice")];
+    model.spec.source = path.join(on.farm.modelsDir, "mlx");
+    service.spec.command = [realpathSync(mlxLm ?? "")];
+    service.spec.resources = { memory: "1Gi" };
+    service.spec.rollout = { drainSeconds: 2 };
+    await on.apply(model, service);
+    await on.services.untilReady("qwen3-mlx");
+    const answer = await on.services.chat("qwen3-mlx", { max_tokens: 2 });
+    expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
+    await removed("qwen3-mlx");
+  });
 
   withMlx(
     "an MLX model without spec.runtime is served by the mlx_lm.server that a host has in its roots",
@@ -197,6 +181,5 @@ describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
       });
       await removed("chosen");
     },
-    2 * MINUTE,
   );
 });

@@ -19,9 +19,9 @@ describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
   beforeAll(async () => {
     on = await startSystem({ agents: [{ config: { ollama: { programs: [ollama ?? ""] } } }] });
     await writeTinyGguf(path.join(on.farm.modelsDir, "chat.gguf"));
-  }, 2 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   it("answers through the cluster's Service with its model alone, and says which fields it ignores", async () => {
     await on.services.applyService("chat", "chat.gguf", { runtime: "ollama" });

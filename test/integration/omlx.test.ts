@@ -23,12 +23,12 @@ describe.skipIf(why !== "")(`a service on oMLX${why}`, () => {
     const { path: program } = installOmlx(folder.path);
     on = await startSystem({ agents: [{ config: { omlx: { programs: [program] } } }] });
     writeTinyMlx(path.join(on.farm.modelsDir, "mlx"));
-  }, 2 * MINUTE);
+  });
 
   afterAll(async () => {
     await on?.[Symbol.asyncDispose]();
     await folder?.[Symbol.asyncDispose]();
-  }, MINUTE);
+  });
 
   it("answers through the cluster's Service with its model alone, whole and as a stream", async () => {
     const read = (name: string) =>

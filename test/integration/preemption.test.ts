@@ -21,9 +21,9 @@ describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
     // One engine of 96 MiB and its weights, not two.
     const spec = { memory: { gpuBudget: "220Mi" } };
     await kubectl(["patch", `mbhost/${hostName}`, "--type=merge", "-p", JSON.stringify({ spec })]);
-  }, 3 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   const claim = (name: string, priority: string) => [
     model(name, on.source),

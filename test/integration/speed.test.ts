@@ -18,9 +18,9 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
     const spec = { contextSize: 1024 };
     await on.apply(model("chat", on.source), service("chat", on.farm.hostName, spec));
     await on.services.untilReady("chat");
-  }, 3 * MINUTE);
+  });
 
-  afterAll(() => on?.[Symbol.asyncDispose](), MINUTE);
+  afterAll(() => on?.[Symbol.asyncDispose]());
 
   const models = async (): Promise<{ source: string; sha256: string; tokensPerSecond?: number }[]> => {
     const host = await on.farm.reader.get(HOSTS, on.farm.hostName);
@@ -44,20 +44,25 @@ describe.skipIf(!can.ok)(`measured speed${why}`, () => {
         { timeout: 90_000, interval: 250 },
       );
       const speeds = timings.map((one) => (one.predicted_n / one.predicted_ms) * 1_000);
-      expect(observed).toBeGreaterThan(Math.min(...speeds) * 0.85);
-      expect(observed).toBeLessThan(Math.max(...speeds) * 1.15);
+      const expectAmong = (found = 0) => {
+        expect(found).toBeGreaterThan(Math.min(...speeds) * 0.85);
+        expect(found).toBeLessThan(Math.max(...speeds) * 1.15);
+      };
+      expectAmong(observed);
       expect(observed).toBe(Number(observed.toPrecision(2)));
 
       await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
       // The last requests may have been measured after the first look.
-      const last = (await models())[0]?.tokensPerSecond ?? 0;
-      expect(last).toBeGreaterThan(Math.min(...speeds) * 0.85);
-      expect(last).toBeLessThan(Math.max(...speeds) * 1.15);
+      expectAmong((await models())[0]?.tokensPerSecond);
       await on.farm.agent().kill("SIGTERM");
       on.farm.restartAgent();
       await on.apply(service("chat", on.farm.hostName, { contextSize: 512 }));
       await on.services.untilReady("chat");
-      expect(await models()).toMatchObject([{ source: on.source, tokensPerSecond: last }]);
+      // What had not been published yet is by now.
+      const [kept, ...others] = await models();
+      expect(others).toEqual([]);
+      expect(kept?.source).toBe(on.source);
+      expectAmong(kept?.tokensPerSecond);
       // Placement used the measurement: its reason for a host without one does not mention speed.
       const { chosen } = (await on.services.serviceStatus("chat")).placement;
       expect(chosen[0].reason).toContain("measured speed 1.00");

@@ -97,8 +97,8 @@ test.skipIf(llamaServer === undefined)(
     ];
     const list = { apiVersion: "v1", kind: "List", items: objects };
     await kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
-    await kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=40s"], {
-      timeoutMs: 50_000,
+    await kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
+      timeoutMs: 70_000,
     });
 
     const asked = new Set(
@@ -114,7 +114,7 @@ test.skipIf(llamaServer === undefined)(
       expect([...ofAgent.values(), ...ofController.values()].flatMap(problemsOf)).toEqual([]);
     }, patiently);
 
-    await kubectl(["delete", "isvc", "--all", "--timeout=40s"], { timeoutMs: 50_000 });
+    await kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
     await vi.waitFor(async () => {
       const both = (await agent.ask("/metrics")) + (await controller.metrics());
       expect(both).not.toMatch(/service="(chat|elsewhere|gone)"/);

@@ -55,7 +55,6 @@ test(
     expect(await (await answer).text()).toBe("released");
     await vi.waitFor(() => expect(isAlive(again.status?.pid)).toBe(false), PATIENT);
   }),
-  60_000,
 );
 
 test(
@@ -73,7 +72,6 @@ test(
     expect(performance.now() - askedAt).toBeGreaterThan(1_000);
     expect(isAlive(status?.pid)).toBe(false);
   }),
-  60_000,
 );
 
 test.each<[string, string, string, Partial<Program>]>([
@@ -162,7 +160,6 @@ test(
     await vi.waitFor(async () => expect(await bench.replica("one")).toBeUndefined(), PATIENT);
     expect(isAlive(status?.pid)).toBe(false);
   }),
-  60_000,
 );
 
 test(
@@ -188,7 +185,6 @@ test(
     });
     expect((await bench.replica("one"))?.status).toMatchObject({ phase: "Ready", restarts: 0 });
   }),
-  120_000,
 );
 
 /** Agents of this bench run programs below one folder of it. */

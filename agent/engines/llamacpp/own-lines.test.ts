@@ -38,8 +38,8 @@ test.skipIf(program === undefined)(
       });
       await response.text();
     }
-    await expect.poll(() => server.log()).toContain(`${SECRET} ::= [`);
-    await expect.poll(() => server.log()).toContain(`reasoning format: ${SECRET}`);
+    await expect.poll(server.log, { timeout: 60_000 }).toContain(`${SECRET} ::= [`);
+    await expect.poll(server.log, { timeout: 60_000 }).toContain(`reasoning format: ${SECRET}`);
     const own = ownLines(server.log());
     expect(own).not.toContain(SECRET);
     expect(own).toContain("llama_server: model loaded");

@@ -55,7 +55,7 @@ function ready(): World {
 
 describe("the state machine of a replica", () => {
   // Seconds of CPU, which a machine with other work to do may take long to give.
-  it("keeps its promises under any sequence of faults and wishes, and recovers", { timeout: 60_000 }, () => {
+  it("keeps its promises under any sequence of faults and wishes, and recovers", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
         const world = new World();

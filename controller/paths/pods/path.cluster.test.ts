@@ -79,8 +79,8 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     const ns = await namespace("life");
     await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
     await until(ns, "chat", { phase: "Ready", ready: "2/2", runtime: "llamacpp" });
-    const slices = await get(ns, "endpointslices");
-    expect(slices.items.flatMap((slice: Slice) => slice.ports.map(({ port }) => port))).toEqual([8080]);
+    const ports = ["get", "endpointslices", "-n", ns, "-o", "jsonpath={.items[*].ports[*].port}"];
+    await vi.waitFor(async () => expect(await bench.cluster.kubectl(ports)).toBe("8080"), WAIT);
 
     await patch(ns, "isvc/chat", { spec: { replicas: 3, contextSize: 2048 } });
     await until(ns, "chat", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
@@ -210,11 +210,15 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     expect(status?.message).toContain("1 of them in pods");
     expect(await bench.replicas(ns)).toHaveLength(1);
     expect((await get(ns, "deployment/chat")).spec.replicas).toBe(1);
-    const managers = (await get(ns, "endpointslices")).items.map(
-      ({ metadata }: { metadata: { labels: Record<string, string> } }) =>
-        metadata.labels["endpointslice.kubernetes.io/managed-by"],
-    );
-    expect(new Set(managers)).toEqual(new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"]));
+    await vi.waitFor(async () => {
+      const managers = (await get(ns, "endpointslices")).items.map(
+        ({ metadata }: { metadata: { labels: Record<string, string> } }) =>
+          metadata.labels["endpointslice.kubernetes.io/managed-by"],
+      );
+      expect(new Set(managers)).toEqual(
+        new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"]),
+      );
+    }, WAIT);
 
     await bench.model(ns, "mac", { gib: 2 });
     await bench.apply(inferenceService(ns, "on-host", { modelRef: "mac" }));
@@ -388,8 +392,4 @@ interface Written {
   readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly spec: { readonly format?: ModelFormat };
-}
-
-interface Slice {
-  readonly ports: readonly { readonly port: number }[];
 }

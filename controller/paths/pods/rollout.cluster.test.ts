@@ -43,11 +43,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
       });
       await bench.model(NS, "tiny", { accelerator: "cpu" });
-    }, 120_000);
+    });
     afterAll(async () => {
       engine?.close();
       await bench?.[Symbol.asyncDispose]();
-    }, 60_000);
+    });
 
     const until = (name: string, expected: object) =>
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));

@@ -26,7 +26,7 @@ test.runIf(process.platform === "linux")("where the system takes no folders, it 
   const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
   const ran = spawnSync(process.execPath, [program, "up", "--dir", "/proc/metalbridge"], {
     encoding: "utf8",
-    timeout: 10_000,
+    timeout: 60_000,
     killSignal: "SIGKILL",
   });
   expect(ran.stderr).toContain("StateFolderUnusable: /proc/metalbridge");

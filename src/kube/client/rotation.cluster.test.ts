@@ -76,7 +76,6 @@ it.skipIf(authority === undefined)(
     writeFileSync(key, second.key);
     await untilWorks(client);
   },
-  120_000,
 );
 
 /** A plugin that says what lies in `answer`, and counts its runs. */

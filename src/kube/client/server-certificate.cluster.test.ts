@@ -62,4 +62,4 @@ it("is named as the cause while it is not trusted, and followed when file or kub
     for (const { reflector } of watched) expect(reflector.get("default/seen")).toBeDefined();
   }, within);
   ending.abort();
-}, 150_000);
+});

@@ -73,7 +73,7 @@ it("fifty watchers whose place in history is gone list once each, and not in one
   expect(mostWithin(moments, 100)).toBeLessThan(WATCHERS / 3);
   ending.abort();
   for (const connection of connections) connection.close();
-}, 150_000);
+});
 
 it("an API server without its etcd is an outage with a cause, and nothing that happened in it is missed", async () => {
   const cluster = shared();
@@ -99,7 +99,7 @@ it("an API server without its etcd is an outage with a cause, and nothing that h
   await vi.waitFor(() => expect(x("b")).toBe("2"), within);
   expect(reflector.list().map(({ metadata }) => metadata.name)).toContain("a");
   ending.abort();
-}, 150_000);
+});
 
 it("an API server that was put back to an older copy of its data is believed", async () => {
   const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-restored-"));
@@ -135,4 +135,4 @@ it("an API server that was put back to an older copy of its data is believed", a
     rmSync(dir, { recursive: true });
     rmSync(copy, { recursive: true });
   }
-}, 240_000);
+});

@@ -97,5 +97,4 @@ it.skipIf(why !== undefined)(
       await network[Symbol.asyncDispose]();
     }
   },
-  240_000,
 );

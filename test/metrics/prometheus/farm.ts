@@ -1,8 +1,6 @@
 /** A farm in which something happens of everything that metrics tell: served, waiting, failed, killed, drained. */
 
-import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { vi } from "vitest";
@@ -11,6 +9,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { livingEngines } from "../../bed/engines.ts";
 import { type Farm, startFarm } from "../../bed/farm.ts";
 import { type Part, startPart } from "../../bed/part.ts";
+import { freePort } from "../../bed/ports.ts";
 import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
 import type { Job } from "./server.ts";
 
@@ -32,7 +31,7 @@ const CLIENTS = 12;
 
 export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
   const folder = await mkdtemp(path.join(tmpdir(), "mb-busy-"));
-  const outside = `${testAddress()}:${await freePort()}`;
+  const outside = `${testAddress()}:${await freePort(testAddress())}`;
   const credentials_file = path.join(folder, "token");
   await writeFile(credentials_file, "token-of-this-test\n");
   const [metricsAddress, metricsPort] = outside.split(":");
@@ -67,8 +66,8 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
     ],
     apply: (name, file, spec = {}) => apply(farm, name, file, spec),
     untilReady: async (name) => {
-      const until = ["wait", `isvc/${name}`, "--for=jsonpath={.status.phase}=Ready", "--timeout=40s"];
-      await farm.kubectl(until, { timeoutMs: 50_000 });
+      const until = ["wait", `isvc/${name}`, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"];
+      await farm.kubectl(until, { timeoutMs: 70_000 });
     },
     keepBusy: (name) => keepBusy(farm, name),
     killEngines: () => {
@@ -80,15 +79,6 @@ export async function startBusyFarm(kubeconfig: string): Promise<BusyFarm> {
       await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, testAddress());
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 function portIn(part: Part, key: string): Promise<string> {

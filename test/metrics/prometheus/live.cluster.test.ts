@@ -84,7 +84,7 @@ test.skipIf(!canRun)(
     busy.killEngines();
     await untilKilled(1);
     await busy.untilReady("brief");
-    await cluster.kubectl(["delete", "isvc/brief", "--timeout=40s"], { timeoutMs: 50_000 });
+    await cluster.kubectl(["delete", "isvc/brief", "--timeout=60s"], { timeoutMs: 70_000 });
     await busy.untilReady("chat");
     const clients = await busy.keepBusy("chat");
 
@@ -121,7 +121,7 @@ test.skipIf(!canRun)(
     }
 
     await clients[Symbol.asyncDispose]();
-    await cluster.kubectl(["delete", "isvc", "--all", "--timeout=40s"], { timeoutMs: 50_000 });
+    await cluster.kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
     await vi.waitFor(async () => {
       const query = 'count by (__name__) ({service=~"chat|brief|elsewhere|gone"})';
       expect(await prometheus.ask("query", { query })).toMatchObject({ result: [] });
