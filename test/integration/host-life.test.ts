@@ -102,13 +102,13 @@ describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
     const before = readFileSync(mac.credential, "utf8");
     const { pid } = (await machine.service()).agent;
     await withoutLoss(async () => {
-      const before = log().length;
+      const logged = log().length;
       expect(await mac.join(await mac.add())).toMatchObject({ code: 0 });
-      const told = () =>
+      const messages = () =>
         log()
-          .slice(before)
+          .slice(logged)
           .map(({ msg }) => msg);
-      await vi.waitFor(() => expect(told()).toContain("the credential was replaced"), {
+      await vi.waitFor(() => expect(messages()).toContain("the credential was replaced"), {
         timeout: 60_000,
         interval: 50,
       });

@@ -43,10 +43,14 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
   });
 
   test("that does not exist, or whose registry does not answer, says so", async () => {
-    await using folder = runFolder();
-    await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
-    const fetch = (source: string, url: string) =>
-      fetcherOf(ollamaAgent(folder, { registry: url }).driver).fetch(wanted(source), { signal: never });
+    await using models = runFolder();
+    await using registry = await startRegistry("tiny", readFileSync((await tinyModel(models)).path));
+    // A folder of its own each: none must find the server that the one before is stopping.
+    const fetch = async (source: string, url: string) => {
+      await using folder = runFolder();
+      const { driver } = ollamaAgent(folder, { registry: url });
+      return await fetcherOf(driver).fetch(wanted(source), { signal: never });
+    };
     await expect(fetch("ollama://tiny:7b", registry.url)).rejects.toMatchObject({ code: "SourceNotFound" });
     await expect(fetch(SOURCE, "http://127.0.0.1:9")).rejects.toMatchObject({ code: "SourceUnreachable" });
     await expect(fetch("ollama://a/b/c/d:x", registry.url)).rejects.toMatchObject({ code: "SourceInvalid" });
