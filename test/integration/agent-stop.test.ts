@@ -105,7 +105,14 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
   it("with --stop-engines drains them all: a stream finishes, endpoints go first, nothing is left", async () => {
     const engines = await enginesNow();
     const order: string[] = [];
-    const streams = await Promise.all(engines.map((engine) => stream(engine, 2_000)));
+    // Frozen until the withdrawals have been seen: on any machine the streams are still on their way then.
+    const streams = await Promise.all(
+      engines.map(async (engine) => {
+        const begun = await stream(engine, 2_000);
+        process.kill(engine.pid, "SIGSTOP");
+        return begun;
+      }),
+    );
     const streamed = Promise.all(
       streams.map(async ({ end }) => {
         order.push(`stream ${await end}`);
@@ -120,7 +127,9 @@ describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
       await vi.waitFor(() => expect(isAlive(pid)).toBe(false), within);
       order.push("ended");
     });
-    await Promise.all([streamed, ...withdrawn, ...ended]);
+    await Promise.all(withdrawn);
+    for (const { pid } of engines) process.kill(pid, "SIGCONT");
+    await Promise.all([streamed, ...ended]);
     await untilEnded(on.farm.agent());
     const phases = ["withdrawn", "withdrawn", "stream whole", "stream whole", "ended", "ended"];
     expect([...order].sort((a, b) => rank(a) - rank(b))).toEqual(phases);
