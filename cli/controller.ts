@@ -2,6 +2,8 @@
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
 import { runController } from "../controller/main.ts";
+import { PREFLIGHT_MODES } from "../controller/preflight/review.ts";
+import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -9,6 +11,7 @@ import { listenForStop } from "./program/stop-signals.ts";
 interface ControllerFlags {
   readonly logLevel: string;
   readonly exitWithStdin?: boolean;
+  readonly catalog?: readonly string[];
   readonly [key: string]: unknown;
 }
 
@@ -66,19 +69,44 @@ export function configureController(command: Command): void {
       "check the sources of Models with refreshPolicy OnChange this often, in seconds (default: 600)",
     )
     .option("--max-header-bytes <n>", "maximum length of a GGUF header, in bytes (default: 134217728)")
+    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
+    .option("--exit-with-stdin", "exit when standard input closes")
+    .action(controller);
+  addEngineOptions(command);
+  addFitnessOptions(command);
+}
+
+function addEngineOptions(command: Command): void {
+  command
     .option(
       "--engine-images <pairs>",
       "images of engines in pods: runtime[/accelerator]=image, separated by commas",
     )
-    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror")
-    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .option("--exit-with-stdin", "exit when standard input closes")
-    .action(controller);
+    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror");
 }
 
-async function controller({ logLevel, exitWithStdin, ...settings }: ControllerFlags): Promise<void> {
+function addFitnessOptions(command: Command): void {
+  command
+    .addOption(catalogOption())
+    .addOption(
+      new Option(
+        "--preflight <mode>",
+        "judge InferenceServices by a webhook before they are stored (default: Off)",
+      ).choices([...PREFLIGHT_MODES]),
+    )
+    .option("--preflight-address <ip>", "address of the webhook (default: 0.0.0.0)")
+    .option("--preflight-port <n>", "its port; 0 takes a free one (default: 9443)")
+    .option(
+      "--preflight-names <names>",
+      "DNS names and addresses in its certificate, separated by commas (default: its Service)",
+    )
+    .option("--preflight-certificate-days <n>", "lifetime of its certificate, in days (default: 90)");
+}
+
+async function controller({ logLevel, exitWithStdin, catalog, ...settings }: ControllerFlags): Promise<void> {
   const config = parseControllerConfig(settings);
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
-  await runController({ config, log: createJsonLog(logLevel), signal: stop.signal });
+  const { records } = await readCatalogFiles(catalog);
+  await runController({ config, records, log: createJsonLog(logLevel), signal: stop.signal });
 }

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { podsConfigSchema } from "./paths/pods/config.ts";
+import { preflightConfigSchema } from "./preflight/config.ts";
 
 const seconds = (description: string) => z.coerce.number().int().min(1).max(3600).describe(description);
 
@@ -40,6 +41,7 @@ export const controllerConfigSchema = z
     leaseRetrySeconds: seconds("Interval at which the Lease is renewed or acquired.").default(2),
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,
+    ...preflightConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
     path: ["leaseRenewDeadlineSeconds"],

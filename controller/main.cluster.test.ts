@@ -1,28 +1,44 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { connect as connectTls } from "node:tls";
 import { expect, test, vi } from "vitest";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
-import { LEASES } from "../src/kube/kinds.ts";
+import { LEASES, SECRETS, VALIDATING_WEBHOOKS } from "../src/kube/kinds.ts";
 import type { Log } from "../src/ports.ts";
+import { giveControllerIdentity } from "../test/bed/identity.ts";
+import { freePort } from "../test/bed/ports.ts";
+import { helmIn, helmProgram, needsHelm, render } from "../test/chart/helm.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
+import { GGUF, inferenceService } from "../test/controller/bench.ts";
 import { parseControllerConfig } from "./config.ts";
-import { runController } from "./main.ts";
+import { type ControllerOptions, runController } from "./main.ts";
+import { type Certificates, planCertificates } from "./preflight/certificate.ts";
+import { filesOf, WEBHOOK_NAME } from "./preflight/rotation.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const ownCluster = oneCluster({ crds: false });
 
 /** A controller of its own, with the address of its health endpoints. */
-async function start(kubeconfig: string, identity: string, log: Log = quietLog) {
+async function start(
+  kubeconfig: string,
+  identity: string,
+  log: Log = quietLog,
+  more: { readonly flags?: object; readonly options?: Partial<ControllerOptions> } = {},
+) {
   const stop = new AbortController();
-  const config = parseControllerConfig({ kubeconfig, identity, healthPort: 0, leaseRetrySeconds: 1 });
+  const flags = { kubeconfig, identity, healthPort: 0, leaseRetrySeconds: 1, ...more.flags };
+  const config = parseControllerConfig(flags);
   let listening: (port: number) => void = () => {};
   const port = new Promise<number>((resolve) => {
     listening = resolve;
   });
-  const running = runController({ config, log, signal: stop.signal, onListening: listening });
+  const running = runController({
+    ...{ config, log, signal: stop.signal, onListening: listening },
+    ...more.options,
+  });
   const url = `http://127.0.0.1:${await Promise.race([port, running])}`;
   return {
     get: async (path: string) => {
@@ -91,3 +107,117 @@ test("a kubeconfig that leads nowhere is waited for, and said once with what to 
   await vi.waitFor(async () => expect(await controller.get("/readyz")).toBe("200 ok\n"), WAIT);
   await controller.stop();
 });
+
+test.skipIf(helmProgram === undefined)(
+  `preflight: a service that fits nowhere is refused by whichever controller is asked, until none answers${needsHelm}`,
+  async () => {
+    const { dir, kubeconfig, kubectl, installCrds } = ownCluster();
+    await installCrds();
+    const own = path.join(dir, "own.kubeconfig");
+    await giveControllerIdentity(ownCluster(), own);
+    const port = await freePort();
+    await installPreflight(`https://127.0.0.1:${port}/preflight`);
+    const flags = { preflight: "Deny", preflightAddress: "127.0.0.1", preflightNames: "127.0.0.1" };
+    const options = { createModelPass: () => async () => undefined };
+    const leader = await start(own, "leader", quietLog, { flags: { ...flags, preflightPort: 0 }, options });
+    await vi.waitFor(async () => expect(await leader.get("/readyz")).toBe("200 ok\n"), WAIT);
+    let listening: () => void = () => {};
+    const isListening = new Promise<void>((resolve) => {
+      listening = resolve;
+    });
+    const other = await start(own, "other", quietLog, {
+      flags: { ...flags, preflightPort: port },
+      options: { ...options, onPreflight: listening },
+    });
+    const connection = await connect({ kubeconfigPath: kubeconfig });
+    const client = createClient(connection);
+    const sized = { gguf: GGUF, format: "gguf", sizeBytes: 40 * 2 ** 30, weightsBytes: 40 * 2 ** 30 };
+    await put(
+      "Model",
+      { name: "tiny", namespace: "default" },
+      { source: "https://models.example/a.gguf" },
+      {
+        ...{ phase: "Ready", reason: "SourceResolved", ...sized },
+      },
+    );
+    await put(
+      "Host",
+      { name: "mac-3" },
+      { addresses: ["10.0.0.3"] },
+      {
+        info: { os: "darwin", chip: "Apple M4" },
+        memory: { totalBytes: 16 * 2 ** 30, gpuBudgetBytes: 12 * 2 ** 30 },
+        runtimes: [{ name: "llamacpp" }],
+      },
+    );
+    await isListening;
+    const create = (name: string, ...how: string[]) =>
+      kubectl(["apply", ...how, "-f", "-"], { input: JSON.stringify(inferenceService("default", name)) });
+    const refusal = /the model fits no machine: it needs 4\d(\.\d)? GiB, .* nearest, mac-3, offers 12 GiB/;
+    const untilRefused = () =>
+      vi.waitFor(() => expect(create("big", "--dry-run=server")).rejects.toThrow(refusal), WAIT);
+    await untilRefused();
+    await expect(create("big")).rejects.toThrow(refusal);
+
+    const secret = async () => {
+      const found = await client.get(SECRETS, { name: WEBHOOK_NAME, namespace: NAMESPACE_SYSTEM });
+      if (!found.ok) throw new Error(found.error.message);
+      return found.value;
+    };
+    const first = await secret();
+    const files = filesOf(first) as Certificates;
+    const short = planCertificates(files, ["127.0.0.1", "old.example"], 3_600_000, Date.now());
+    const data = Object.fromEntries(
+      Object.entries(short.certificates).map(([file, text]) => [file, Buffer.from(text).toString("base64")]),
+    );
+    const written = await client.update(SECRETS, { ...first, data });
+    expect(written.ok).toBe(true);
+    const served = await vi.waitFor(async () => {
+      const now = filesOf(await secret())["tls.crt"];
+      expect([files["tls.crt"], short.certificates["tls.crt"]]).not.toContain(now);
+      return now;
+    }, WAIT);
+    await vi.waitFor(async () => expect(await certificateAt(port)).toBe(served), WAIT);
+    const trusted = await client.get(VALIDATING_WEBHOOKS, { name: WEBHOOK_NAME });
+    const { caBundle = "" } = (trusted.ok ? trusted.value.webhooks : [])?.[0]?.clientConfig ?? {};
+    expect(Buffer.from(caBundle, "base64").toString()).toBe(files["ca.crt"]);
+    await untilRefused();
+
+    await other.stop();
+    expect(await create("big")).toContain("created");
+    await leader.stop();
+    connection.close();
+    await kubectl(["delete", `validatingwebhookconfiguration/${WEBHOOK_NAME}`]);
+
+    /** As the chart has it, but for the way to the webhook: a test's API server reaches no Service. */
+    async function installPreflight(url: string): Promise<void> {
+      const objects = await render(helmIn(dir), "--set", "preflight.mode=Deny");
+      for (const object of objects.filter(({ metadata }) => metadata.name === WEBHOOK_NAME)) {
+        const { webhooks } = object as { webhooks?: readonly object[] };
+        const at = webhooks?.map((webhook) => ({ ...webhook, clientConfig: { url } }));
+        const input = JSON.stringify({ ...object, ...(at === undefined ? {} : { webhooks: at }) });
+        await kubectl(["apply", "-f", "-"], { input });
+      }
+    }
+
+    async function put(kind: string, metadata: object, spec: object, status: object): Promise<void> {
+      const object = { apiVersion: "metalbridge.dev/v1alpha1", kind, metadata, spec };
+      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(object) });
+      const input = JSON.stringify({ ...object, status });
+      const field = ["--field-manager=test", "--server-side", "--subresource=status", "--force-conflicts"];
+      await kubectl(["apply", ...field, "-f", "-"], { input });
+    }
+  },
+  180_000,
+);
+
+/** PEM. */
+function certificateAt(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate()?.toString() ?? "");
+      socket.destroy();
+    });
+    socket.on("error", reject);
+  });
+}

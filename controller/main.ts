@@ -1,5 +1,7 @@
 /** The controller: wires connection, leader election and the leader's work. */
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { createMatcher } from "../src/fitness/catalog/match.ts";
+import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
 import { healthRoutes, listen } from "../src/http/listener.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -15,9 +17,14 @@ import { createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 import { linuxSettings } from "./paths/pods/config.ts";
+import { preflightOf } from "./preflight/config.ts";
+import { startPreflight } from "./preflight/preflight.ts";
+import { keepCertificate } from "./preflight/rotation.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
+  /** Models that nodes are scored for. Absent: none. */
+  readonly records?: readonly CatalogRecord[];
   readonly log: Log;
   /** Stops everything in order and releases the Lease. */
   readonly signal: AbortSignal;
@@ -28,6 +35,8 @@ export interface ControllerOptions {
   readonly onListening?: (port: number) => void;
   /** Called whenever this process leads and every cache is complete. */
   readonly onWorking?: () => void;
+  /** Called with the port of the preflight webhook once it listens. */
+  readonly onPreflight?: (port: number) => void;
 }
 
 const USER_AGENT = "metalbridge-controller";
@@ -61,6 +70,18 @@ export async function runController(options: ControllerOptions): Promise<void> {
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
     await ensureNamespaces({ client, clock, log, signal });
+    const match = createMatcher(options.records ?? []);
+    const preflight = preflightOf(config);
+    if (preflight !== undefined)
+      startPreflight({
+        ...preflight,
+        connection,
+        clock,
+        log,
+        signal,
+        match,
+        onListening: options.onPreflight,
+      });
     state.waitingFor = "leadership";
     await runLeaderElection({
       client,
@@ -78,7 +99,12 @@ export async function runController(options: ControllerOptions): Promise<void> {
         metrics.setLeading(true);
         state.waitingFor = "the first lists (are the CRDs installed?)";
         const shared = { connection, client: guarded, clock, metrics, signal: leading };
-        return lead({ ...shared, ...partsOf({ ...options, signal: leading }, state, client, identity) });
+        if (preflight !== undefined) keepCertificate({ ...preflight, ...shared, log });
+        return lead({
+          ...shared,
+          ...partsOf({ ...options, signal: leading }, state, client, identity),
+          matchModel: match,
+        });
       },
       onLost: () => {
         metrics.setLeading(false);

@@ -5,6 +5,7 @@ import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../src/api/gr
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
+import { GPU_RESOURCES } from "../src/fitness/node.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { KubeObject, Reflector } from "../src/kube/types.ts";
@@ -12,7 +13,7 @@ import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflect
 import type { Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import type { Density, Held } from "./density/density.ts";
-import { GPU_RESOURCES, placeOfHost, placeOfNode } from "./density/place.ts";
+import { placeOfHost, placeOfNode } from "./density/place.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;

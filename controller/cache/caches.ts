@@ -23,6 +23,7 @@ import {
   ENDPOINT_SLICES,
   LEASES,
   NETWORK_POLICIES,
+  NODES,
   POD_MONITORS,
   PODS,
   SERVICES,
@@ -34,6 +35,7 @@ import type {
   Deployment,
   HorizontalPodAutoscaler,
   NetworkPolicy,
+  Node,
   Pod,
   PodDisruptionBudget,
   PodMonitor,
@@ -57,6 +59,7 @@ export interface ChangeHandlers {
   /** A Model that hosts prefetch, or did. */
   readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
+  readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
   readonly onHostMember: (host: string) => void;
   readonly onLease: (host: string, lease: Lease | undefined) => void;
   readonly onLeaseTrouble: () => void;
@@ -79,6 +82,8 @@ export interface Caches {
   readonly pods: Reflector<Pod>;
   /** Empty where the Prometheus operator is not installed; nothing waits for its first list. */
   readonly podMonitors: Reflector<PodMonitor>;
+  /** For services with placement.mode Auto. */
+  readonly nodes: Reflector<Node>;
   /** By `namespace/name` of the service. */
   readonly replicasOfService: Grouping<InferenceReplica>;
   readonly slicesOfService: Grouping<EndpointSlice>;
@@ -149,6 +154,7 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
       },
     }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),
+    nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
     kubeServices: labelled(SERVICES, groupings.kubeServicesOfService),
     revisions: labelled(CONTROLLER_REVISIONS, groupings.revisionsOfService),
     deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
@@ -196,10 +202,10 @@ export async function whenCachesSynced(caches: Caches): Promise<void> {
 /** Every watch, for a caller that knows that the API server is back. */
 export function watchesOf(caches: Caches) {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods } = caches;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes } = caches;
   return [
     ...[models, services, replicas, hosts, kubeServices, slices, leases, revisions],
-    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods],
+    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes],
   ] as const;
 }
 

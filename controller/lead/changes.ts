@@ -5,6 +5,8 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts";
 import { prefetchText } from "../../src/capacity/prefetch.ts";
+import { isDeepEqual } from "../../src/deep-equal.ts";
+import { readNode } from "../../src/fitness/node.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/fleet.ts";
@@ -68,6 +70,11 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
       if (prefetchText(model) === prefetchText(before)) return;
       for (const { metadata } of state.working?.caches.hosts.list() ?? [])
         state.working?.queues.hosts.enqueue(metadata.name);
+    },
+    onNode: (node, before) => {
+      if (isDeepEqual(node && readNode(node), before && readNode(before))) return;
+      for (const { metadata, spec } of state.working?.caches.services.list() ?? [])
+        if (spec.placement.mode === "Auto") state.working?.queues.services.enqueue(keyOf(metadata));
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {

@@ -1,5 +1,6 @@
 /** The work of the leader: caches, queues, reconcilers. One signal stops all of it. */
 import { keyOf } from "../../src/api/names.ts";
+import type { Match } from "../../src/fitness/catalog/match.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -31,6 +32,8 @@ export interface LeadOptions extends QueueOptions {
   readonly client: KubeClient;
   readonly record: RecordEvent;
   readonly linux: LinuxSettings;
+  /** Of the catalogue. */
+  readonly matchModel: (name: string) => Match;
   /** These watches have started; more may follow. */
   readonly onWatching: (watches: readonly Watched[]) => void;
   /** Every cache is complete and the queues run. */
@@ -65,6 +68,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const pathPorts: PathPorts = {
     ...ports,
     linux: options.linux,
+    matchModel: options.matchModel,
     podsQueue,
     offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
     onPositions: enqueueServices,

@@ -2,10 +2,10 @@
 import { createMatcher, type Match } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitness.ts";
-import { categoryOf } from "../../src/fitness/llmfit/score.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
 import { type Family, familiesOn, type Quantization } from "../../src/fitness/quantizations.ts";
-import type { FitLevel, UseCase } from "../../src/fitness/score.ts";
+import { DEFAULT_CONTEXT, useCaseOf } from "../../src/fitness/replica-fit.ts";
+import type { FitLevel } from "../../src/fitness/score.ts";
 
 /** What is kept of a Fitness: there are as many as models times kinds of machines. */
 export interface Fit {
@@ -59,12 +59,8 @@ export interface Fits {
   readonly measuredOn: (machine: Machine) => ReadonlySet<CatalogRecord>;
 }
 
-const CONTEXT = 8192;
 /** Of sources whose record is remembered: a fleet has the same few over and over. */
 const MOST_SOURCES = 4096;
-const PURPOSES: Readonly<Record<string, UseCase>> = {
-  ...{ Embedding: "embedding", Coding: "coding", Multimodal: "vision", Reasoning: "reasoning", Chat: "chat" },
-};
 
 export function createFits(given: readonly CatalogRecord[]): Fits {
   const records = [...given].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -135,7 +131,7 @@ export function summarize(fits: readonly (Fit | undefined)[]): Summary {
 export function fitOn(record: CatalogRecord, machine: Machine, wish: SizeWish = {}): Fit | undefined {
   const fitness = briefFit(record, machine, {
     useCase: useCaseOf(record),
-    contextSize: wish.contextSize ?? CONTEXT,
+    contextSize: wish.contextSize ?? DEFAULT_CONTEXT,
     cacheType: "f16",
     families: familiesOn(machine.accelerator),
     ...(wish.quantization === undefined ? {} : { quantization: wish.quantization }),
@@ -149,9 +145,4 @@ function brief(fitness: BriefFitness): Omit<Fit, "record"> {
     ...{ score: fitness.score.total, tokensPerSecond: fitness.tokensPerSecond.value },
     ...{ level, family, quantization, claimBytes, budgetBytes },
   };
-}
-
-/** What the model is made for. */
-function useCaseOf(record: CatalogRecord): UseCase {
-  return PURPOSES[categoryOf(record)] ?? "general";
 }

@@ -40,6 +40,8 @@ export const IN_FLIGHT_NEEDS_KEY = "with-key";
 export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
 /** On a Deployment that is paused until its pods are idle: since when. */
 export const ANNOTATION_WAITING_SINCE = "metalbridge.dev/waiting-since";
+/** On a Deployment: the nodes that placement.mode Auto keeps its pods away from and prefers, as JSON. */
+export const ANNOTATION_NODE_CHOICE = "metalbridge.dev/node-choice";
 
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";

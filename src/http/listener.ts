@@ -8,6 +8,7 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
+import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
 
@@ -49,7 +50,7 @@ export async function listen({ address, port, signal, ...options }: ListenOption
 
 /** The same for a server that answers in its own way. A connection that cannot be accepted is no end of the process. */
 export async function listenOn(
-  server: Server,
+  server: Server | HttpsServer,
   { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
 ): Promise<number> {
   await new Promise<void>((resolve, reject) => {

@@ -13,6 +13,7 @@ import type {
   Service,
   SubjectAccessReview,
   TokenReview,
+  ValidatingWebhooks,
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
 import type {
@@ -127,6 +128,11 @@ export const ADMISSION_POLICIES: Kind<KubeObject> = clusterWide(
   ADMISSION,
   "validatingadmissionpolicies",
   "ValidatingAdmissionPolicy",
+);
+export const VALIDATING_WEBHOOKS: Kind<ValidatingWebhooks> = clusterWide(
+  ADMISSION,
+  "validatingwebhookconfigurations",
+  "ValidatingWebhookConfiguration",
 );
 export const ADMISSION_POLICY_BINDINGS: Kind<KubeObject> = clusterWide(
   ADMISSION,

@@ -120,6 +120,11 @@ export interface RoleBinding extends KubeObject {
   roleRef: { apiGroup: string; kind: string; name: string };
 }
 
+/** ValidatingWebhookConfiguration; `caBundle` is base64. */
+export interface ValidatingWebhooks extends KubeObject {
+  webhooks?: { name: string; clientConfig: { caBundle?: string } }[];
+}
+
 /** SelfSubjectAccessReview: a question that is answered and not kept. */
 export interface AccessReview extends KubeObject {
   spec: {

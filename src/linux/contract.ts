@@ -36,6 +36,14 @@ export interface LinuxSettings {
   readonly fetch?: CacheSettings | undefined;
 }
 
+/** Nodes for the pods of a service by how well its model fits them; each by its label kubernetes.io/hostname. */
+export interface NodeChoice {
+  /** Known not to hold it. */
+  readonly avoid: readonly string[];
+  /** Weights from 1 to 100, the largest first. */
+  readonly prefer: readonly { readonly weight: number; readonly nodes: readonly string[] }[];
+}
+
 export interface WorkloadInput {
   readonly service: InferenceService;
   readonly model: Model;
@@ -51,6 +59,8 @@ export interface WorkloadInput {
   /** Undefined: an autoscaler owns it. */
   readonly replicas: number | undefined;
   readonly settings: LinuxSettings;
+  /** Absent: as the service says, and no more. */
+  readonly nodes?: NodeChoice | undefined;
 }
 
 export interface Workload {

@@ -1,6 +1,7 @@
 /** Host memory that a pod asks for where the service names none: the claim that hosts are planned with. Pure. */
 import type { EngineSettings } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
+import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Model } from "../api/model.ts";
 import type { MemoryClaim } from "../engines/claims.ts";
 import { runtimeEntry } from "../engines/registry.ts";
@@ -12,10 +13,23 @@ const MIB = 2 ** 20;
 
 /** Quantity. Undefined: the runtime has no estimator, or too little is known of the weights. */
 export function memoryRequest(
-  { model, draft, adapters = [], runtime }: WorkloadInput,
+  input: WorkloadInput,
   settings: EngineSettings,
   { count }: GPURequest,
 ): string | undefined {
+  const claim = claimInPod(input, settings, "cpu");
+  if (claim === undefined) return undefined;
+  const bytes =
+    count === 0 ? claim.claimBytes : besideGPUs(claim, settings, input.model.status?.gguf?.layerCount);
+  return `${Math.ceil(bytes / MIB)}Mi`;
+}
+
+/** All memory of the engine in one pod, wherever it is. Undefined as above. */
+export function claimInPod(
+  { model, draft, adapters = [], runtime }: Pick<WorkloadInput, "model" | "draft" | "adapters" | "runtime">,
+  settings: EngineSettings,
+  accelerator: Accelerator,
+): MemoryClaim | undefined {
   const claims = runtimeEntry(runtime)?.claims;
   const summary = summaryOf(model);
   if (claims === undefined || summary === undefined) return undefined;
@@ -28,9 +42,7 @@ export function memoryRequest(
     loraSizeBytes: adapters.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0),
   };
   try {
-    const claim = claims.estimate(summary, { ...settings, ...files }, "cpu");
-    const bytes = count === 0 ? claim.claimBytes : besideGPUs(claim, settings, summary.layerCount);
-    return `${Math.ceil(bytes / MIB)}Mi`;
+    return claims.estimate(summary, { ...settings, ...files }, accelerator);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return undefined;

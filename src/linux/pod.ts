@@ -5,7 +5,7 @@ import { isOwnKey, MANAGED_BY, ownerLabels } from "../api/owned.ts";
 import type { PodRuntime } from "../engines/pods.ts";
 import type { Container, PodSpec, PodTemplate } from "../kube/workload-objects.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import type { LinuxSettings } from "./contract.ts";
+import type { LinuxSettings, NodeChoice } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
@@ -27,6 +27,7 @@ export interface PodWish {
   readonly files: Files;
   readonly container: Container;
   readonly settings: LinuxSettings;
+  readonly nodes?: NodeChoice | undefined;
 }
 
 export function podTemplateOf(wish: PodWish): PodTemplate {
@@ -88,13 +89,13 @@ function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string,
   return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
-function schedulingOf({ service: { spec }, gpus }: PodWish): Partial<PodSpec> {
+function schedulingOf({ service: { spec }, gpus, nodes }: PodWish): Partial<PodSpec> {
   const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
   const tolerations = [...ours, ...(spec.tolerations ?? [])];
   return {
     ...(spec.nodeSelector === undefined ? {} : { nodeSelector: spec.nodeSelector }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
-    ...affinityOf(spec.affinity, gpus),
+    ...affinityOf(withNodes(spec.affinity, nodes), gpus),
     ...(spec.topologySpreadConstraints === undefined
       ? {}
       : { topologySpreadConstraints: spec.topologySpreadConstraints }),
@@ -103,6 +104,32 @@ function schedulingOf({ service: { spec }, gpus }: PodWish): Partial<PodSpec> {
 
 /** Of NVIDIA's GPU feature discovery, in MiB. */
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
+const HOSTNAME_LABEL = "kubernetes.io/hostname";
+
+/** Undefined or not, the user's has no node affinity of its own where nodes were chosen. */
+function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): PodSpec["affinity"] {
+  const { avoid = [], prefer = [] } = nodes ?? {};
+  if (avoid.length + prefer.length === 0) return given;
+  const named = (operator: string, values: readonly string[]) => ({
+    matchExpressions: [{ key: HOSTNAME_LABEL, operator, values }],
+  });
+  const nodeAffinity = {
+    ...(avoid.length === 0
+      ? {}
+      : {
+          requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [named("NotIn", avoid)] },
+        }),
+    ...(prefer.length === 0
+      ? {}
+      : {
+          preferredDuringSchedulingIgnoredDuringExecution: prefer.map((one) => ({
+            weight: one.weight,
+            preference: named("In", one.nodes),
+          })),
+        }),
+  };
+  return { ...given, nodeAffinity };
+}
 
 type Term = { readonly matchExpressions?: readonly object[]; readonly [further: string]: unknown };
 type Affinity = {

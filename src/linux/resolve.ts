@@ -1,16 +1,19 @@
 /** What runs a service in pods: its runtime and the objects for it, or why it cannot. Pure. */
-import type { Mode, Runtime } from "../api/engine-settings.ts";
+import type { EngineSettings, Mode, Runtime } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
+import { parseQuantity } from "../api/fields/quantity.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import { unhonoredFields } from "../capacity/honored.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../capacity/resolve.ts";
+import { toEngineSettings } from "../capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
-import type { LinuxSettings, Weights, Workload, WorkloadInput } from "./contract.ts";
+import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
 import { ephemeralWeights, isEphemeral } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
+import { claimInPod } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -21,6 +24,7 @@ export interface PodsInput {
   /** In the order of `spec.loraAdapters`. */
   readonly loraModels: readonly (Model | undefined)[];
   readonly settings: LinuxSettings;
+  readonly nodes?: NodeChoice | undefined;
 }
 
 export interface PodsResolved {
@@ -29,12 +33,42 @@ export interface PodsResolved {
   readonly workload: Workload;
   /** Of each pod. */
   readonly gpuCount: number;
+  readonly need: PodNeed;
   /** Paths of fields that are set and have no effect in pods. */
   readonly unhonored: readonly string[];
 }
 
+/** What one pod of a service needs of its node. */
+export interface PodNeed {
+  readonly accelerator: Accelerator;
+  readonly gpus: number;
+  readonly settings: EngineSettings;
+  /** Bytes, in its GPUs or in host memory; undefined where the header is not read or no estimate is possible. */
+  readonly claimBytes: (accelerator: Accelerator) => number | undefined;
+}
+
+/** Also of a Model that is not read yet. Throws MetalbridgeError for what no pod can be made from. */
+export function podNeed(
+  { service, model, ...others }: Pick<WorkloadInput, "service" | "model" | "draft" | "adapters">,
+  runtime: Runtime = runtimeOf(service, model),
+): PodNeed {
+  const { spec } = service;
+  const { accelerator, count } = gpusOf(model, spec);
+  const { gguf } = model.status ?? {};
+  const settings = toEngineSettings(spec, { gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
+  const { hostMemory, memory } = spec.resources ?? {};
+  const stated = count === 0 ? (hostMemory ?? memory) : undefined;
+  return {
+    ...{ accelerator, gpus: count, settings },
+    claimBytes: (on) =>
+      stated === undefined
+        ? claimInPod({ ...others, model, runtime }, settings, on)?.claimBytes
+        : parseQuantity(stated),
+  };
+}
+
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
-  const { service, settings } = input;
+  const { service, settings, nodes } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
   const named: readonly Named[] = [
@@ -63,7 +97,7 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const [weights, ...further] = volumes;
   const drafts = draftRef === undefined ? 0 : 1;
   return workloadFor({
-    ...{ service, model, weights, settings },
+    ...{ service, model, weights, settings, nodes },
     draft: others.slice(0, drafts)[0],
     draftWeights: further.slice(0, drafts)[0],
     adapters: others.slice(drafts),
@@ -81,9 +115,9 @@ function workloadFor(parts: Omit<WorkloadInput, "runtime" | "replicas">): PodsRe
       ...{ ...parts, runtime },
       replicas: suspend ? 0 : isScaled ? undefined : replicas,
     });
-    const gpuCount = gpusOf(model, service.spec).count;
+    const need = podNeed(parts, runtime);
     const unhonored = unhonoredFields(service.spec, "linux", runtime);
-    return { at: "resolved", runtime, workload, gpuCount, unhonored };
+    return { at: "resolved", runtime, workload, gpuCount: need.gpus, need, unhonored };
   } catch (error) {
     return blockedBy(error);
   }

@@ -1,7 +1,7 @@
 /** From a service and its Model to the objects that run it on Linux nodes. Pure, and total but for MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
-import { LABEL_REVISION } from "../api/group.ts";
+import { ANNOTATION_NODE_CHOICE, LABEL_REVISION } from "../api/group.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import { serviceName } from "../api/names.ts";
 import { MANAGED_BY, ownerLabels, placeOf } from "../api/owned.ts";
@@ -59,7 +59,7 @@ function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: Wor
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
-  const { service, model, runtime, replicas, settings } = input;
+  const { service, model, runtime, replicas, settings, nodes } = input;
   const { spec } = service;
   const gpus = gpusOf(model, spec);
   const files = filesOf(input, pod, gpus);
@@ -78,13 +78,17 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     sizeBytes,
   });
   const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
-  const template = podTemplateOf({ service, pod, gpus, resourceClaims, files, container, settings });
+  const template = podTemplateOf({
+    ...{ service, pod, gpus, resourceClaims, files, container, settings, nodes },
+  });
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
     metadata: {
       ...placeOf(service, serviceName(service.metadata.name)),
       labels: { ...ownerLabels(service), ...MANAGED_BY },
+      // Read again by the next pass, which keeps to it.
+      ...(nodes === undefined ? {} : { annotations: { [ANNOTATION_NODE_CHOICE]: JSON.stringify(nodes) } }),
     },
     spec: {
       ...(replicas === undefined ? {} : { replicas }),

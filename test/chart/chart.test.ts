@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { controllerConfigSchema } from "../../controller/config.ts";
+import { preflightConfigSchema } from "../../controller/preflight/config.ts";
 import { bundleInto } from "../../scripts/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
 import { root } from "../docs/pages.ts";
@@ -31,7 +32,10 @@ test("every value is described, and has a default unless it is the controller's"
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
   const settled = ["kubeconfig", "context", "identity", "healthAddress", "healthPort", "image"];
-  const flags = Object.keys(controllerConfigSchema.shape).filter((key) => !settled.includes(key));
+  const preflight = Object.keys(preflightConfigSchema.shape);
+  const flags = Object.keys(controllerConfigSchema.shape).filter(
+    (key) => ![...settled, ...preflight].includes(key),
+  );
   const values = chartValues().flatMap(({ key }) => /^controller\.(.+)$/.exec(key)?.[1] ?? []);
   expect(values.sort()).toEqual([...flags, "logLevel"].sort());
 });
@@ -58,6 +62,29 @@ withHelm(`a ConfigMap with more models is mounted for the density API${needsHelm
   expect(await podOf("server.catalogConfigMap=mine")).toContain('"mountPath":"/etc/metalbridge/catalog"');
   expect(await podOf()).not.toContain("catalog");
 });
+
+withHelm(
+  `the preflight webhook comes with what it needs, and without it there is nothing of it${needsHelm}`,
+  async () => {
+    const mode = "preflight.mode=Warn,preflight.failurePolicy=Fail,preflight.certificateDays=30";
+    const objects = await render(helm, "--set", `${mode},catalogConfigMap=mine`);
+    const ours = objects.filter(({ metadata }) => metadata.name === "metalbridge-preflight");
+    expect(ours.map(({ kind }) => kind).sort()).toEqual([
+      ...["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service"],
+      "ValidatingWebhookConfiguration",
+    ]);
+    expect(ours.find(({ kind }) => kind.startsWith("Validating"))).toMatchObject({
+      webhooks: [{ failurePolicy: "Fail", clientConfig: { service: { namespace: "metalbridge-system" } } }],
+    });
+    const deployment = JSON.stringify(objects.find(({ kind }) => kind === "Deployment"));
+    for (const flag of ["=Warn", "-certificate-days=30"])
+      expect(deployment).toContain(`"--preflight${flag}"`);
+    expect(deployment).toContain('"--catalog=/etc/metalbridge/catalog/models.jsonl"');
+    const policy = objects.find(({ kind }) => kind === "NetworkPolicy");
+    expect(policy).toMatchObject({ spec: { ingress: [{ from: [{}] }, { ports: [{ port: "preflight" }] }] } });
+    expect(JSON.stringify(await render(helm))).not.toContain("preflight");
+  },
+);
 
 withHelm(`values become flags of the controller and fields of its pods${needsHelm}`, async () => {
   const digest = `sha256:${"a".repeat(64)}`;

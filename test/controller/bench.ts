@@ -1,6 +1,7 @@
 /** A private cluster with a controller, and short words for what its tests do and look at. */
 import path from "node:path";
 import { vi } from "vitest";
+import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import type { ModelFormat } from "../../src/api/fields/shared.ts";
@@ -164,8 +165,10 @@ async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ s
   });
   // Models are input here: their status is written by the test.
   const createModelPass = () => async () => undefined;
+  const { records } = await readCatalogFiles();
   const running = runController({
     config,
+    records,
     clock,
     log,
     signal: stop.signal,

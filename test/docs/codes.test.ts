@@ -81,7 +81,8 @@ test("every flag of the agent and the controller is a key, or is known not to be
   expect(agentFlags.filter((key) => !agentKeys.has(key))).toEqual(["config", "exitWithStdin"]);
   const controllerKeys = new Set(configKeys(controllerConfigSchema).map(({ key }) => key));
   const controllerFlags = [...flagsByKey(configureController).keys()];
-  expect(controllerFlags.filter((key) => !controllerKeys.has(key))).toEqual(["logLevel", "exitWithStdin"]);
+  const others = ["logLevel", "exitWithStdin", "catalog"];
+  expect(controllerFlags.filter((key) => !controllerKeys.has(key))).toEqual(others);
 });
 
 test("every environment variable that is documented is read somewhere", () => {

@@ -10,6 +10,7 @@ import { errorCatalogue } from "../../../src/api/errors.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
 import type { PhaseStatus } from "../../service/phase.ts";
 import { readyText, type StatusInput, wantedPods } from "./facts.ts";
+import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
 
 export function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
@@ -31,6 +32,7 @@ export function conditionsOf(input: StatusInput, verdict: PhaseStatus, nowIso: s
     keyRequired(input),
     fallback(input),
     ...rolloutDeferred(input),
+    ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
   ];
   return updates.flatMap((update) => {
     const before = service.status?.conditions?.filter(({ type }) => type === update.type);

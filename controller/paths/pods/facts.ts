@@ -6,6 +6,7 @@ import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import type { PodsResolved } from "../../../src/linux/resolve.ts";
 import type { Rejection } from "../../service/apply/rejection.ts";
 import type { Obstacle } from "../../service/apply/run.ts";
+import type { NodesSeen } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import type { PodsSeen } from "./pods.ts";
 import type { Deferral } from "./rollout.ts";
@@ -20,6 +21,8 @@ export interface StatusInput {
   readonly deferral: Deferral | undefined;
   /** Undefined: the engine is not asked, or has no GPU. */
   readonly offload: Offload | undefined;
+  /** Undefined without placement.mode Auto. */
+  readonly nodes?: NodesSeen | undefined;
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];

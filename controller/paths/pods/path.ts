@@ -4,10 +4,12 @@ import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
+import { readNode } from "../../../src/fitness/node.ts";
+import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
-import { type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
+import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
 import { reportOn } from "../../cache/events.ts";
 import { applySteps } from "../../service/apply/apply.ts";
 import { ApiCallFailed } from "../../service/failure.ts";
@@ -21,11 +23,12 @@ import {
 } from "../../service/path.ts";
 import { planTeardown } from "../../service/teardown.ts";
 import { askInFlight } from "./in-flight.ts";
+import { choiceOf, chosenBefore, isChosenByUser, judgeNodes, type NodesSeen, settle } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { planRollout, podsToAsk, type Rollout } from "./rollout.ts";
+import { planRollout, podsToAsk, type Rollout, revisionOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const BEHIND_MS = 1_000;
@@ -58,14 +61,19 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const modelOf = (name: string) => caches.models.get(keyOf({ namespace, name }));
   const draftRef = speculativeDecoding?.draftModelRef;
   const model = caches.models.get(modelKeyOf(service));
-  const resolution = resolvePods({
-    service,
-    model,
-    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-    loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
-    settings: linux,
-  });
   const [deployment] = own.deployments;
+  const pods = readPods(own.pods);
+  const { resolution, nodes } = withNodes(
+    ports,
+    {
+      service,
+      model,
+      draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+      loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
+      settings: linux,
+    },
+    { deployment, isWaiting: pods.unscheduled !== undefined },
+  );
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
     resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
@@ -82,7 +90,6 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       ...{ type: "Warning", reason: "ObjectRestored", action: "Restore", note },
     });
   }
-  const pods = readPods(own.pods);
   queueUp(ports, key, pods);
   const queuePosition = ports.podsQueue.positionOf(key);
   const { deferral } = rollout ?? {};
@@ -95,6 +102,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     pods,
     deferral,
     offload,
+    nodes,
     queuePosition,
     obstacle,
     rejections,
@@ -109,6 +117,33 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
         : (pods.unscheduled?.pods ?? 0),
     ...soonest([isBehind ? BEHIND_MS : undefined, rollout?.recheckAfterMs]),
   };
+}
+
+/** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
+function withNodes(
+  { caches, matchModel }: PodsPorts,
+  input: PodsInput,
+  { deployment, isWaiting }: { readonly deployment: Deployment | undefined; readonly isWaiting: boolean },
+): { readonly resolution: PodsResolved | Blocked; readonly nodes?: NodesSeen } {
+  const { service, model } = input;
+  const resolution = resolvePods(input);
+  if (service.spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined)
+    return { resolution };
+  if (isChosenByUser(service.spec)) return { resolution, nodes: { at: "chosenByUser" } };
+  const { need: pod } = resolution;
+  const need = needOf({
+    ...{ source: model.spec.source, quantization: model.status?.gguf?.quantization, match: matchModel },
+    ...{ settings: pod.settings, claimBytes: pod.claimBytes },
+  });
+  const judged = judgeNodes(need, pod, caches.nodes.list().map(readNode));
+  const before = chosenBefore(deployment);
+  const kept = before && resolvePods({ ...input, nodes: before });
+  const isTemplateSame =
+    kept?.at === "resolved" &&
+    deployment !== undefined &&
+    revisionOf(kept.workload.deployment.spec.template) === revisionOf(deployment.spec.template);
+  const chosen = settle({ before, fresh: choiceOf(judged), isTemplateSame, isWaiting });
+  return { resolution: resolvePods({ ...input, nodes: chosen }), nodes: { at: "judged", judged } };
 }
 
 async function rollOut(

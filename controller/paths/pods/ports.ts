@@ -1,4 +1,5 @@
 /** What the path of pods works with. */
+import type { Match } from "../../../src/fitness/catalog/match.ts";
 import type { LinuxSettings } from "../../../src/linux/contract.ts";
 import type { ControllerPorts } from "../../cache/ports.ts";
 import type { OffloadReader } from "./offload.ts";
@@ -8,6 +9,8 @@ export interface PodsPorts extends ControllerPorts {
   readonly linux: LinuxSettings;
   readonly podsQueue: PodsQueue;
   readonly offloads: OffloadReader;
+  /** Which record of the catalogue a source means. */
+  readonly matchModel: (name: string) => Match;
   /** Their positions in the queue have changed. */
   readonly onPositions: (services: readonly string[]) => void;
 }

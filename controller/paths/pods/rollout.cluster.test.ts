@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { getCondition } from "../../../src/api/conditions.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
@@ -166,5 +167,48 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         expect(items.map(({ metadata }) => metadata.name)).not.toContain("loads");
       }, WAIT);
     });
+
+    test("placement.mode Auto keeps pods off nodes that are too small, and no score replaces a pod", async () => {
+      const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+      await bench.model(NS, "qwen", { accelerator: "cpu", gib: 5, source });
+      await bench.addNode({ name: "small-1", capacity: { memory: "2Gi" } });
+      const scored = (name: string, reason: string, message: RegExp) =>
+        bench.serviceUntil(NS, name, ({ status }) => {
+          const condition = getCondition(status?.conditions, "NodesScored");
+          expect(condition).toMatchObject({ reason, message: expect.stringMatching(message) });
+        });
+      await apply("auto", { modelRef: "qwen", placement: { mode: "Auto" } });
+      await until("auto", { phase: "Ready" });
+      await scored(
+        "auto",
+        "NodesScored",
+        /^prefers: cpu-1 \(score \d+ .*; kept out: small-1 \(offers 2 GiB of the/,
+      );
+      const made = await get<Deployment>("deployment/auto");
+      const { nodeAffinity } = made.spec.template.spec.affinity as unknown as Affinity;
+      expect(JSON.stringify(nodeAffinity)).toContain('"operator":"NotIn","values":["small-1"]');
+      expect(nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution).toHaveLength(1);
+      const before = await pods("auto");
+
+      await bench.addNode({ name: "cpu-2", capacity: { memory: "64Gi" } });
+      await scored("auto", "NodesScored", /cpu-2 \(score \d+/);
+      expect(await pods("auto")).toEqual(before);
+      expect((await get<Deployment>("deployment/auto")).metadata.generation).toBe(made.metadata.generation);
+
+      await patch("isvc/auto", { spec: { contextSize: 2048 } });
+      await vi.waitFor(async () => {
+        const { spec } = (await get<Deployment>("deployment/auto")).spec.template;
+        expect(JSON.stringify(spec.affinity)).toContain('"cpu-2"');
+      }, WAIT);
+
+      await patch("isvc/auto", { spec: { nodeSelector: { "kubernetes.io/hostname": "cpu-1" } } });
+      await scored("auto", "ChosenByUser", /^spec.nodeSelector or spec.affinity chooses/);
+      expect((await get<Deployment>("deployment/auto")).spec.template.spec.affinity).toBeUndefined();
+      await bench.cluster.kubectl(["delete", "isvc/auto", "-n", NS, "--timeout=60s"]);
+    });
   },
 );
+
+interface Affinity {
+  readonly nodeAffinity: { readonly preferredDuringSchedulingIgnoredDuringExecution: readonly object[] };
+}

@@ -23,6 +23,12 @@ export const placementSchema = z.object({
       "With on: Auto, the side that is filled first. A replica on the other side goes once one on this side serves in its place. Absent: Hosts.",
     )
     .optional(),
+  mode: z
+    .enum(["Manual", "Auto"])
+    .describe(
+      "In pods, who chooses among the nodes. Manual: the scheduler, by what the service says. Auto: nodes whose memory is known not to hold the model are kept out, and the others are preferred by how well it fits them; a nodeSelector or node affinity of the service wins. Absent: Manual.",
+    )
+    .optional(),
   hosts: z
     .array(hostName("Name of a Host."))
     .max(256)

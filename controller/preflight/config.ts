@@ -1,0 +1,61 @@
+/** Settings of the preflight webhook, with their defaults. */
+import { z } from "zod";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { PREFLIGHT_MODES } from "./review.ts";
+import { WEBHOOK_NAME } from "./rotation.ts";
+
+const DAY_MS = 86_400_000;
+
+export const preflightConfigSchema = z.strictObject({
+  preflight: z
+    .enum(PREFLIGHT_MODES)
+    .default("Off")
+    .describe(
+      "Whether a webhook judges InferenceServices when they are created or changed. Warn: kubectl shows a warning where the model fits no machine. Deny: such a service is refused.",
+    ),
+  preflightAddress: z.string().min(1).default("0.0.0.0").describe("Address of the webhook (HTTPS)."),
+  preflightPort: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(65535)
+    .default(9443)
+    .describe("Its port; 0 for any free one."),
+  preflightNames: z
+    .string()
+    .default("")
+    .transform((text) => (text === "" ? [] : text.split(",")))
+    .pipe(z.array(z.string().min(1).max(253)).max(16))
+    .describe(
+      `DNS names and addresses in its certificate, separated by commas. Absent: the Service ${WEBHOOK_NAME}.`,
+    ),
+  preflightCertificateDays: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(825)
+    .default(90)
+    .describe("Lifetime of its certificate; a new one is made when a third is left."),
+});
+
+/** Undefined where it is off. */
+export function preflightOf({
+  preflight: mode,
+  preflightAddress: address,
+  preflightPort: port,
+  preflightNames,
+  preflightCertificateDays,
+}: z.output<typeof preflightConfigSchema>) {
+  if (mode === "Off") return undefined;
+  const service = `${WEBHOOK_NAME}.${NAMESPACE_SYSTEM}.svc`;
+  const names = preflightNames.length > 0 ? preflightNames : [service, `${service}.cluster.local`];
+  const lifetimeMs = preflightCertificateDays * DAY_MS;
+  return {
+    mode,
+    address,
+    port,
+    secret: { name: WEBHOOK_NAME, namespace: NAMESPACE_SYSTEM },
+    names,
+    lifetimeMs,
+  };
+}

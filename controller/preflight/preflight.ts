@@ -1,0 +1,138 @@
+/** The validating webhook: answers from watches of its own, so that every controller answers and not the leader alone. */
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { HOSTS, MODELS } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import type { Match } from "../../src/fitness/catalog/match.ts";
+import { readNode } from "../../src/fitness/node.ts";
+import { listenOn } from "../../src/http/listener.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { NODES, SECRETS } from "../../src/kube/kinds.ts";
+import type { Secret } from "../../src/kube/objects.ts";
+import type { KubeObject, ObjectRef } from "../../src/kube/types.ts";
+import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { type Preflight, preflight } from "./judge.ts";
+import { answerTo, type PreflightMode, readReview, serviceOf } from "./review.ts";
+import { filesOf } from "./rotation.ts";
+
+export interface PreflightOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly match: (name: string) => Match;
+  readonly mode: PreflightMode;
+  readonly address: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  readonly secret: ObjectRef;
+  /** Called with its port once it listens. */
+  readonly onListening?: ((port: number) => void) | undefined;
+}
+
+/** No object of the API server is larger. */
+const MOST_BODY_BYTES = 4 * 1024 * 1024;
+const REQUEST_MS = 10_000;
+const MOST_CONNECTIONS = 256;
+
+/** Listens once the Secret holds a certificate, and serves each new one from then on. Ends with the signal. */
+export function startPreflight(options: PreflightOptions): void {
+  const judge = createJudge(options);
+  const server = createServer(
+    { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
+    (request, response) => void answer(request, response, options, judge),
+  );
+  server.maxConnections = MOST_CONNECTIONS;
+  let isListening = false;
+  startReflector<Secret>({
+    ...options,
+    kind: SECRETS,
+    namespace: options.secret.namespace ?? "",
+    fieldSelector: `metadata.name=${options.secret.name}`,
+    onChange: (_, secret) => {
+      if (!useCertificate(server, secret, options.log) || isListening) return;
+      isListening = true;
+      void listenOn(server, options).then(options.onListening, (err: unknown) =>
+        options.log.error({ err }, "preflight: cannot listen"),
+      );
+    },
+  });
+}
+
+/** False where there is none that can be used; what was served before stays. */
+function useCertificate(server: Server, secret: Secret | undefined, log: Log): boolean {
+  const { "tls.crt": cert, "tls.key": key } = filesOf(secret);
+  if (cert === undefined || key === undefined) return false;
+  try {
+    server.setSecureContext({ cert, key });
+    return true;
+  } catch (err) {
+    log.warn({ err }, "preflight: the certificate in the Secret cannot be used");
+    return false;
+  }
+}
+
+type Judge = (service: InferenceService) => Preflight;
+
+function createJudge(options: PreflightOptions): Judge {
+  const start = <T extends KubeObject>(rest: Pick<ReflectorOptions<T>, "kind">) =>
+    startReflector<T>({ ...options, ...rest, onChange: () => {} });
+  const models = start({ kind: MODELS });
+  const hosts = start({ kind: HOSTS });
+  const nodes = start({ kind: NODES });
+  return (service) => {
+    if (![models, hosts, nodes].every((one) => one.isSynced()))
+      return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
+    const { namespace } = service.metadata;
+    const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
+    const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
+    const draftRef = speculativeDecoding?.draftModelRef;
+    return preflight({
+      service,
+      model: modelOf(modelRef),
+      draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+      loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
+      hosts: hosts.list(),
+      nodes: nodes.list().map(readNode),
+      match: options.match,
+    });
+  };
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { mode, log }: PreflightOptions,
+  judge: Judge,
+): Promise<void> {
+  const body = await readBody(request).catch(() => undefined);
+  const review = body === undefined ? undefined : readReview(body);
+  if (request.method !== "POST" || review === undefined) {
+    response.writeHead(400, { "content-type": "text/plain; charset=utf-8" });
+    response.end("send an AdmissionReview of admission.k8s.io/v1\n");
+    return;
+  }
+  const service = serviceOf(review);
+  const verdict = service && judge(service);
+  if (service !== undefined && verdict?.at === "nowhere") {
+    const { namespace, name } = service.metadata;
+    log.info({ service: `${namespace}/${name}`, mode }, `preflight: ${verdict.message}`);
+  }
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify(answerTo(review.uid, mode, verdict)));
+}
+
+/** Undefined where it is too long. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > MOST_BODY_BYTES) return undefined;
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}

@@ -1,0 +1,66 @@
+/** What the API server asks a validating webhook, and the answer. Pure. */
+import { z } from "zod";
+import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { isDeepEqual } from "../../src/deep-equal.ts";
+import { truncate } from "../../src/text.ts";
+import type { Preflight } from "./judge.ts";
+
+export const PREFLIGHT_MODES = ["Off", "Warn", "Deny"] as const;
+export type PreflightMode = (typeof PREFLIGHT_MODES)[number];
+
+const objectSchema = z.looseObject({
+  metadata: z.looseObject({ deletionTimestamp: z.string().optional() }),
+  spec: z.unknown(),
+});
+const reviewSchema = z.object({
+  apiVersion: z.literal("admission.k8s.io/v1"),
+  kind: z.literal("AdmissionReview"),
+  request: z.object({
+    uid: z.string().max(253),
+    kind: z.object({ kind: z.string() }),
+    operation: z.string(),
+    namespace: z.string().optional(),
+    object: objectSchema.nullish(),
+    oldObject: objectSchema.nullish(),
+  }),
+});
+
+export type Review = z.output<typeof reviewSchema>["request"];
+
+/** Undefined where it is no AdmissionReview. */
+export function readReview(text: string): Review | undefined {
+  try {
+    return reviewSchema.safeParse(JSON.parse(text)).data?.request;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The service to judge; undefined where the request changes nothing that is judged, or the CRD's own rules refuse it. */
+export function serviceOf(review: Review): InferenceService | undefined {
+  const { kind, operation, object, oldObject, namespace } = review;
+  if (kind.kind !== "InferenceService" || (operation !== "CREATE" && operation !== "UPDATE"))
+    return undefined;
+  if (object === null || object === undefined || object.metadata.deletionTimestamp !== undefined)
+    return undefined;
+  if (operation === "UPDATE" && isDeepEqual(object.spec, oldObject?.spec)) return undefined;
+  // With generateName there is no name yet.
+  const metadata = { name: "service", ...object.metadata, namespace };
+  return inferenceServiceSchema.safeParse({ ...object, metadata }).data;
+}
+
+/** The API server cuts warnings beyond 4096 bytes together. */
+const MOST_TEXT = 1_024;
+
+export function answerTo(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
+  const refused = verdict?.at === "nowhere" && mode !== "Off" ? verdict.message : undefined;
+  const text =
+    refused === undefined ? undefined : truncate(`the model fits no machine: it ${refused}`, MOST_TEXT);
+  const response =
+    text === undefined
+      ? { uid, allowed: true }
+      : mode === "Warn"
+        ? { uid, allowed: true, warnings: [text] }
+        : { uid, allowed: false, status: { code: 403, reason: "Forbidden", message: text } };
+  return { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", response };
+}

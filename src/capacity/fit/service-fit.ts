@@ -1,0 +1,70 @@
+/** Where one more replica of a service would fit, from the objects of the cluster, as the controller would find out. Pure. */
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { Host } from "../../api/host.ts";
+import type { InferenceReplica } from "../../api/inference-replica.ts";
+import type { InferenceService } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
+import { keyOf } from "../../api/names.ts";
+import { type Claim, claimWith } from "../claim.ts";
+import { demandOf } from "../demand.ts";
+import { claimOfReplica } from "../placement/claims.ts";
+import { hostFacts } from "../placement/host-facts.ts";
+import type { Demand } from "../placement/types.ts";
+import { type Resolved, resolveService } from "../resolve.ts";
+import { explainFit, type FitReport } from "./fit.ts";
+
+export interface ServiceObjects {
+  readonly service: InferenceService;
+  readonly model?: Model | undefined;
+  readonly draftModel?: Model | undefined;
+  /** In the order of `spec.loraAdapters`. */
+  readonly loraModels?: readonly (Model | undefined)[] | undefined;
+  /** All of the cluster. */
+  readonly hosts: readonly Host[];
+  readonly replicas: readonly InferenceReplica[];
+  readonly services: readonly InferenceService[];
+}
+
+export interface ServiceFit {
+  readonly report: FitReport;
+  readonly demand: Demand;
+  readonly template: Resolved["template"];
+  readonly claim: Claim;
+  readonly beyondTraining: string | undefined;
+}
+
+/** Throws MetalbridgeError where the service cannot run anywhere as it is. */
+export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit {
+  const { model: givenModel, draftModel, loraModels, hosts, replicas, services } = objects;
+  const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
+  const uid = byKey.get(keyOf(objects.service.metadata))?.metadata.uid;
+  // With the uid of one that runs, its replicas keep the runtime that was chosen for them.
+  const service = {
+    ...objects.service,
+    metadata: { ...objects.service.metadata, ...(uid === undefined ? {} : { uid }) },
+  };
+  const moment = { wallMs: nowMs, monotonicMs: nowMs };
+  const claims = replicas.map((replica) => {
+    const owner = keyOf({ namespace: replica.metadata.namespace, name: replica.spec.template.serviceName });
+    return claimOfReplica(replica, byKey.get(owner), moment);
+  });
+  // Their agents have read the headers of files that only hosts have.
+  const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
+  const input = { service, model: givenModel, draftModel, loraModels };
+  const resolution = resolveService({ ...input, replicas: ofNamespace, hosts });
+  if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
+  const { template, claim, model, beyondTraining } = resolution;
+  const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
+  const demand = demandOf({ service, model, template, claim, ...slot });
+  const report = explainFit(
+    {
+      hosts: hosts.map(hostFacts),
+      claims,
+      demand,
+      settings: template.engine,
+      claimWith: claimWith({ template, model, draftModel, replicas: ofNamespace }),
+    },
+    nowMs,
+  );
+  return { report, demand, template, claim, beyondTraining };
+}
