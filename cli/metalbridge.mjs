@@ -67,7 +67,7 @@ function isAgent() {
 
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return isAgent() || process.argv[2] === "controller" || process.argv[2] === "server";
+  return isAgent() || ["controller", "server", "node"].includes(process.argv[2] ?? "");
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */

@@ -37,6 +37,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./server.ts")).configureServer,
   },
   {
+    name: "node",
+    summary: "publish what this node of the cluster has: memory, GPUs, programs, models",
+    load: async () => (await import("./node.ts")).configureNode,
+  },
+  {
     name: "agent",
     summary: "run the agent for this machine",
     load: async () => (await import("./agent.ts")).configureAgent,

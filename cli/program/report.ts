@@ -17,6 +17,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "AgentConfigUnreadable",
   "ControllerConfigInvalid",
   "ServerConfigInvalid",
+  "NodeConfigInvalid",
 ]);
 
 /** Pure: expected failures get code, sentence and remedy; anything else is a bug and keeps its stack. */

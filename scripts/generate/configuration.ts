@@ -1,9 +1,11 @@
-/** docs/configuration.md: every key of the agent, the controller and the server with its type, default, flag and meaning. */
+/** docs/configuration.md: every key of the agent, the controller, the server and the node with its type, default, flag and meaning. */
 import { Command } from "commander";
 import { z } from "zod";
 import { agentConfigSchema } from "../../agent/config/schema.ts";
+import { nodeConfigSchema } from "../../agent/node/config.ts";
 import { configureAgent } from "../../cli/agent.ts";
 import { configureController } from "../../cli/controller.ts";
+import { configureNode } from "../../cli/node.ts";
 import { configureServer } from "../../cli/server.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { serverConfigSchema } from "../../server/config.ts";
@@ -28,7 +30,7 @@ export const AGENT_KEYS: Readonly<Record<string, string>> = {
 /** The page. */
 export function renderConfiguration(): string {
   return [
-    "<!-- Generated from agent/config/schema.ts, controller/config.ts and server/config.ts by npm run generate. Do not edit. -->",
+    "<!-- Generated from agent/config/schema.ts, controller/config.ts, server/config.ts and agent/node/config.ts by npm run generate. Do not edit. -->",
     "# Configuration",
     "",
     "Unknown keys and bad values are errors that name the key.",
@@ -62,6 +64,14 @@ export function renderConfiguration(): string {
     ...table(configKeys(serverConfigSchema), flagsByKey(configureServer)),
     "",
     "`--log-level` and `--catalog` are beside them.",
+    "",
+    "## Node",
+    "",
+    "Flags of `metalbridge node` ([fitness.md](fitness.md#nodes-of-the-cluster)); there is no file.",
+    "",
+    ...table(configKeys(nodeConfigSchema), flagsByKey(configureNode)),
+    "",
+    "`--log-level` and `--print` are beside them.",
     "",
     ...environmentLines(),
   ].join("\n");

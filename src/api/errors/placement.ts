@@ -12,6 +12,11 @@ export const placementErrors = {
     do: "fix the setting",
     command: "metalbridge server --help",
   },
+  NodeConfigInvalid: {
+    what: "A setting of `metalbridge node` is unknown or has an invalid value; the message names it.",
+    do: "fix the setting",
+    command: "metalbridge node --help",
+  },
   NoHosts: {
     what: "No host is registered, so nothing can run.",
     do: "start an agent on a Mac and register it",

@@ -1,0 +1,82 @@
+/** The settings of `metalbridge node`: checked once, at the start, and read-only from then on. */
+import { homedir, hostname } from "node:os";
+import { isAbsolute } from "node:path";
+import { z } from "zod";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { addressIn } from "../engines/http.ts";
+import { rootsUnder } from "../host/linux/hardware.ts";
+import type { NodeReaderOptions } from "./read.ts";
+
+const text = (description: string) => z.string().min(1).describe(description).optional();
+const folder = z.string().refine(isAbsolute, "needs an absolute path");
+
+export const nodeConfigSchema = z.strictObject({
+  kubeconfig: text(
+    "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+  ),
+  context: text("Context of the kubeconfig."),
+  nodeName: text("Name of the Node object of this machine. Absent: the machine's host name."),
+  namespace: z
+    .string()
+    .min(1)
+    .default(NAMESPACE_SYSTEM)
+    .describe("Namespace of the ConfigMap `metalbridge-node-NODE` in which the report is published."),
+  hostRoot: folder
+    .default("/")
+    .describe(
+      "Folder below which proc, sys, dev and run/udev of the machine are. In a pod, where they are mounted: /host.",
+    ),
+  modelFolder: z
+    .array(folder)
+    .default([])
+    .describe(
+      "More folders with models: of Ollama (with manifests), the Hugging Face cache, or any with GGUF, safetensors or npz files.",
+    ),
+  ollama: z
+    .string()
+    .regex(/^\S+:\d{1,5}$/, "needs HOST:PORT")
+    .describe("Where this machine's Ollama answers. Absent: 127.0.0.1:11434, in a pod nowhere.")
+    .optional(),
+  interval: z.coerce
+    .number()
+    .int()
+    .min(5)
+    .max(3_600)
+    .default(60)
+    .describe("The machine is read again after this many seconds, and at once when devices come or go."),
+});
+
+export type NodeConfig = Readonly<z.output<typeof nodeConfigSchema>>;
+
+/** Throws MetalbridgeError that names the key. */
+export function parseNodeConfig(input: unknown): NodeConfig {
+  const parsed = nodeConfigSchema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
+  throw new MetalbridgeError("NodeConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+}
+
+export function nodeNameOf({ nodeName }: NodeConfig): string {
+  return nodeName ?? hostname();
+}
+
+const OLLAMA = "127.0.0.1:11434";
+/** Where the service of Ollama's own installer keeps its models. */
+const OLLAMA_HOME = "/usr/share/ollama";
+
+/** What of this machine is read. In a pod, the homes and the loopback are the pod's. */
+export function placesOf({ hostRoot, modelFolder, ollama }: NodeConfig): Omit<NodeReaderOptions, "run"> {
+  const roots = rootsUnder(hostRoot);
+  const address = ollama ?? (roots.isOwn ? OLLAMA : undefined);
+  return {
+    roots,
+    installed: {
+      homes: roots.isOwn ? [homedir(), OLLAMA_HOME] : [],
+      folders: modelFolder,
+      proc: roots.proc,
+      ollama: address === undefined ? undefined : addressIn(address),
+    },
+  };
+}

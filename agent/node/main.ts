@@ -1,0 +1,115 @@
+/** `metalbridge node`: reads this machine and publishes what it has, on change. While nothing changes it asks nothing of the API server. */
+import { describeError } from "../../src/api/errors.ts";
+import { retryMs } from "../../src/backoff.ts";
+import { connect } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import { waitMs } from "../../src/kube/wait.ts";
+import { createRunCommand } from "../../src/macos/command.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { type NodeReport, steadyReport } from "../../src/telemetry/node-report.ts";
+import { readEnvironment } from "../config/environment.ts";
+import { type NodeConfig, nodeNameOf, placesOf } from "./config.ts";
+import { publishReport, type ReportPlace } from "./publish.ts";
+import { createNodeReader, type NodeReader } from "./read.ts";
+import { watchDevices } from "./watch-devices.ts";
+
+export interface NodeOptions {
+  readonly config: NodeConfig;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  /** For every answer of the API server. */
+  readonly onAnswer?: (verb: string, status: number) => void;
+  /** After each reading, and the write where it was one. */
+  readonly onPass?: ((isWritten: boolean) => void) | undefined;
+}
+
+const USER_AGENT = "metalbridge-node";
+const RETRY = { firstMs: 1_000, capMs: 60_000 };
+/** Devices that came without an event are found within this time. */
+const FORGET_MS = 3_600_000;
+
+/** One reading. */
+export function readNode(config: NodeConfig): Promise<NodeReport> {
+  return createReader(config).read();
+}
+
+/** Resolves after `signal` was aborted. Rejects where it cannot start: kubeconfig. */
+export async function runNode({ config, log, signal, ...options }: NodeOptions): Promise<void> {
+  const { clock = systemClock, onAnswer, onPass } = options;
+  const { kubeconfig: kubeconfigPath, context, namespace } = config;
+  const node = nodeNameOf(config);
+  const reader = createReader(config);
+  const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
+  const place = { client: createClient(connection), node, namespace };
+  let wake = new AbortController();
+  const readAgain = (): void => {
+    reader.forget();
+    wake.abort();
+  };
+  watchDevices(placesOf(config).roots, { clock, signal, onChange: readAgain });
+  const publisher = createPublisher({ place, reader, log, onPass });
+  let forgetAtMs = clock.monotonicMs() + FORGET_MS;
+  log.info({ node, namespace, server: connection.server }, "node started");
+  try {
+    while (!signal.aborted) {
+      wake = new AbortController();
+      const failure = await publisher.pass();
+      const delayMs = failure === undefined ? config.interval * 1_000 : failure.retryMs;
+      await waitMs(clock, delayMs, AbortSignal.any([signal, wake.signal]));
+      if (clock.monotonicMs() < forgetAtMs) continue;
+      reader.forget();
+      forgetAtMs = clock.monotonicMs() + FORGET_MS;
+    }
+  } finally {
+    connection.close();
+  }
+}
+
+function createReader(config: NodeConfig): NodeReader {
+  return createNodeReader({ ...placesOf(config), run: createRunCommand(readEnvironment().toolPath) });
+}
+
+/** Reads, and writes what differs from what was written last. */
+function createPublisher({
+  place,
+  reader,
+  log,
+  onPass,
+}: { readonly place: ReportPlace; readonly reader: NodeReader } & Pick<NodeOptions, "log" | "onPass">) {
+  let published: { readonly report: NodeReport; readonly text: string } | undefined;
+  let failures = 0;
+  let said: string | undefined;
+  const failed = (error: ApiFailure) => {
+    failures += 1;
+    const why = describeError(explainFailure(error));
+    if (why !== said) log.warn({ why }, "the report of this node cannot be written");
+    said = why;
+    return { retryMs: retryMs(failures, RETRY, error.retryAfterMs) };
+  };
+  const write = async (report: NodeReport, text: string) => {
+    const result = await publishReport(place, text);
+    if (!result.ok) return failed(result.error);
+    [published, failures, said] = [{ report, text }, 0, undefined];
+    const { leftOut, gpus, runtimes, models } = report;
+    log.info(
+      { leftOut, gpus: gpus.length, runtimes: runtimes.length, models: models.length },
+      "report written",
+    );
+    return undefined;
+  };
+  return {
+    /** When to try again, where it failed. */
+    pass: async () => {
+      const report = steadyReport(published?.report, await reader.read());
+      const text = JSON.stringify(report);
+      const isChanged = text !== published?.text;
+      const failure = isChanged ? await write(report, text) : undefined;
+      onPass?.(isChanged && failure === undefined);
+      return failure;
+    },
+  };
+}

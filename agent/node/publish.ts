@@ -1,0 +1,34 @@
+/** Writes a node's report to its ConfigMap, which belongs to the Node and is deleted with it. */
+import { LABEL_NODE_REPORT, MANAGER_NODE } from "../../src/api/group.ts";
+import { CONFIG_MAPS, NODES } from "../../src/kube/kinds.ts";
+import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
+import { NODE_REPORT_KEY, nodeReportName } from "../../src/telemetry/node-report.ts";
+
+export interface ReportPlace {
+  readonly client: KubeClient;
+  readonly node: string;
+  readonly namespace: string;
+}
+
+/** One that is gone is created again. The owner is read each time: a Node that came back has another uid. */
+export async function publishReport(
+  { client, node, namespace }: ReportPlace,
+  text: string,
+): Promise<ApiResult<unknown>> {
+  const found = await client.get(NODES, { name: node });
+  if (!found.ok) return found;
+  const { uid = "" } = found.value.metadata;
+  return client.apply(
+    CONFIG_MAPS,
+    {
+      metadata: {
+        name: nodeReportName(node),
+        namespace,
+        labels: { [LABEL_NODE_REPORT]: "true" },
+        ownerReferences: [{ apiVersion: "v1", kind: "Node", name: node, uid }],
+      },
+      data: { [NODE_REPORT_KEY]: text },
+    },
+    { manager: MANAGER_NODE },
+  );
+}

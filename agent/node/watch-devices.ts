@@ -1,0 +1,41 @@
+/** Says when devices may have come or gone: by /dev and udev's database. A machine without them is read by the clock alone. */
+import { type FSWatcher, watch } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../../src/ports.ts";
+import type { LinuxRoots } from "../host/linux/hardware.ts";
+
+const GPU_DEVICES = /^(nvidia|kfd|dri)/;
+const PCI_DEVICES = /^\+pci:/;
+/** Drivers make several files, one after the other. */
+const SETTLE_MS = 2_000;
+
+export function watchDevices(
+  { dev, udev }: Pick<LinuxRoots, "dev" | "udev">,
+  { clock, signal, onChange }: { clock: Clock; signal: AbortSignal; onChange: () => void },
+): void {
+  let cancel: (() => void) | undefined;
+  const soon = (): void => {
+    cancel?.();
+    cancel = clock.after(SETTLE_MS, onChange);
+  };
+  const watchers = [watchFolder(dev, GPU_DEVICES, soon), watchFolder(join(udev, "data"), PCI_DEVICES, soon)];
+  const stop = (): void => {
+    cancel?.();
+    for (const watcher of watchers) watcher?.close();
+  };
+  if (signal.aborted) stop();
+  else signal.addEventListener("abort", stop, { once: true });
+}
+
+function watchFolder(folder: string, names: RegExp, onChange: () => void): FSWatcher | undefined {
+  try {
+    const watcher = watch(folder, { persistent: false }, (_, name) => {
+      if (names.test(name ?? "")) onChange();
+    });
+    // The folder may go away under it.
+    watcher.on("error", () => watcher.close());
+    return watcher;
+  } catch {
+    return undefined;
+  }
+}
