@@ -1,15 +1,18 @@
 /** `metalbridge report`: hosts, nodes and what is placed on them, for people and agents. */
 import { type Command, Option } from "commander";
-import { heldByPod, heldByReplica, isOver } from "../server/cluster.ts";
+import { heldByPod, heldByReplica, isOver, reportIn } from "../server/cluster.ts";
 import { createDensity, type Density } from "../server/density/density.ts";
 import { createFits } from "../server/density/fits.ts";
 import { placeOfHost, placeOfNode } from "../server/density/place.ts";
 import { renderReport } from "../server/density/report.ts";
+import { withReport } from "../server/density/reported.ts";
 import { cost, nodeRow } from "../server/density/views.ts";
-import { LABEL_SERVICE_UID } from "../src/api/group.ts";
+import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { keyOf } from "../src/api/names.ts";
-import { NODES, PODS } from "../src/kube/kinds.ts";
+import { CONFIG_MAPS, NODES, PODS } from "../src/kube/kinds.ts";
+import type { ConfigMap } from "../src/kube/objects.ts";
+import { nodeReportName } from "../src/telemetry/node-report.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { listAll } from "./cluster/find.ts";
@@ -45,6 +48,14 @@ async function report({ output, catalog, ...flags }: ReportFlags): Promise<void>
   process.stdout.write(text);
 }
 
+/** A reader of the cluster may lack the right to ConfigMaps: nodes are then judged by their Node objects. */
+async function listReports({ client }: Cluster): Promise<ReadonlyMap<string, ConfigMap>> {
+  const options = { namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT };
+  const result = await client.list(CONFIG_MAPS, options);
+  const items = result.ok ? result.value.items : [];
+  return new Map(items.map((item) => [item.metadata.name, item]));
+}
+
 async function fill(density: Density, cluster: Cluster): Promise<void> {
   const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
     listAll(cluster, HOSTS),
@@ -55,7 +66,15 @@ async function fill(density: Density, cluster: Cluster): Promise<void> {
     listAll(cluster, MODELS),
   ]);
   for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
-  for (const node of nodes) density.setPlace("Node", node.metadata.name, placeOfNode(node));
+  const reports = await listReports(cluster);
+  for (const node of nodes) {
+    const { name } = node.metadata;
+    density.setPlace(
+      "Node",
+      name,
+      withReport(placeOfNode(node), reportIn(reports.get(nodeReportName(name)))),
+    );
+  }
   for (const replica of replicas) {
     const on = { kind: "Host", name: replica.spec.template.hostName } as const;
     density.setHeld(keyOf(replica.metadata), on, heldByReplica(replica));

@@ -1,19 +1,34 @@
 /** The watches of the cluster that keep the density state current. */
 
 import { parseQuantity } from "../src/api/fields/quantity.ts";
-import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../src/api/group.ts";
+import {
+  LABEL_NODE_REPORT,
+  LABEL_SERVICE,
+  LABEL_SERVICE_UID,
+  NAMESPACE_HOSTS,
+  NAMESPACE_SYSTEM,
+} from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
 import { GPU_RESOURCES } from "../src/fitness/node.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
-import { LEASES, NODES, PODS } from "../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
+import type { ConfigMap } from "../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
-import type { Pod } from "../src/kube/workload-objects.ts";
+import type { Node, Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/ports.ts";
+import {
+  NODE_REPORT_KEY,
+  type NodeReportRead,
+  nodeOfReport,
+  nodeReportName,
+  readNodeReport,
+} from "../src/telemetry/node-report.ts";
 import type { Density, Held } from "./density/density.ts";
 import { placeOfHost, placeOfNode } from "./density/place.ts";
+import { withReport } from "./density/reported.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;
@@ -29,14 +44,25 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
   const { clock } = options;
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
     startReflector<T>({ ...options, ...rest });
+  const nodes = start<Node>({ kind: NODES, onChange: (name) => setNode(name) });
+  const reports = start<ConfigMap>({
+    kind: CONFIG_MAPS,
+    namespace: NAMESPACE_SYSTEM,
+    labelSelector: LABEL_NODE_REPORT,
+    onChange: (key) => setNode(nodeOfReport(key.slice(NAMESPACE_SYSTEM.length + 1))),
+  });
+  const setNode = (name: string | undefined): void => {
+    if (name === undefined) return;
+    const node = nodes.get(name);
+    const report = reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`);
+    density.setPlace("Node", name, node && withReport(placeOfNode(node), reportIn(report)));
+  };
   return {
+    nodes,
+    reports,
     hosts: start({
       kind: HOSTS,
       onChange: (name, host) => density.setPlace("Host", name, host && placeOfHost(host)),
-    }),
-    nodes: start({
-      kind: NODES,
-      onChange: (name, node) => density.setPlace("Node", name, node && placeOfNode(node)),
     }),
     leases: start({
       kind: LEASES,
@@ -75,6 +101,11 @@ export function watchCluster(options: ClusterOptions, density: Density): Cluster
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
+}
+
+/** Undefined where the node has no report. */
+export function reportIn(map: ConfigMap | undefined): NodeReportRead | undefined {
+  return map && readNodeReport(map.data?.[NODE_REPORT_KEY]);
 }
 
 /** The claim, or what it really uses where that is more. */

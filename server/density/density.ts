@@ -238,7 +238,10 @@ function leftBytes({ place, held }: Site): number | undefined {
   if (place.machine.at !== "known") return undefined;
   const { budgetBytes } = place.machine.machine;
   const all = [...held.values()];
-  if (place.wholeGpus === 0) return Math.max(0, budgetBytes - all.reduce((sum, { bytes }) => sum + bytes, 0));
+  if (place.wholeGpus === 0) {
+    const left = budgetBytes - all.reduce((sum, { bytes }) => sum + bytes, 0);
+    return Math.max(0, Math.min(left, place.availableBytes ?? left));
+  }
   const taken = all.reduce((sum, { gpus }) => sum + gpus, 0);
   return (budgetBytes * Math.max(0, place.wholeGpus - taken)) / place.wholeGpus;
 }

@@ -26,7 +26,14 @@ export interface Place {
   /** GPUs that pods take as a whole; 0 where memory is shared. */
   readonly wholeGpus: number;
   readonly runtimes: readonly { readonly name: string; readonly version?: string }[];
-  readonly models: readonly { readonly source: string; readonly sizeBytes?: number }[];
+  readonly models: readonly {
+    readonly source: string;
+    readonly sizeBytes?: number;
+    /** Undefined: by the source. */
+    readonly runtime?: string;
+  }[];
+  /** Measured on a node: what any program could get there now. */
+  readonly availableBytes?: number;
 }
 
 export function placeOfHost(host: Host): Place {

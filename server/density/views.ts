@@ -91,9 +91,10 @@ export function nodeRow(density: Density, site: Site, now: Moment): NodeRow {
   };
 }
 
-/** What a node has free, less what our pods have asked for; a host says it itself. */
+/** What a node has free, less what our pods have asked for; a host and a node's report say it themselves. */
 function systemOf({ place, held }: Site): System {
-  if (place.kind === "Host" || held.size === 0) return place.system;
+  const isMeasured = place.kind === "Host" || place.availableBytes !== undefined;
+  if (isMeasured || held.size === 0) return place.system;
   const taken = [...held.values()].reduce((sum, { bytes }) => sum + bytes, 0);
   const available = round(Math.max(0, place.system.available_ram_gb - (sizeOf(taken) ?? 0)), 2);
   return { ...place.system, available_ram_gb: available };
@@ -104,8 +105,8 @@ export function runtimesOf({ place }: Site): readonly RuntimeRow[] {
 }
 
 export function installedOn({ place }: Site): readonly InstalledRow[] {
-  return place.models.map(({ source, sizeBytes }) => ({
-    ...{ name: source, runtime: runtimeOf(source) },
+  return place.models.map(({ source, sizeBytes, runtime = runtimeOf(source) }) => ({
+    ...{ name: source, runtime },
     ...(sizeBytes === undefined ? {} : { sizeGb: sizeOf(sizeBytes) ?? 0 }),
   }));
 }

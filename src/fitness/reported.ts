@@ -1,7 +1,7 @@
 /** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { NodeReport, ReportedGpu } from "../telemetry/node-report.ts";
-import { round } from "./llmfit/score.ts";
+import { countOf, cpuBackend, type System, sizeOf } from "./llmfit/system.ts";
 import { bandwidthOf } from "./llmfit/tables.ts";
 import { type MachineRead, readMachine } from "./machine.ts";
 
@@ -16,9 +16,8 @@ export const GPU_VENDORS: Readonly<Record<ReportedGpu["vendor"], Vendor>> = {
   amd: { accelerator: "rocm", backend: "ROCm" },
   intel: { accelerator: "intel", backend: "SYCL" },
 };
-const GIB = 1024 ** 3;
 /** A GPU sold with 24 GB has up to a tenth less for programs. */
-const USABLE_SHARE = 0.9;
+export const USABLE_SHARE = 0.9;
 /** What a GPU may take of the machine's own memory: the system runs in it too. */
 const UNIFIED_SHARE = 0.75;
 
@@ -47,7 +46,7 @@ export function machineOfReport(name: string, report: NodeReport): MachineRead {
   const base = { name, cpuCores: cpu.cores };
   if (gpu === undefined || (gpu.unified && gpu.vendor === "intel"))
     return readMachine({
-      ...{ ...base, chip: cpu.name ?? "", accelerator: "cpu" },
+      ...{ ...base, chip: "", accelerator: "cpu" },
       ...{ memoryBytes: totalBytes, budgetBytes: availableBytes },
     });
   const own = gpu.unified ? totalBytes : gpu.memoryBytes;
@@ -61,32 +60,28 @@ export function machineOfReport(name: string, report: NodeReport): MachineRead {
 }
 
 /** llmfit's `system` object: GB are GiB, with two decimals. */
-export function systemOfReport(report: NodeReport) {
+export function systemOfReport(report: NodeReport): System {
   const { memory, cpu } = report;
   const main = mainGpu(report);
   const gpus = report.gpus.map((gpu) => ({
     name: gpu.name,
-    vram_gb: gib(gpu.unified ? memory?.totalBytes : gpu.memoryBytes),
+    vram_gb: sizeOf(gpu.unified ? memory?.totalBytes : gpu.memoryBytes) ?? null,
     backend: GPU_VENDORS[gpu.vendor].backend,
     count: gpu.count,
     unified_memory: gpu.unified,
   }));
   const first = gpus[main === undefined ? -1 : report.gpus.indexOf(main)];
   return {
-    total_ram_gb: gib(memory?.totalBytes) ?? 0,
-    available_ram_gb: gib(memory?.availableBytes) ?? 0,
-    cpu_cores: cpu.cores ?? 0,
+    total_ram_gb: sizeOf(memory?.totalBytes) ?? 0,
+    available_ram_gb: sizeOf(memory?.availableBytes) ?? 0,
+    cpu_cores: countOf(cpu.cores),
     cpu_name: cpu.name ?? cpu.arch ?? "",
     has_gpu: first !== undefined,
     gpu_vram_gb: first?.vram_gb ?? null,
     gpu_name: first?.name ?? null,
     gpu_count: gpus.reduce((sum, { count }) => sum + count, 0),
     unified_memory: first?.unified_memory ?? false,
-    backend: first?.backend ?? (cpu.arch === "arm64" ? "CPU (ARM)" : "CPU (x86)"),
+    backend: first?.backend ?? cpuBackend(cpu.arch),
     gpus,
   };
-}
-
-function gib(bytes: number | undefined): number | null {
-  return bytes === undefined ? null : round(bytes / GIB, 2);
 }

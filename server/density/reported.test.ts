@@ -1,0 +1,87 @@
+/** Nodes by their own reports: what is used of them, and what is refused. */
+import { expect, test } from "vitest";
+import { type NodeReport, readNodeReport, steadyReport } from "../../src/telemetry/node-report.ts";
+import { createDensity } from "./density.ts";
+import { createFits } from "./fits.ts";
+import { A100S, aNode, catalogRecords } from "./fixtures/fleet.ts";
+import { placeOfNode } from "./place.ts";
+import { withReport } from "./reported.ts";
+import { nodeRow } from "./views.ts";
+
+const GIB = 1024 ** 3;
+const NOW = { wallMs: 0, monotonicMs: 0 };
+const REPORT: NodeReport = {
+  memory: { totalBytes: 125 * GIB, availableBytes: 30 * GIB },
+  cpu: { name: "Intel(R) Xeon(R) Gold 6330", cores: 64, arch: "amd64" },
+  gpus: [],
+  runtimes: [{ name: "ollama", version: "0.12.1" }],
+  models: [{ name: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 * GIB }],
+  leftOut: [],
+};
+const A100 = { vendor: "nvidia", name: "NVIDIA A100-SXM4-80GB", count: 4, unified: false } as const;
+
+function rowOf(node: ReturnType<typeof aNode>, text: string | undefined) {
+  const density = createDensity(createFits(catalogRecords().slice(0, 20)));
+  density.setPlace("Node", "node", withReport(placeOfNode(node), readNodeReport(text)));
+  return density.sites().map((site) => nodeRow(density, site, NOW))[0];
+}
+
+test("a report says what a Node does not: processor, free memory, programs, models", () => {
+  expect(rowOf(aNode("node"), JSON.stringify(REPORT))).toMatchObject({
+    stale: false,
+    memoryLeftGb: 30,
+    system: { cpu_name: "Intel(R) Xeon(R) Gold 6330", cpu_cores: 64, available_ram_gb: 30 },
+    runtimes: [{ name: "ollama", version: "0.12.1", installed: true }],
+    installedModels: [{ name: "ollama://qwen3:8b", runtime: "ollama", sizeGb: 5 }],
+  });
+});
+
+test("GPUs have the memory that their driver says, as many as a device plugin offers", () => {
+  const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB }] });
+  const plugin = aNode("node", { allocatable: A100S.allocatable });
+  expect(rowOf(plugin, JSON.stringify(REPORT))?.problem).toContain("how much memory its GPUs have");
+  expect(rowOf(plugin, text)).toMatchObject({ memoryLeftGb: 288, system: { gpu_vram_gb: 80, gpu_count: 4 } });
+  expect(rowOf(plugin, text)).not.toHaveProperty("problem");
+  expect(rowOf(aNode("node"), text)).toMatchObject({ memoryLeftGb: 30, system: { has_gpu: true } });
+});
+
+test.each([
+  [undefined, "its node report has no node.json"],
+  ["{", "its node report is not JSON"],
+  ["NaN", "its node report is not JSON"],
+  ["[]", "its node report is not usable: node.json:"],
+  [{ memory: { totalBytes: -5 } }, "memory.totalBytes"],
+  [{ memory: { totalBytes: 1e30 } }, "memory.totalBytes"],
+  [
+    { memory: { totalBytes: 125 * GIB, availableBytes: 126 * GIB } },
+    "memory.availableBytes: more than totalBytes",
+  ],
+  [{ memory: { totalBytes: 4096 * GIB } }, "says 4096.00 GiB of memory, its Node 128 GiB"],
+  [{ memory: { totalBytes: GIB } }, "says 1.00 GiB of memory, its Node 128 GiB"],
+  [{ cpu: { cores: 1e6 } }, "cpu.cores"],
+  [{ gpus: [{ ...A100, memoryBytes: 2 ** 60 }] }, "gpus.0.memoryBytes"],
+  [{ gpus: [{ ...A100, count: 0 }] }, "gpus.0.count"],
+  [{ models: Array.from({ length: 5_000 }, () => ({ name: "a", runtime: "b" })) }, "models"],
+  ["x".repeat(1_000_000), "longer than"],
+])("a report that cannot be is no score, with the reason: %j", (change, why) => {
+  const text = typeof change === "object" ? JSON.stringify({ ...REPORT, ...change }) : change;
+  const row = rowOf(aNode("node"), text);
+  expect(row).toMatchObject({ bestScore: 0, modelFitCount: 0, memoryLeftGb: null, stale: false });
+  expect(row?.problem).toContain(why);
+});
+
+test("free memory is a change once it has moved by a twentieth, whichever way it wanders", () => {
+  const total = 100 * GIB;
+  const at = (available: number): NodeReport => ({
+    ...REPORT,
+    memory: { totalBytes: total, availableBytes: available },
+  });
+  const published = steadyReport(undefined, at(50.1 * GIB));
+  expect(published.memory?.availableBytes).toBe(50 * GIB);
+  for (const gib of [54.9, 45.1, 50]) expect(steadyReport(published, at(gib * GIB))).toEqual(published);
+  expect(steadyReport(published, at(44 * GIB)).memory?.availableBytes).toBe(44 * GIB);
+  expect(steadyReport(published, at(total - 1)).memory?.availableBytes).toBe(total);
+  expect(steadyReport(published, { ...at(1), memory: { totalBytes: total } }).memory).toEqual({
+    totalBytes: total,
+  });
+});
