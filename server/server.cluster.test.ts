@@ -1,14 +1,20 @@
 /** The server with the rights that the chart gives it, on a real API server with simulated nodes: every route, by real tokens. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cpus, tmpdir } from "node:os";
 import path from "node:path";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { LABEL_SERVICE, LABEL_SERVICE_UID, MANAGER_AGENT } from "../src/api/group.ts";
+import { parse, stringify } from "yaml";
+import { parseNodeConfig } from "../agent/node/config.ts";
+import { runNode } from "../agent/node/main.ts";
+import { LABEL_NODE_REPORT, LABEL_SERVICE, LABEL_SERVICE_UID, MANAGER_AGENT } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
+import { CONFIG_MAPS } from "../src/kube/kinds.ts";
+import type { ConfigMap } from "../src/kube/objects.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
@@ -34,6 +40,8 @@ let url = "";
 let health = "";
 let client: KubeClient;
 let connection: KubeConnection;
+let nodes: Awaited<ReturnType<typeof startKwok>>;
+let folder = "";
 
 async function apply(...items: readonly object[]): Promise<void> {
   const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
@@ -62,16 +70,18 @@ async function publish(name: string, host: Host): Promise<void> {
 
 beforeAll(async () => {
   if (why !== undefined) return;
-  const folder = await mkdtemp(path.join(tmpdir(), "mb-server-"));
+  folder = await mkdtemp(path.join(tmpdir(), "mb-server-"));
   stack.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   connection = await connect({ kubeconfigPath: cluster().kubeconfig });
   stack.defer(() => connection.close());
   client = createClient(connection);
-  const chart = await render(helmIn(folder), "--set", "server.enabled=true,crds.install=false");
+  const values = "server.enabled=true,node.enabled=true,crds.install=false";
+  const chart = await render(helmIn(folder), "--set", values);
   const rights = chart.filter(
-    ({ kind, metadata }) => /Role|Account/.test(kind) && /-(server|density-reader)$/.test(metadata.name),
+    ({ kind, metadata: { name } }) =>
+      /Role|Account|AdmissionPolicy/.test(kind) && /-(server|density-reader|node|node-reports)$/.test(name),
   );
-  expect(rights).toHaveLength(6);
+  expect(rights).toHaveLength(15);
   await apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: SYSTEM } }, ...rights);
   const kubeconfig = path.join(folder, "kubeconfig");
   await writeAccountKubeconfig(cluster(), {
@@ -79,7 +89,7 @@ beforeAll(async () => {
     namespace: SYSTEM,
     file: kubeconfig,
   });
-  const nodes = stack.use(await startKwok({ ...cluster(), dir: path.join(folder, "kwok") }));
+  nodes = stack.use(await startKwok({ ...cluster(), dir: path.join(folder, "kwok") }));
   await nodes.add({ name: "cpu-1" }, { name: "gpu-1", labels: A100S.labels, capacity: A100S.allocatable });
   await publish("mac-1", aHost("mac-1", { status: { models: [{ source: SOURCE, tokensPerSecond: 47 }] } }));
   await publish("mac-2", aHost("mac-2", { memoryGib: 16 }));
@@ -224,6 +234,146 @@ test.skipIf(why !== undefined)(
     const metrics = await (await fetch(`${health}/metrics`)).text();
     expect(metrics).toContain('metalbridge_density_node_gpu_count{node="gpu-1",kind="Node"} 4\n');
     expect(metrics).toContain("metalbridge_density_cluster_nodes_total 3\n");
+  },
+);
+
+/** A credential as kubelet gives it to a pod: bound to the pod, which runs on the node. */
+async function nodeCredential(node: string): Promise<string> {
+  const metadata = { name: `metalbridge-node-${node}`, namespace: SYSTEM };
+  const spec = { nodeName: node, serviceAccountName: "metalbridge-node" };
+  await apply({
+    ...{ apiVersion: "v1", kind: "Pod", metadata },
+    spec: { ...spec, containers: [{ name: "node", image: "x" }] },
+  });
+  const uid = await cluster().kubectl([
+    "get",
+    "pod",
+    metadata.name,
+    "-n",
+    SYSTEM,
+    "-o",
+    "jsonpath={.metadata.uid}",
+  ]);
+  const bound = [
+    "--bound-object-kind=Pod",
+    `--bound-object-name=${metadata.name}`,
+    `--bound-object-uid=${uid}`,
+  ];
+  const token = await cluster().kubectl(["create", "token", "metalbridge-node", "-n", SYSTEM, ...bound]);
+  const config = parse(await readFile(cluster().kubeconfig, "utf8"));
+  const users = config.users.map(({ name }: { readonly name: string }) => ({
+    name,
+    user: { token: token.trim() },
+  }));
+  const file = path.join(folder, `${node}.kubeconfig`);
+  await writeFile(file, stringify({ ...config, users }), { mode: 0o600 });
+  return file;
+}
+
+/** Of a process that has run `metalbridge node` for a while: passes, and answers of the API server. */
+function startNode(kubeconfig: string, hostRoot: string, nodeName: string) {
+  const seen = { passes: 0, written: 0, answers: [] as string[] };
+  const stop = new AbortController();
+  // Passes follow each other at once.
+  const clock = {
+    ...systemClock,
+    after: (ms: number, fire: () => void) => systemClock.after(Math.min(ms, 20), fire),
+  };
+  const running = runNode({
+    config: parseNodeConfig({ kubeconfig, hostRoot, nodeName }),
+    ...{ log: quietLog, signal: stop.signal, clock },
+    onAnswer: (verb, status) => seen.answers.push(`${verb} ${status}`),
+    onPass: (isWritten) => {
+      seen.passes += 1;
+      seen.written += Number(isWritten);
+    },
+  });
+  const end = async () => {
+    stop.abort();
+    await running;
+  };
+  return { seen, end };
+}
+
+test.skipIf(why !== undefined)(
+  "a node publishes what it has when it changes, and may write nothing else",
+  async () => {
+    const root = path.join(folder, "host");
+    const memory = (availableKb: number) =>
+      writeFile(path.join(root, "proc/meminfo"), `MemTotal: 134217728 kB\nMemAvailable: ${availableKb} kB\n`);
+    await mkdir(path.join(root, "proc"), { recursive: true });
+    await writeFile(path.join(root, "proc/cpuinfo"), await readFile("/proc/cpuinfo"));
+    await memory(100_000_000);
+    await nodes.add({ name: "this-1" });
+    const kubeconfig = await nodeCredential("this-1");
+    const own = await connect({ kubeconfigPath: kubeconfig });
+    stack.defer(() => own.close());
+    const node = createClient(own);
+    const map = (name: string, extra: object = {}): ConfigMap => ({
+      metadata: {
+        name: `metalbridge-node-${name}`,
+        namespace: SYSTEM,
+        labels: { [LABEL_NODE_REPORT]: "true" },
+        ...extra,
+      },
+      data: { "node.json": "{}" },
+    });
+    const refusal = async (wish: ConfigMap): Promise<string> => {
+      const result = await node.create(CONFIG_MAPS, wish, { isDryRun: true });
+      return result.ok ? "" : result.error.message;
+    };
+    // A new policy takes a moment to be enforced.
+    await vi.waitFor(async () => expect(await refusal(map("cpu-1"))).toContain("its own report only"), WAIT);
+    expect(await refusal(map("this-1"))).toBe("");
+    expect(await refusal(map("this-1", { annotations: { a: "b" } }))).toContain("its one label");
+    expect(await refusal({ ...map("this-1"), data: { "node.json": "{}", more: "x" } })).toContain(
+      "the key node.json",
+    );
+    const owner = { apiVersion: "v1", kind: "Node", name: "cpu-1", uid: "1" };
+    expect(await refusal(map("this-1", { ownerReferences: [owner] }))).toContain("belongs to its own Node");
+    const ref = { name: "metalbridge-node-this-1", namespace: SYSTEM };
+    expect(await node.get(CONFIG_MAPS, ref)).toMatchObject({ error: { kind: "forbidden" } });
+    const unbound = path.join(folder, "unbound");
+    await writeAccountKubeconfig(cluster(), { name: "metalbridge-node", namespace: SYSTEM, file: unbound });
+    const stranger = await connect({ kubeconfigPath: unbound });
+    stack.defer(() => stranger.close());
+    const told = await createClient(stranger).create(CONFIG_MAPS, map("this-1"), { isDryRun: true });
+    expect(told).toMatchObject({ error: { message: expect.stringContaining("the token names no node") } });
+
+    const { seen, end } = startNode(kubeconfig, root, "this-1");
+    try {
+      const after = (passes: number) => vi.waitFor(() => expect(seen.passes).toBeGreaterThan(passes), WAIT);
+      await vi.waitFor(() => expect(seen.written).toBe(1), WAIT);
+      await after(seen.passes + 20);
+      expect(seen.answers).toEqual(["GET 200", "PATCH 201"]);
+      const reader = await tokenOf("reader");
+      const shown = async () => (await ask(reader, "/api/v1/density/nodes/this-1")).json();
+      const system = {
+        cpu_name: cpus()[0]?.model,
+        cpu_cores: cpus().length,
+        total_ram_gb: 128,
+        available_ram_gb: 95.25,
+      };
+      await vi.waitFor(async () => expect(await shown()).toMatchObject({ System: system }), WAIT);
+
+      await cluster().kubectl(["delete", "configmap", ref.name, "-n", SYSTEM]);
+      await vi.waitFor(
+        async () => expect(await shown()).toMatchObject({ System: { cpu_name: "amd64" } }),
+        WAIT,
+      );
+      await memory(10_000_000);
+      await vi.waitFor(
+        async () => expect(await shown()).toMatchObject({ System: { available_ram_gb: 9.5 } }),
+        WAIT,
+      );
+      expect(seen.answers.slice(2)).toEqual(["GET 200", "PATCH 201"]);
+    } finally {
+      await end();
+    }
+    await cluster().kubectl(["delete", "node", "this-1"]);
+    await vi.waitFor(async () => {
+      expect(await client.get(CONFIG_MAPS, ref)).toMatchObject({ error: { kind: "notFound" } });
+    }, WAIT);
   },
 );
 

@@ -1,7 +1,8 @@
 /** A node by its own report, where it has one. Nothing in a report is trusted: what contradicts the Node makes it unusable, with the reason. Pure. */
 import { bandwidthOf } from "../../src/fitness/llmfit/tables.ts";
 import { type MachineRead, readMachine } from "../../src/fitness/machine.ts";
-import { GPU_VENDORS, mainGpu, systemOfReport, USABLE_SHARE } from "../../src/fitness/reported.ts";
+import { USABLE_SHARE } from "../../src/fitness/node.ts";
+import { GPU_VENDORS, mainGpu, systemOfReport } from "../../src/fitness/reported.ts";
 import type { NodeReport, NodeReportRead } from "../../src/telemetry/node-report.ts";
 import type { Place } from "./place.ts";
 

@@ -37,7 +37,7 @@ export type NodeMachine = MachineRead | { readonly at: "noGpus" };
 const HOSTNAME_LABEL = "kubernetes.io/hostname";
 const GIB = 1024 ** 3;
 /** A GPU sold with 24 GB has up to a tenth less for programs. */
-const USABLE_SHARE = 0.9;
+export const USABLE_SHARE = 0.9;
 
 interface Gpus {
   readonly accelerator: Accelerator;

@@ -4,6 +4,7 @@ import type { NodeReport, ReportedGpu } from "../telemetry/node-report.ts";
 import { countOf, cpuBackend, type System, sizeOf } from "./llmfit/system.ts";
 import { bandwidthOf } from "./llmfit/tables.ts";
 import { type MachineRead, readMachine } from "./machine.ts";
+import { USABLE_SHARE } from "./node.ts";
 
 interface Vendor {
   readonly accelerator: Accelerator;
@@ -16,8 +17,6 @@ export const GPU_VENDORS: Readonly<Record<ReportedGpu["vendor"], Vendor>> = {
   amd: { accelerator: "rocm", backend: "ROCm" },
   intel: { accelerator: "intel", backend: "SYCL" },
 };
-/** A GPU sold with 24 GB has up to a tenth less for programs. */
-export const USABLE_SHARE = 0.9;
 /** What a GPU may take of the machine's own memory: the system runs in it too. */
 const UNIFIED_SHARE = 0.75;
 

@@ -18,6 +18,16 @@ app.kubernetes.io/component: server
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{- define "metalbridge.nodeSelector" -}}
+app.kubernetes.io/name: metalbridge
+app.kubernetes.io/component: node
+{{- end }}
+
+{{- define "metalbridge.nodeLabels" -}}
+{{ include "metalbridge.nodeSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
 {{- define "metalbridge.image" -}}
 {{- $repository := required "image.repository is needed: there is no published image, build one with the Dockerfile of the repository" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
