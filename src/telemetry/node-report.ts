@@ -38,9 +38,9 @@ const gpuSchema = z.object({
 });
 
 export const installedModelSchema = z.object({
-  /** A repository, a tag of Ollama, or a file. */
+  /** A source, as spec.source of a Model has it, or a file's path. */
   name: text,
-  /** What has it: ollama, omlx, llamacpp, lmstudio, huggingface. */
+  /** The program that keeps it. */
   runtime: text,
   sizeBytes: z.int().min(0).max(MOST_BYTES).optional(),
 });

@@ -15,6 +15,8 @@ interface Word {
 
 /** Speaks of programs and backends by the names that llmfit gives them. */
 const llmfit = "src/fitness/llmfit/";
+/** Finds what other programs have on a machine. */
+const installed = "agent/installed/";
 const registries = ["src/engines/registry.ts", "agent/engines/registry.ts"];
 
 const words: readonly Word[] = [
@@ -27,6 +29,7 @@ const words: readonly Word[] = [
       ...registries,
       "src/api/",
       llmfit,
+      installed,
       "local/",
       "cli/calibrate",
     ],
@@ -60,8 +63,11 @@ const words: readonly Word[] = [
       ...registries,
       "src/api/",
       llmfit,
+      installed,
     ],
     elsewhere: {
+      "agent/node/config.ts": "a setting says where it answers on a node",
+      "cli/node.ts": "the flag --ollama says where it answers",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
       "agent/store-options.ts": "hands the registry of ollama:// sources to the store",
       "agent/config/schema.ts": "the key ollama holds its settings",
@@ -102,7 +108,7 @@ const words: readonly Word[] = [
   {
     name: "oMLX",
     pattern: /omlx/i,
-    homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit],
+    homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit, installed],
     elsewhere: {
       "cli/selftest/engine.ts": "finds it as its driver does",
       "cli/selftest/record.ts": "keeps the commands of engines in recordings",
