@@ -337,8 +337,8 @@ test.skipIf(why !== undefined)(
     await writeAccountKubeconfig(cluster(), { name: "metalbridge-node", namespace: SYSTEM, file: unbound });
     const stranger = await connect({ kubeconfigPath: unbound });
     stack.defer(() => stranger.close());
-    const told = await createClient(stranger).create(CONFIG_MAPS, map("this-1"), { isDryRun: true });
-    expect(told).toMatchObject({ error: { message: expect.stringContaining("the token names no node") } });
+    const answer = await createClient(stranger).create(CONFIG_MAPS, map("this-1"), { isDryRun: true });
+    expect(answer).toMatchObject({ error: { message: expect.stringContaining("the token names no node") } });
 
     const { seen, end } = startNode(kubeconfig, root, "this-1");
     try {
