@@ -5,7 +5,7 @@
  */
 import { spawn } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const OLDEST = [22, 19];
@@ -35,9 +35,14 @@ async function run() {
   await followLifeline();
   process.setSourceMapsEnabled(true);
   const { main } = await import(pathToFileURL(entry()).href);
-  process.exitCode = await main(process.argv.slice(2));
+  process.exitCode = await main([...verbOfName(), ...process.argv.slice(2)]);
   // A verb that has returned is done: a leftover timer must not keep the terminal waiting.
   setTimeout(() => process.exit(), 500).unref();
+}
+
+/** Under the name of a program whose place it takes, it is one verb. */
+function verbOfName() {
+  return basename(process.argv[1] ?? "") === "llmfit-cluster-fit" ? ["cluster-fit", "--output=json"] : [];
 }
 
 /** Starts this process again with the flags: same pid, same descriptors 0 to 2. Where Node cannot, it runs without. */

@@ -197,6 +197,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./fit.ts")).configureFit,
   },
   {
+    name: "cluster-fit",
+    summary: "rank all nodes and hosts for a model, asked by short-lived pods",
+    load: async () => (await import("./cluster-fit.ts")).configureClusterFit,
+  },
+  {
     name: "catalog",
     summary: "list, search and check the models that are known",
     load: async () => (await import("./catalog.ts")).configureCatalog,

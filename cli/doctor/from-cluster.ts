@@ -26,7 +26,7 @@ export interface ProbeFlags extends ClusterFlags {
 const TIMEOUT_MS = 60_000;
 /** Of a host that serves nothing now: its refusal is an answer. */
 const ANY_PORT = 21_000;
-const CONTROLLER = "app.kubernetes.io/name=metalbridge,app.kubernetes.io/component=controller";
+export const CONTROLLER = "app.kubernetes.io/name=metalbridge,app.kubernetes.io/component=controller";
 const CODE = "HostUnreachableFromCluster";
 
 /** Creates a pod and deletes it again, whatever happens. Throws HostNotFound, AddressUnknown, NoProbeImage. */

@@ -73,6 +73,8 @@ test("an archive holds a program that runs, and the sum of each of its files", a
   expect((await run(path.join(release, "bin", "metalbridge"), ["crds"])).stdout).toContain(
     "CustomResourceDefinition",
   );
+  const asLlmfit = run(path.join(release, "bin", "llmfit-cluster-fit"), []);
+  await expect(asLlmfit).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("--model") });
   const load = `require(${JSON.stringify(path.join(release, "node_modules", "node-pty"))}).spawn("true", [], {})`;
   await run(path.join(release, "bin", "node"), ["-e", load]);
   const manifest = await readManifest(release);
@@ -81,6 +83,7 @@ test("an archive holds a program that runs, and the sum of each of its files", a
   expect(listed).toEqual(
     expect.arrayContaining([
       "bin/node",
+      "bin/llmfit-cluster-fit",
       "dist/metalbridge.mjs",
       "dist/gate.cjs",
       `node_modules/node-pty/prebuilds/${here}/pty.node`,

@@ -31,6 +31,7 @@ export interface ReleaseInput {
 /** Follows links, such as /usr/local/bin/metalbridge, to the version that they name now. */
 const LAUNCHER = `#!/bin/sh
 program=$0
+case \${0##*/} in llmfit-cluster-fit) set -- cluster-fit --output=json "$@" ;; esac
 while [ -h "$program" ]; do
   link=$(readlink "$program")
   case $link in
@@ -41,6 +42,8 @@ done
 folder=$(cd -P "$(dirname "$program")/.." && pwd) || exit 1
 exec "$folder/bin/node" "$folder/cli/metalbridge.mjs" "$@"
 `;
+
+const LAUNCHERS = ["bin/metalbridge", "bin/llmfit-cluster-fit"];
 
 /** What the program reads besides its code. */
 const COPIED = ["cli/metalbridge.mjs", "LICENSE", "examples/quickstart", "catalog"];
@@ -61,9 +64,9 @@ export function fillRelease(
   }
   mkdirSync(path.join(folder, "bin"), { recursive: true });
   copyFileSync(node.file, path.join(folder, "bin", "node"));
-  writeFileSync(path.join(folder, "bin", "metalbridge"), LAUNCHER);
+  for (const name of LAUNCHERS) writeFileSync(path.join(folder, name), LAUNCHER);
   if (program !== undefined) writeFileSync(path.join(folder, "cli", "metalbridge.mjs"), program);
-  for (const name of ["bin/node", "bin/metalbridge", "cli/metalbridge.mjs"])
+  for (const name of ["bin/node", ...LAUNCHERS, "cli/metalbridge.mjs"])
     chmodSync(path.join(folder, name), 0o755);
   writeFileSync(path.join(folder, "package.json"), packageJson(version));
   const manifest = { version, platform, node: node.version, files: sumsIn(folder) };

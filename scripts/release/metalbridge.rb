@@ -25,6 +25,7 @@ class Metalbridge < Formula
     libexec.install Dir["*"]
     bin.install_symlink libexec/"bin/metalbridge"
     bin.install_symlink libexec/"bin/metalbridge" => "kubectl-metalbridge"
+    bin.install_symlink libexec/"bin/llmfit-cluster-fit"
   end
 
   # The service is not brew's: its plist, account and versions outlive a brew upgrade.

@@ -5,7 +5,7 @@ import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitnes
 import type { Machine } from "../../src/fitness/machine.ts";
 import { type Family, familiesOn, type Quantization } from "../../src/fitness/quantizations.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../../src/fitness/replica-fit.ts";
-import type { FitLevel } from "../../src/fitness/score.ts";
+import type { FitLevel, UseCase } from "../../src/fitness/score.ts";
 
 /** What is kept of a Fitness: there are as many as models times kinds of machines. */
 export interface Fit {
@@ -40,6 +40,8 @@ export interface SizeWish {
   readonly quantization?: Quantization;
   /** Tokens. */
   readonly contextSize?: number;
+  /** Instead of what the model was made for. */
+  readonly useCase?: UseCase;
 }
 
 export interface Fits {
@@ -130,7 +132,7 @@ export function summarize(fits: readonly (Fit | undefined)[]): Summary {
 /** On one machine, with its own measurements; by default with 8,192 tokens and the quantization that scores best. */
 export function fitOn(record: CatalogRecord, machine: Machine, wish: SizeWish = {}): Fit | undefined {
   const fitness = briefFit(record, machine, {
-    useCase: useCaseOf(record),
+    useCase: wish.useCase ?? useCaseOf(record),
     contextSize: wish.contextSize ?? DEFAULT_CONTEXT,
     cacheType: "f16",
     families: familiesOn(machine.accelerator),

@@ -1,6 +1,8 @@
-/** What llmfit's REST API says of a Host, from its status. Pure. */
+/** What llmfit's REST API says of a machine: a Host by its status, a node by its report. Pure. */
 import type { Host } from "../../../api/host.ts";
+import type { NodeReport } from "../../../telemetry/node-report.ts";
 import { machineOf } from "../../machine.ts";
+import { factsOfReport } from "../../reported.ts";
 import { hostSystem, runtimeOf } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
@@ -23,6 +25,16 @@ export function factsOfHost(host: Host): RestFacts {
     installed: models.map(({ source, tokensPerSecond }) => ({
       ...{ name: installedName(source), runtime: runtimeOf(source), tokensPerSecond },
     })),
+  };
+}
+
+export function factsOfNode(name: string, report: NodeReport): RestFacts {
+  const { system, runtimes, installed } = factsOfReport(name, report);
+  return {
+    node: { name, os: "linux" },
+    system,
+    runtimes: runtimeList(runtimes.map((runtime) => runtime.name)),
+    installed: installed.map((model) => ({ name: installedName(model.name), runtime: model.runtime })),
   };
 }
 

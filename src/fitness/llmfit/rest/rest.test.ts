@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { hostSchema } from "../../../api/host.ts";
 import { type CatalogRecord, readCatalog } from "../../catalog/record.ts";
 import { WITHOUT_GPU } from "../system.ts";
-import { factsOfHost } from "./host-facts.ts";
+import { factsOfHost, factsOfNode } from "./host-facts.ts";
 import { createLlmfitRest, type RestFacts, type RestRequest } from "./rest.ts";
 
 /** Figures of the plan as printed by llmfit 1.1.10; the rest follows its rules as written. */
@@ -371,4 +371,25 @@ test("a Host that has reported nothing has a system of zeros, and no model fits 
   const facts = factsOfHost(hostSchema.parse({ metadata: { name: "new" } }));
   expect(ask("/api/v1/system", facts).body).toMatchObject({ system: { total_ram_gb: 0, gpu_vram_gb: null } });
   expect(list("", facts).total_models).toBe(0);
+});
+
+test("a node's report is its system, runtimes and models", () => {
+  const facts = factsOfNode("node-1", {
+    memory: { totalBytes: 64 * GIB, availableBytes: 32 * GIB },
+    cpu: { name: "AMD EPYC", cores: 16, arch: "amd64" },
+    gpus: [{ vendor: "nvidia", name: "NVIDIA L4", memoryBytes: 24 * GIB, count: 2, unified: false }],
+    runtimes: [{ name: "ollama", version: "0.12.0" }],
+    models: [{ name: "qwen3:8b", runtime: "ollama" }],
+    leftOut: [],
+  });
+  expect(ask("/api/v1/system", facts).body).toMatchObject({
+    node: { name: "node-1", os: "linux" },
+    system: { available_ram_gb: 32, gpu_vram_gb: 24, gpu_count: 2, backend: "CUDA" },
+  });
+  expect(ask("/api/v1/installed", facts).body).toMatchObject({
+    models: [{ name: "qwen3:8b", runtime: "ollama" }],
+  });
+  expect(list("/Qwen%2FQwen3-8B", facts).models).toMatchObject([{ installed: true }]);
+  // Both cards count where a model runs on the GPU.
+  expect(list("?limit=1&min_fit=perfect", facts).models).toMatchObject([{ memory_available_gb: 48 }]);
 });

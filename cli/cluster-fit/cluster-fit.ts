@@ -1,0 +1,120 @@
+/** Asks every node and every Host, after it is known that it may. */
+import { placeOfHost } from "../../server/density/place.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
+import { matchName } from "../../src/fitness/catalog/match.ts";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
+import { ACCESS_REVIEWS, DEPLOYMENTS, NODES, PODS } from "../../src/kube/kinds.ts";
+import type { AccessReview } from "../../src/kube/objects.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import type { Deployment } from "../../src/kube/workload-objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { explainAttempt } from "../cluster/failure.ts";
+import { listAll } from "../cluster/find.ts";
+import type { ClusterFlags } from "../cluster/flags.ts";
+import { CONTROLLER } from "../doctor/from-cluster.ts";
+import { need } from "../host/access.ts";
+import { failed } from "./pod.ts";
+import { type ProbeEnds, type ProbeOptions, probeNodes } from "./probe.ts";
+import { hostResult, nodeResult, type Payload, payloadOf, type RankWish, wantedRecords } from "./rank.ts";
+
+export interface ClusterFitOptions extends RankWish, Pick<ClusterFlags, "namespace"> {
+  readonly timeout: number;
+  readonly concurrency: number;
+  readonly probeImage?: string;
+  readonly signal: AbortSignal;
+}
+
+/** Undefined where the user stopped it. Throws ApiForbidden, CatalogModelUnknown, NoProbeImage. */
+export async function clusterFit(
+  cluster: Cluster,
+  records: readonly CatalogRecord[],
+  options: ClusterFitOptions,
+): Promise<Payload | undefined> {
+  const { signal, namespace = NAMESPACE_SYSTEM } = options;
+  const wanted = wantedRecords(records, options.model);
+  if (wanted.size === 0) throw unknownModel(records, options.model);
+  await requireRights(cluster, namespace);
+  const [nodes, hosts] = await Promise.all([listAll(cluster, NODES), listHosts(cluster)]);
+  let ends: ProbeEnds | undefined = new Map();
+  if (nodes.length > 0) {
+    const image = await imageFor(cluster, namespace, options.probeImage);
+    const { concurrency, timeout: timeoutMs } = options;
+    ends = await probeNodes(cluster, nodes, { ...image, namespace, concurrency, timeoutMs, signal });
+  }
+  if (ends === undefined) return undefined;
+  const results = [
+    ...nodes.map((node) => {
+      const end = ends.get(node.metadata.name) ?? failed("NotProbed", "the node was not asked");
+      return nodeResult(node, end, records, wanted, options);
+    }),
+    ...hosts.map((host) => hostResult(placeOfHost(host), records, wanted, options)),
+  ];
+  return payloadOf(results, options);
+}
+
+function unknownModel(records: readonly CatalogRecord[], model: string): MetalbridgeError {
+  const match = matchName(records, model);
+  const nearest = match.at === "none" && match.nearest.length > 0 ? `: ${match.nearest.join(", ")}` : "";
+  return new MetalbridgeError(
+    "CatalogModelUnknown",
+    `${model.slice(0, 128)} is not in the catalogue${nearest === "" ? "" : `; nearest are${nearest.slice(1)}`}`,
+  );
+}
+
+/** Where Metalbridge is not installed there are no Hosts. */
+async function listHosts({ client }: Cluster): Promise<readonly Host[]> {
+  const found = await client.list(HOSTS);
+  if (found.ok) return found.value.items;
+  if (found.error.kind === "notFound") return [];
+  throw explainAttempt({ verb: "list", kind: HOSTS }, found.error);
+}
+
+const RIGHTS: readonly (readonly [Kind<KubeObject>, readonly string[]])[] = [
+  [NODES, ["list", "watch"]],
+  [PODS, ["create", "list", "watch", "delete"]],
+  [HOSTS, ["list"]],
+];
+
+/** All that is missing at once, before the first pod. */
+async function requireRights({ client }: Cluster, namespace: string): Promise<void> {
+  const asked = RIGHTS.flatMap(([kind, verbs]) => verbs.map((verb) => ({ kind, verb })));
+  const missing = await Promise.all(
+    asked.map(async ({ kind, verb }) => {
+      const { group, plural: resource, namespaced } = kind;
+      const place = namespaced ? { namespace } : {};
+      const spec = { resourceAttributes: { group, resource, verb, ...place } };
+      const review: AccessReview = { metadata: { name: "" }, spec };
+      const { status } = need(
+        { verb: "create", kind: ACCESS_REVIEWS },
+        await client.create(ACCESS_REVIEWS, review),
+      );
+      return status?.allowed === true ? [] : [`${verb} ${resource}${namespaced ? ` in ${namespace}` : ""}`];
+    }),
+  );
+  const all = missing.flat();
+  if (all.length === 0) return;
+  throw new MetalbridgeError("ApiForbidden", `the credential may not ${all.join(", ")}`, {
+    summary: "use a credential with the rights of examples/rbac/cluster-fit.yaml, or grant them",
+    command: "kubectl apply -f examples/rbac/cluster-fit.yaml",
+  });
+}
+
+async function imageFor(
+  { client }: Cluster,
+  namespace: string,
+  given: string | undefined,
+): Promise<Pick<ProbeOptions, "image" | "pullSecrets">> {
+  if (given !== undefined) return { image: given, pullSecrets: [] };
+  const found = await client.list<Deployment>(DEPLOYMENTS, { namespace, labelSelector: CONTROLLER });
+  const spec = found.ok ? found.value.items[0]?.spec.template.spec : undefined;
+  const image = spec?.containers[0]?.image;
+  if (image === undefined)
+    throw new MetalbridgeError(
+      "NoProbeImage",
+      `no controller was found in namespace ${namespace} whose image to use`,
+    );
+  return { image, pullSecrets: spec?.imagePullSecrets ?? [] };
+}

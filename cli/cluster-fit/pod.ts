@@ -1,0 +1,101 @@
+/** The probe pod of one node, and what its status says. Pure. */
+import type { Node, Pod, PodSpec } from "../../src/kube/workload-objects.ts";
+import { readProbe } from "../doctor/probe-pod.ts";
+
+export const LABELS = {
+  "app.kubernetes.io/name": "metalbridge-fit-probe",
+  "app.kubernetes.io/managed-by": "metalbridge-cluster-fit",
+};
+/** One run of the command has one value. */
+export const LABEL_RUN = "metalbridge.dev/fit-run";
+const LEFTOVER_MS = 60_000;
+const ANSWER_FILE = "/dev/termination-log";
+
+export interface PodPlan {
+  readonly name: string;
+  readonly namespace: string;
+  readonly node: string;
+  readonly run: string;
+  readonly image: string;
+  readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
+  readonly deadlineSeconds: number;
+}
+
+/** Bound past the scheduler. Allowed at the restricted security level; without a token of the API server. */
+export function fitPod({ name, namespace, node, run, image, pullSecrets, deadlineSeconds }: PodPlan): Pod {
+  return {
+    metadata: { name, namespace, labels: { ...LABELS, [LABEL_RUN]: run } },
+    spec: {
+      nodeName: node,
+      tolerations: [{ operator: "Exists" }],
+      restartPolicy: "Never",
+      // Stops it where the command was killed before it could delete it.
+      activeDeadlineSeconds: deadlineSeconds,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: 0,
+      imagePullSecrets: pullSecrets,
+      securityContext: {
+        ...{ runAsNonRoot: true, runAsUser: 65_532 },
+        seccompProfile: { type: "RuntimeDefault" },
+      },
+      containers: [
+        {
+          ...{ name: "probe", image, args: ["cluster-fit", "--probe-to", ANSWER_FILE] },
+          // The answer is in the pod's status: reading logs would be a right of its own.
+          ...{ terminationMessagePath: ANSWER_FILE, terminationMessagePolicy: "FallbackToLogsOnError" },
+          resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },
+          securityContext: {
+            ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
+            capabilities: { drop: ["ALL"] },
+          },
+        },
+      ],
+    },
+  };
+}
+
+export interface Failed {
+  readonly at: "failed";
+  readonly phase: "Failed" | "Timeout";
+  readonly reason: string;
+  readonly message: string;
+}
+
+export type PodEnd =
+  | { readonly at: "waiting"; readonly why: string }
+  | { readonly at: "answered"; readonly text: string }
+  | Failed;
+
+export function readFitPod(pod: Pod): PodEnd {
+  const ended = pod.status?.containerStatuses?.[0]?.state?.terminated;
+  if (pod.status?.phase === "Succeeded") return { at: "answered", text: ended?.message ?? "" };
+  if (pod.status?.phase === "Failed") {
+    const exit = ended === undefined ? "" : `exit code ${ended.exitCode}`;
+    const message = pod.status.message ?? (ended?.message || exit);
+    return failed(pod.status.reason ?? ended?.reason ?? "Error", message);
+  }
+  const seen = readProbe(pod);
+  if (seen.at === "stuck") return failed("ContainerNotStarted", seen.why);
+  return { at: "waiting", why: seen.at === "waiting" ? seen.why : "" };
+}
+
+export function failed(reason: string, message: string, phase: Failed["phase"] = "Failed"): Failed {
+  return { at: "failed", phase, reason, message: message.slice(0, 1_024) };
+}
+
+/** Its run was killed: no run waits that long for its pods. */
+export function isLeftOver({ metadata, spec }: Pod, nowMs: number): boolean {
+  const createdMs = Date.parse(metadata.creationTimestamp ?? "");
+  return nowMs - createdMs > (spec.activeDeadlineSeconds ?? 0) * 1_000 + LEFTOVER_MS;
+}
+
+/** Why no pod of it can answer; undefined while it can. */
+export function nodeTrouble(node: Node | undefined): Failed | undefined {
+  if (node === undefined) return failed("NodeDeleted", "the node was deleted");
+  const os = node.status?.nodeInfo?.operatingSystem ?? "linux";
+  if (os !== "linux" && os !== "") return failed("NodeNotLinux", `the node runs ${os}`);
+  const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
+  if (ready?.status === "True") return undefined;
+  return failed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
+}

@@ -1,0 +1,190 @@
+/** Runs the probe pods: some at once, each waited for by watch, all deleted in the end. */
+import { randomUUID } from "node:crypto";
+import { NODES, PODS } from "../../src/kube/kinds.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
+import type { ApiFailure } from "../../src/kube/types.ts";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { type Follower, follow } from "../cluster/follow.ts";
+import {
+  failed,
+  fitPod,
+  isLeftOver,
+  LABEL_RUN,
+  LABELS,
+  nodeTrouble,
+  type PodEnd,
+  type PodPlan,
+  readFitPod,
+} from "./pod.ts";
+
+export interface ProbeOptions extends Pick<PodPlan, "namespace" | "image" | "pullSecrets"> {
+  readonly concurrency: number;
+  /** Of one pod. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+export type ProbeEnd = Exclude<PodEnd, { readonly at: "waiting" }>;
+export type ProbeEnds = ReadonlyMap<string, ProbeEnd>;
+
+interface Running {
+  readonly name: string;
+  why: string;
+  wasSeen: boolean;
+  readonly cancel: () => void;
+}
+
+/** By node; undefined where the user stopped it. No pod is left, whatever happens. */
+export async function probeNodes(
+  cluster: Cluster,
+  nodes: readonly Node[],
+  options: ProbeOptions,
+): Promise<ProbeEnds | undefined> {
+  await removeLeftovers(cluster, options.namespace);
+  const run = new Run(cluster, nodes, options);
+  const following = { signal: options.signal, timeoutMs: 0, tellTrouble: tell };
+  try {
+    const followed = await follow<ProbeEnds>(cluster, following, (follower) => run.begin(follower));
+    return followed.how === "finished" ? followed.value : undefined;
+  } finally {
+    await run.end();
+  }
+}
+
+class Run {
+  readonly #cluster: Cluster;
+  readonly #options: ProbeOptions;
+  readonly #id = randomUUID().slice(0, 8);
+  readonly #waiting: Node[];
+  readonly #running = new Map<string, Running>();
+  readonly #ends = new Map<string, ProbeEnd>();
+  readonly #creations = new Set<Promise<void>>();
+  readonly #removals = new Set<Promise<unknown>>();
+  #count = 0;
+  #isOver = false;
+  #finish: (ends: ProbeEnds) => void = () => {};
+  #look: () => void = () => {};
+
+  constructor(cluster: Cluster, nodes: readonly Node[], options: ProbeOptions) {
+    this.#cluster = cluster;
+    this.#options = options;
+    this.#waiting = nodes.filter((node) => {
+      const trouble = nodeTrouble(node);
+      if (trouble !== undefined) this.#ends.set(node.metadata.name, trouble);
+      return trouble === undefined;
+    });
+  }
+
+  begin({ watch, finish }: Follower<ProbeEnds>): void {
+    this.#finish = finish;
+    const { namespace } = this.#options;
+    const pods = watch(PODS, { namespace, labelSelector: `${LABEL_RUN}=${this.#id}` }, () => this.#look());
+    const nodes = watch(NODES, {}, () => this.#look());
+    this.#look = () => {
+      if (!pods.isSynced() || !nodes.isSynced()) return;
+      const byName = new Map(pods.list().map((pod) => [pod.metadata.name, pod]));
+      for (const [node, running] of this.#running)
+        this.#judge(node, running, byName.get(running.name), nodes.get(node));
+      this.#next();
+    };
+  }
+
+  /** Resolves when no pod of this run is left. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#creations);
+    for (const { name, cancel } of this.#running.values()) {
+      cancel();
+      this.#remove(name);
+    }
+    await Promise.all(this.#removals);
+  }
+
+  #judge(node: string, running: Running, pod: Pod | undefined, object: Node | undefined): void {
+    if (pod !== undefined) running.wasSeen = true;
+    const seen = pod === undefined ? undefined : readFitPod(pod);
+    if (seen?.at === "waiting") running.why = seen.why;
+    if (seen !== undefined && seen.at !== "waiting") {
+      this.#settle(node, seen);
+      return;
+    }
+    const trouble = nodeTrouble(object);
+    if (trouble !== undefined) this.#settle(node, trouble);
+    else if (pod === undefined && running.wasSeen)
+      this.#settle(node, failed("PodDeleted", "the pod was deleted before it had answered"));
+  }
+
+  #settle(node: string, end: ProbeEnd): void {
+    const running = this.#running.get(node);
+    this.#running.delete(node);
+    running?.cancel();
+    if (running !== undefined) this.#remove(running.name);
+    this.#ends.set(node, end);
+  }
+
+  #next(): void {
+    if (this.#isOver) return;
+    // A pod that is being deleted is one that is there.
+    while (this.#running.size + this.#removals.size < this.#options.concurrency) {
+      const node = this.#waiting.shift();
+      if (node === undefined) break;
+      this.#start(node.metadata.name);
+    }
+    if (this.#running.size === 0 && this.#waiting.length === 0) this.#finish(this.#ends);
+  }
+
+  #start(node: string): void {
+    const { timeoutMs, namespace, image, pullSecrets } = this.#options;
+    this.#count += 1;
+    const name = `metalbridge-fit-${this.#id}-${this.#count}`;
+    const late = () => {
+      const why = this.#running.get(node)?.why ?? "";
+      this.#settle(node, failed("DeadlineExceeded", why, "Timeout"));
+      this.#next();
+    };
+    const running = { name, why: "the pod has not started", wasSeen: false };
+    this.#running.set(node, { ...running, cancel: systemClock.after(timeoutMs, late) });
+    const deadlineSeconds = Math.max(1, Math.ceil(timeoutMs / 1_000));
+    const pod = fitPod({ name, namespace, node, run: this.#id, image, pullSecrets, deadlineSeconds });
+    const creation = this.#cluster.client.create(PODS, pod).then((made) => {
+      this.#creations.delete(creation);
+      if (!made.ok) this.#refused(node, name, made.error);
+      // It was stopped, or late, before it existed.
+      else if (this.#running.get(node)?.name !== name) this.#remove(name);
+    });
+    this.#creations.add(creation);
+  }
+
+  /** It may exist all the same where only the answer was lost, so it is deleted too. */
+  #refused(node: string, name: string, { reason, message }: ApiFailure): void {
+    if (this.#running.get(node)?.name !== name) return;
+    this.#settle(node, failed(reason, message));
+    this.#next();
+  }
+
+  #remove(name: string): void {
+    const { namespace } = this.#options;
+    const removal = this.#cluster.client.remove(PODS, { name, namespace }).then((removed) => {
+      this.#removals.delete(removal);
+      if (!removed.ok && removed.error.kind !== "notFound")
+        tell(`pod ${name} was not deleted: ${removed.error.message}`);
+      this.#next();
+    });
+    this.#removals.add(removal);
+  }
+}
+
+/** Pods of runs that were killed: they stop at their own deadline, and stay otherwise. */
+async function removeLeftovers({ client, connection }: Cluster, namespace: string): Promise<void> {
+  const labelSelector = `app.kubernetes.io/name=${LABELS["app.kubernetes.io/name"]}`;
+  const found = await client.list(PODS, { namespace, labelSelector });
+  if (!found.ok) return;
+  const nowMs = Date.now() + (connection.serverAheadMs() ?? 0);
+  const left = found.value.items.filter((pod) => isLeftOver(pod, nowMs));
+  await Promise.all(left.map(({ metadata: { name } }) => client.remove(PODS, { name, namespace })));
+}
+
+function tell(message: string): void {
+  process.stderr.write(`${message}\n`);
+}

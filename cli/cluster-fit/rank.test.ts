@@ -1,0 +1,148 @@
+import { expect, test } from "vitest";
+import { A100S, aHost, aNode, catalogRecords } from "../../server/density/fixtures/fleet.ts";
+import { placeOfHost } from "../../server/density/place.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { failed, fitPod, isLeftOver, nodeTrouble, readFitPod } from "./pod.ts";
+import { hostResult, nodeResult, payloadOf, type RankWish, renderPayload, wantedRecords } from "./rank.ts";
+
+const records = catalogRecords();
+const GIB = 1024 ** 3;
+const wish = (more: Partial<RankWish> = {}): RankWish => ({
+  ...{ model: "Qwen2.5-7B", minFit: "good", limit: 5 },
+  ...more,
+});
+const answer = (totalGib: number, availableGib = totalGib * 0.9) =>
+  JSON.stringify({
+    memory: { totalBytes: totalGib * GIB, availableBytes: Math.floor(availableGib * GIB) },
+    cpu: { name: "AMD EPYC 9354", cores: 16, arch: "amd64" },
+    ...{ gpus: [], runtimes: [], models: [], leftOut: [] },
+  });
+
+function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankWish> = {}) {
+  const asked = wish(more);
+  const wanted = wantedRecords(records, asked.model);
+  return nodeResult(node, { at: "answered", text }, records, wanted, asked);
+}
+
+test("a name means its model or its family, never a specialized model", () => {
+  const names = (model: string) => [...wantedRecords(records, model)].map(({ name }) => name);
+  expect(names("Qwen2.5-7B")).toEqual(["Qwen/Qwen2.5-7B-Instruct"]);
+  expect(names("Qwen2.5").length).toBeGreaterThan(1);
+  expect(names("Qwen2.5").filter((name) => /coder|vl|math/i.test(name))).toEqual([]);
+  expect(names("Qwen2.5-.*")).toEqual([]);
+  expect(names("x".repeat(1 << 20))).toEqual([]);
+  expect(wantedRecords(records, "any").size).toBe(records.length);
+});
+
+test("the best node comes first, and only nodes that a match fits are ranked", () => {
+  const results = [
+    ask(aNode("small"), answer(2)),
+    ask(aNode("cpu"), answer(64)),
+    ask(aNode("gpu", { labels: A100S.labels, allocatable: A100S.allocatable }), answer(256)),
+    hostResult(placeOfHost(aHost("mac")), records, wantedRecords(records, "Qwen2.5-7B"), wish()),
+  ];
+  const payload = payloadOf(results, wish());
+  expect(payload).toMatchObject({
+    ...{ requested_model: "Qwen2.5-7B", min_fit: "good", use_case: null, node_count: 4 },
+  });
+  const { ranked_nodes } = payload;
+  expect(ranked_nodes.map(({ node }) => node).sort()).toEqual(["cpu", "gpu", "mac"]);
+  expect(ranked_nodes.at(-1)?.node).toBe("cpu");
+  for (const { best_model, matched_count } of ranked_nodes)
+    expect([best_model, matched_count]).toEqual(["Qwen/Qwen2.5-7B-Instruct", 1]);
+  expect(Object.keys(ranked_nodes[0] ?? {})).toEqual([
+    ...["node", "matched_count", "best_fit", "best_score", "best_model"],
+    ...["best_runtime", "best_quant", "estimated_tps"],
+  ]);
+  expect(results[0]).toMatchObject({ node: "small", matched_count: 0, top: [] });
+  expect(results[1]).toMatchObject({
+    ...{ model_query: "Qwen2.5-7B", use_case: null, min_fit: "good" },
+    system: { system: { total_ram_gb: 64, cpu_name: "AMD EPYC 9354", has_gpu: false } },
+  });
+  expect(results[2]).toMatchObject({
+    system: { system: { total_ram_gb: 256, cpu_cores: 16, has_gpu: true, backend: "CUDA" } },
+  });
+  expect(renderPayload(payload)).toContain("Qwen2.5-7B fits 3 of 4 nodes, good or better");
+});
+
+test("what is free decides, and so do the level and the use case", () => {
+  expect(ask(aNode("n"), answer(64, 2))).toMatchObject({ matched_count: 0 });
+  expect(ask(aNode("n"), answer(64, 6), { minFit: "too_tight" })).toMatchObject({ matched_count: 1 });
+  expect(ask(aNode("n"), answer(64), { useCase: "embedding" })).toMatchObject({ matched_count: 0 });
+  expect(ask(aNode("n"), answer(64), { model: "any", limit: 2 })).toMatchObject({
+    top: [expect.anything(), expect.anything()],
+  });
+});
+
+test.each([
+  "",
+  "Segmentation fault",
+  "[]",
+  '{"memory":{"totalBytes":-1},"cpu":{},"gpus":[],"runtimes":[],"models":[],"leftOut":[]}',
+  '{"memory":{"totalBytes":1e300},"cpu":{},"gpus":[],"runtimes":[],"models":[],"leftOut":[]}',
+  answer(64).slice(0, 100),
+])("the answer %j is an error of its node alone", (text) => {
+  expect(ask(aNode("n"), text)).toMatchObject({
+    ...{ node: "n", error: "probe output was not valid JSON", raw: text },
+    message: expect.stringMatching(/^its node report /),
+  });
+});
+
+test("a node without memory in its answer is unusable, a silent Host is not ranked", () => {
+  const without = JSON.stringify({
+    cpu: {},
+    ...{ gpus: [], runtimes: [], models: [], leftOut: ["memory: MemTotal is missing"] },
+  });
+  expect(ask(aNode("n"), without)).toMatchObject({ error: "machine is unusable", reason: "MachineUnusable" });
+  const silent = aHost("mac", { status: { info: {}, memory: {}, conditions: [] } });
+  const place = { ...placeOfHost(silent), silence: "its Lease expired" };
+  const result = hostResult(place, records, wantedRecords(records, "any"), wish());
+  expect(result).toMatchObject({ node: "mac", kind: "Host", message: "its Lease expired" });
+  expect(payloadOf([result], wish()).ranked_nodes).toEqual([]);
+});
+
+const plan = {
+  ...{ name: "p", namespace: "n", node: "node-1", run: "1a2b3c4d", image: "metalbridge:1", pullSecrets: [] },
+  deadlineSeconds: 180,
+};
+const pod = (status: Pod["status"]): Pod => {
+  const planned = fitPod(plan);
+  return status === undefined ? planned : { ...planned, status };
+};
+const ended = (exitCode: number, message: string): Pod["status"] => ({
+  phase: exitCode === 0 ? "Succeeded" : "Failed",
+  containerStatuses: [{ name: "probe", state: { terminated: { exitCode, reason: "Error", message } } }],
+});
+
+test("a pod's status is an answer, a failure, or waiting", () => {
+  expect(readFitPod(pod(ended(0, "{}")))).toEqual({ at: "answered", text: "{}" });
+  expect(readFitPod(pod(ended(1, "no /proc")))).toEqual(failed("Error", "no /proc"));
+  expect(readFitPod(pod(ended(137, "")))).toEqual(failed("Error", "exit code 137"));
+  const late = { phase: "Failed", reason: "DeadlineExceeded", message: "was active too long" } as const;
+  expect(readFitPod(pod(late))).toEqual(failed("DeadlineExceeded", "was active too long"));
+  const waiting = (reason: string): Pod["status"] => ({
+    phase: "Pending",
+    containerStatuses: [{ name: "probe", state: { waiting: { reason, message: "not found" } } }],
+  });
+  expect(readFitPod(pod(waiting("ImagePullBackOff")))).toMatchObject({ at: "failed" });
+  expect(readFitPod(pod(waiting("ContainerCreating")))).toMatchObject({ at: "waiting" });
+  expect(readFitPod(pod(undefined))).toMatchObject({ at: "waiting" });
+});
+
+test("a node that cannot answer is not asked", () => {
+  expect(nodeTrouble(aNode("n"))).toBeUndefined();
+  expect(nodeTrouble(aNode("n", { isReady: false }))).toMatchObject({ reason: "NodeNotReady" });
+  expect(nodeTrouble({ metadata: { name: "n" } })).toMatchObject({ reason: "NodeNotReady" });
+  expect(nodeTrouble(undefined)).toMatchObject({ reason: "NodeDeleted" });
+  const windows = { ...aNode("n"), status: { nodeInfo: { operatingSystem: "windows" } } };
+  expect(nodeTrouble(windows)).toMatchObject({ reason: "NodeNotLinux" });
+});
+
+test("a pod is left over a minute after its own deadline", () => {
+  const creationTimestamp = "2026-01-01T00:00:00Z";
+  const old = { ...fitPod(plan), metadata: { name: "p", creationTimestamp } };
+  const at = Date.parse(creationTimestamp);
+  expect(isLeftOver(old, at + 240_000)).toBe(false);
+  expect(isLeftOver(old, at + 240_001)).toBe(true);
+  expect(isLeftOver(fitPod(plan), at)).toBe(false);
+});

@@ -1,0 +1,193 @@
+/** From what nodes and Hosts say to one ranked answer, in the shape of the original. Pure. */
+import { type Fit, fitOn } from "../../server/density/fits.ts";
+import { type Place, placeOfNode } from "../../server/density/place.ts";
+import { type FitRow, fitRow } from "../../server/density/views.ts";
+import { createMatcher } from "../../src/fitness/catalog/match.ts";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
+import { isAtLeast } from "../../src/fitness/fitness.ts";
+import type { System } from "../../src/fitness/llmfit/system.ts";
+import type { Machine, MachineRead } from "../../src/fitness/machine.ts";
+import { factsOfReport } from "../../src/fitness/reported.ts";
+import { type FitLevel, isFor, type UseCase } from "../../src/fitness/score.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import { readNodeReport } from "../../src/telemetry/node-report.ts";
+import { alignColumns } from "../program/table.ts";
+import type { ProbeEnd } from "./probe.ts";
+
+export interface RankWish {
+  readonly model: string;
+  readonly useCase?: UseCase | undefined;
+  readonly minFit: FitLevel;
+  /** Models shown of each node. */
+  readonly limit: number;
+}
+
+export type NodeResult =
+  | {
+      readonly node: string;
+      readonly kind: "Host" | "Node";
+      readonly model_query: string;
+      readonly use_case: UseCase | null;
+      readonly min_fit: FitLevel;
+      readonly system: { readonly system: System };
+      readonly matched_count: number;
+      readonly candidate_count: number;
+      /** The best of those that match. */
+      readonly top: readonly FitRow[];
+    }
+  | {
+      readonly node: string;
+      readonly kind: "Host" | "Node";
+      readonly error: string;
+      readonly reason?: string;
+      readonly message?: string;
+      readonly raw?: string;
+    };
+
+export interface RankedNode {
+  readonly node: string;
+  readonly matched_count: number;
+  readonly best_fit: FitLevel;
+  readonly best_score: number;
+  readonly best_model: string;
+  readonly best_runtime: string;
+  readonly best_quant: string;
+  readonly estimated_tps: number;
+}
+
+export interface Payload {
+  readonly requested_model: string;
+  readonly min_fit: FitLevel;
+  readonly use_case: UseCase | null;
+  readonly node_count: number;
+  /** Only nodes that a matching model fits. */
+  readonly ranked_nodes: readonly RankedNode[];
+  readonly node_results: readonly NodeResult[];
+}
+
+const EVERY = new Set(["*", "any", "all"]);
+const MOST_RAW = 512;
+
+/** The models that the name means; a family, where it means one. Empty where it means none. */
+export function wantedRecords(records: readonly CatalogRecord[], model: string): ReadonlySet<CatalogRecord> {
+  if (EVERY.has(model)) return new Set(records);
+  const match = createMatcher(records)(model);
+  return new Set(match.at === "one" ? [match.record] : match.at === "several" ? match.records : []);
+}
+
+/** The best first, and by name where scores are equal. */
+export function payloadOf(results: readonly NodeResult[], { model, useCase, minFit }: RankWish): Payload {
+  const ranked = results.flatMap((result) => {
+    const best = "error" in result ? undefined : result.top[0];
+    if (best === undefined || "error" in result) return [];
+    return [
+      {
+        ...{ node: result.node, matched_count: result.matched_count, best_fit: best.fit_level },
+        ...{ best_score: best.score, best_model: best.name, best_runtime: best.runtime },
+        ...{ best_quant: best.best_quant, estimated_tps: best.estimated_tps },
+      },
+    ];
+  });
+  return {
+    ...{ requested_model: model, min_fit: minFit, use_case: useCase ?? null, node_count: results.length },
+    ranked_nodes: ranked.sort((a, b) => b.best_score - a.best_score || (a.node < b.node ? -1 : 1)),
+    node_results: results,
+  };
+}
+
+/** What a Host's status says, without a pod. */
+export function hostResult(
+  place: Place,
+  records: readonly CatalogRecord[],
+  wanted: ReadonlySet<CatalogRecord>,
+  wish: RankWish,
+): NodeResult {
+  const { name: node, silence, system, machine } = place;
+  if (silence !== undefined)
+    return { node, kind: "Host", error: "host is not reachable", reason: "HostSilent", message: silence };
+  return scored({ node, kind: "Host", system, machine }, records, wanted, wish);
+}
+
+/** What the pod on a node has answered, with the GPUs that the node's device plugin announces. */
+export function nodeResult(
+  object: Node,
+  end: ProbeEnd,
+  records: readonly CatalogRecord[],
+  wanted: ReadonlySet<CatalogRecord>,
+  wish: RankWish,
+): NodeResult {
+  const about = { node: object.metadata.name, kind: "Node" as const };
+  if (end.at === "failed") {
+    const { phase, reason, message } = end;
+    return { ...about, error: `probe did not succeed (phase=${phase})`, reason, message };
+  }
+  const read = readNodeReport(end.text);
+  if (read.at === "unusable") {
+    const raw = end.text.slice(0, MOST_RAW);
+    return {
+      ...about,
+      error: "probe output was not valid JSON",
+      reason: "AnswerUnusable",
+      message: read.why,
+      raw,
+    };
+  }
+  const place = placeOfNode(object);
+  const { system: found, machine } = factsOfReport(about.node, read.report);
+  if (!place.system.has_gpu) return scored({ ...about, system: found, machine }, records, wanted, wish);
+  const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
+  const system = { ...place.system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
+  return scored({ ...about, system, machine: place.machine }, records, wanted, wish);
+}
+
+interface Read {
+  readonly node: string;
+  readonly kind: "Host" | "Node";
+  readonly system: System;
+  readonly machine: MachineRead;
+}
+
+function scored(
+  { machine, system, ...about }: Read,
+  records: readonly CatalogRecord[],
+  wanted: ReadonlySet<CatalogRecord>,
+  wish: RankWish,
+): NodeResult {
+  if (machine.at === "unusable")
+    return { ...about, error: "machine is unusable", reason: "MachineUnusable", message: machine.why };
+  const fits = records.flatMap((record) => fitFor(record, machine.machine, wish) ?? []);
+  const candidates = fits.filter(({ level }) => isAtLeast(level, wish.minFit));
+  const matched = candidates.filter(({ record }) => wanted.has(record)).sort(byScore);
+  return {
+    ...about,
+    ...{ model_query: wish.model, use_case: wish.useCase ?? null, min_fit: wish.minFit, system: { system } },
+    ...{ matched_count: matched.length, candidate_count: candidates.length },
+    top: matched.slice(0, wish.limit).map(fitRow),
+  };
+}
+
+function fitFor(record: CatalogRecord, machine: Machine, { useCase }: RankWish): Fit | undefined {
+  if (useCase === undefined) return fitOn(record, machine);
+  return isFor(record, useCase) ? fitOn(record, machine, { useCase }) : undefined;
+}
+
+function byScore(a: Fit, b: Fit): number {
+  return b.score - a.score || (a.record.name < b.record.name ? -1 : 1);
+}
+
+export function renderPayload({ node_count, ranked_nodes, node_results, ...asked }: Payload): string {
+  if (node_count === 0) return "no Kubernetes nodes found";
+  const rows = ranked_nodes.map((one) => [
+    ...[one.node, one.best_model, one.best_score.toFixed(1), one.best_fit, one.best_quant],
+    ...[one.estimated_tps.toFixed(1), String(one.matched_count)],
+  ]);
+  const head = ["NODE", "MODEL", "SCORE", "FIT", "QUANTIZATION", "TOKENS/S", "MATCHES"];
+  const errors = node_results.flatMap((result) => {
+    if (!("error" in result)) return [];
+    const why = [result.error, result.reason, result.message].filter((part) => part).join(": ");
+    return [`${result.node}: ${why}`];
+  });
+  const about = `${asked.requested_model} fits ${rows.length} of ${node_count} nodes, ${asked.min_fit} or better`;
+  const table = rows.length === 0 ? [] : ["", ...alignColumns([head, ...rows])];
+  return [about, ...table, ...(errors.length === 0 ? [] : ["", ...errors])].join("\n");
+}
