@@ -125,8 +125,8 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
       const { status } = await replica();
       using renewals = await watchRenewals(cluster.kubeconfig, farm.hostName);
       await vi.waitFor(() => expect(renewals.moments.length).toBeGreaterThan(1), within);
-      // Right before the next renewal: the worst moment.
-      await pause(9_500 - (performance.now() - (renewals.moments.at(-1) ?? 0)));
+      // Shortly before the next renewal: the worst moment.
+      await pause(8_500 - (performance.now() - (renewals.moments.at(-1) ?? 0)));
       const before = renewals.moments.length;
       proxy.stall(true);
       await pause(25_000);
