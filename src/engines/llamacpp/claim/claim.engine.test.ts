@@ -11,7 +11,6 @@ import { estimateClaim } from "./claim.ts";
 
 const program = findLlamaServer() ?? "";
 const MIB = 1 << 20;
-/** Longer than a measurement may take: it ends its engine itself, and a test that is given up would leave one. */
 
 // Without a llama-server (npm run setup gets one) there is nothing to compare with.
 describe.skipIf(program === "")("the claim against the buffers that llama-server prints", () => {
