@@ -1,3 +1,4 @@
+import type { FileHandle } from "node:fs/promises";
 /** Gives content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
@@ -137,28 +138,42 @@ async function give(giving: Giving, options: GiverOptions): Promise<void> {
       [HEADER_PREFIX]: prefix,
       [HEADER_AVAILABLE]: available,
     });
-    // One is filled while the other is sent.
-    const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, end - start)));
-    let sent: Promise<void> = Promise.resolve();
-    for (let at = start; at < end; ) {
-      const [block = Buffer.alloc(0)] = blocks;
-      blocks.reverse();
-      await options.pace(Math.min(block.length, end - at), signal);
-      if (signal.aborted) return;
-      const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at);
-      // A part that was started over while it was read.
-      if (bytesRead === 0) return void response.destroy();
-      at += bytesRead;
-      await sent;
-      sent = write(response, block.subarray(0, bytesRead), signal);
-    }
-    await sent;
-    if (signal.aborted) return;
-    for (const block of blocks) release(block);
-    response.end();
+    if (await send({ file, start, end, response, signal }, options)) response.end();
+    else response.destroy();
   } finally {
     await file.close();
   }
+}
+
+interface Sending {
+  readonly file: FileHandle;
+  readonly start: number;
+  readonly end: number;
+  readonly response: ServerResponse;
+  readonly signal: AbortSignal;
+}
+
+/** Whether all of it was sent: the other side may leave, and a part may be started over while it is read. */
+async function send(sending: Sending, { pace }: GiverOptions): Promise<boolean> {
+  const { file, start, end, response, signal } = sending;
+  // One is filled while the other is sent.
+  const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(Math.min(BLOCK_BYTES, end - start)));
+  let sent: Promise<void> = Promise.resolve();
+  for (let at = start; at < end; ) {
+    const [block = Buffer.alloc(0)] = blocks;
+    blocks.reverse();
+    await pace(Math.min(block.length, end - at), signal);
+    if (signal.aborted) return false;
+    const { bytesRead } = await file.read(block, 0, Math.min(block.length, end - at), at);
+    if (bytesRead === 0) return false;
+    at += bytesRead;
+    await sent;
+    sent = write(response, block.subarray(0, bytesRead), signal);
+  }
+  await sent;
+  if (signal.aborted) return false;
+  for (const block of blocks) release(block);
+  return true;
 }
 
 /** Returns once the chunk is there, none will come, the other side left, or after a while. */

@@ -17,6 +17,7 @@ export function installRelease(dir: string, version: string, bundle = DIST): Rel
   mkdirSync(path.dirname(program), { recursive: true });
   cpSync(bundle, path.join(dir, "dist"), { recursive: true });
   cpSync(programIn(packageRoot()), program);
+  cpSync(path.join(packageRoot(), "catalog"), path.join(dir, "catalog"), { recursive: true });
   const manifest = JSON.parse(readFileSync(path.join(packageRoot(), "package.json"), "utf8"));
   writeFileSync(path.join(dir, "package.json"), JSON.stringify({ ...manifest, version }));
   return { version, program };
