@@ -27,6 +27,9 @@ export function configureNode(command: Command): void {
     .option("--model-folder <path...>", "more folders with models")
     .option("--ollama <host:port>", "where this machine's Ollama answers (default: 127.0.0.1:11434)")
     .option("--interval <seconds>", "how often the machine is read (default: 60)")
+    .option("--llmfit-port <n>", "answer llmfit's REST API on this port; 0 takes a free one (default: off)")
+    .option("--llmfit-address <ip>", "its address; any but loopback needs --llmfit-token-file")
+    .option("--llmfit-token-file <file>", "bearer token that it requires")
     .option("--print", "print what is found, once, without a cluster")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
     .option("--exit-with-stdin", "exit when standard input closes")
@@ -41,5 +44,8 @@ async function node({ logLevel, exitWithStdin, print, ...settings }: NodeFlags):
   }
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
-  await runNode({ config, log: createJsonLog(logLevel), signal: stop.signal });
+  await runNode({
+    ...{ config, log: createJsonLog(logLevel), signal: stop.signal },
+    records: async () => (await (await import("./catalog/read.ts")).readCatalogFiles()).records,
+  });
 }

@@ -4,6 +4,7 @@ import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { isLoopback } from "../../src/http/loopback.ts";
 import { addressIn } from "../engines/http.ts";
 import { rootsUnder } from "../host/linux/hardware.ts";
 import type { NodeReaderOptions } from "./read.ts";
@@ -11,41 +12,61 @@ import type { NodeReaderOptions } from "./read.ts";
 const text = (description: string) => z.string().min(1).describe(description).optional();
 const folder = z.string().refine(isAbsolute, "needs an absolute path");
 
-export const nodeConfigSchema = z.strictObject({
-  kubeconfig: text(
-    "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
-  ),
-  context: text("Context of the kubeconfig."),
-  nodeName: text("Name of the Node object of this machine. Absent: the machine's host name."),
-  namespace: z
-    .string()
-    .min(1)
-    .default(NAMESPACE_SYSTEM)
-    .describe("Namespace of the ConfigMap `metalbridge-node-NODE` in which the report is published."),
-  hostRoot: folder
-    .default("/")
-    .describe(
-      "Folder below which proc, sys, dev and run/udev of the machine are. In a pod, where they are mounted: /host.",
+export const nodeConfigSchema = z
+  .strictObject({
+    kubeconfig: text(
+      "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
     ),
-  modelFolder: z
-    .array(folder)
-    .default([])
-    .describe(
-      "More folders with models: of Ollama (with manifests), the Hugging Face cache, or any with GGUF, safetensors or npz files.",
-    ),
-  ollama: z
-    .string()
-    .regex(/^\S+:\d{1,5}$/, "needs HOST:PORT")
-    .describe("Where this machine's Ollama answers. Absent: 127.0.0.1:11434, in a pod nowhere.")
-    .optional(),
-  interval: z.coerce
-    .number()
-    .int()
-    .min(5)
-    .max(3_600)
-    .default(60)
-    .describe("The machine is read again after this many seconds, and at once when devices come or go."),
-});
+    context: text("Context of the kubeconfig."),
+    nodeName: text("Name of the Node object of this machine. Absent: the machine's host name."),
+    namespace: z
+      .string()
+      .min(1)
+      .default(NAMESPACE_SYSTEM)
+      .describe("Namespace of the ConfigMap `metalbridge-node-NODE` in which the report is published."),
+    hostRoot: folder
+      .default("/")
+      .describe(
+        "Folder below which proc, sys, dev and run/udev of the machine are. In a pod, where they are mounted: /host.",
+      ),
+    modelFolder: z
+      .array(folder)
+      .default([])
+      .describe(
+        "More folders with models: of Ollama (with manifests), the Hugging Face cache, or any with GGUF, safetensors or npz files.",
+      ),
+    ollama: z
+      .string()
+      .regex(/^\S+:\d{1,5}$/, "needs HOST:PORT")
+      .describe("Where this machine's Ollama answers. Absent: 127.0.0.1:11434, in a pod nowhere.")
+      .optional(),
+    interval: z.coerce
+      .number()
+      .int()
+      .min(5)
+      .max(3_600)
+      .default(60)
+      .describe("The machine is read again after this many seconds, and at once when devices come or go."),
+    llmfitPort: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(65_535)
+      .describe("Port of llmfit's REST API; 0 for any free one. Absent: it is off.")
+      .optional(),
+    llmfitAddress: z
+      .union([z.ipv4(), z.ipv6()], { error: "must be an IP address" })
+      .default("127.0.0.1")
+      .describe("Its address. Any but loopback needs llmfitTokenFile."),
+    llmfitTokenFile: text("File with the bearer token that it requires; read at each request."),
+  })
+  .refine(
+    ({ llmfitAddress, llmfitTokenFile }) => llmfitTokenFile !== undefined || isLoopback(llmfitAddress),
+    {
+      path: ["llmfitTokenFile"],
+      message: "is required with an address that is not loopback",
+    },
+  );
 
 export type NodeConfig = Readonly<z.output<typeof nodeConfigSchema>>;
 

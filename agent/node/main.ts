@@ -1,6 +1,7 @@
 /** `metalbridge node`: reads this machine and publishes what it has, on change. While nothing changes it asks nothing of the API server. */
 import { describeError } from "../../src/api/errors.ts";
 import { retryMs } from "../../src/backoff.ts";
+import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
@@ -25,7 +26,13 @@ export interface NodeOptions {
   readonly onAnswer?: (verb: string, status: number) => void;
   /** After each reading, and the write where it was one. */
   readonly onPass?: ((isWritten: boolean) => void) | undefined;
+  /** The models that llmfit's REST API answers about; read at its first request. */
+  readonly records?: () => Promise<readonly CatalogRecord[]>;
 }
+
+type Parts = Required<Pick<NodeOptions, "clock" | "log" | "signal">> & {
+  readonly records: NodeOptions["records"] | undefined;
+};
 
 const USER_AGENT = "metalbridge-node";
 const RETRY = { firstMs: 1_000, capMs: 60_000 };
@@ -43,6 +50,7 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   const { kubeconfig: kubeconfigPath, context, namespace } = config;
   const node = nodeNameOf(config);
   const reader = createReader(config);
+  await serveLlmfitOf(config, reader, { clock, log, signal, records: options.records });
   const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
   const place = { client: createClient(connection), node, namespace };
   let wake = new AbortController();
@@ -67,6 +75,22 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   } finally {
     connection.close();
   }
+}
+
+/** Loaded only where it is asked for. */
+async function serveLlmfitOf(
+  config: NodeConfig,
+  reader: NodeReader,
+  { records = async () => [], ...parts }: Parts,
+): Promise<void> {
+  const { llmfitPort: port, llmfitAddress: address, llmfitTokenFile: tokenFile } = config;
+  if (port === undefined) return;
+  const [{ serveLlmfit }, { factsOfNode }] = await Promise.all([
+    import("../server/llmfit.ts"),
+    import("../../src/fitness/llmfit/rest/host-facts.ts"),
+  ]);
+  const facts = async () => factsOfNode(nodeNameOf(config), await reader.read());
+  serveLlmfit({ ...parts, address, port, tokenFile, facts, records });
 }
 
 function createReader(config: NodeConfig): NodeReader {

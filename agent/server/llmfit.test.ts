@@ -9,6 +9,8 @@ import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { agentConfigSchema } from "../config/schema.ts";
 import { testAddress } from "../fixtures/agent.ts";
 import { until } from "../fixtures/until.ts";
+import { parseNodeConfig } from "../node/config.ts";
+import { runNode } from "../node/main.ts";
 import { serveLlmfit } from "./llmfit.ts";
 
 const TOKEN = "sesame-0123456789";
@@ -88,4 +90,29 @@ test("it is off by default, and no address but loopback is taken without a token
   }
   for (const wrong of [{ address: "localhost" }, { port: 70_000 }, { port: "8787" }, { host: "::1" }])
     expect(parse(wrong).success, JSON.stringify(wrong)).toBe(false);
+});
+
+test("a node answers on the same terms, also while its cluster cannot be reached", async () => {
+  expect(parseNodeConfig({}).llmfitPort).toBeUndefined();
+  const open = { llmfitPort: "8787", llmfitAddress: "0.0.0.0" };
+  expect(() => parseNodeConfig(open)).toThrow(/llmfitTokenFile: is required/);
+  expect(parseNodeConfig({ ...open, llmfitTokenFile: "/llmfit/token" })).toMatchObject({ llmfitPort: 8787 });
+  const kubeconfig = join(folder, "kubeconfig");
+  const [clusters, users] = [
+    [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
+    [{ name: "u", user: {} }],
+  ];
+  const contexts = [{ name: "c", context: { cluster: "c", user: "u" } }];
+  const head = { apiVersion: "v1", kind: "Config", "current-context": "c" };
+  await writeFile(kubeconfig, JSON.stringify({ ...head, clusters, users, contexts }));
+  const config = parseNodeConfig({ kubeconfig, nodeName: "node-7", llmfitPort: 0 });
+  const end = new AbortController();
+  const lines: LogLine[] = [];
+  const running = runNode({ config, log: keepLines(lines), signal: end.signal, records });
+  const listening = () => lines.find(({ message }) => message === "listening for llmfit's REST API");
+  await until(() => expect(listening()).toBeDefined());
+  const top = await fetch(`http://127.0.0.1:${listening()?.data.port}/api/v1/models/top`);
+  expect(await top.json()).toMatchObject({ node: { name: "node-7", os: "linux" }, returned_models: 5 });
+  end.abort();
+  await running;
 });

@@ -125,6 +125,7 @@ function table(keys: readonly ConfigKey[], flags: ReadonlyMap<string, string>): 
 
 function typeOf(schema: JsonSchema): string {
   if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
+  if (schema.anyOf?.every(({ format }) => format === "ipv4" || format === "ipv6")) return "IP address";
   if (Array.isArray(schema.type) || schema.anyOf !== undefined) return "quantity, for example 20Gi";
   if (schema.prefixItems !== undefined) return "two ports";
   if (schema.type === "array") return "list";

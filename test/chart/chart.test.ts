@@ -63,6 +63,23 @@ withHelm(`a ConfigMap with more models is mounted for the density API${needsHelm
   expect(await podOf()).not.toContain("catalog");
 });
 
+withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${needsHelm}`, async () => {
+  const partsOf = async (...values: string[]) => {
+    const objects = await render(helm, "--set", ["node.enabled=true", ...values].join(","));
+    const ours = objects.filter(({ metadata }) => metadata.name === "metalbridge-node");
+    return JSON.stringify(ours.filter(({ kind }) => kind === "DaemonSet" || kind === "NetworkPolicy"));
+  };
+  const parts = await partsOf("node.llmfit.tokenSecret=sesame");
+  for (const part of [
+    '"--llmfit-port=8787","--llmfit-address=0.0.0.0","--llmfit-token-file=/llmfit/token"',
+    '"secret":{"secretName":"sesame"}',
+    '"mountPath":"/llmfit"',
+    '"ports":[{"port":"llmfit"}]',
+  ])
+    expect(parts).toContain(part);
+  expect(await partsOf()).not.toContain("llmfit");
+});
+
 withHelm(
   `the preflight webhook comes with what it needs, and without it there is nothing of it${needsHelm}`,
   async () => {

@@ -212,7 +212,7 @@ function countIn(query: URLSearchParams, ...names: readonly string[]): number | 
 function numberIn(query: URLSearchParams, ...names: readonly string[]): number | undefined {
   const text = single(query, ...names);
   if (text === undefined) return undefined;
-  const isNumber = /^[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30}|inf|nan)$/i.test(text);
+  const isNumber = /^[+-]?((\d{1,30}(\.\d{0,30})?|\.\d{1,30})(e[+-]?\d{1,3})?|inf|nan)$/i.test(text);
   if (!isNumber) throw undeserializable(names[0] ?? "", "expected a number");
   return Number(text);
 }

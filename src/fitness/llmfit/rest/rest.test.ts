@@ -177,7 +177,7 @@ test("every filter filters", () => {
     ({ runtime, best_quant }) => runtime === "llamacpp" && /^[QFB]/.test(String(best_quant)),
   );
   every("?vram_gb=8", ({ memory_available_gb }) => memory_available_gb === 8);
-  every("?ram=32", ({ memory_available_gb }) => memory_available_gb === 32);
+  every("?ram=3.2e1", ({ memory_available_gb }) => memory_available_gb === 32);
   every("?ram_gb=10&cpu_cores=2", ({ memory_available_gb }) => memory_available_gb === 9, bare);
   expect(list("?provider=no-such")).toMatchObject({ total_models: 0, returned_models: 0, models: [] });
 });
@@ -226,6 +226,7 @@ test.each([
   ["use_case=__proto__", "invalid use_case value: use general|coding|reasoning|chat|multimodal|embedding"],
   ["sort=.*", "invalid sort value: use score|tps|params|mem|ctx|date|use_case"],
   ["ram_gb=0", "invalid ram_gb value: expected a positive number"],
+  ["ram_gb=1e400", "invalid ram_gb value: expected a positive number"],
   ["ram_gb=NaN", "invalid ram_gb value: expected a positive number"],
   ["memory=-1", "invalid vram_gb value: expected a non-negative number"],
   ["cpu_cores=0", "invalid cpu_cores value: expected a positive integer"],
