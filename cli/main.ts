@@ -1,8 +1,6 @@
 /** Reads the command line, loads the one verb it names, and turns its end into an exit code. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { Command } from "commander";
-import { packageRoot } from "../local/package-root.ts";
+import { packageVersion } from "../local/package-root.ts";
 import { reportFailure } from "./program/report.ts";
 import { verbs } from "./verbs.ts";
 
@@ -32,7 +30,7 @@ async function printCandidates(words: readonly string[]): Promise<number> {
 async function buildProgram(args: readonly string[]): Promise<Command> {
   const program = new Command("metalbridge")
     .description("Kubernetes inference on Macs: native engines behind ordinary cluster Services.")
-    .version(readPackageVersion(), "-V, --version")
+    .version(packageVersion(), "-V, --version")
     .showHelpAfterError("(--help shows what can be given)")
     .exitOverride();
   for (const verb of verbs) {
@@ -41,11 +39,4 @@ async function buildProgram(args: readonly string[]): Promise<Command> {
     if (args.includes(verb.name)) (await verb.load())(command);
   }
   return program;
-}
-
-function readPackageVersion(): string {
-  const { version } = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8")) as {
-    version: string;
-  };
-  return version;
 }

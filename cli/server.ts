@@ -1,5 +1,6 @@
 /** `metalbridge server`: the density API in the foreground, in the cluster or beside it. */
 import { type Command, Option } from "commander";
+import { packageVersion } from "../local/package-root.ts";
 import { parseServerConfig } from "../server/config.ts";
 import { runServer } from "../server/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
@@ -46,5 +47,5 @@ async function server({ logLevel, exitWithStdin, catalog, ...settings }: ServerF
     log.warn({ record: where, why }, "a record of the catalogue is left out");
   const stop = listenForStop();
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
-  await runServer({ config, records, log, signal: stop.signal });
+  await runServer({ config, records, version: packageVersion(), log, signal: stop.signal });
 }

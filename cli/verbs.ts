@@ -202,6 +202,11 @@ export const verbs: readonly Verb[] = [
     load: async () => (await import("./cluster-fit.ts")).configureClusterFit,
   },
   {
+    name: "mcp",
+    summary: "offer what fits where, placement and services as tools (Model Context Protocol)",
+    load: async () => (await import("./mcp.ts")).configureMcp,
+  },
+  {
     name: "catalog",
     summary: "list, search and check the models that are known",
     load: async () => (await import("./catalog.ts")).configureCatalog,

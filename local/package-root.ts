@@ -1,5 +1,5 @@
 /** Where this installation of Metalbridge lives: the folder with its package.json, from sources and from dist alike. */
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -11,4 +11,9 @@ export function packageRoot(): string {
     folder = parent;
   }
   return folder;
+}
+
+export function packageVersion(): string {
+  const text = readFileSync(join(packageRoot(), "package.json"), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
 }

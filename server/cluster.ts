@@ -15,7 +15,7 @@ import { GPU_RESOURCES } from "../src/fitness/node.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap } from "../src/kube/objects.ts";
-import type { KubeObject, Reflector } from "../src/kube/types.ts";
+import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
 import type { Node, Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/ports.ts";
@@ -37,10 +37,10 @@ export interface ClusterOptions {
   readonly signal: AbortSignal;
 }
 
-export type ClusterWatches = Readonly<Record<string, Reflector<KubeObject>>>;
+export type ClusterWatches = ReturnType<typeof watchCluster>;
 
 /** Starts at once; by the plural of each kind. */
-export function watchCluster(options: ClusterOptions, density: Density): ClusterWatches {
+export function watchCluster(options: ClusterOptions, density: Density) {
   const { clock } = options;
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
     startReflector<T>({ ...options, ...rest });

@@ -15,6 +15,9 @@ import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import type { ServerConfig } from "./config.ts";
 import { createDensity, type Density } from "./density/density.ts";
 import { createFits } from "./density/fits.ts";
+import { watchedContext } from "./mcp/context.ts";
+import type { Handle } from "./mcp/http.ts";
+import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
 import { createApp } from "./rest/app.ts";
 import { createAuthorize } from "./rest/authorize.ts";
@@ -23,6 +26,7 @@ export interface ServerOptions {
   readonly config: ServerConfig;
   /** The models that are scored. */
   readonly records: readonly CatalogRecord[];
+  readonly version: string;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
@@ -38,6 +42,7 @@ const MAX_REQUESTS = 32;
 export async function runServer({
   config,
   records,
+  version,
   log,
   signal,
   clock = systemClock,
@@ -57,7 +62,8 @@ export async function runServer({
     const watches = watchCluster({ connection, clock, log, signal: ending.signal }, density);
     const notReady = () => waitingFor(watches);
     const authorize = createAuthorize({ client: createClient(connection, { userAgent: USER_AGENT }), clock });
-    const app = createApp({ density, clock, log, authorize, notReady, tls: await readTls(config) });
+    const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
+    const app = createApp({ density, clock, log, authorize, notReady, mcp, tls: await readTls(config) });
     workAhead(density, ending.signal);
     const facts = () => factsOf(density, clock, apiRequests);
     const families = serverMetrics(config.metricsPrefix);
@@ -89,6 +95,17 @@ export async function runServer({
     end();
     connection.close();
   }
+}
+
+/** Loaded with the first request: most servers never get one, and it takes megabytes. */
+function answerMcp(options: McpOptions): Handle {
+  return async (...exchange) => {
+    const [{ answerOnce }, { createMcp }] = await Promise.all([
+      import("./mcp/http.ts"),
+      import("./mcp/server.ts"),
+    ]);
+    await answerOnce(() => createMcp(options), ...exchange);
+  };
 }
 
 /** Of a known class a fit takes microseconds, the first of a model milliseconds. */

@@ -2,11 +2,10 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import { EventSourceParserStream } from "eventsource-parser/stream";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { parse, stringify } from "yaml";
-import { parseNodeConfig } from "../agent/node/config.ts";
-import { runNode } from "../agent/node/main.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE, LABEL_SERVICE_UID, MANAGER_AGENT } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
@@ -18,6 +17,8 @@ import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
+import { nodeCredential, startNode } from "../test/bed/node-daemon.ts";
+import { eventsOf } from "../test/bed/server-events.ts";
 import { helmIn, helmProgram, render } from "../test/chart/helm.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
@@ -27,6 +28,7 @@ import { manifest, withFields } from "../test/fixtures/manifests.ts";
 import { parseServerConfig } from "./config.ts";
 import { A100S, aHost, catalogRecords } from "./density/fixtures/fleet.ts";
 import { runServer } from "./main.ts";
+import { createAuthorize } from "./rest/authorize.ts";
 import { routes } from "./rest/routes.ts";
 
 const GIB = 1024 ** 3;
@@ -101,7 +103,7 @@ beforeAll(async () => {
   const stop = new AbortController();
   const listening = Promise.withResolvers<{ readonly api: number; readonly health: number }>();
   const config = parseServerConfig({ kubeconfig, port: 0, healthPort: 0 });
-  const options = { config, records: catalogRecords(), log: quietLog, signal: stop.signal };
+  const options = { config, records: catalogRecords(), version: "0.0.0", log: quietLog, signal: stop.signal };
   const running = runServer({ ...options, onListening: listening.resolve });
   stack.defer(async () => {
     stop.abort();
@@ -164,7 +166,7 @@ test.skipIf(why !== undefined)(
     await vi.waitFor(async () => expect(await status(reader)).toBe(200), WAIT);
 
     const stream = new AbortController();
-    const events = await eventsOf(await ask(reader, `${first}?watch=true`, { signal: stream.signal }));
+    const events = eventsOf(await ask(reader, `${first}?watch=true`, { signal: stream.signal }));
     await events.until(({ event }) => event === "synced");
 
     await place();
@@ -213,6 +215,17 @@ test.skipIf(why !== undefined)(
       ({ data }) => data.includes('"nodeName":"mac-1"') && data.includes('"memoryLeftGb":40'),
     );
 
+    await expect(toolsFor("made.up.token")).rejects.toThrow(/send a token/);
+    await expect(toolsFor(other)).rejects.toThrow(/may not create density\/mcp/);
+    const tool = await toolsFor(reader);
+    const fit = await tool("fit", { model: "Qwen2.5-7B", limit: 1 });
+    expect(fit.rankedNodes).toHaveLength(1);
+    expect(await tool("list_services")).toMatchObject({
+      services: [{ service: "default/chat", hosts: ["mac-1"] }],
+    });
+    const explained = await tool("explain_placement", { service: "chat" });
+    expect(explained).toMatchObject({ model: "qwen", replicas: [{ name: "chat-0", host: "mac-1" }] });
+
     const lost = [
       {
         type: "Reachable",
@@ -237,64 +250,6 @@ test.skipIf(why !== undefined)(
   },
 );
 
-/** A credential as kubelet gives it to a pod: bound to the pod, which runs on the node. */
-async function nodeCredential(node: string): Promise<string> {
-  const metadata = { name: `metalbridge-node-${node}`, namespace: SYSTEM };
-  const spec = { nodeName: node, serviceAccountName: "metalbridge-node" };
-  await apply({
-    ...{ apiVersion: "v1", kind: "Pod", metadata },
-    spec: { ...spec, containers: [{ name: "node", image: "x" }] },
-  });
-  const uid = await cluster().kubectl([
-    "get",
-    "pod",
-    metadata.name,
-    "-n",
-    SYSTEM,
-    "-o",
-    "jsonpath={.metadata.uid}",
-  ]);
-  const bound = [
-    "--bound-object-kind=Pod",
-    `--bound-object-name=${metadata.name}`,
-    `--bound-object-uid=${uid}`,
-  ];
-  const token = await cluster().kubectl(["create", "token", "metalbridge-node", "-n", SYSTEM, ...bound]);
-  const config = parse(await readFile(cluster().kubeconfig, "utf8"));
-  const users = config.users.map(({ name }: { readonly name: string }) => ({
-    name,
-    user: { token: token.trim() },
-  }));
-  const file = path.join(folder, `${node}.kubeconfig`);
-  await writeFile(file, stringify({ ...config, users }), { mode: 0o600 });
-  return file;
-}
-
-/** Of a process that has run `metalbridge node` for a while: passes, and answers of the API server. */
-function startNode(kubeconfig: string, hostRoot: string, nodeName: string) {
-  const seen = { passes: 0, written: 0, answers: [] as string[] };
-  const stop = new AbortController();
-  // Passes follow each other at once.
-  const clock = {
-    ...systemClock,
-    after: (ms: number, fire: () => void) => systemClock.after(Math.min(ms, 20), fire),
-  };
-  const running = runNode({
-    config: parseNodeConfig({ kubeconfig, hostRoot, nodeName }),
-    ...{ log: quietLog, signal: stop.signal, clock },
-    onAnswer: (verb, status) => seen.answers.push(`${verb} ${status}`),
-    onPass: (isWritten) => {
-      seen.passes += 1;
-      seen.written += Number(isWritten);
-    },
-  });
-  const end = async () => {
-    stop.abort();
-    await running;
-  };
-  return { seen, end };
-}
-
 test.skipIf(why !== undefined)(
   "a node publishes what it has when it changes, and may write nothing else",
   async () => {
@@ -305,7 +260,7 @@ test.skipIf(why !== undefined)(
     await writeFile(path.join(root, "proc/cpuinfo"), await readFile("/proc/cpuinfo"));
     await memory(100_000_000);
     await nodes.add({ name: "this-1" });
-    const kubeconfig = await nodeCredential("this-1");
+    const kubeconfig = await nodeCredential(cluster(), "this-1", folder);
     const own = await connect({ kubeconfigPath: kubeconfig });
     stack.defer(() => own.close());
     const node = createClient(own);
@@ -377,23 +332,47 @@ test.skipIf(why !== undefined)(
   },
 );
 
-interface ServerEvent {
-  readonly event: string | undefined;
-  readonly data: string;
-}
-
-async function eventsOf(response: Response) {
-  expect(response.status).toBe(200);
-  const body = response.body ?? new ReadableStream();
-  const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
-  const reader = events.getReader();
-  return {
-    until: async (isIt: (event: ServerEvent) => boolean): Promise<void> => {
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) throw new Error("the stream is closed");
-        if (isIt({ event: value.event, data: value.data })) return;
-      }
-    },
+/** Tools at /mcp, as the SDK's client calls them. */
+async function toolsFor(token: string) {
+  const mcp = new Client({ name: "test", version: "1" });
+  const requestInit = { headers: { authorization: `Bearer ${token}` } };
+  const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit });
+  await mcp.connect(transport as Transport);
+  return async (name: string, args: Record<string, unknown> = {}) => {
+    const { content } = await mcp.callTool({ name, arguments: args });
+    return JSON.parse((content as readonly { readonly text: string }[])[0]?.text ?? "");
   };
 }
+
+test.skipIf(why !== undefined)(
+  "made-up tokens push out no known one, and one address does not keep the others from being reviewed",
+  async () => {
+    let asked = 0;
+    const onAnswer = () => {
+      asked += 1;
+    };
+    const noted = await connect({ kubeconfigPath: cluster().kubeconfig, onAnswer });
+    stack.defer(() => noted.close());
+    const [first, second] = await Promise.all([tokenOf("first"), tokenOf("second")]);
+    await cluster().kubectl(
+      "create clusterrolebinding authorized --clusterrole=cluster-admin --serviceaccount=default:first --serviceaccount=default:second".split(
+        " ",
+      ),
+    );
+    const limits = { granted: 2, refused: 2, pending: 8, pendingOfAddress: 4 };
+    const authorize = createAuthorize({ client: createClient(noted), clock: systemClock, limits });
+    const ask = (token: string, address: string) => authorize(token, { verb: "get", part: "nodes" }, address);
+    await vi.waitFor(async () => expect((await ask(first, "10.0.0.1")).at).toBe("allowed"), WAIT);
+    for (let turn = 0; turn < 10; turn += 1)
+      expect(await ask(`made.up.${turn}`, "10.0.0.9")).toEqual({ at: "unauthenticated" });
+    const before = asked;
+    expect((await ask(first, "10.0.0.1")).at).toBe("allowed");
+    expect((await ask("made.up.9", "10.0.0.9")).at).toBe("unauthenticated");
+    expect(asked).toBe(before);
+
+    const flood = Array.from({ length: 6 }, (_, turn) => ask(`flood.${turn}`, "10.0.0.9"));
+    expect((await ask(second, "10.0.0.2")).at).toBe("allowed");
+    const verdicts = (await Promise.all(flood)).map(({ at }) => at);
+    expect(verdicts).toEqual([...Array(4).fill("unauthenticated"), "unavailable", "unavailable"]);
+  },
+);

@@ -1,17 +1,11 @@
 /** The answer of `metalbridge fit`: what the controller would find out, from the same functions and the same objects. */
-
-import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { claimWith } from "../../src/capacity/claim.ts";
-import { demandOf } from "../../src/capacity/demand.ts";
-import { explainFit, type FitReport } from "../../src/capacity/fit/fit.ts";
-import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
-import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
+import type { FitReport } from "../../src/capacity/fit/fit.ts";
+import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
-import { resolveService } from "../../src/capacity/resolve.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import type { FitFlags } from "./flags.ts";
@@ -44,36 +38,10 @@ export async function answerFit(
     listAll(cluster, INFERENCE_REPLICAS),
     listAll(cluster, INFERENCE_SERVICES),
   ]);
-  const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
-  const uid = byKey.get(keyOf(target.service.metadata))?.metadata.uid;
-  // With the uid of one that runs, its replicas keep the runtime that was chosen for them.
-  const service = {
-    ...target.service,
-    metadata: { ...target.service.metadata, ...(uid === undefined ? {} : { uid }) },
-  };
-  const nowMs = Date.now();
-  const moment = { wallMs: nowMs, monotonicMs: nowMs };
-  const claims = replicas.map((replica) => {
-    const owner = keyOf({ namespace: replica.metadata.namespace, name: replica.spec.template.serviceName });
-    return claimOfReplica(replica, byKey.get(owner), moment);
-  });
-  // Their agents have read the headers of files that only hosts have.
-  const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
-  const resolution = resolveService({ ...target, service, replicas: ofNamespace, hosts });
-  if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
-  const { template, claim, model } = resolution;
-  const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
-  const demand = demandOf({ service, model, template, claim, ...slot });
-  const report = explainFit(
-    {
-      hosts: hosts.map(hostFacts),
-      claims,
-      demand,
-      settings: template.engine,
-      claimWith: claimWith({ template, model, draftModel: target.draftModel, replicas: ofNamespace }),
-    },
-    nowMs,
-  );
+  const { service } = target;
+  const isRunning = services.some((one) => keyOf(one.metadata) === keyOf(service.metadata));
+  const fit = fitOfService({ ...target, hosts, replicas, services }, Date.now());
+  const { report, demand, template, claim } = fit;
   return {
     service: keyOf(service.metadata),
     model: aboutModel(target),
@@ -86,9 +54,9 @@ export async function answerFit(
     waitingBefore: waitingBefore(services, service),
     notes: notesOf(
       target,
-      byKey.has(keyOf(service.metadata)) && flags.filename !== undefined,
+      isRunning && flags.filename !== undefined,
       claim.at === "hostDecides",
-      resolution.beyondTraining,
+      fit.beyondTraining,
     ),
   };
 }

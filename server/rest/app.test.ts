@@ -1,10 +1,15 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { get } from "node:https";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import type { FastifyInstance } from "fastify";
 import { afterEach, expect, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { selfSigned } from "../../test/fixtures/self-signed.ts";
 import { createDensity, type Density } from "../density/density.ts";
 import { createFits } from "../density/fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "../density/fixtures/fleet.ts";
@@ -90,6 +95,23 @@ test.each([
   expect([known.statusCode, known.body]).toEqual([status, expect.stringMatching(text)]);
   const unknown = await app.inject({ url: "/secret", headers: sent });
   expect(unknown.statusCode).toBe(status);
+});
+
+test("with a certificate it answers by TLS alone", async () => {
+  const tls = selfSigned();
+  const density = fleet();
+  const app = createApp({
+    ...{ density, clock: systemClock, log: quietLog, authorize: tokens, notReady: () => undefined, tls },
+  });
+  open.push(app);
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = app.server.address() as AddressInfo;
+  const ask = (ca: Buffer | undefined) =>
+    once(get({ port, host: "127.0.0.1", path: "/api/v1/density/nodes", headers, ca }), "response");
+  const [response] = (await ask(tls.cert)) as [IncomingMessage];
+  expect([response.statusCode, JSON.parse(await text(response)).total]).toEqual([200, 3]);
+  await expect(ask(undefined)).rejects.toThrow(/self-signed/);
+  await expect(fetch(`http://127.0.0.1:${port}/api/v1/density/nodes`, { headers })).rejects.toThrow();
 });
 
 test("nothing is answered before everything has been listed", async () => {

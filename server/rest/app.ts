@@ -4,6 +4,7 @@ import type { z } from "zod";
 import { GROUP } from "../../src/api/group.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Density } from "../density/density.ts";
+import type { Handle } from "../mcp/http.ts";
 import { type Authorize, RESOURCE, type Right, type Verdict } from "./authorize.ts";
 import { openApiDocument } from "./openapi.ts";
 import { type Route, type RouteAnswer, routes } from "./routes.ts";
@@ -17,10 +18,13 @@ export interface AppOptions {
   readonly authorize: Authorize;
   /** Undefined once the watches have listed everything; else what is waited for. */
   readonly notReady: () => string | undefined;
+  /** Answers what is posted to /mcp. */
+  readonly mcp?: Handle;
   readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
 }
 
 export const OPENAPI_PATH = "/openapi.json";
+const MCP_PATH = "/mcp";
 const MOST_BODY_BYTES = 64 * 1024;
 /** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
 const MOST_NAME = 800;
@@ -45,6 +49,15 @@ export function createApp(options: AppOptions): FastifyInstance {
   const watches = createWatches(options);
   app.addHook("onClose", async () => watches.close());
   app.get(OPENAPI_PATH, { config: { part: "openapi" } }, async () => openApiDocument());
+  const { mcp } = options;
+  if (mcp !== undefined)
+    app.post(MCP_PATH, { config: { part: "mcp" } }, async (request, reply) => {
+      reply.hijack();
+      await mcp(request.raw, reply.raw, request.body).catch((error: unknown) => {
+        options.log.error({ err: error }, "a request failed");
+        reply.raw.destroy();
+      });
+    });
   for (const route of routes)
     app.route({
       method: route.method,
@@ -107,7 +120,7 @@ async function admit(options: AppOptions, request: FastifyRequest, reply: Fastif
 function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<Verdict> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   if (token === undefined) return Promise.resolve({ at: "unauthenticated" });
-  return authorize(token, rightOf(request));
+  return authorize(token, rightOf(request), request.ip);
 }
 
 /** What is no route is hidden from those who may not see the nodes. */

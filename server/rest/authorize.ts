@@ -22,15 +22,22 @@ export interface Right {
   readonly part: string;
 }
 
-export type Authorize = (token: string, right: Right) => Promise<Verdict>;
+/** `address`: where the call comes from. */
+export type Authorize = (token: string, right: Right, address: string) => Promise<Verdict>;
 
 export const RESOURCE = "density";
 
 const KEPT_MS = 30_000;
 /** A right that was just given must not take long. */
 const REFUSED_MS = 3_000;
-const MOST_KEPT = 4_096;
-const MOST_PENDING = 128;
+const LIMITS = {
+  granted: 4_096,
+  /** Apart from the others: whoever sends made-up tokens pushes out other made-up ones only. */
+  refused: 256,
+  pending: 128,
+  /** Of tokens that are not known yet: one address cannot keep the others from being reviewed. */
+  pendingOfAddress: 16,
+};
 
 type Known =
   | { readonly at: "user"; readonly user: UserInfo & { readonly username: string } }
@@ -40,33 +47,47 @@ type Known =
 export function createAuthorize({
   client,
   clock,
+  limits = LIMITS,
 }: {
   readonly client: KubeClient;
   readonly clock: Clock;
+  readonly limits?: typeof LIMITS;
 }): Authorize {
-  let pending = 0;
-  /** Bounded: whoever guesses tokens costs no more than this. */
-  const asked = async <T extends { readonly at: string }>(ask: () => Promise<T>) => {
-    if (pending >= MOST_PENDING) return { at: "unavailable", why: "too many reviews at once" } as const;
-    pending += 1;
-    try {
-      return await ask();
-    } finally {
-      pending -= 1;
-    }
-  };
-  const users = createKept<Known>(clock, ({ at }) =>
-    at === "user" ? KEPT_MS : at === "stranger" ? REFUSED_MS : 0,
-  );
-  const verdicts = createKept<Verdict>(clock, ({ at }) =>
-    at === "allowed" ? KEPT_MS : at === "forbidden" ? REFUSED_MS : 0,
-  );
-  return async (token, right) => {
-    const known = await users(digestOf(token), () => asked(() => review(client, token)));
+  const all = createGate(limits.pending);
+  const ofAddress = createGate(limits.pendingOfAddress);
+  const users = createKept<Known>(clock, limits, {
+    isYes: ({ at }) => at === "user",
+    isNo: ({ at }) => at === "stranger",
+  });
+  const verdicts = createKept<Verdict>(clock, limits, {
+    isYes: ({ at }) => at === "allowed",
+    isNo: ({ at }) => at === "forbidden",
+  });
+  return async (token, right, address) => {
+    const known = await users(digestOf(token), () =>
+      ofAddress(address, () => all("", () => review(client, token))),
+    );
     if (known.at === "stranger") return { at: "unauthenticated" };
     if (known.at === "unavailable") return known;
     const question = digestOf(`${token} ${right.verb} ${right.part}`);
-    return verdicts(question, () => asked(() => access(client, known.user, right)));
+    return verdicts(question, () => all("", () => access(client, known.user, right)));
+  };
+}
+
+/** Bounded: whoever guesses tokens costs no more than this. */
+function createGate(most: number) {
+  const pending = new Map<string, number>();
+  return async <T extends { readonly at: string }>(key: string, ask: () => Promise<T>) => {
+    const before = pending.get(key) ?? 0;
+    if (before >= most) return { at: "unavailable", why: "too many reviews at once" } as const;
+    pending.set(key, before + 1);
+    try {
+      return await ask();
+    } finally {
+      const left = (pending.get(key) ?? 1) - 1;
+      if (left === 0) pending.delete(key);
+      else pending.set(key, left);
+    }
   };
 }
 
@@ -112,24 +133,45 @@ function whyNot({ kind, message }: ApiFailure): string {
     : `the API server: ${message}`;
 }
 
-/** One question at a time per key, and its answer for as long as `keptMs` says; the oldest go first. */
-function createKept<T>(clock: Clock, keptMs: (value: T) => number) {
-  const kept = new Map<string, { readonly value: Promise<T>; untilMs: number }>();
+/** One question at a time per key. A yes is kept long, a no shortly and in a small place of its own, anything else not at all. */
+function createKept<T>(
+  clock: Clock,
+  limits: typeof LIMITS,
+  { isYes, isNo }: { readonly isYes: (value: T) => boolean; readonly isNo: (value: T) => boolean },
+) {
+  const asking = new Map<string, Promise<T>>();
+  const granted = createCache<T>(clock, limits.granted, KEPT_MS);
+  const refused = createCache<T>(clock, limits.refused, REFUSED_MS);
   return (key: string, ask: () => Promise<T>): Promise<T> => {
-    const found = kept.get(key);
-    if (found !== undefined && clock.monotonicMs() < found.untilMs) return found.value;
-    kept.delete(key);
-    if (kept.size >= MOST_KEPT) kept.delete(kept.keys().next().value ?? "");
-    const entry = { value: ask(), untilMs: Number.POSITIVE_INFINITY };
-    kept.set(key, entry);
-    void entry.value.then(
-      (value) => {
-        entry.untilMs = clock.monotonicMs() + keptMs(value);
-      },
-      () => {
-        entry.untilMs = 0;
-      },
-    );
-    return entry.value;
+    const known = granted.get(key) ?? refused.get(key);
+    if (known !== undefined) return Promise.resolve(known);
+    const pending = asking.get(key);
+    if (pending !== undefined) return pending;
+    const answer = ask()
+      .then((value) => {
+        if (isYes(value)) granted.set(key, value);
+        else if (isNo(value)) refused.set(key, value);
+        return value;
+      })
+      .finally(() => asking.delete(key));
+    asking.set(key, answer);
+    return answer;
+  };
+}
+
+/** The oldest go first. */
+function createCache<T>({ monotonicMs }: Clock, most: number, keptMs: number) {
+  const kept = new Map<string, { readonly value: T; readonly untilMs: number }>();
+  return {
+    get: (key: string): T | undefined => {
+      const found = kept.get(key);
+      if (found !== undefined && monotonicMs() < found.untilMs) return found.value;
+      kept.delete(key);
+      return undefined;
+    },
+    set: (key: string, value: T): void => {
+      if (kept.size >= most) kept.delete(kept.keys().next().value ?? "");
+      kept.set(key, { value, untilMs: monotonicMs() + keptMs });
+    },
   };
 }

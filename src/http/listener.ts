@@ -116,7 +116,7 @@ function requestListener({
       response.setHeader("allow", "GET, HEAD");
       return { status: 405, body: "only GET and HEAD are allowed\n" };
     }
-    const refusal = tokenFile === undefined ? undefined : await refusalOf(request, response, tokenFile);
+    const refusal = tokenFile === undefined ? undefined : await refuseStranger(request, response, tokenFile);
     return refusal ?? route?.() ?? otherwise?.(request) ?? { status: 404, body: "not found\n" };
   };
   return (request, response) => {
@@ -132,7 +132,8 @@ function send(response: ServerResponse, { status, body, type = "text/plain; char
   response.end(isText ? body : JSON.stringify(body));
 }
 
-async function refusalOf(
+/** What whoever does not send the token in the file is answered; undefined for whoever does. */
+export async function refuseStranger(
   { headers }: IncomingMessage,
   response: ServerResponse,
   tokenFile: string,

@@ -31,6 +31,10 @@ export const cliErrors = {
     do: "run it on a Mac, with a folder that is writable and has no recording of this machine yet",
     command: "metalbridge selftest --record <folder>",
   },
+  McpArgumentInvalid: {
+    what: "An argument of an MCP tool is wrong, or two of them exclude each other; the message says which.",
+    do: "call the tool again with arguments as its description says",
+  },
   MachineUnusable: {
     what: "What is known of a machine cannot be: no memory, a negative or absurd size.",
     do: "describe the machine with --memory and --chip, or wait until its agent has reported it",

@@ -1,0 +1,50 @@
+/** The density state as it is now, read once with the rights of the kubeconfig. */
+import { heldByPod, heldByReplica, isOver, reportIn } from "../../server/cluster.ts";
+import type { Density } from "../../server/density/density.ts";
+import { placeOfHost, placeOfNode } from "../../server/density/place.ts";
+import { withReport } from "../../server/density/reported.ts";
+import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
+import type { ConfigMap } from "../../src/kube/objects.ts";
+import { nodeReportName } from "../../src/telemetry/node-report.ts";
+import type { Cluster } from "./cluster.ts";
+import { listAll } from "./find.ts";
+
+export async function fillDensity(density: Density, cluster: Cluster): Promise<void> {
+  const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
+    listAll(cluster, HOSTS),
+    listAll(cluster, NODES),
+    listAll(cluster, INFERENCE_REPLICAS),
+    listAll(cluster, PODS, { labelSelector: LABEL_SERVICE_UID }),
+    listAll(cluster, INFERENCE_SERVICES),
+    listAll(cluster, MODELS),
+  ]);
+  for (const host of hosts) density.setPlace("Host", host.metadata.name, placeOfHost(host));
+  const reports = await listReports(cluster);
+  for (const node of nodes) {
+    const { name } = node.metadata;
+    const report = reportIn(reports.get(nodeReportName(name)));
+    density.setPlace("Node", name, withReport(placeOfNode(node), report));
+  }
+  for (const replica of replicas) {
+    const on = { kind: "Host", name: replica.spec.template.hostName } as const;
+    density.setHeld(keyOf(replica.metadata), on, heldByReplica(replica));
+  }
+  for (const pod of pods.filter((one) => !isOver(one))) {
+    const { nodeName: name } = pod.spec;
+    if (name !== undefined)
+      density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, heldByPod(pod));
+  }
+  for (const { metadata, spec } of services) density.setService(keyOf(metadata), spec.modelRef);
+  for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);
+}
+
+/** A reader of the cluster may lack the right to ConfigMaps: nodes are then judged by their Node objects. */
+async function listReports({ client }: Cluster): Promise<ReadonlyMap<string, ConfigMap>> {
+  const options = { namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT };
+  const result = await client.list(CONFIG_MAPS, options);
+  const items = result.ok ? result.value.items : [];
+  return new Map(items.map((item) => [item.metadata.name, item]));
+}

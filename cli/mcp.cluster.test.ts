@@ -1,0 +1,98 @@
+/** `metalbridge mcp` as a child process: the SDK's client and the inspector ask about a real API server. */
+import { execFile } from "node:child_process";
+import path from "node:path";
+import { promisify } from "node:util";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
+import { expect, test } from "vitest";
+import { packageRoot } from "../local/package-root.ts";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { openDesk } from "../test/cli/objects.ts";
+import { startProgram } from "../test/cli/program.ts";
+
+const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
+
+async function connectWith(args: readonly string[], kubeconfig: string, answers: readonly ElicitResult[]) {
+  const left = [...answers];
+  const questions: string[] = [];
+  const client = new Client({ name: "test", version: "1" }, { capabilities: { elicitation: {} } });
+  client.setRequestHandler(ElicitRequestSchema, async ({ params }) => {
+    questions.push(params.message);
+    return left.shift() ?? { action: "cancel" };
+  });
+  const env = { PATH: process.env.PATH ?? "", HOME: "/nonexistent", KUBECONFIG: kubeconfig };
+  const command = process.execPath;
+  await client.connect(new StdioClientTransport({ command, args: [PROGRAM, "mcp", ...args], env }));
+  const call = async (name: string, input: Record<string, unknown>) => {
+    const result = await client.callTool({ name, arguments: input });
+    const [{ text = "" } = {}] = result.content as readonly { readonly text?: string }[];
+    return { isError: result.isError === true, text };
+  };
+  return { call, questions, [Symbol.asyncDispose]: () => client.close() };
+}
+
+test("over standard input services are listed and explained, and deployed once the user says yes", async () => {
+  await using desk = await openDesk();
+  const { namespace, kubeconfig } = desk;
+  const host = await desk.host();
+  await desk.service("chat");
+  await desk.replica("chat-0", host, { phase: "Ready" });
+  const placement = { chosen: [{ replica: "chat-0", host, score: 3, reason: "most memory left" }] };
+  const ready = { phase: "Ready", readyReplicas: 1, desiredReplicas: 1, placement };
+  await desk.status(INFERENCE_SERVICES, "chat", ready);
+  const flags = ["-n", namespace, "--allow-deploy"];
+  const yes = { action: "accept", content: { confirm: true } } as const;
+  await using mcp = await connectWith(flags, kubeconfig, [{ action: "decline" }, yes]);
+
+  const listed = JSON.parse((await mcp.call("list_services", { namespace })).text);
+  expect(listed).toMatchObject({
+    ...{
+      total: 1,
+      services: [{ service: `${namespace}/chat`, model: "tiny", phase: "Ready", ready: "1/1" }],
+    },
+  });
+  expect(listed.services[0].hosts).toEqual([host]);
+  const explained = JSON.parse((await mcp.call("explain_placement", { service: "chat" })).text);
+  expect(explained).toMatchObject({ chosen: placement.chosen, replicas: [{ name: "chat-0", host }] });
+  expect(explained.oneMore.unknown).toMatch(/Model tiny/);
+  const none = await mcp.call("explain_placement", { service: "nothing" });
+  expect([none.isError, none.text]).toEqual([true, expect.stringContaining("ServiceNotFound")]);
+
+  const wish = { model: "hf://org/repo/tiny.gguf", name: "made", replicas: 2 };
+  const services = async () =>
+    (await desk.cluster.kubectl(["get", "isvc", "-n", namespace, "-o", "name"])).trim();
+  expect((await mcp.call("deploy", wish)).isError).toBe(true);
+  expect(await services()).not.toContain("made");
+  expect(JSON.parse((await mcp.call("deploy", wish)).text)).toMatchObject({ service: `${namespace}/made` });
+  expect(await services()).toContain("made");
+  expect(mcp.questions).toEqual(Array(2).fill(expect.stringMatching(/Create this[\s\S]*replicas: 2/)));
+  const local = await mcp.call("deploy", { model: "/etc/passwd" });
+  expect([local.isError, local.text]).toEqual([true, expect.stringContaining("no source that is offered")]);
+  expect(mcp.questions).toHaveLength(2);
+});
+
+test("the inspector calls a tool, and a client that leaves ends the program", async () => {
+  await using desk = await openDesk();
+  const inspector = path.join(packageRoot(), "node_modules", ".bin", "mcp-inspector");
+  const inspect = async (...args: readonly string[]) => {
+    const server = [process.execPath, PROGRAM, "mcp", "--kubeconfig", desk.kubeconfig, "-n", desk.namespace];
+    const line = ["--cli", ...server, ...args];
+    const { stdout } = await promisify(execFile)(inspector, line, { timeout: 120_000 });
+    return JSON.parse(stdout);
+  };
+  const { tools } = await inspect("--method", "tools/list");
+  expect(tools.map(({ name }: { name: string }) => name)).toContain("explain_placement");
+  const call = [
+    "--method",
+    "tools/call",
+    "--tool-name",
+    "list_services",
+    "--tool-arg",
+    `namespace=${desk.namespace}`,
+  ];
+  const { content } = await inspect(...call);
+  expect(JSON.parse(content[0].text)).toEqual({ total: 0, services: [] });
+  const ended = await startProgram(["mcp"], desk).ended;
+  expect(ended).toMatchObject({ code: 0, stdout: "" });
+});

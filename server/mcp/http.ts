@@ -1,0 +1,83 @@
+/** MCP over streamable HTTP: one server for each request, or one for each session where tools ask their user. */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
+import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
+import type { Clock } from "../../src/ports.ts";
+
+export type Handle = (request: IncomingMessage, response: ServerResponse, body: unknown) => Promise<void>;
+
+const MOST_SESSIONS = 64;
+const IDLE_MS = 30 * 60_000;
+
+/** Keeps nothing between requests, so that any replica may answer the next one. */
+export async function answerOnce(build: () => McpServer, ...[request, response, body]: Parameters<Handle>) {
+  const mcp = build();
+  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+  response.once("close", () => void mcp.close());
+  await mcp.connect(transport as Transport);
+  await transport.handleRequest(request, response, body);
+}
+
+export interface Sessions {
+  readonly handle: Handle;
+  readonly close: () => Promise<void>;
+}
+
+interface Session {
+  readonly mcp: McpServer;
+  readonly transport: StreamableHTTPServerTransport;
+  usedMs: number;
+}
+
+/** A client that says nothing for half an hour is forgotten once others need its place. */
+export function createSessions(
+  build: () => McpServer,
+  { monotonicMs }: Pick<Clock, "monotonicMs">,
+): Sessions {
+  const sessions = new Map<string, Session>();
+  const open = async (): Promise<Session | undefined> => {
+    if (sessions.size >= MOST_SESSIONS && !(await forgetIdle(sessions, monotonicMs()))) return undefined;
+    const mcp = build();
+    const transport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, session),
+    });
+    const session = { mcp, transport, usedMs: monotonicMs() };
+    transport.onclose = () => void sessions.delete(transport.sessionId ?? "");
+    await mcp.connect(transport as Transport);
+    return session;
+  };
+  return {
+    handle: async (request, response, body) => {
+      const id = request.headers["mcp-session-id"];
+      const session = id === undefined ? await open() : sessions.get(String(id));
+      if (session === undefined)
+        return id === undefined
+          ? refuse(response, 503, "too many sessions")
+          : refuse(response, 404, "unknown session");
+      session.usedMs = monotonicMs();
+      await session.transport.handleRequest(request, response, body);
+      // Not an initialization: nothing of it is kept.
+      if (session.transport.sessionId === undefined) await session.mcp.close();
+    },
+    close: async () => {
+      await Promise.all([...sessions.values()].map(({ mcp }) => mcp.close()));
+    },
+  };
+}
+
+/** The one that was silent longest, if that is long. */
+async function forgetIdle(sessions: ReadonlyMap<string, Session>, nowMs: number): Promise<boolean> {
+  const [oldest] = [...sessions.values()].sort((a, b) => a.usedMs - b.usedMs);
+  if (oldest === undefined || nowMs - oldest.usedMs < IDLE_MS) return false;
+  await oldest.mcp.close();
+  return true;
+}
+
+/** As JSON-RPC, which clients expect. */
+export function refuse(response: ServerResponse, status: number, message: string): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify({ jsonrpc: "2.0", error: { code: -32000, message }, id: null }));
+}

@@ -1,0 +1,98 @@
+/** `/mcp` on a listener of its own: for this machine alone, or for whoever has the token. */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { listenOn, refuseStranger } from "../../src/http/listener.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import { createSessions, refuse, type Sessions } from "./http.ts";
+import { createMcp, type McpOptions } from "./server.ts";
+
+export interface ListenMcpOptions extends McpOptions {
+  readonly address: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Every request must send the token in this file. Absent: only programs of this machine, and no web page, may ask. */
+  readonly tokenFile?: string | undefined;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export const MCP_PATH = "/mcp";
+const MOST_BODY_BYTES = 64 * 1024;
+/** Until then the rest of a body that is too large is read and forgotten, so that its sender sees the answer. */
+const MOST_READ_BYTES = 16 * 1024 * 1024;
+const REQUEST_MS = 30_000;
+const MOST_CONNECTIONS = 128;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
+
+/** Resolves with the port. Rejects with ServerConfigInvalid where strangers could connect without a token. */
+export async function listenMcp(options: ListenMcpOptions): Promise<number> {
+  const { address, port, signal, tokenFile } = options;
+  if (tokenFile === undefined && !LOOPBACK.test(address))
+    throw new MetalbridgeError("ServerConfigInvalid", `address: ${address} can be reached by others`, {
+      summary: "give the token that they must send, or listen on loopback",
+      command: "metalbridge mcp --http --token-file <file>",
+    });
+  const sessions = createSessions(() => createMcp(options), options.clock);
+  const server = createServer({ requestTimeout: REQUEST_MS }, (request, response) => {
+    answer(request, response, sessions, tokenFile).catch((error: unknown) =>
+      fail(response, options.log, error),
+    );
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  signal.addEventListener("abort", () => void sessions.close(), { once: true });
+  return listenOn(server, { address, port, signal });
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  sessions: Sessions,
+  tokenFile: string | undefined,
+): Promise<void> {
+  const refusal = await refusalOf(request, response, tokenFile);
+  if (refusal !== undefined) return refuse(response, refusal.status, refusal.message);
+  if (request.method !== "POST") return sessions.handle(request, response, undefined);
+  const body = await readBody(request);
+  if (body === undefined) return refuse(response, 413, `a request has at most ${MOST_BODY_BYTES} bytes`);
+  let message: unknown;
+  try {
+    message = JSON.parse(body);
+  } catch {
+    return refuse(response, 400, "the body is not JSON");
+  }
+  return sessions.handle(request, response, message);
+}
+
+async function refusalOf(request: IncomingMessage, response: ServerResponse, tokenFile: string | undefined) {
+  const { host = "", origin } = request.headers;
+  if (tokenFile !== undefined) {
+    const refused = await refuseStranger(request, response, tokenFile);
+    if (refused !== undefined) return { status: refused.status, message: String(refused.body).trim() };
+  } else if (!isLoopback(`http://${host}`) || (origin !== undefined && !isLoopback(origin)))
+    // A page whose name leads here is a page all the same.
+    return { status: 403, message: "only programs of this machine may ask" };
+  const path = request.url?.split("?")[0];
+  return path === MCP_PATH ? undefined : { status: 404, message: "not found" };
+}
+
+function isLoopback(url: string): boolean {
+  return URL.canParse(url) && LOOPBACK.test(new URL(url).hostname);
+}
+
+/** Undefined where it is too large. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size <= MOST_BODY_BYTES) chunks.push(chunk);
+    if (size > MOST_READ_BYTES) break;
+  }
+  return size > MOST_BODY_BYTES ? undefined : Buffer.concat(chunks).toString("utf8");
+}
+
+function fail(response: ServerResponse, log: Log, error: unknown): void {
+  log.error({ err: error }, "a request failed");
+  if (response.headersSent) response.destroy();
+  else refuse(response, 500, "internal error");
+}

@@ -1,0 +1,262 @@
+/** Our own tools: what fits where, why a service is where it is, what runs, and a deployment that asks first. */
+import { z } from "zod";
+import { RUNTIMES } from "../../src/api/engine-settings.ts";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { isAtLeast } from "../../src/fitness/fitness.ts";
+import { FIT_LEVELS, type FitLevel } from "../../src/fitness/score.ts";
+import { compare } from "../density/density.ts";
+import { type Route, routes } from "../rest/routes.ts";
+import { badArgument, type ClusterObjects, type McpContext } from "./context.ts";
+
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodObject;
+  /** It changes nothing. */
+  readonly isReadOnly: boolean;
+  /** Rejects with MetalbridgeError for what a caller can do something about. */
+  readonly answer: (args: Readonly<Record<string, unknown>>, ask: Ask) => Promise<object>;
+}
+
+/** Asks the person behind the client; rejects with MetalbridgeError where the client cannot. */
+export type Ask = (question: string) => Promise<boolean>;
+
+const LIMIT = 10;
+const MOST_ROWS = 1000;
+const name = z.string().min(1).max(512);
+const objectName = z
+  .string()
+  .max(253)
+  .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "must be a name of small letters, digits, - and .");
+const namespace = objectName.max(63).optional();
+const limit = z.int().min(1).max(MOST_ROWS).default(LIMIT);
+
+const fitInput = z.strictObject({
+  model: name
+    .optional()
+    .describe("A name, a repository or a file name: ranks the machines of the cluster for it."),
+  node: objectName
+    .optional()
+    .describe("A Host or Node: ranks the models for it. Neither model nor node: the machine this runs on."),
+  quantization: z
+    .string()
+    .max(64)
+    .optional()
+    .describe("With model: places it with this one beside what is placed already."),
+  context: z.int().min(1).max(1e8).optional().describe("With model: the same with so many tokens."),
+  min_fit: z.enum(FIT_LEVELS).default("marginal").describe("At least this fit."),
+  limit: limit.describe("At most so many rows."),
+});
+const serviceInput = z.strictObject({
+  service: objectName.describe("Name of the InferenceService."),
+  namespace: namespace.describe("Default: that of the context, else default."),
+});
+const listInput = z.strictObject({ namespace: namespace.describe("Default: all of them."), limit });
+const count = (description: string) => z.int().min(1).max(1e8).optional().describe(description);
+const deployInput = z.strictObject({
+  model: z
+    .string()
+    .min(1)
+    .max(2048)
+    .describe("Weights (hf://org/repo[/file], https://…, ollama://name:tag), or a Model of the cluster."),
+  name: objectName.max(63).optional().describe("Of the service and its Model. Default: from the weights."),
+  namespace,
+  runtime: z.enum(RUNTIMES).optional().describe("Default: chosen by the format and the hosts."),
+  quantization: z.string().max(64).optional(),
+  replicas: count("How many."),
+  contextSize: count("Tokens of the whole engine, shared by all slots."),
+  slots: count("Requests at once."),
+  priority: z.enum(Object.keys(PRIORITIES) as [string, ...string[]]).optional(),
+});
+
+/** Those that the context allows. */
+export function ownTools(context: McpContext): readonly Tool[] {
+  const { deploy } = context;
+  return [
+    {
+      name: "fit",
+      description:
+        "Which machines fit a model, or which models fit a machine: score, memory and tokens per second, from exact memory claims and what was measured.",
+      ...{ input: fitInput, isReadOnly: true },
+      answer: (args) => answerFit(context, args as z.output<typeof fitInput>),
+    },
+    {
+      name: "explain_placement",
+      description:
+        "Why the replicas of a service are on the hosts that they are on, or why they wait: the scheduler's reasons, and what would make it fit on each host now.",
+      ...{ input: serviceInput, isReadOnly: true },
+      answer: (args) => explainPlacement(context, args as z.output<typeof serviceInput>),
+    },
+    {
+      name: "list_services",
+      description: "The inference services with model, phase, ready replicas, hosts and address.",
+      ...{ input: listInput, isReadOnly: true },
+      answer: (args) => listServices(context, args as z.output<typeof listInput>),
+    },
+    ...(deploy === undefined
+      ? []
+      : [
+          {
+            name: "deploy",
+            description:
+              "Creates a Model and an InferenceService for it. The user is asked first, with what would be created.",
+            ...{ input: deployInput, isReadOnly: false },
+            answer: async (args: Readonly<Record<string, unknown>>, ask: Ask) => {
+              const created = await deploy(args as z.output<typeof deployInput>, ask);
+              if (created === undefined) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
+              return { created: true, ...created };
+            },
+          },
+        ]),
+  ];
+}
+
+/** As the density API answers; the routes are the one place that knows how. */
+async function answerFit(
+  context: McpContext,
+  { model, node, quantization, context: tokens, min_fit, limit: most }: z.output<typeof fitInput>,
+): Promise<object> {
+  if (model !== undefined && node !== undefined) throw badArgument("give model or node, not both");
+  if (model === undefined && (quantization !== undefined || tokens !== undefined))
+    throw badArgument("quantization and context go with model");
+  const isHere = model === undefined && node === undefined;
+  if (isHere && context.here === undefined) throw badArgument("give model or node");
+  const density = await (isHere ? (context.here?.() ?? context.density()) : context.density());
+  const ask = (path: string, rest: { query?: object; body?: object; name?: string }): object => {
+    const route = routes.find((one: Route) => one.path === path);
+    const query = route?.query.parse(rest.query ?? {}) ?? {};
+    const input = { density, now: context.now(), query, body: rest.body, name: rest.name ?? "" };
+    const answer = route?.answer(input);
+    if (answer?.status === 200) return answer.body;
+    throw badArgument(answer?.text ?? "unknown route");
+  };
+  if (model === undefined) {
+    const named = node ?? density.sites()[0]?.place.name ?? "";
+    const detail = ask("/api/v1/density/nodes/:name", { name: named, query: { min_fit } });
+    const { ModelFits: fits, ...rest } = detail as { readonly ModelFits: readonly object[] };
+    return { ...rest, total: fits.length, ModelFits: fits.slice(0, most) };
+  }
+  if (quantization === undefined && tokens === undefined)
+    return ask("/api/v1/density/query", { query: { model, min_fit, limit: most } });
+  const body = { model, quantization, context: tokens };
+  const { rankedNodes, ...rest } = ask("/api/v1/density/simulate", { body }) as {
+    readonly rankedNodes: readonly { readonly fitLevel: FitLevel }[];
+  };
+  const rows = rankedNodes.filter(({ fitLevel }) => isAtLeast(fitLevel, min_fit));
+  return { ...rest, total: rows.length, rankedNodes: rows.slice(0, most) };
+}
+
+interface ServiceRow {
+  readonly service: string;
+  readonly model: string;
+  readonly phase: string;
+  readonly ready: string;
+  readonly on: string;
+  readonly endpoint: string;
+  readonly message: string;
+  readonly hosts: readonly string[];
+}
+
+async function listServices(
+  context: McpContext,
+  { namespace: only, limit: most }: z.output<typeof listInput>,
+): Promise<object> {
+  return context.cluster(async (cluster) => {
+    const [services, replicas] = await Promise.all([
+      cluster.list(INFERENCE_SERVICES, only),
+      cluster.list(INFERENCE_REPLICAS, only),
+    ]);
+    const rows = services.map((service) => serviceRow(service, replicasOf(service, replicas)));
+    rows.sort((a, b) => compare(a.service, b.service));
+    return { total: rows.length, services: rows.slice(0, most) };
+  });
+}
+
+function serviceRow(
+  { metadata, spec, status }: InferenceService,
+  replicas: readonly InferenceReplica[],
+): ServiceRow {
+  const phase = status?.phase ?? "Pending";
+  return {
+    service: keyOf(metadata),
+    model: spec.modelRef,
+    phase,
+    ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
+    on: status?.on ?? "",
+    endpoint: status?.endpoint ?? "",
+    message: phase === "Ready" ? "" : (status?.message ?? ""),
+    hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compare),
+  };
+}
+
+function replicasOf(
+  { metadata }: InferenceService,
+  replicas: readonly InferenceReplica[],
+): readonly InferenceReplica[] {
+  return replicas.filter(
+    (one) => one.metadata.namespace === metadata.namespace && one.spec.template.serviceName === metadata.name,
+  );
+}
+
+async function explainPlacement(
+  context: McpContext,
+  { service: wanted, namespace: given }: z.output<typeof serviceInput>,
+): Promise<object> {
+  return context.cluster(async (cluster) => {
+    const place = given ?? cluster.namespace;
+    const service = (await cluster.list(INFERENCE_SERVICES, place)).find(
+      ({ metadata }) => metadata.name === wanted,
+    );
+    if (service === undefined)
+      throw new MetalbridgeError("ServiceNotFound", `there is no InferenceService ${wanted} in ${place}`);
+    const replicas = replicasOf(service, await cluster.list(INFERENCE_REPLICAS, place));
+    const { status } = service;
+    return {
+      ...serviceRow(service, replicas),
+      ...{ queuePosition: status?.queuePosition ?? 0, waitingFor: status?.waitingFor ?? "" },
+      ...{ chosen: status?.placement?.chosen ?? [], misses: status?.placement?.misses ?? [] },
+      preempted: status?.placement?.preempted ?? [],
+      replicas: replicas.map((replica) => ({
+        name: replica.metadata.name,
+        host: replica.spec.template.hostName,
+        phase: replica.status?.phase ?? "Pending",
+        claimBytes: replica.spec.memory.claimBytes,
+        message: replica.status?.message ?? "",
+      })),
+      oneMore: await oneMoreReplica(context, cluster, service),
+    };
+  });
+}
+
+/** Whoever may not see all of the cluster, or a service that cannot run, reads why in its place. */
+async function oneMoreReplica(
+  context: McpContext,
+  cluster: ClusterObjects,
+  service: InferenceService,
+): Promise<object> {
+  try {
+    const [hosts, replicas, services, models] = await Promise.all([
+      cluster.list(HOSTS),
+      cluster.list(INFERENCE_REPLICAS),
+      cluster.list(INFERENCE_SERVICES),
+      cluster.list(MODELS, service.metadata.namespace),
+    ]);
+    const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
+    const named = (wanted: string | undefined) =>
+      wanted === undefined ? undefined : models.find(({ metadata }) => metadata.name === wanted);
+    const model = named(modelRef);
+    const draftModel = named(speculativeDecoding?.draftModelRef);
+    const loraModels = loraAdapters.map((adapter) => named(adapter.modelRef));
+    const objects = { service, model, draftModel, loraModels, hosts, replicas, services };
+    return fitOfService(objects, context.now().wallMs).report;
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return { unknown: describeError(error) };
+    throw error;
+  }
+}

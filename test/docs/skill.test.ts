@@ -1,0 +1,64 @@
+/** The Agent Skill says what is true: front matter, routes with their parameters, tools. Commands are held by the other tests of pages. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { ownTools } from "../../server/mcp/tools.ts";
+import { allPages, root } from "./pages.ts";
+
+const pages = allPages();
+const skills = pages.filter(({ path: file }) => file.startsWith("skills/") && file !== "skills/README.md");
+const { paths } = JSON.parse(
+  readFileSync(path.join(root, "docs/reference/density-openapi.json"), "utf8"),
+) as {
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, { readonly parameters: readonly { readonly name: string }[] }>>>
+  >;
+};
+
+test("the front matter is as the format wants it", () => {
+  const entries = skills.filter(({ path: file }) => file.endsWith("/SKILL.md"));
+  expect(entries).toHaveLength(1);
+  for (const { path: file, text } of entries) {
+    const [, front = ""] = /^---\n([\s\S]*?)\n---\n/.exec(text) ?? [];
+    const { name, description, ...rest } = parse(front);
+    expect(`skills/${name}/SKILL.md`).toBe(file);
+    expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/);
+    expect(description.length).toBeGreaterThan(50);
+    expect(description.length).toBeLessThanOrEqual(1024);
+    expect(rest).toEqual({});
+    // The body is loaded as a whole when the skill is used.
+    expect(text.split("\n").length).toBeLessThan(500);
+  }
+});
+
+test("every route exists, with the parameters that are named", () => {
+  const asked = skills.flatMap(({ text }) => [
+    ...text.matchAll(/(GET|POST) (\/api\/v1\/[^\s`?]+)(?:\?([^\s`]*))?/g),
+  ]);
+  expect(asked.length).toBeGreaterThan(7);
+  for (const [all, method = "", route = "", query = ""] of asked) {
+    const operation = paths[route]?.[method.toLowerCase()];
+    expect(operation, all).toBeDefined();
+    const known = operation?.parameters.map(({ name }) => name);
+    expect(known, all).toEqual(expect.arrayContaining([...new URLSearchParams(query).keys()]));
+  }
+  const named = new Set(asked.map(([, , route]) => route));
+  expect(Object.keys(paths).filter((route) => !named.has(route))).toEqual([]);
+});
+
+test("the tools are those that the server has", () => {
+  const never = () => Promise.reject(new Error("nothing is called"));
+  const tools = ownTools({
+    now: () => ({ wallMs: 0, monotonicMs: 0 }),
+    density: never,
+    cluster: never,
+    deploy: never,
+  });
+  const names = tools.map(({ name }) => name).sort();
+  for (const file of ["docs/mcp.md", "skills/metalbridge/references/mcp-tools.md"]) {
+    const page = pages.find((one) => one.path === file);
+    const listed = [...(page?.text ?? "").matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name = ""]) => name);
+    expect(listed.sort(), file).toEqual(names);
+  }
+});
