@@ -143,7 +143,7 @@ export class Agent {
     const memory = { latest: () => this.#pressure.latest(), read: () => this.#pressure.read() };
     const isSynced = () => this.#state.session?.isSynced() === true;
     this.#observer = createHostObserver({
-      ...{ store, clock, log, address: () => this.#address(), peer: peers?.status },
+      ...{ store, clock, log, elsewhere: config, address: () => this.#address(), peer: peers?.status },
       reader: { ...reader, memory: async () => memory.latest() ?? memory.read() },
       judgement: () => this.#pressure.judgement(),
       machineConditions: createHostConditions(config, environment.toolPath, clock),

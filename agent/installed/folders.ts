@@ -1,7 +1,7 @@
 /** Models in the folders of programs that run models: names and sizes, from file names alone. Bounded in time and length. */
 import type { Dirent } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import type { InstalledModel } from "../../src/telemetry/node-report.ts";
 
 export interface ModelFolder {
@@ -46,7 +46,14 @@ export async function folderOfKind(path: string): Promise<ModelFolder> {
 export async function modelsIn({ path, runtime }: ModelFolder): Promise<readonly InstalledModel[]> {
   if (runtime === "ollama") return ollamaModels(join(path, "manifests"));
   if (runtime === "huggingface") return hubModels(path);
-  return (await weightsUnder(path)).map(({ name, sizeBytes }) => ({ name, runtime, sizeBytes }));
+  // Only LM Studio's layout is part of a model's name: publisher/model/file. How others sort theirs is not published.
+  const nameOf = (name: string): string => {
+    if (name === ".") return basename(path);
+    return runtime === "lmstudio" ? name : basename(name);
+  };
+  return (await weightsUnder(path)).map(({ name, sizeBytes }) => ({
+    ...{ name: nameOf(name), runtime, sizeBytes },
+  }));
 }
 
 /** A manifest for each tag: registry, namespace, model and tag are its path. */
@@ -69,12 +76,11 @@ async function ollamaModels(manifests: string): Promise<readonly InstalledModel[
 async function sizeInManifest(file: string): Promise<number | undefined> {
   try {
     if ((await stat(file)).size > LARGEST_MANIFEST) return undefined;
-    const { layers } = JSON.parse(await readFile(file, "utf8")) as { readonly layers?: unknown };
+    const { layers, config } = JSON.parse(await readFile(file, "utf8")) as Record<string, unknown>;
     if (!Array.isArray(layers)) return undefined;
-    const size = layers.reduce(
-      (sum: number, layer: { readonly size?: unknown }) => sum + Number(layer?.size),
-      0,
-    );
+    // As Ollama counts it, so that a server that starts or stops changes nothing.
+    const blobs: readonly { readonly size?: unknown }[] = [...layers, config ?? { size: 0 }];
+    const size = blobs.reduce((sum, blob) => sum + Number(blob?.size), 0);
     return Number.isSafeInteger(size) && size >= 0 ? size : undefined;
   } catch {
     return undefined;
@@ -88,10 +94,10 @@ async function hubModels(hub: string): Promise<readonly InstalledModel[]> {
     if (!folder.startsWith("models--")) continue;
     const repository = folder.slice("models--".length).replaceAll("--", "/");
     const revisions = await entriesOf(join(hub, folder, "snapshots"));
-    const found = await Promise.all(
-      revisions.slice(0, 8).map(({ name }) => weightsUnder(join(hub, folder, "snapshots", name))),
-    );
-    for (const { name, sizeBytes } of distinct(found.flat())) {
+    const found: Weights[] = [];
+    for (const { name } of revisions.slice(0, 8))
+      found.push(...(await weightsUnder(join(hub, folder, "snapshots", name))));
+    for (const { name, sizeBytes } of distinct(found)) {
       const path = name === "." || !/\.gguf$/i.test(name) ? "" : `/${name}`;
       models.push({ name: `hf://${repository}${path}`, runtime: "huggingface", sizeBytes });
     }

@@ -4,8 +4,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { MOST_MODELS } from "../../src/telemetry/node-report.ts";
+import { boundedReport, MOST_MODELS } from "../../src/telemetry/node-report.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { agentConfigSchema } from "../config/schema.ts";
+import { installedElsewhere } from "./elsewhere.ts";
 import { readInstalled } from "./installed.ts";
 
 const NOWHERE = { homes: [], folders: [] };
@@ -21,7 +23,7 @@ function lay(root: string, files: Readonly<Record<string, string>>): void {
 
 test("each program's folder is read as it lays it out, parts together, and nothing else is a model", async () => {
   await using folder = await temporaryFolder();
-  const layers = JSON.stringify({ layers: [{ size: 400 }, { size: 20 }] });
+  const layers = JSON.stringify({ layers: [{ size: 400 }, { size: 15 }], config: { size: 5 } });
   lay(folder.path, {
     [`${MANIFESTS}/registry.ollama.ai/library/llama3.2/1b`]: layers,
     [`${MANIFESTS}/hf.co/me/mine/Q4_K_M`]: "{",
@@ -57,11 +59,27 @@ test("each program's folder is read as it lays it out, parts together, and nothi
   expect(named.models.map(({ runtime }) => runtime)).toEqual(["huggingface", "ollama", "ollama"]);
 });
 
-test("a folder with more than can be published is cut", async () => {
+test("models have names, and not the folders into which people have sorted them", async () => {
+  await using folder = await temporaryFolder();
+  lay(folder.path, {
+    "models/customers/acme/secret.gguf": "1",
+    "models/customers/acme/mlx/model.safetensors": "1",
+    "weights/model.safetensors": "1",
+  });
+  const folders = ["models", "weights"].map((name) => join(folder.path, name));
+  const { models } = await readInstalled({ ...NOWHERE, folders });
+  expect(models.map(({ name }) => name)).toEqual(["mlx", "secret.gguf", "weights"]);
+});
+
+test("a report with more models than can be published says how many were left out", async () => {
   await using folder = await temporaryFolder();
   const names = Array.from({ length: MOST_MODELS + 50 }, (_, at) => `.cache/llama.cpp/${at}.gguf`);
   lay(folder.path, Object.fromEntries(names.map((name) => [name, ""])));
-  expect((await readInstalled({ ...NOWHERE, homes: [folder.path] })).models).toHaveLength(MOST_MODELS);
+  const { models } = await readInstalled({ ...NOWHERE, homes: [folder.path] });
+  const nothing = { cpu: {}, gpus: [], runtimes: [], leftOut: [] };
+  const report = boundedReport({ ...nothing, models: [...models] });
+  expect(report.models).toHaveLength(MOST_MODELS);
+  expect(report.leftOut).toEqual(["50 more installed models"]);
 });
 
 test("Ollama is asked where it answers; one that answers nonsense is read by its folder", async () => {
@@ -80,11 +98,24 @@ test("Ollama is asked where it answers; one that answers nonsense is read by its
       runtimes: [{ name: "ollama", version: "0.12.1" }],
       models: [{ name: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 }],
     });
-    answers["/api/version"] = "<html>";
-    expect((await readInstalled(places)).models).toEqual([{ name: "ollama://a:b", runtime: "ollama" }]);
+    for (const path of ["/api/tags", "/api/version"]) {
+      answers[path] = "<html>";
+      expect((await readInstalled(places)).models).toEqual([{ name: "ollama://a:b", runtime: "ollama" }]);
+    }
   } finally {
     await new Promise((resolve) => server.close(resolve));
   }
+});
+
+test("a host lists what other programs have, and not what its agent made in a shared server", async () => {
+  await using folder = await temporaryFolder();
+  const manifests = "models/manifests/registry.ollama.ai/library";
+  lay(folder.path, { [`${manifests}/metalbridge-abc/latest`]: "{}", [`${manifests}/qwen3/8b`]: "{}" });
+  const modelRoots = [join(folder.path, "models")];
+  const ollama = agentConfigSchema.shape.ollama.parse({ address: "127.0.0.1:1" });
+  const found = await installedElsewhere({ modelRoots, ollama });
+  expect(found).toContainEqual({ source: "ollama://qwen3:8b", runtime: "ollama" });
+  expect(found.filter(({ source }) => source.includes("metalbridge-abc"))).toEqual([]);
 });
 
 test("running programs are known by the names of processes", async () => {

@@ -1,11 +1,6 @@
 /** Which programs that run models are on this machine, and which models they have: asked where they answer, else by their folders. */
 import { z } from "zod";
-import {
-  type InstalledModel,
-  type InstalledRuntime,
-  MOST_MODELS,
-  MOST_RUNTIMES,
-} from "../../src/telemetry/node-report.ts";
+import type { InstalledModel, InstalledRuntime } from "../../src/telemetry/node-report.ts";
 import { type Address, ask, parseJson } from "../engines/http.ts";
 import { folderOfKind, foldersInHome, type ModelFolder, modelsIn } from "./folders.ts";
 import { runningRuntimes } from "./processes.ts";
@@ -32,20 +27,21 @@ const tagsSchema = z.object({
   models: z.array(z.object({ name: z.string().min(1), size: z.number().nonnegative().optional() })),
 });
 
-/** Sorted, without doubles; never throws for what is or is not there. */
+/** Sorted, without doubles; never throws for what is or is not there. One folder at a time: a volume that hangs holds one thread. */
 export async function readInstalled(places: InstalledPlaces): Promise<Installed> {
-  const named = await Promise.all(places.folders.map(folderOfKind));
-  const folders = [...places.homes.flatMap(foldersInHome), ...named];
   const ollama = places.ollama === undefined ? undefined : await askOllama(places.ollama);
-  const found = await Promise.all(
-    folders.filter(({ runtime }) => ollama === undefined || runtime !== "ollama").map(withModels),
-  );
+  const folders = [...places.homes.flatMap(foldersInHome)];
+  for (const path of places.folders) folders.push(await folderOfKind(path));
+  const found: Installed[] = [];
+  for (const folder of folders) {
+    if (ollama === undefined || folder.runtime !== "ollama") found.push(await withModels(folder));
+  }
   const running = places.proc === undefined ? [] : await runningRuntimes(places.proc);
   const runtimes = [...(ollama?.runtimes ?? []), ...running, ...found.flatMap(({ runtimes }) => runtimes)];
   const models = [...(ollama?.models ?? []), ...found.flatMap(({ models }) => models)];
   return {
-    runtimes: distinct(runtimes, ({ name }) => name).slice(0, MOST_RUNTIMES),
-    models: distinct(models, ({ name, runtime }) => `${name} ${runtime}`).slice(0, MOST_MODELS),
+    runtimes: distinct(runtimes, ({ name }) => name),
+    models: distinct(models, ({ name, runtime }) => `${name} ${runtime}`),
   };
 }
 
@@ -56,7 +52,7 @@ async function withModels(folder: ModelFolder): Promise<Installed> {
   return { models, runtimes: isProgram ? [{ name: folder.runtime }] : [] };
 }
 
-/** Undefined where nothing answers as Ollama does. */
+/** Undefined unless both answers are Ollama's: a flapping list would be published each time. */
 async function askOllama(address: Address): Promise<Installed | undefined> {
   const get = async (path: string): Promise<unknown> => {
     const answer = await ask({ ...address, path, timeoutMs: TIMEOUT_MS });
@@ -65,10 +61,10 @@ async function askOllama(address: Address): Promise<Installed | undefined> {
   const version = versionSchema.safeParse(await get("/api/version"));
   if (!version.success) return undefined;
   const tags = tagsSchema.safeParse(await get("/api/tags"));
-  const models = tags.success ? tags.data.models : [];
+  if (!tags.success) return undefined;
   return {
     runtimes: [{ name: "ollama", version: version.data.version }],
-    models: models.map(({ name, size }) => ({
+    models: tags.data.models.map(({ name, size }) => ({
       ...{ name: `ollama://${name}`, runtime: "ollama" },
       ...(Number.isSafeInteger(size) ? { sizeBytes: size } : {}),
     })),

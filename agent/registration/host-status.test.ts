@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Host, hostSchema } from "../../src/api/host.ts";
+import { type Host, hostSchema, INSTALLED_MAX } from "../../src/api/host.ts";
 import { hostStatusBody, type ObservedHost } from "./host-status.ts";
 
 const GIB = 2 ** 30;
@@ -41,6 +41,27 @@ test("the first status says everything, with the generation it was judged on", (
     claimed: "8 GiB",
     pressure: "Normal",
   });
+});
+
+test("models of other programs are published up to a limit, with how many were left out", () => {
+  const installed = Array.from({ length: INSTALLED_MAX + 1 }, (_, at) => ({
+    source: `ollama://m:${at}`,
+    runtime: "ollama",
+  }));
+  const long = { source: "x".repeat(10_000), runtime: "ollama" };
+  const full = hostStatusBody(
+    host(),
+    { ...seen, installed: [long, ...installed] },
+    "2026-01-01T00:00:00.000Z",
+  );
+  expect(full.status?.installed).toEqual(installed.slice(0, INSTALLED_MAX));
+  expect(full.status?.installedLeftOut).toBe(2);
+  const none = hostStatusBody(host(), { ...seen, installed: [] }, "2026-01-01T00:00:00.000Z");
+  expect(none.status).not.toHaveProperty("installed");
+  expect(none.status).not.toHaveProperty("installedLeftOut");
+  // An agent that has just started has not read them yet.
+  const again = hostStatusBody(host(full.status), seen, "2026-01-01T00:00:00.000Z");
+  expect(again.status).toMatchObject({ installed: full.status?.installed, installedLeftOut: 2 });
 });
 
 test("findings of doctor's checks are conditions of the Host, and keep their time while they stay", () => {

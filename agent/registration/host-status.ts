@@ -8,15 +8,18 @@ import {
 } from "../../src/api/conditions.ts";
 import { describeError, type ErrorCode, MetalbridgeError, type Remedy } from "../../src/api/errors.ts";
 import { API_VERSION } from "../../src/api/group.ts";
-import type {
-  Host,
-  HostInfo,
-  HostMemory,
-  HostModel,
-  HostPeer,
-  HostRuntime,
-  HostStatus,
-  PrefetchState,
+import {
+  type Host,
+  type HostInfo,
+  type HostInstalled,
+  type HostMemory,
+  type HostModel,
+  type HostPeer,
+  type HostRuntime,
+  type HostStatus,
+  INSTALLED_MAX,
+  INSTALLED_NAME_MAX,
+  type PrefetchState,
 } from "../../src/api/host.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import { hostBudget } from "../../src/capacity/budget.ts";
@@ -46,6 +49,8 @@ export interface ObservedHost {
   readonly prefetches?: readonly PrefetchState[];
   readonly verifyRequest?: string | undefined;
   readonly verifyDamaged?: readonly string[] | undefined;
+  /** Models of other programs on this machine; undefined before the first reading: what was published stays. */
+  readonly installed?: readonly HostInstalled[] | undefined;
   /** What doctor's checks find that the cluster should know; absent where they do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
   /** True once replicas were listed and engines adopted. */
@@ -90,6 +95,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     models: listed(seen.models),
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
+  Object.assign(status, seen.installed === undefined ? installedBefore(before) : bounded(seen.installed));
   const { prefetches = [], verifyRequest, verifyDamaged } = seen;
   if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;
   if (verifyDamaged !== undefined) status.verifyDamaged = [...verifyDamaged];
@@ -111,6 +117,26 @@ function listed(models: readonly HostModel[]): HostModel[] {
   if (models.length <= MOST_MODELS) return [...models];
   const rank = ({ inUse = false, lastUsedAt = "" }: HostModel): string => `${inUse ? 1 : 0} ${lastUsedAt}`;
   return [...models].sort((a, b) => (rank(a) < rank(b) ? 1 : -1)).slice(0, MOST_MODELS);
+}
+
+type InstalledStatus = Pick<HostStatus, "installed" | "installedLeftOut">;
+
+/** Not read yet since the agent started: no reason to withdraw them and publish them again. */
+function installedBefore({ installed, installedLeftOut }: HostStatus = {}): InstalledStatus {
+  return {
+    ...(installed === undefined ? {} : { installed }),
+    ...(installedLeftOut === undefined ? {} : { installedLeftOut }),
+  };
+}
+
+/** A name that was cut would be another model's: it is left out. */
+function bounded(found: readonly HostInstalled[]): InstalledStatus {
+  const installed = found.filter(({ source }) => source.length <= INSTALLED_NAME_MAX).slice(0, INSTALLED_MAX);
+  const leftOut = found.length - installed.length;
+  return {
+    ...(installed.length === 0 ? {} : { installed }),
+    ...(leftOut === 0 ? {} : { installedLeftOut: leftOut }),
+  };
 }
 
 function keptSince(own: readonly Condition[], update: ConditionUpdate, nowIso: string): string {

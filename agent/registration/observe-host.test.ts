@@ -1,11 +1,13 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { PINNED_HELP } from "../../src/engines/llamacpp/pinned.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { agentConfigSchema } from "../config/schema.ts";
 import type { EngineDriver } from "../engines/engine.ts";
 import { createEngineDrivers } from "../engines/registry.ts";
 import type { GateRoutes } from "../gate/gate-routes.ts";
@@ -61,6 +63,35 @@ test("metrics show the pressure that status reports: the governor's where it see
   judgement = { level: "Critical", because: "swap grows" };
   await observer.observe();
   expect(observer.latest()?.memory.pressure).toBe("Critical");
+});
+
+test("models of other programs are read seldom, and status does not wait for them", async () => {
+  await using folder = await temporaryFolder();
+  writeFileSync(join(folder.path, "tiny.gguf"), "12345");
+  // A server that never answers: it is given up after 2 s.
+  const asked: Socket[] = [];
+  const server = createServer((socket) => asked.push(socket.on("error", () => undefined)));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const ollama = agentConfigSchema.shape.ollama.parse({ address: `127.0.0.1:${port}` });
+  const clock = createSteppedClock();
+  const elsewhere = { modelRoots: [folder.path], ollama };
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, elsewhere });
+  try {
+    expect((await observer.observe()).installed).toBeUndefined();
+    const found = { source: "tiny.gguf", runtime: "llamacpp", sizeBytes: 5 };
+    const observed = async () => (await observer.observe()).installed;
+    await vi.waitFor(async () => expect(await observed()).toContainEqual(found), 60_000);
+    clock.advance(299_000);
+    expect(await observed()).toContainEqual(found);
+    expect(asked).toHaveLength(1);
+    clock.advance(1_000);
+    expect(await observed()).toContainEqual(found);
+    await vi.waitFor(() => expect(asked).toHaveLength(2), 60_000);
+  } finally {
+    for (const socket of asked) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  }
 });
 
 test("unused models are removed before disk space is reported, but not before it is known which are in use", async () => {

@@ -7,6 +7,7 @@ import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
+import { installedElsewhere } from "../installed/elsewhere.ts";
 import type { MemoryJudgement } from "../pressure/pressure-watch.ts";
 import type { DiskReading, ModelStore } from "../store/types.ts";
 import { type FoundRuntimes, type ObservedHost, pressureOf, type RuntimeTrouble } from "./host-status.ts";
@@ -31,6 +32,8 @@ export interface HostObserverOptions {
   readonly keeping?: () => Pick<ObservedHost, "prefetches" | "verifyRequest" | "verifyDamaged">;
   /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
+  /** Where other programs may keep models; absent: not searched. */
+  readonly elsewhere?: Parameters<typeof installedElsewhere>[0];
   /** Whether it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
 }
@@ -61,6 +64,8 @@ const BUDGET_MS = 600_000;
 const INFO_RETRY_MS = 600_000;
 /** What was installed or upgraded since is reported within this time. Files that did not change are not run again. */
 const RUNTIMES_MS = 30_000;
+/** Folders of other programs: what is in them is for people and for choosing hosts, so it may be minutes old. */
+const INSTALLED_MS = 300_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
   const { reader, store, drivers, clock, log } = options;
@@ -84,6 +89,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
     () => (options.mayCollect() ? STORE_MS : UNTIDY_MS),
     () => readTidyDisk(options),
   );
+  const installed = inBackground(options);
   const models = forgettable(clock, () => store.list());
   const wired = remembered(
     clock,
@@ -115,11 +121,28 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
         runtimes: found,
         peer: options.peer?.(),
         models: (await models.read()).map((model) => ({ ...model })),
+        installed: installed(),
         machineConditions: (await options.machineConditions?.(found.found)) ?? [],
         ...options.keeping?.(),
         isWorking: options.isWorking(),
       };
     },
+  };
+}
+
+/** What was found last: nothing waits for large folders, or for a server that hangs. */
+function inBackground({ elsewhere, clock, log }: HostObserverOptions): () => ObservedHost["installed"] {
+  let last: ObservedHost["installed"];
+  const read = remembered(
+    clock,
+    () => INSTALLED_MS,
+    async () => {
+      if (elsewhere !== undefined) last = await installedElsewhere(elsewhere);
+    },
+  );
+  return () => {
+    read().catch((err: unknown) => log.warn({ err }, "cannot list the models of other programs"));
+    return last;
   };
 }
 

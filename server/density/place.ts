@@ -1,6 +1,6 @@
 /** One machine that models can run on, from a Host or a Node: what it has, what engines may claim, what is installed. Pure. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
-import type { Host } from "../../src/api/host.ts";
+import type { Host, HostInstalled } from "../../src/api/host.ts";
 import {
   countOf,
   cpuBackend,
@@ -37,7 +37,7 @@ export interface Place {
 }
 
 export function placeOfHost(host: Host): Place {
-  const { runtimes = [], models = [] } = host.status ?? {};
+  const { runtimes = [], models = [], installed = [] } = host.status ?? {};
   const machine = machineOf(host);
   const silence = silenceOf(host);
   return {
@@ -49,9 +49,19 @@ export function placeOfHost(host: Host): Place {
     machine,
     wholeGpus: 0,
     runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
-    models: models.map(({ source, sizeBytes }) =>
-      sizeBytes === undefined ? { source } : { source, sizeBytes },
-    ),
+    models: [...models, ...installed].map(installedModel),
+  };
+}
+
+function installedModel({
+  source,
+  sizeBytes,
+  runtime,
+}: Partial<HostInstalled> & { readonly source: string }) {
+  return {
+    source,
+    ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    ...(runtime === undefined ? {} : { runtime }),
   };
 }
 

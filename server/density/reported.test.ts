@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { type NodeReport, readNodeReport, steadyReport } from "../../src/telemetry/node-report.ts";
 import { createDensity } from "./density.ts";
 import { createFits } from "./fits.ts";
-import { A100S, aNode, catalogRecords } from "./fixtures/fleet.ts";
-import { placeOfNode } from "./place.ts";
+import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
+import { placeOfHost, placeOfNode } from "./place.ts";
 import { withReport } from "./reported.ts";
 import { nodeRow } from "./views.ts";
 
@@ -68,6 +68,15 @@ test.each([
   const row = rowOf(aNode("node"), text);
   expect(row).toMatchObject({ bestScore: 0, modelFitCount: 0, memoryLeftGb: null, stale: false });
   expect(row?.problem).toContain(why);
+});
+
+test("a host shows the models of its store, and those of other programs with the program", () => {
+  const installed = [{ source: "a/b.gguf", runtime: "lmstudio", sizeBytes: GIB }];
+  const status = { models: [{ source: "ollama://qwen3:8b" }], installed };
+  expect(placeOfHost(aHost("mac", { status })).models).toEqual([
+    { source: "ollama://qwen3:8b" },
+    ...installed,
+  ]);
 });
 
 test("free memory is a change once it has moved by a twentieth, whichever way it wanders", () => {

@@ -206,6 +206,16 @@ const hostModelSchema = z.object({
     .optional(),
 });
 
+/** Of one host: its status must stay small. */
+export const INSTALLED_MAX = 128;
+export const INSTALLED_NAME_MAX = 256;
+
+const hostInstalledSchema = z.object({
+  source: z.string().max(INSTALLED_NAME_MAX).describe("As spec.source of a Model, or a file's name."),
+  runtime: z.string().max(63).describe("Program that keeps it: ollama, omlx, lmstudio, huggingface, …"),
+  sizeBytes: bytes("Bytes on disk.").optional(),
+});
+
 const hostPeerSchema = z.object({
   fingerprint: z
     .string()
@@ -323,6 +333,20 @@ const hostStatusSchema = z.object({
     .max(1000)
     .meta({ description: "Models in this host's store.", "x-kubernetes-list-type": "atomic" })
     .optional(),
+  installed: z
+    .array(hostInstalledSchema)
+    .max(INSTALLED_MAX)
+    .meta({
+      description:
+        "Models that other programs keep on this machine, as far as the agent's user can read them. They are not in the store and not managed.",
+      "x-kubernetes-list-type": "atomic",
+    })
+    .optional(),
+  installedLeftOut: z
+    .int()
+    .min(1)
+    .describe("How many more such models there are, beyond the limits of this list.")
+    .optional(),
   prefetch: z
     .object({
       wanted: z
@@ -371,5 +395,6 @@ export type HostModel = z.output<typeof hostModelSchema>;
 export type PrefetchOrder = z.output<typeof prefetchOrderSchema>;
 export type PrefetchState = z.output<typeof prefetchStateSchema>;
 export type HostMemory = z.output<typeof hostMemorySchema>;
+export type HostInstalled = z.output<typeof hostInstalledSchema>;
 export type HostPeer = z.output<typeof hostPeerSchema>;
 export type Host = z.output<typeof hostSchema>;

@@ -38,7 +38,7 @@ const gpuSchema = z.object({
 });
 
 export const installedModelSchema = z.object({
-  /** A source, as spec.source of a Model has it, or a file's path. */
+  /** A source, as spec.source of a Model has it, or a file's name. */
   name: text,
   /** The program that keeps it. */
   runtime: text,
@@ -100,6 +100,8 @@ export function readNodeReport(given: string | undefined): NodeReportRead {
 /** Longer texts and lists are cut, so that what was found can always be published. */
 export function boundedReport({ gpus, runtimes, models, leftOut, cpu, ...rest }: NodeReport): NodeReport {
   const cut = (value: string): string => value.slice(0, MOST_TEXT).toWellFormed();
+  const moreModels = models.length - MOST_MODELS;
+  const notes = moreModels > 0 ? [`${moreModels} more installed models`, ...leftOut] : leftOut;
   return {
     ...rest,
     cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
@@ -109,7 +111,7 @@ export function boundedReport({ gpus, runtimes, models, leftOut, cpu, ...rest }:
       ...(version === undefined ? {} : { version: cut(version) }),
     })),
     models: models.slice(0, MOST_MODELS).map((model) => ({ ...model, name: cut(model.name) })),
-    leftOut: leftOut.slice(0, MOST_NOTES).map(cut),
+    leftOut: notes.slice(0, MOST_NOTES).map(cut),
   };
 }
 

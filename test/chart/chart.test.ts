@@ -14,6 +14,25 @@ import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { CHART, helmIn, helmProgram, lint, needsHelm, render } from "./helm.ts";
 import { layOut, readImage } from "./image.ts";
 
+interface DaemonSet {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly [
+          {
+            readonly args: readonly string[];
+            readonly securityContext: object;
+            readonly volumeMounts: readonly { readonly mountPath: string; readonly readOnly?: boolean }[];
+          },
+        ];
+        readonly volumes: readonly { readonly hostPath: { readonly path: string } }[];
+        readonly securityContext: object;
+        readonly runtimeClassName: string;
+      };
+    };
+  };
+}
+
 const helm = helmIn("/nonexistent");
 const withHelm = test.skipIf(helmProgram === undefined);
 
@@ -103,6 +122,39 @@ withHelm(
   },
 );
 
+withHelm(
+  `the pods on nodes see four folders and the named ones, read-only, and run without rights${needsHelm}`,
+  async () => {
+    const values = "node.enabled=true,node.runtimeClassName=nvidia";
+    const objects = await render(helm, "--set", values, "--set-json", 'node.modelFolders=["/srv/models"]');
+    const set = objects.find(({ kind }) => kind === "DaemonSet") as unknown as DaemonSet;
+    const { containers, volumes, runtimeClassName, securityContext } = set.spec.template.spec;
+    const [{ volumeMounts, args, securityContext: own }] = containers;
+    expect(volumes.map(({ hostPath }) => hostPath.path).sort()).toEqual([
+      "/dev",
+      "/proc",
+      "/run/udev",
+      "/srv/models",
+      "/sys",
+    ]);
+    expect(volumeMounts.every(({ readOnly }) => readOnly)).toBe(true);
+    expect(volumeMounts.every(({ mountPath }) => mountPath.startsWith("/host/"))).toBe(true);
+    expect(args).toEqual([
+      ...["node", "--node-name=$(NODE_NAME)", "--namespace=$(POD_NAMESPACE)", "--host-root=/host"],
+      ...["--interval=60", "--log-level=info", "--model-folder=/host/srv/models"],
+    ]);
+    expect(runtimeClassName).toBe("nvidia");
+    expect(securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+    expect(own).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+    const others = await render(helm);
+    expect(others.filter(({ metadata }) => metadata.name.startsWith("metalbridge-node"))).toEqual([]);
+  },
+);
+
 withHelm(`values become flags of the controller and fields of its pods${needsHelm}`, async () => {
   const digest = `sha256:${"a".repeat(64)}`;
   const objects = await render(
@@ -154,6 +206,7 @@ const refused: readonly (readonly [set: string, why: RegExp])[] = [
   ["image.digest=latest", /'\/image\/digest': 'latest' does not match pattern/],
   ["image.repository=", /image\.repository is needed: there is no published image/],
   ["metrics.interval=soon", /'\/metrics\/interval': 'soon' does not match pattern/],
+  ["node.modelFolders={models}", /'\/node\/modelFolders\/0': 'models' does not match pattern/],
   ["podLabels.a=1", /'\/podLabels\/a': got number, want string/],
   ["metrics.service=false,metrics.serviceMonitor=true", /serviceMonitor needs metrics\.service: true/],
   ["metrics.podMonitor=true,metrics.serviceMonitor=true", /would scrape everything twice: choose one/],

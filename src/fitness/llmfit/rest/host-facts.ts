@@ -16,15 +16,18 @@ const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
 const SYSTEMS: Readonly<Record<string, string>> = { darwin: "macos" };
 
 export function factsOfHost(host: Host): RestFacts {
-  const { info = {}, runtimes = [], models = [] } = host.status ?? {};
+  const { info = {}, runtimes = [], models = [], installed = [] } = host.status ?? {};
   const { os = "" } = info;
   return {
     node: { name: host.metadata.name, os: SYSTEMS[os] ?? os },
     system: hostSystem(host, machineOf(host)),
     runtimes: runtimeList(runtimes.map(({ name }) => name)),
-    installed: models.map(({ source, tokensPerSecond }) => ({
-      ...{ name: installedName(source), runtime: runtimeOf(source), tokensPerSecond },
-    })),
+    installed: [
+      ...models.map(({ source, tokensPerSecond }) => ({
+        ...{ name: installedName(source), runtime: runtimeOf(source), tokensPerSecond },
+      })),
+      ...installed.map(({ source, runtime }) => ({ name: installedName(source), runtime })),
+    ],
   };
 }
 

@@ -24,6 +24,7 @@ const mac = factsOfHost({
         tokensPerSecond: 47,
       },
     ],
+    installed: [{ source: "ollama://qwen3:8b", runtime: "ollama", sizeBytes: 5 }],
   },
 });
 const gpu = {
@@ -110,7 +111,10 @@ test("health, system, runtimes and installed have the original's shapes", () => 
     warnings: [],
   });
   expect(ask("/api/v1/installed").body).toEqual({
-    models: [{ name: "qwen2.5-7b-instruct-q4_k_m", runtime: "llamacpp" }],
+    models: [
+      { name: "qwen2.5-7b-instruct-q4_k_m", runtime: "llamacpp" },
+      { name: "qwen3:8b", runtime: "ollama" },
+    ],
     warnings: [],
   });
 });

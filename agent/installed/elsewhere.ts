@@ -1,0 +1,25 @@
+/** Models that are on a host beside the agent's own: in the home folder of its user, in its model roots, in a running Ollama. */
+import { homedir } from "node:os";
+import type { HostInstalled } from "../../src/api/host.ts";
+import { isOwnModel } from "../../src/engines/shared-daemon.ts";
+import type { AgentConfig } from "../config/schema.ts";
+import { addressIn } from "../engines/http.ts";
+import { readInstalled } from "./installed.ts";
+
+const OLLAMA = "127.0.0.1:11434";
+
+export async function installedElsewhere({
+  modelRoots,
+  ollama,
+}: Pick<AgentConfig, "modelRoots" | "ollama">): Promise<readonly HostInstalled[]> {
+  const { models } = await readInstalled({
+    homes: [homedir()],
+    folders: modelRoots,
+    ollama: addressIn(ollama.address ?? OLLAMA),
+  });
+  return models.flatMap(({ name: source, ...rest }) => {
+    // What the agent has made in a shared server for its own replicas.
+    const isOurs = isOwnModel(source.replace(/^ollama:\/\//, ""));
+    return isOurs ? [] : [{ source, ...rest }];
+  });
+}
