@@ -31,12 +31,12 @@ test("a name means its model or its family, never a specialized model", () => {
   expect(names("Qwen2.5").filter((name) => /coder|vl|math/i.test(name))).toEqual([]);
   expect(names("Qwen2.5-.*")).toEqual([]);
   expect(names("x".repeat(1 << 20))).toEqual([]);
-  expect(wantedRecords(records, "any").size).toBe(records.length);
+  for (const every of ["any", "Any", "*"]) expect(wantedRecords(records, every).size).toBe(records.length);
 });
 
 test("the best node comes first, and only nodes that a match fits are ranked", () => {
   const results = [
-    ask(aNode("small"), answer(2)),
+    ask(aNode("small"), answer(128, 2)),
     ask(aNode("cpu"), answer(64)),
     ask(aNode("gpu", { labels: A100S.labels, allocatable: A100S.allocatable }), answer(256)),
     hostResult(placeOfHost(aHost("mac")), records, wantedRecords(records, "Qwen2.5-7B"), wish()),
@@ -51,7 +51,7 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
   for (const { best_model, matched_count } of ranked_nodes)
     expect([best_model, matched_count]).toEqual(["Qwen/Qwen2.5-7B-Instruct", 1]);
   expect(Object.keys(ranked_nodes[0] ?? {})).toEqual([
-    ...["node", "matched_count", "best_fit", "best_score", "best_model"],
+    ...["node", "schedulable", "matched_count", "best_fit", "best_score", "best_model"],
     ...["best_runtime", "best_quant", "estimated_tps"],
   ]);
   expect(results[0]).toMatchObject({ node: "small", matched_count: 0, top: [] });
@@ -63,6 +63,52 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
     system: { system: { total_ram_gb: 256, cpu_cores: 16, has_gpu: true, backend: "CUDA" } },
   });
   expect(renderPayload(payload)).toContain("Qwen2.5-7B fits 3 of 4 nodes, good or better");
+});
+
+test("the answer is held against the Node: a lie is refused, and GPUs count as the device plugin offers them", () => {
+  expect(ask(aNode("n"), answer(4096))).toMatchObject({
+    ...{ error: "machine is unusable", reason: "MachineUnusable" },
+    message: "its node report says 4096.00 GiB of memory, its Node 128 GiB",
+  });
+  const gpu = {
+    vendor: "nvidia",
+    name: "NVIDIA A100-SXM4-80GB",
+    memoryBytes: 80 * GIB,
+    count: 4,
+    unified: false,
+  };
+  const withGpus = JSON.stringify({ ...JSON.parse(answer(128, 100)), gpus: [gpu] });
+  expect(ask(aNode("n"), withGpus)).toMatchObject({
+    top: [{ memory_available_gb: 100 }],
+    system: { system: { has_gpu: true, gpu_vram_gb: 80 } },
+  });
+  const plugin = aNode("n", { allocatable: A100S.allocatable });
+  expect(ask(plugin, withGpus)).toMatchObject({ top: [{ memory_available_gb: 288 }] });
+  expect(ask(plugin, answer(128))).toMatchObject({ message: "no label says how much memory its GPUs have" });
+});
+
+test("a cordoned node is ranked, and named as one", () => {
+  const cordoned = { ...aNode("cpu"), spec: { unschedulable: true } };
+  const wanted = wantedRecords(records, "Qwen2.5-7B");
+  const drained = aHost("mac");
+  drained.spec.drain = true;
+  const payload = payloadOf(
+    [
+      ask(cordoned, answer(128)),
+      hostResult(placeOfHost(drained), records, wanted, wish()),
+      ask(aNode("open"), answer(128)),
+    ],
+    wish(),
+  );
+  expect(payload.ranked_nodes.map(({ node, schedulable }) => [node, schedulable])).toEqual([
+    ["mac", false],
+    ["cpu", false],
+    ["open", true],
+  ]);
+  const text = renderPayload(payload);
+  expect(text).toContain("cpu: unschedulable");
+  expect(text).toContain("mac: unschedulable");
+  expect(text).not.toContain("open: unschedulable");
 });
 
 test("what is free decides, and so do the level and the use case", () => {

@@ -1,16 +1,16 @@
 /** From what nodes and Hosts say to one ranked answer, in the shape of the original. Pure. */
 import { type Fit, fitOn } from "../../server/density/fits.ts";
 import { type Place, placeOfNode } from "../../server/density/place.ts";
+import { withReport } from "../../server/density/reported.ts";
 import { type FitRow, fitRow } from "../../server/density/views.ts";
 import { createMatcher } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { isAtLeast } from "../../src/fitness/fitness.ts";
 import type { System } from "../../src/fitness/llmfit/system.ts";
 import type { Machine, MachineRead } from "../../src/fitness/machine.ts";
-import { factsOfReport } from "../../src/fitness/reported.ts";
 import { type FitLevel, isFor, type UseCase } from "../../src/fitness/score.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { readNodeReport } from "../../src/telemetry/node-report.ts";
+import { type NodeReport, readNodeReport } from "../../src/telemetry/node-report.ts";
 import { alignColumns } from "../program/table.ts";
 import type { ProbeEnd } from "./probe.ts";
 
@@ -26,6 +26,8 @@ export type NodeResult =
   | {
       readonly node: string;
       readonly kind: "Host" | "Node";
+      /** False: cordoned or drained. */
+      readonly schedulable: boolean;
       readonly model_query: string;
       readonly use_case: UseCase | null;
       readonly min_fit: FitLevel;
@@ -46,6 +48,7 @@ export type NodeResult =
 
 export interface RankedNode {
   readonly node: string;
+  readonly schedulable: boolean;
   readonly matched_count: number;
   readonly best_fit: FitLevel;
   readonly best_score: number;
@@ -67,10 +70,11 @@ export interface Payload {
 
 const EVERY = new Set(["*", "any", "all"]);
 const MOST_RAW = 512;
+const UNSCHEDULABLE = "unschedulable: it is cordoned or drained, and gets no new replicas";
 
 /** The models that the name means; a family, where it means one. Empty where it means none. */
 export function wantedRecords(records: readonly CatalogRecord[], model: string): ReadonlySet<CatalogRecord> {
-  if (EVERY.has(model)) return new Set(records);
+  if (EVERY.has(model.toLowerCase())) return new Set(records);
   const match = createMatcher(records)(model);
   return new Set(match.at === "one" ? [match.record] : match.at === "several" ? match.records : []);
 }
@@ -82,7 +86,8 @@ export function payloadOf(results: readonly NodeResult[], { model, useCase, minF
     if (best === undefined || "error" in result) return [];
     return [
       {
-        ...{ node: result.node, matched_count: result.matched_count, best_fit: best.fit_level },
+        ...{ node: result.node, schedulable: result.schedulable, matched_count: result.matched_count },
+        ...{ best_fit: best.fit_level },
         ...{ best_score: best.score, best_model: best.name, best_runtime: best.runtime },
         ...{ best_quant: best.best_quant, estimated_tps: best.estimated_tps },
       },
@@ -102,10 +107,10 @@ export function hostResult(
   wanted: ReadonlySet<CatalogRecord>,
   wish: RankWish,
 ): NodeResult {
-  const { name: node, silence, system, machine } = place;
+  const { name: node, silence, system, machine, isSchedulable: schedulable } = place;
   if (silence !== undefined)
     return { node, kind: "Host", error: "host is not reachable", reason: "HostSilent", message: silence };
-  return scored({ node, kind: "Host", system, machine }, records, wanted, wish);
+  return scored({ node, kind: "Host", schedulable, system, machine }, records, wanted, wish);
 }
 
 /** What the pod on a node has answered, with the GPUs that the node's device plugin announces. */
@@ -133,22 +138,36 @@ export function nodeResult(
     };
   }
   const place = placeOfNode(object);
-  const { system: found, machine } = factsOfReport(about.node, read.report);
-  if (!place.system.has_gpu) return scored({ ...about, system: found, machine }, records, wanted, wish);
+  const { system: found, machine } = withReport(place, read);
   const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
-  const system = { ...place.system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
-  return scored({ ...about, system, machine: place.machine }, records, wanted, wish);
+  const announced = { ...place.system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
+  const answered = {
+    ...{ ...about, schedulable: place.isSchedulable },
+    system: place.system.has_gpu && found.gpu_vram_gb === null ? announced : found,
+    machine: place.wholeGpus > 0 ? machine : asFree(machine, read.report),
+  };
+  return scored(answered, records, wanted, wish);
+}
+
+/** On the processor a model gets what is free now, and not what pods may have in all. */
+function asFree(read: MachineRead, { memory, leftOut }: NodeReport): MachineRead {
+  if (memory === undefined) return { at: "unusable", why: leftOut[0] ?? "its memory is not known" };
+  if (read.at === "unusable") return read;
+  const { totalBytes, availableBytes = totalBytes } = memory;
+  const budgetBytes = Math.min(read.machine.budgetBytes, availableBytes);
+  return { at: "known", machine: { ...read.machine, budgetBytes } };
 }
 
 interface Read {
   readonly node: string;
   readonly kind: "Host" | "Node";
+  readonly schedulable: boolean;
   readonly system: System;
   readonly machine: MachineRead;
 }
 
 function scored(
-  { machine, system, ...about }: Read,
+  { machine, system, schedulable, ...about }: Read,
   records: readonly CatalogRecord[],
   wanted: ReadonlySet<CatalogRecord>,
   wish: RankWish,
@@ -159,7 +178,7 @@ function scored(
   const candidates = fits.filter(({ level }) => isAtLeast(level, wish.minFit));
   const matched = candidates.filter(({ record }) => wanted.has(record)).sort(byScore);
   return {
-    ...about,
+    ...{ ...about, schedulable },
     ...{ model_query: wish.model, use_case: wish.useCase ?? null, min_fit: wish.minFit, system: { system } },
     ...{ matched_count: matched.length, candidate_count: candidates.length },
     top: matched.slice(0, wish.limit).map(fitRow),
@@ -182,12 +201,12 @@ export function renderPayload({ node_count, ranked_nodes, node_results, ...asked
     ...[one.estimated_tps.toFixed(1), String(one.matched_count)],
   ]);
   const head = ["NODE", "MODEL", "SCORE", "FIT", "QUANTIZATION", "TOKENS/S", "MATCHES"];
-  const errors = node_results.flatMap((result) => {
-    if (!("error" in result)) return [];
+  const notes = node_results.flatMap((result) => {
+    if (!("error" in result)) return result.schedulable ? [] : [`${result.node}: ${UNSCHEDULABLE}`];
     const why = [result.error, result.reason, result.message].filter((part) => part).join(": ");
     return [`${result.node}: ${why}`];
   });
   const about = `${asked.requested_model} fits ${rows.length} of ${node_count} nodes, ${asked.min_fit} or better`;
   const table = rows.length === 0 ? [] : ["", ...alignColumns([head, ...rows])];
-  return [about, ...table, ...(errors.length === 0 ? [] : ["", ...errors])].join("\n");
+  return [about, ...table, ...(notes.length === 0 ? [] : ["", ...notes])].join("\n");
 }
