@@ -36,11 +36,18 @@ const facts = async () =>
   });
 const records = async () => readCatalog(await readFile("catalog/models.jsonl", "utf8")).records;
 
-async function serve(place: { readonly address: string; readonly tokenFile?: string }) {
+interface Place {
+  readonly address: string;
+  readonly tokenFile?: string;
+  readonly read?: typeof facts;
+}
+
+async function serve({ read = facts, ...place }: Place) {
   const end = new AbortController();
   const lines: LogLine[] = [];
   const log = keepLines(lines);
-  serveLlmfit({ ...place, clock: createSteppedClock(), log, signal: end.signal, port: 0, facts, records });
+  const parts = { clock: createSteppedClock(), log, signal: end.signal, port: 0, records };
+  serveLlmfit({ ...place, ...parts, facts: read });
   await until(() => expect(lines.map(({ message }) => message)).toContain("listening for llmfit's REST API"));
   const port = lines.find(({ message }) => message.startsWith("listening"))?.data.port;
   const ask = (path: string, init?: RequestInit) => fetch(`http://${place.address}:${port}${path}`, init);
@@ -63,6 +70,27 @@ test("loopback answers without a token: rows, plans, and refusals of what is no 
   expect((await server.ask(`/api/v1/models?search=${"x".repeat(1 << 20)}`)).status).toBe(431);
   expect((await server.ask("/", { method: "DELETE" })).status).toBe(404);
   expect((await server.ask("/health")).status).toBe(200);
+});
+
+test("health does not wait for a slow machine, and requests at the same time share one reading of it", async () => {
+  let readings = 0;
+  const slow = Promise.withResolvers<void>();
+  const read = async () => {
+    readings += 1;
+    if (readings > 1) await slow.promise;
+    return facts();
+  };
+  await using server = await serve({ address: "127.0.0.1", read });
+  expect((await server.ask("/api/v1/system")).status).toBe(200);
+  const waiting = server.ask("/api/v1/system");
+  await until(() => expect(readings).toBe(2));
+  const others = [server.ask("/api/v1/installed"), server.ask("/api/v1/models/top")];
+  const health = await server.ask("/health", { signal: AbortSignal.timeout(60_000) });
+  expect(await health.json()).toMatchObject({ status: "ok", node: { name: "mini-1" } });
+  expect(readings).toBe(2);
+  slow.resolve();
+  for (const answer of await Promise.all([waiting, ...others])) expect(answer.status).toBe(200);
+  expect((await server.ask("/api/v1/system")).status).toBe(200);
 });
 
 test("another address answers for the token alone, and refuses plans", async () => {
