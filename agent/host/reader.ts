@@ -12,7 +12,7 @@ export function createHostReader(
   run: RunCommand,
   runOften: RunCommand = run,
 ): HostReader {
-  return platform === "darwin" ? createDarwinReader(run, runOften) : createLinuxReader();
+  return platform === "darwin" ? createDarwinReader(run, runOften) : createLinuxReader(run);
 }
 
 /** Identifies this boot of the machine, whatever the clock was set to since; undefined if the system has no such id. */

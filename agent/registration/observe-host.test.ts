@@ -65,6 +65,30 @@ test("metrics show the pressure that status reports: the governor's where it see
   expect(observer.latest()?.memory.pressure).toBe("Critical");
 });
 
+test("a GPU whose driver is loaded later is found", async () => {
+  const clock = createSteppedClock();
+  const known = { machineId: "m", os: "linux", osVersion: "12", chip: "Xeon", hardwareModel: "x" };
+  const whole = { ...known, performanceCores: 2, memoryBytes: 8, bootTime: "2026-01-01T00:00:00Z" };
+  const gpu = { vendor: "nvidia", name: "NVIDIA L4", count: 1, unified: false } as const;
+  const answers = [whole, { ...whole, gpus: [gpu] }, { ...whole, gpus: [{ ...gpu, memoryBytes: 24 }] }];
+  let reads = 0;
+  const reader = {
+    info: async () => answers[Math.min(reads++, 2)] ?? whole,
+    memory: async () => calm,
+    wiredBytes: async () => undefined,
+    gpuBudgetBytes: async () => undefined,
+    footprintBytes: async () => undefined,
+  };
+  const observer = observerOf({ memory: calm, disk: roomy }, { clock, reader });
+  for (const answer of [...answers, answers[2]]) {
+    expect((await observer.observe()).info.gpus).toEqual(
+      answer && "gpus" in answer ? answer.gpus : undefined,
+    );
+    clock.advance(600_000);
+  }
+  expect(reads).toBe(3);
+});
+
 test("models of other programs are read seldom, and status does not wait for them", async () => {
   await using folder = await temporaryFolder();
   writeFileSync(join(folder.path, "tiny.gguf"), "12345");
@@ -128,8 +152,8 @@ test("disk space is reported even when removing unused models fails", async () =
 test("machine info that a tool failed to give is asked for again, and what was known stays", async () => {
   const clock = createSteppedClock();
   const whole = {
-    ...{ machineId: "m", osVersion: "26.1", chip: "Apple M4", hardwareModel: "Mac16,5" },
-    ...{ performanceCores: 10, memoryBytes: 8, bootTime: "2026-01-01T00:00:00Z" },
+    ...{ machineId: "m", os: "darwin", osVersion: "26.1", chip: "Apple M4", hardwareModel: "Mac16,5" },
+    ...{ performanceCores: 10, gpuCores: 10, memoryBytes: 8, bootTime: "2026-01-01T00:00:00Z" },
   };
   const answers: object[] = [{ osVersion: "26.1", hardwareModel: "Mac16,5" }, whole];
   let asked = 0;

@@ -173,7 +173,13 @@ async function readTidyDisk({
 function isWhole(info: HostInfo): boolean {
   const { machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime } = info;
   const expected = [machineId, osVersion, chip, hardwareModel, performanceCores, memoryBytes, bootTime];
-  return !expected.includes(undefined) && (info.os !== "darwin" || info.gpuCores !== undefined);
+  return !expected.includes(undefined) && hasGpus(info);
+}
+
+/** On Linux, a driver may be loaded after the agent has started. */
+function hasGpus({ os, gpuCores, gpus }: HostInfo): boolean {
+  if (os === "darwin") return gpuCores !== undefined;
+  return gpus?.every(({ unified, memoryBytes }) => unified || memoryBytes !== undefined) === true;
 }
 
 /** The GPU memory that an engine sees; engines without devices report none. */

@@ -6,7 +6,7 @@ import { createFits } from "./fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
 import { placeOfHost, placeOfNode } from "./place.ts";
 import { withReport } from "./reported.ts";
-import { nodeRow } from "./views.ts";
+import { installedOn, nodeRow } from "./views.ts";
 
 const GIB = 1024 ** 3;
 const NOW = { wallMs: 0, monotonicMs: 0 };
@@ -73,10 +73,34 @@ test.each([
 test("a host shows the models of its store, and those of other programs with the program", () => {
   const installed = [{ source: "a/b.gguf", runtime: "lmstudio", sizeBytes: GIB }];
   const status = { models: [{ source: "ollama://qwen3:8b" }], installed };
-  expect(placeOfHost(aHost("mac", { status })).models).toEqual([
-    { source: "ollama://qwen3:8b" },
-    ...installed,
-  ]);
+  const place = placeOfHost(aHost("mac", { status }));
+  expect(place.models).toEqual([{ source: "ollama://qwen3:8b" }, ...installed]);
+  const lies = [-1, Number.NaN, 2 ** 80].map((sizeBytes) => ({
+    source: "x",
+    runtime: "lmstudio",
+    sizeBytes,
+  }));
+  const density = createDensity(createFits(catalogRecords().slice(0, 20)));
+  density.setPlace("Host", "mac", { ...place, models: lies });
+  const row = { name: "x", runtime: "lmstudio" };
+  expect(density.sites().map(installedOn)).toEqual([[row, row, row]]);
+});
+
+test.each([
+  ["as it is", {}, { gpu_vram_gb: 24, gpu_count: 2 }],
+  ["with no possible memory", { memoryBytes: -1 }, { gpu_vram_gb: null, gpu_count: 2 }],
+  ["with no possible count", { count: Number.NaN }, { gpu_vram_gb: 24, gpu_count: 0 }],
+])("a GPU of a Linux host is shown %s", (_, change, shown) => {
+  const gpu = {
+    vendor: "nvidia",
+    name: "NVIDIA L4",
+    memoryBytes: 24 * GIB,
+    count: 2,
+    unified: false,
+  } as const;
+  const info = { os: "linux", arch: "x64", chip: "Xeon", gpus: [{ ...gpu, ...change }] };
+  const { system } = placeOfHost(aHost("pc", { status: { info } }));
+  expect(system).toMatchObject({ ...shown, has_gpu: true, gpu_name: "NVIDIA L4", backend: "CUDA" });
 });
 
 test("free memory is a change once it has moved by a twentieth, whichever way it wanders", () => {

@@ -1,8 +1,9 @@
 /** A node by its own report, where it has one. Nothing in a report is trusted: what contradicts the Node makes it unusable, with the reason. Pure. */
+import { GPU_VENDORS, mainGpu } from "../../src/fitness/llmfit/system.ts";
 import { bandwidthOf } from "../../src/fitness/llmfit/tables.ts";
 import { type MachineRead, readMachine } from "../../src/fitness/machine.ts";
 import { USABLE_SHARE } from "../../src/fitness/node.ts";
-import { GPU_VENDORS, mainGpu, systemOfReport } from "../../src/fitness/reported.ts";
+import { systemOfReport } from "../../src/fitness/reported.ts";
 import type { NodeReport, NodeReportRead } from "../../src/telemetry/node-report.ts";
 import type { Place } from "./place.ts";
 
@@ -43,7 +44,7 @@ function contradiction({ system }: Place, { memory }: NodeReport): MachineRead |
 /** GPUs count as far as a device plugin offers them to pods. */
 function machineOn({ name, machine, wholeGpus }: Place, report: NodeReport): MachineRead {
   const { memory, cpu } = report;
-  const gpu = mainGpu(report);
+  const gpu = mainGpu(report.gpus);
   if (wholeGpus === 0) {
     if (machine.at !== "known" || memory === undefined) return machine;
     const budgetBytes = Math.min(machine.machine.budgetBytes, memory.totalBytes);

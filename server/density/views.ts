@@ -105,10 +105,10 @@ export function runtimesOf({ place }: Site): readonly RuntimeRow[] {
 }
 
 export function installedOn({ place }: Site): readonly InstalledRow[] {
-  return place.models.map(({ source, sizeBytes, runtime = runtimeOf(source) }) => ({
-    ...{ name: source, runtime },
-    ...(sizeBytes === undefined ? {} : { sizeGb: sizeOf(sizeBytes) ?? 0 }),
-  }));
+  return place.models.map(({ source, sizeBytes, runtime = runtimeOf(source) }) => {
+    const sizeGb = sizeOf(sizeBytes);
+    return { name: source, runtime, ...(sizeGb === undefined ? {} : { sizeGb }) };
+  });
 }
 
 /** With the keys that the seed's cache has. */

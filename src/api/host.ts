@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "./conditions.ts";
 import { quantity } from "./fields/quantity.ts";
+import { reportedGpusSchema } from "./fields/reported-gpu.ts";
 import { bytes, formatSchema, objectName, timestamp } from "./fields/shared.ts";
 import { replicaModelSchema } from "./inference-replica.ts";
 import { metadataSchema } from "./metadata.ts";
@@ -163,6 +164,7 @@ const hostInfoSchema = z.object({
   performanceCores: number("Performance cores (all cores, where there is one kind)."),
   efficiencyCores: number("Efficiency cores."),
   gpuCores: number("GPU cores."),
+  gpus: reportedGpusSchema.optional(),
   memoryBytes: number("Installed memory in bytes."),
   memoryBandwidthGBs: z
     .number()
@@ -342,11 +344,7 @@ const hostStatusSchema = z.object({
       "x-kubernetes-list-type": "atomic",
     })
     .optional(),
-  installedLeftOut: z
-    .int()
-    .min(1)
-    .describe("How many more such models there are, beyond the limits of this list.")
-    .optional(),
+  installedLeftOut: number("How many more such models there are, beyond the limits of this list."),
   prefetch: z
     .object({
       wanted: z

@@ -1,14 +1,13 @@
 /** What a node of the cluster says of itself in a ConfigMap: `metalbridge node` writes it, and nothing in it is trusted. Pure. */
 import { z } from "zod";
+import { reportedGpusSchema } from "../api/fields/reported-gpu.ts";
 
 export const NODE_REPORT_KEY = "node.json";
 const NAME_PREFIX = "metalbridge-node-";
 /** No machine has more. */
 const MOST_BYTES = 64 * 1024 ** 4;
-const MOST_GPU_BYTES = 1024 ** 4;
 const MOST_CORES = 4096;
 const MOST_TEXT = 256;
-export const MOST_GPUS = 64;
 export const MOST_RUNTIMES = 32;
 export const MOST_MODELS = 256;
 const MOST_NOTES = 32;
@@ -28,15 +27,6 @@ const memorySchema = z
     message: "more than totalBytes",
   });
 
-const gpuSchema = z.object({
-  vendor: z.enum(["nvidia", "amd", "intel"]),
-  name: text,
-  /** Of one GPU; absent where it is not known, and where it shares the machine's. */
-  memoryBytes: z.int().min(1).max(MOST_GPU_BYTES).optional(),
-  count: z.int().min(1).max(MOST_GPUS),
-  unified: z.boolean(),
-});
-
 export const installedModelSchema = z.object({
   /** A source, as spec.source of a Model has it, or a file's name. */
   name: text,
@@ -53,7 +43,7 @@ export const nodeReportSchema = z.object({
     /** As Kubernetes calls it: amd64, arm64. */
     arch: text.optional(),
   }),
-  gpus: z.array(gpuSchema).max(MOST_GPUS),
+  gpus: reportedGpusSchema,
   runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MOST_RUNTIMES),
   models: z.array(installedModelSchema).max(MOST_MODELS),
   /** What could not be read, or was no possible value, each with the reason. */
@@ -61,7 +51,6 @@ export const nodeReportSchema = z.object({
 });
 
 export type NodeReport = z.output<typeof nodeReportSchema>;
-export type ReportedGpu = z.output<typeof gpuSchema>;
 export type InstalledModel = z.output<typeof installedModelSchema>;
 export type InstalledRuntime = NodeReport["runtimes"][number];
 
@@ -105,7 +94,7 @@ export function boundedReport({ gpus, runtimes, models, leftOut, cpu, ...rest }:
   return {
     ...rest,
     cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
-    gpus: gpus.slice(0, MOST_GPUS).map((gpu) => ({ ...gpu, name: cut(gpu.name) })),
+    gpus,
     runtimes: runtimes.slice(0, MOST_RUNTIMES).map(({ name, version }) => ({
       ...{ name: cut(name) },
       ...(version === undefined ? {} : { version: cut(version) }),

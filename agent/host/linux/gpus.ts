@@ -1,7 +1,7 @@
 /** GPUs of a Linux machine, by the files of their drivers: every PCI graphics device of a vendor whose GPUs run models. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { ReportedGpu } from "../../../src/telemetry/node-report.ts";
+import { MOST_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
 import { readKernelFile } from "./cgroup.ts";
 import type { LinuxRoots } from "./hardware.ts";
 
@@ -28,6 +28,7 @@ const MEMORY_FILES = {
   intel: ["device/tile0/physical_vram_size_bytes", "lmem_total_bytes"],
 } as const;
 const MOST_GPU_BYTES = 1024 ** 4;
+const LONGEST_NAME = 256;
 /** Less is the part of the machine's memory that firmware sets aside for a GPU inside the processor. */
 const LEAST_OWN_BYTES = 2 * 1024 ** 3;
 const NVIDIA_UNIFIED = /\b(GB10|Thor|Orin|Tegra|nvgpu)\b/i;
@@ -115,10 +116,11 @@ function nameOf(card: string, bus: string, { udev }: Files): string | undefined 
 export function grouped(gpus: readonly FoundGpu[]): ReportedGpu[] {
   const groups = new Map<string, ReportedGpu>();
   for (const { bus: _, isNamed: __, ...gpu } of gpus) {
-    const key = JSON.stringify([gpu.vendor, gpu.name, gpu.memoryBytes, gpu.unified]);
-    groups.set(key, { ...gpu, count: (groups.get(key)?.count ?? 0) + 1 });
+    const name = gpu.name.slice(0, LONGEST_NAME).toWellFormed();
+    const key = JSON.stringify([gpu.vendor, name, gpu.memoryBytes, gpu.unified]);
+    groups.set(key, { ...gpu, name, count: (groups.get(key)?.count ?? 0) + 1 });
   }
-  return [...groups.values()];
+  return [...groups.values()].slice(0, MOST_GPUS);
 }
 
 /** None where the folder cannot be read. */

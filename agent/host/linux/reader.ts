@@ -1,8 +1,11 @@
-/** Reads a Linux machine from /proc, without children. */
+/** Reads a Linux machine from /proc and /sys, without children but nvidia-smi, once. */
 import { readFile } from "node:fs/promises";
 import { arch, cpus, totalmem } from "node:os";
+import type { RunCommand } from "../../../src/macos/command.ts";
 import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.ts";
 import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
+import { grouped, readGpus } from "./gpus.ts";
+import { rootsUnder } from "./hardware.ts";
 import {
   parseFootprint,
   parseMeminfo,
@@ -12,11 +15,13 @@ import {
   withinGroup,
   worst,
 } from "./parse.ts";
+import { askVendor } from "./vendor.ts";
 
-export function createLinuxReader(): HostReader {
+/** `run` finds nvidia-smi, for what no file says of NVIDIA's GPUs. */
+export function createLinuxReader(run: RunCommand): HostReader {
   const group = createGroupMemoryReader("self");
   return {
-    info: readInfo,
+    info: () => readInfo(run),
     memory: async () => readMemory(group),
     wiredBytes: async () => undefined,
     gpuBudgetBytes: async () => undefined,
@@ -25,12 +30,13 @@ export function createLinuxReader(): HostReader {
   };
 }
 
-async function readInfo(): ReturnType<HostReader["info"]> {
+async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   const [machineId, release, product, stat] = await Promise.all(
     ["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name", "/proc/stat"].map(readText),
   );
   const limited = createGroupMemoryReader("self").read(totalmem());
   const chip = cpus()[0]?.model.trim();
+  const gpus = grouped(await askVendor(readGpus(rootsUnder("/"), chip).gpus, run));
   const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
   return {
@@ -41,6 +47,7 @@ async function readInfo(): ReturnType<HostReader["info"]> {
     ...(chip === undefined || chip === "" ? {} : { chip }),
     ...(product === undefined ? {} : { hardwareModel: product.trim() }),
     performanceCores: cpus().length,
+    ...(gpus.length === 0 ? {} : { gpus }),
     memoryBytes: limited?.limitBytes ?? totalmem(),
     ...(bootSeconds === undefined ? {} : { bootTime: new Date(Number(bootSeconds) * 1000).toISOString() }),
   };

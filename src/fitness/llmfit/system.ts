@@ -1,4 +1,6 @@
 /** llmfit's `system` object: of a Host, with values given by hand, and as the scores read it. Pure. */
+import type { Accelerator } from "../../api/fields/hardware.ts";
+import type { ReportedGpu } from "../../api/fields/reported-gpu.ts";
 import type { Host } from "../../api/host.ts";
 import type { MachineRead } from "../machine.ts";
 import type { LlmfitSystem } from "./fit.ts";
@@ -36,6 +38,50 @@ export const WITHOUT_GPU = {
   gpus: [],
 };
 
+interface Vendor {
+  readonly accelerator: Accelerator;
+  /** As llmfit calls it. */
+  readonly backend: string;
+}
+
+export const GPU_VENDORS: Readonly<Record<ReportedGpu["vendor"], Vendor>> = {
+  nvidia: { accelerator: "cuda", backend: "CUDA" },
+  amd: { accelerator: "rocm", backend: "ROCm" },
+  intel: { accelerator: "intel", backend: "SYCL" },
+};
+
+/** The GPU that models would run on: the one with most memory of its own, else one that shares the machine's. */
+export function mainGpu(gpus: readonly ReportedGpu[]): ReportedGpu | undefined {
+  const size = ({ memoryBytes = 0 }: ReportedGpu): number => memoryBytes;
+  return [...gpus].sort((a, b) => Number(a.unified) - Number(b.unified) || size(b) - size(a))[0];
+}
+
+/** The part of `system` that GPUs make up, or their absence. */
+export function gpusInSystem(
+  found: readonly ReportedGpu[],
+  machineBytes: number | undefined,
+  arch: string | undefined,
+) {
+  const main = mainGpu(found);
+  const gpus = found.map((gpu) => ({
+    name: gpu.name,
+    vram_gb: sizeOf(gpu.unified ? machineBytes : gpu.memoryBytes) ?? null,
+    backend: GPU_VENDORS[gpu.vendor].backend,
+    count: gpu.count,
+    unified_memory: gpu.unified,
+  }));
+  const first = gpus[main === undefined ? -1 : found.indexOf(main)];
+  return {
+    has_gpu: first !== undefined,
+    gpu_vram_gb: first?.vram_gb ?? null,
+    gpu_name: first?.name ?? null,
+    gpu_count: gpus.reduce((sum, { count }) => sum + countOf(count), 0),
+    unified_memory: first?.unified_memory ?? false,
+    backend: first?.backend ?? cpuBackend(arch),
+    gpus,
+  };
+}
+
 export function hostSystem({ status }: Host, machine: MachineRead): System {
   const { info = {}, memory = {} } = status ?? {};
   const { chip = "", performanceCores = 0, efficiencyCores = 0 } = info;
@@ -45,7 +91,8 @@ export function hostSystem({ status }: Host, machine: MachineRead): System {
     cpu_cores: countOf(performanceCores + efficiencyCores),
     cpu_name: chip,
   };
-  if (info.os === "linux") return { ...base, ...WITHOUT_GPU, backend: cpuBackend(info.arch) };
+  if (info.os === "linux")
+    return { ...base, ...gpusInSystem(info.gpus ?? [], memory.totalBytes ?? info.memoryBytes, info.arch) };
   const gpu_vram_gb = machine.at === "known" ? (sizeOf(machine.machine.budgetBytes) ?? null) : null;
   const gpu = {
     name: chip === "" ? "Apple Silicon" : chip,
