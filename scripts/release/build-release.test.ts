@@ -73,6 +73,8 @@ test("an archive holds a program that runs, and the sum of each of its files", a
   expect((await run(path.join(release, "bin", "metalbridge"), ["crds"])).stdout).toContain(
     "CustomResourceDefinition",
   );
+  const known = run(path.join(release, "bin", "metalbridge"), ["catalog", "show", "Qwen2.5-7B"]);
+  expect((await known).stdout).toContain("Qwen/Qwen2.5-7B-Instruct");
   const asLlmfit = run(path.join(release, "bin", "llmfit-cluster-fit"), []);
   await expect(asLlmfit).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("--model") });
   const load = `require(${JSON.stringify(path.join(release, "node_modules", "node-pty"))}).spawn("true", [], {})`;

@@ -236,6 +236,13 @@ test("the files of the image run without anything beside them", async () => {
   const dist = path.join(folder.path, "bundle");
   await bundleInto(dist);
   const program = layOut(path.join(folder.path, "image"), dist);
-  const run = promisify(execFile)(process.execPath, [program, "controller", "--help"], { cwd: "/", env: {} });
-  await expect(run).resolves.toMatchObject({ stdout: expect.stringContaining("--health-address") });
+  const run = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [program, ...args], { cwd: "/", env: {} });
+  expect((await run("controller", "--help")).stdout).toContain("--health-address");
+  expect((await run("catalog", "show", "Qwen2.5-7B")).stdout).toContain("Qwen/Qwen2.5-7B-Instruct");
+  const answer = path.join(folder.path, "answer");
+  await run("cluster-fit", "--probe-to", answer);
+  expect(JSON.parse(readFileSync(answer, "utf8"))).toMatchObject({
+    memory: { totalBytes: expect.any(Number) },
+  });
 });

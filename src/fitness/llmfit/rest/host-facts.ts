@@ -2,7 +2,7 @@
 import type { Host } from "../../../api/host.ts";
 import type { NodeReport } from "../../../telemetry/node-report.ts";
 import { machineOf } from "../../machine.ts";
-import { factsOfReport } from "../../reported.ts";
+import { systemOfReport } from "../../reported.ts";
 import { hostSystem, runtimeOf } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
@@ -32,12 +32,12 @@ export function factsOfHost(host: Host): RestFacts {
 }
 
 export function factsOfNode(name: string, report: NodeReport): RestFacts {
-  const { system, runtimes, installed } = factsOfReport(name, report);
+  const { runtimes, models } = report;
   return {
     node: { name, os: "linux" },
-    system,
+    system: systemOfReport(report),
     runtimes: runtimeList(runtimes.map((runtime) => runtime.name)),
-    installed: installed.map((model) => ({ name: installedName(model.name), runtime: model.runtime })),
+    installed: models.map((model) => ({ name: installedName(model.name), runtime: model.runtime })),
   };
 }
 
