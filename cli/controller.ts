@@ -88,6 +88,18 @@ function addEngineOptions(command: Command): void {
 function addFitnessOptions(command: Command): void {
   command
     .addOption(catalogOption())
+    .option("--live-eviction", "move replicas off machines whose fitness for their model has fallen")
+    .option("--live-eviction-seconds <n>", "observe fitness this often, in seconds (default: 30)")
+    .option(
+      "--live-eviction-percent <n>",
+      "part of the best score that must be lost, in percent (default: 30)",
+    )
+    .option("--live-eviction-observations <n>", "consecutive observations that must show it (default: 3)")
+    .option("--live-eviction-cooldown-seconds <n>", "time between two moves of one service (default: 600)")
+    .option(
+      "--live-eviction-minimum-stay-seconds <n>",
+      "time that a replica stays on its machine at least (default: 600)",
+    )
     .addOption(
       new Option(
         "--preflight <mode>",

@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { podsConfigSchema } from "./paths/pods/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
@@ -42,6 +43,7 @@ export const controllerConfigSchema = z
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,
     ...preflightConfigSchema.shape,
+    ...liveEvictionConfigSchema.shape,
   })
   .refine((config) => config.leaseRenewDeadlineSeconds < config.leaseDurationSeconds, {
     path: ["leaseRenewDeadlineSeconds"],

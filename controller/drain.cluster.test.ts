@@ -2,15 +2,30 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS } from "../src/api/kinds.ts";
+import type { Log } from "../src/ports.ts";
+import { quietLog } from "../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const SLOW_CONTEXT = 1_024;
 const BAD_CONTEXT = 1_152;
+/** At once, but for the observations that it takes. */
+const LIVE_EVICTION = {
+  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
+  liveEvictionCooldownSeconds: 30,
+};
+/** Names of replicas and pods, once live eviction knows their fitness. */
+const observed: unknown[] = [];
+const LOG: Log = {
+  ...quietLog,
+  debug: (data, message) => {
+    if (message === "fitness observed") observed.push((data as { name?: unknown }).name);
+  },
+};
 let bench: Bench;
 let isSlow = true;
 beforeAll(async () => {
-  bench = await startBench();
+  bench = await startBench({ flags: LIVE_EVICTION, log: LOG });
   // On mac-2 an engine with this context takes its time.
   const statusOf = (replica: InferenceReplica) =>
     replica.spec.template.engine.contextSize === SLOW_CONTEXT && isSlow
@@ -169,4 +184,29 @@ test("a service that is stopped leaves a drained host without a successor", asyn
   for (const line of ["Normal DrainInProgress", "Warning DrainBlocked", "Normal HostDrained"]) {
     expect(events.split("\n")).toContain(line);
   }
+});
+
+test("live eviction moves a replica off a host that no longer holds its model, once another serves", async () => {
+  const ns = "falling";
+  await bench.cluster.kubectl(["create", "namespace", ns]);
+  const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+  await bench.model(ns, "tiny", { gib: 5, source });
+  await bench.apply(inferenceService(ns, "chat"));
+  await ready(ns, "1/1");
+  const [replica] = await bench.replicas(ns);
+  const before = replica?.spec.template.hostName ?? "";
+  await vi.waitFor(() => expect(observed).toContain(replica?.metadata.name), WAIT);
+  const other = before === "mac-1" ? "mac-2" : "mac-1";
+  await patchHost(before, { memory: { gpuBudget: "1Gi" } });
+  await vi.waitFor(async () => expect(await hostsOf(ns)).toEqual([other]), WAIT);
+  await ready(ns, "1/1");
+  const events = await bench.cluster.kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "json"]);
+  const notes: string[] = JSON.parse(events).items.map(
+    ({ reason, note }: { readonly reason: string; readonly note: string }) => `${reason}: ${note}`,
+  );
+  expect(notes.find((note) => note.startsWith("FitnessFell"))).toMatch(
+    new RegExp(`the score of ${before} has fallen by 100 %, from \\d+ to 0, in 3 .*; ${other} scores \\d+$`),
+  );
+  await patchHost(before, { memory: { gpuBudget: null } });
+  await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
 });

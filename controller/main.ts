@@ -13,6 +13,7 @@ import { createCatchUp, type Watched } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
+import { liveEvictionOf } from "./live-eviction/config.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
@@ -128,7 +129,10 @@ function partsOf(
   state: Readiness,
   client: KubeClient,
   identity: string,
-): Pick<LeadOptions, "log" | "record" | "linux" | "createModelPass" | "onWatching" | "onWorking"> {
+): Pick<
+  LeadOptions,
+  "log" | "record" | "linux" | "liveEviction" | "createModelPass" | "onWatching" | "onWorking"
+> {
   return {
     log,
     record: createEventRecorder({
@@ -140,6 +144,7 @@ function partsOf(
       reportingInstance: identity,
     }),
     linux: linuxSettings(config),
+    liveEviction: liveEvictionOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
     onWatching: (watches) => {
       state.watches = watches;

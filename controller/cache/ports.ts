@@ -2,6 +2,7 @@
 import type { RecordEvent } from "../../src/kube/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import type { Moving } from "../live-eviction/moving.ts";
 import type { Caches } from "./caches.ts";
 
 export interface ControllerPorts {
@@ -10,4 +11,5 @@ export interface ControllerPorts {
   readonly log: Log;
   readonly caches: Caches;
   readonly record: RecordEvent;
+  readonly moving: Moving;
 }

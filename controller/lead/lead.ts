@@ -11,6 +11,8 @@ import type { ControllerPorts } from "../cache/ports.ts";
 import { createFleet } from "../host/fleet.ts";
 import { createLeaseSigns } from "../host/signs.ts";
 import { createStays } from "../host/stays.ts";
+import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts";
+import { createMoving } from "../live-eviction/moving.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { startDownloads } from "../model/cache/watches.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
@@ -34,6 +36,8 @@ export interface LeadOptions extends QueueOptions {
   readonly linux: LinuxSettings;
   /** Of the catalogue. */
   readonly matchModel: (name: string) => Match;
+  /** Undefined where it is off. */
+  readonly liveEviction: MoverOptions["liveEviction"];
   /** These watches have started; more may follow. */
   readonly onWatching: (watches: readonly Watched[]) => void;
   /** Every cache is complete and the queues run. */
@@ -59,7 +63,8 @@ export async function lead(options: LeadOptions): Promise<void> {
   signs.countAfresh();
   const scheduler = createControllerScheduler();
   const fleet = createFleet(caches, signs, clock);
-  const ports: ControllerPorts = { ...options, caches };
+  const moving = createMoving();
+  const ports: ControllerPorts = { ...options, caches, moving };
   const memory = createServiceMemory();
   const enqueueServices = (keys: readonly string[]) => {
     for (const key of keys) state.working?.queues.services.enqueue(key);
@@ -82,8 +87,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     onDecided: enqueueServices,
   };
   const paths = createPaths(pathPorts);
-  const onFree = (key: string) => state.working?.queues.services.enqueue(key);
-  const foreign = createForeignServices({ ...options, onFree });
+  const foreign = createForeignServices({ ...options, onFree: (key) => enqueueServices([key]) });
   const servicePorts: ServicePorts = { ...ports, foreign, paths, retries: createRejectionRetries() };
   const secretAccess = await startSecretAccess({
     ...options,
@@ -102,13 +106,18 @@ export async function lead(options: LeadOptions): Promise<void> {
   state.working = { queues, scheduler, caches, memory, clock };
   noteFirstLists(state.working);
   metrics.watch(() => leaderFacts(caches, { ...queues }, { scheduler, podsQueue }, clock));
-  // Every demand must be queued before the first is placed.
-  for (const live of liveServices(caches))
-    choosePath(paths, live, caches.models.get(modelKeyOf(live.service))).prepare(live);
+  prepareAll(paths, caches);
   enqueueAll(caches, queues);
+  startLiveEviction({ ...options, caches, moving, onMoving: enqueueServices });
   options.onWorking();
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   metrics.watch(undefined);
+}
+
+/** Every demand must be queued before the first is placed. */
+function prepareAll(paths: ServicePorts["paths"], caches: Caches): void {
+  for (const live of liveServices(caches))
+    choosePath(paths, live, caches.models.get(modelKeyOf(live.service))).prepare(live);
 }
 
 function* liveServices(caches: Caches): Iterable<LiveService> {

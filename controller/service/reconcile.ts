@@ -58,7 +58,8 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   else ports.foreign.forget(key);
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const shown = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
-  await writeStatus(ports, service, { ...shown, on: runningOn(live) ?? chosen.on });
+  const complete = { ...withMoving(ports, live, shown), on: runningOn(live) ?? chosen.on };
+  await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER.has(status.phase)) {
     await applySteps(
       ports,
@@ -93,6 +94,25 @@ function servedElsewhere(
     message: truncate(`${text}; ${status.message ?? ""}`, MAX_MESSAGE),
     conditions: conditions.flatMap((one) => (one.type === update.type ? available : one)),
   };
+}
+
+/** Only while replicas move to better machines. */
+function withMoving(
+  { moving, clock }: ServicePorts,
+  { key, service }: LiveService,
+  status: InferenceServiceStatus,
+): InferenceServiceStatus {
+  const whys = [...moving.from(key).values()];
+  if (whys.length === 0) return status;
+  const update = {
+    ...({ type: "Moving", status: "True", reason: "FitnessFell" } as const),
+    message: truncate(whys.join("; "), MAX_MESSAGE),
+    observedGeneration: service.metadata.generation,
+  };
+  const before = service.status?.conditions?.filter(({ type }) => type === update.type);
+  const own = setCondition(before, update, isoSeconds(clock.nowMs()));
+  const conditions = [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1));
+  return { ...status, conditions };
 }
 
 /** Undefined without replicas. */

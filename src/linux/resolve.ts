@@ -42,6 +42,8 @@ export interface PodsResolved {
 export interface PodNeed {
   readonly accelerator: Accelerator;
   readonly gpus: number;
+  /** Keys of taints that it tolerates for them. */
+  readonly taints: readonly string[];
   readonly settings: EngineSettings;
   /** Bytes, in its GPUs or in host memory; undefined where the header is not read or no estimate is possible. */
   readonly claimBytes: (accelerator: Accelerator) => number | undefined;
@@ -53,13 +55,13 @@ export function podNeed(
   runtime: Runtime = runtimeOf(service, model),
 ): PodNeed {
   const { spec } = service;
-  const { accelerator, count } = gpusOf(model, spec);
+  const { accelerator, count, taints } = gpusOf(model, spec);
   const { gguf } = model.status ?? {};
   const settings = toEngineSettings(spec, { gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
   const { hostMemory, memory } = spec.resources ?? {};
   const stated = count === 0 ? (hostMemory ?? memory) : undefined;
   return {
-    ...{ accelerator, gpus: count, settings },
+    ...{ accelerator, gpus: count, taints, settings },
     claimBytes: (on) =>
       stated === undefined
         ? claimInPod({ ...others, model, runtime }, settings, on)?.claimBytes

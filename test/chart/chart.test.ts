@@ -118,7 +118,12 @@ withHelm(
     expect(deployment).toContain('"--catalog=/etc/metalbridge/catalog/models.jsonl"');
     const policy = objects.find(({ kind }) => kind === "NetworkPolicy");
     expect(policy).toMatchObject({ spec: { ingress: [{ from: [{}] }, { ports: [{ port: "preflight" }] }] } });
-    expect(JSON.stringify(await render(helm))).not.toContain("preflight");
+    const plain = JSON.stringify(await render(helm));
+    expect(plain).not.toContain("preflight");
+    expect(plain).not.toContain("pods/eviction");
+    const moving = JSON.stringify(await render(helm, "--set", "controller.liveEviction=true"));
+    expect(moving).toContain("pods/eviction");
+    expect(moving).toContain('"--live-eviction"');
   },
 );
 

@@ -73,10 +73,12 @@ export interface BenchOptions {
   readonly nodes?: readonly SimulatedNode[];
   readonly clock?: Clock;
   readonly log?: Log;
+  /** More of the controller. */
+  readonly flags?: object;
 }
 
 export async function startBench(options: BenchOptions = {}): Promise<Bench> {
-  const { clock = systemClock, log = quietLog, nodes } = options;
+  const { clock = systemClock, log = quietLog, nodes, flags } = options;
   const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes);
   const cluster = linux ?? (await startCluster({ controllerManager: true }));
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
@@ -84,7 +86,8 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   const agents: AgentSide[] = [];
   const own = path.join(cluster.dir, "controller.kubeconfig");
   await giveControllerIdentity(cluster, own);
-  let controller = await startOne(own, clock, log);
+  const startController = (kubeconfig: string) => startOne(kubeconfig, { clock, log, flags });
+  let controller = await startController(own);
   const apply = async (object: object) => {
     await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
   };
@@ -113,7 +116,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     },
     restartController: async (kubeconfig = own) => {
       await controller.stop();
-      controller = await startOne(kubeconfig, clock, log);
+      controller = await startController(kubeconfig);
     },
     controllerKubeconfig: own,
     stopController: () => controller.stop(),
@@ -148,7 +151,10 @@ export function inferenceService(namespace: string, name: string, spec: object =
   };
 }
 
-async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ stop: () => Promise<void> }> {
+async function startOne(
+  kubeconfig: string,
+  { clock, log, flags }: { clock: Clock; log: Log; flags: object | undefined },
+): Promise<{ stop: () => Promise<void> }> {
   const stop = new AbortController();
   let working: () => void = () => {};
   const isWorking = new Promise<void>((resolve) => {
@@ -162,6 +168,7 @@ async function startOne(kubeconfig: string, clock: Clock, log: Log): Promise<{ s
     leaseDurationSeconds: 3_600,
     leaseRenewDeadlineSeconds: 3_599,
     leaseRetrySeconds: 1,
+    ...flags,
   });
   // Models are input here: their status is written by the test.
   const createModelPass = () => async () => undefined;

@@ -60,7 +60,7 @@ function observe(caches: Caches, service: InferenceService, own: LiveService["ow
 }
 
 function findingsOn(
-  { scheduler, memory }: MacPorts,
+  { scheduler, memory, moving }: MacPorts,
   key: string,
   replicas: readonly InferenceReplica[],
   moment: Moment,
@@ -69,8 +69,13 @@ function findingsOn(
   scheduler.setRefusals(key, refusals.book);
   const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
   memory.setHealth(key, book);
+  const left = moving.from(key);
+  const unfit = [...left].map(([host, message]) => ({ host, atMs: moment.monotonicMs, message }));
   return {
-    findings: { displaced: refusals.displaced, refusals: refusals.book.refusals, failing, unsettled },
+    findings: {
+      ...{ displaced: refusals.displaced, failing, unsettled, leaving: left.keys() },
+      refusals: [...refusals.book.refusals, ...unfit],
+    },
     recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
   };
 }

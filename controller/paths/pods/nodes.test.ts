@@ -75,11 +75,15 @@ test("a choice changes with the template, or where pods wait and another set of 
   const other = { avoid: ["a"], prefer: [{ weight: 75, nodes: ["b"] }] };
   const wider = { avoid: [], prefer: [{ weight: 80, nodes: ["b"] }] };
   const at = (fresh: typeof before, isWaiting: boolean, isTemplateSame = true) =>
-    settle({ before, fresh, isTemplateSame, isWaiting });
+    settle({ before, fresh, isTemplateSame, isWaiting, isMoving: false });
   expect(at(other, false)).toBe(before);
   expect(at(other, true)).toBe(before);
   expect(at(wider, false)).toBe(before);
   expect(at(wider, true)).toBe(wider);
   expect(at(other, false, false)).toBe(other);
-  expect(settle({ before: undefined, fresh: other, isTemplateSame: true, isWaiting: false })).toBe(other);
+  expect(
+    settle({ before: undefined, fresh: other, isTemplateSame: true, isWaiting: false, isMoving: false }),
+  ).toBe(other);
+  const away = { before, fresh: wider, isTemplateSame: true, isWaiting: false, isMoving: true };
+  expect(settle(away)).toBe(wider);
 });

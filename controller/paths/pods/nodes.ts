@@ -35,11 +35,16 @@ const MOST_AVOIDED = 256;
 const MOST_PREFERRED = 32;
 /** Scores that differ by less are the same to the scheduler. */
 const WEIGHT_STEP = 5;
+const NONE: ReadonlySet<string> = new Set();
 
-export function choiceOf(judged: readonly JudgedNode[]): NodeChoice {
-  const avoid = judged.filter(({ fit }) => fit.at === "tooSmall").map(({ hostname }) => hostname);
+/** `leaving`: names of nodes that its pods leave for better ones. */
+export function choiceOf(judged: readonly JudgedNode[], leaving: ReadonlySet<string> = NONE): NodeChoice {
+  const avoid = judged
+    .filter(({ name, fit }) => fit.at === "tooSmall" || leaving.has(name))
+    .map(({ hostname }) => hostname);
   const byWeight = new Map<number, string[]>();
-  for (const { hostname, score } of byScore(judged).slice(0, MOST_PREFERRED)) {
+  const stays = byScore(judged).filter(({ name }) => !leaving.has(name));
+  for (const { hostname, score } of stays.slice(0, MOST_PREFERRED)) {
     const weight = Math.min(100, Math.max(1, Math.round(score / WEIGHT_STEP) * WEIGHT_STEP));
     byWeight.set(weight, [...(byWeight.get(weight) ?? []), hostname].sort());
   }
@@ -89,15 +94,17 @@ export interface Settling {
   readonly isTemplateSame: boolean;
   /** Pods find no node. */
   readonly isWaiting: boolean;
+  /** Pods leave a node for a better one. */
+  readonly isMoving: boolean;
 }
 
 /**
- * A choice is part of the template, so a new one replaces the pods. It is taken where the template changes anyway, and where
- * pods that wait for a node might find one with it. Scores that move are no reason, nor are nodes that join or leave.
+ * A choice is part of the template, so a new one replaces the pods. It is taken where the template changes anyway, where pods
+ * that wait for a node might find one with it, and where live eviction moves pods. Scores that move are no reason, nor are nodes that join or leave.
  */
-export function settle({ before, fresh, isTemplateSame, isWaiting }: Settling): NodeChoice {
+export function settle({ before, fresh, isTemplateSame, isWaiting, isMoving }: Settling): NodeChoice {
   if (before === undefined || !isTemplateSame) return fresh;
-  return isWaiting && !isDeepEqual(before.avoid, fresh.avoid) ? fresh : before;
+  return (isWaiting || isMoving) && !isDeepEqual(before.avoid, fresh.avoid) ? fresh : before;
 }
 
 /** spec.nodeSelector and node affinity are the user's word. */

@@ -121,7 +121,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
 function withNodes(
-  { caches, matchModel }: PodsPorts,
+  { caches, matchModel, moving }: PodsPorts,
   input: PodsInput,
   { deployment, isWaiting }: { readonly deployment: Deployment | undefined; readonly isWaiting: boolean },
 ): { readonly resolution: PodsResolved | Blocked; readonly nodes?: NodesSeen } {
@@ -142,7 +142,10 @@ function withNodes(
     kept?.at === "resolved" &&
     deployment !== undefined &&
     revisionOf(kept.workload.deployment.spec.template) === revisionOf(deployment.spec.template);
-  const chosen = settle({ before, fresh: choiceOf(judged), isTemplateSame, isWaiting });
+  // A pod that has left a node and finds no other returns.
+  const leaving = new Set(isWaiting ? [] : moving.from(keyOf(service.metadata)).keys());
+  const fresh = choiceOf(judged, leaving);
+  const chosen = settle({ before, fresh, isTemplateSame, isWaiting, isMoving: leaving.size > 0 });
   return { resolution: resolvePods({ ...input, nodes: chosen }), nodes: { at: "judged", judged } };
 }
 

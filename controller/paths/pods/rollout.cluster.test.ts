@@ -7,14 +7,30 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
+import type { Log } from "../../../src/ports.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram } from "../../../test/cli/program.ts";
+import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "rollouts";
+/** Names of replicas and pods, once live eviction knows their fitness. */
+const observed: unknown[] = [];
+const LOG: Log = {
+  ...quietLog,
+  debug: (data, message) => {
+    if (message === "fitness observed") observed.push((data as { name?: unknown }).name);
+  },
+};
+
+/** At once, but for the observations that it takes. */
+const LIVE_EVICTION = {
+  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
+  liveEvictionCooldownSeconds: 30,
+};
 /** Of this machine: an endpoint may not be in the loopback range. */
 const ADDRESS = Object.values(networkInterfaces())
   .flatMap((addresses) => addresses ?? [])
@@ -34,7 +50,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         response.end(`llamacpp:requests_processing ${inFlight}\nllamacpp:requests_deferred 0\n`);
       }).listen(0, ADDRESS);
       await once(engine, "listening");
-      bench = await startBench({ nodes: [{ name: "cpu-1" }] });
+      bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: LIVE_EVICTION, log: LOG });
       for (const one of priorityClasses()) await bench.apply(one);
       await bench.cluster.kubectl(["create", "namespace", NS]);
       await bench.apply({
@@ -60,6 +76,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const { items } = await get<{ items: Pod[] }>("pods");
       const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
       return own.map(({ metadata }) => metadata.uid ?? "").sort();
+    };
+    const nodesOf = async (name: string): Promise<(string | undefined)[]> => {
+      const { items } = await get<{ items: Pod[] }>("pods");
+      const own = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
+      return own.map(({ spec }) => spec.nodeName);
     };
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);
@@ -200,6 +221,41 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         const { spec } = (await get<Deployment>("deployment/auto")).spec.template;
         expect(JSON.stringify(spec.affinity)).toContain('"cpu-2"');
       }, WAIT);
+
+      await until("auto", { phase: "Ready", updatedReplicas: 1 });
+      await vi.waitFor(async () => expect(await pods("auto")).toHaveLength(1), WAIT);
+      const [from] = await nodesOf("auto");
+      const { items: serving } = await get<{ items: Pod[] }>("pods");
+      const own = serving.find(({ metadata }) => metadata.name.startsWith("auto-"));
+      await vi.waitFor(() => expect(observed).toContain(own?.metadata.name), WAIT);
+      const to = from === "cpu-1" ? "cpu-2" : "cpu-1";
+      await bench.apply({
+        ...{
+          apiVersion: "policy/v1",
+          kind: "PodDisruptionBudget",
+          metadata: { name: "mine", namespace: NS },
+        },
+        spec: { minAvailable: 1, selector: { matchLabels: { "metalbridge.dev/service": "auto" } } },
+      });
+      // As the chart grants it with controller.liveEviction.
+      const account = "--serviceaccount=metalbridge-system:metalbridge-controller";
+      for (const what of [
+        ["clusterrole", "evict", "--verb=create", "--resource=pods/eviction"],
+        ["clusterrolebinding", "evict", "--clusterrole=evict", account],
+      ])
+        await bench.cluster.kubectl(["create", ...what]);
+      const little = JSON.stringify({ status: { allocatable: { memory: "1Gi" } } });
+      await bench.cluster.kubectl(["patch", `node/${from}`, "--subresource=status", "-p", little]);
+      const told = async (reason: string) =>
+        vi.waitFor(async () => {
+          const { items } = await get<{ items: { reason: string; note: string }[] }>("events.events.k8s.io");
+          expect(items.map((item) => item.reason)).toContain(reason);
+        }, WAIT);
+      await told("MoveBlocked");
+      expect(await nodesOf("auto")).toEqual([from]);
+      await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
+      await told("FitnessFell");
+      await vi.waitFor(async () => expect(await nodesOf("auto")).toEqual([to]), WAIT);
 
       await patch("isvc/auto", { spec: { nodeSelector: { "kubernetes.io/hostname": "cpu-1" } } });
       await scored("auto", "ChosenByUser", /^spec.nodeSelector or spec.affinity chooses/);

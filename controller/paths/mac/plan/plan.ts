@@ -30,6 +30,8 @@ export interface Findings {
   /** Names of those that do not become Ready, with why, and of those that are not trusted yet. */
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
+  /** Hosts that its replicas leave for better ones. */
+  readonly leaving?: Iterable<string>;
 }
 
 export const NO_FINDINGS: Findings = {
@@ -69,9 +71,10 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
     replicas: observed.replicas,
     ...rolloutLimits(service.spec.rollout, want),
-    draining: new Set(
-      [...hosts.values()].filter(({ spec }) => spec.drain).map(({ metadata }) => metadata.name),
-    ),
+    draining: new Set([
+      ...[...hosts.values()].filter(({ spec }) => spec.drain).map(({ metadata }) => metadata.name),
+      ...(findings.leaving ?? []),
+    ]),
     fallback: service.status?.currentRevision,
     known: new Set(runnables.keys()),
   };

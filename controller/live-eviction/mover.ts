@@ -1,0 +1,115 @@
+/** Live eviction at work: observes at an interval, from the caches alone, and starts moves. */
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import type { Match } from "../../src/fitness/catalog/match.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import { objectPath } from "../../src/kube/client/paths.ts";
+import type { RecordEvent } from "../../src/kube/events.ts";
+import { PODS } from "../../src/kube/kinds.ts";
+import { createQueue } from "../../src/kube/queue.ts";
+import type { Clock, Log } from "../../src/ports.ts";
+import type { Caches } from "../cache/caches.ts";
+import { reportOn } from "../cache/events.ts";
+import type { Moving } from "./moving.ts";
+import { candidatesFor, observeReplicas, type Seen } from "./observe.ts";
+import {
+  chooseMove,
+  type LiveEvictionSettings,
+  type LiveEvictionState,
+  NOTHING_SEEN,
+  noteMove,
+  observeFitness,
+} from "./plan.ts";
+
+type Settings = LiveEvictionSettings & { readonly intervalMs: number };
+
+export interface MoverOptions {
+  /** Undefined: nothing is moved. */
+  readonly liveEviction: Settings | undefined;
+  readonly connection: KubeConnection;
+  readonly caches: Caches;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly record: RecordEvent;
+  readonly matchModel: (name: string) => Match;
+  readonly moving: Moving;
+  /** What has to leave which machine has changed for these services. */
+  readonly onMoving: (services: readonly string[]) => void;
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** Runs until `signal` is aborted. */
+export function startLiveEviction(options: MoverOptions): void {
+  const { clock, log, signal, liveEviction: settings } = options;
+  if (settings === undefined) return;
+  let state = NOTHING_SEEN;
+  const queue = createQueue<string>({
+    ...{ clock, log: log.child({ queue: "live eviction" }), signal },
+    reconcile: async () => {
+      state = await pass(options, settings, state);
+      return { recheckAfterMs: settings.intervalMs };
+    },
+  });
+  queue.enqueue("all");
+}
+
+async function pass(
+  options: MoverOptions,
+  settings: Settings,
+  before: LiveEvictionState,
+): Promise<LiveEvictionState> {
+  const { caches, clock, log, moving, matchModel, onMoving } = options;
+  const nowMs = clock.nowMs();
+  const isOver = (service: string, machine: string, sinceMs: number) =>
+    nowMs - sinceMs >= settings.cooldownMs || !isOn(caches, service, machine);
+  onMoving(moving.end(isOver));
+  const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
+  const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
+  for (const { replica, name, service, on, score } of seen.values())
+    if (!before.tracked.has(replica)) log.debug({ service, name, on, score }, "fitness observed");
+  let after = state;
+  for (const one of due) {
+    const replica = seen.get(one.replica);
+    const move = replica && chooseMove(one, candidatesFor(caches, replica, matchModel, nowMs), settings);
+    if (replica === undefined || move === undefined || !(await mayLeave(options, replica))) continue;
+    after = noteMove(after, one.service, nowMs);
+    moving.start(one.service, one.on, move.because, nowMs);
+    tell(options, replica, "FitnessFell", `moving ${replica.name}: ${move.because}`);
+    onMoving([one.service]);
+  }
+  return after;
+}
+
+function isOn({ replicasOfService, podsOfService }: Caches, service: string, machine: string): boolean {
+  return (
+    replicasOfService.of(service).some(({ spec }) => spec.template.hostName === machine) ||
+    podsOfService.of(service).some(({ spec }) => spec.nodeName === machine)
+  );
+}
+
+/** Pods: what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
+async function mayLeave(options: MoverOptions, seen: Seen): Promise<boolean> {
+  if (seen.by === "replica") return true;
+  const { connection, caches, log } = options;
+  const namespace = caches.services.get(seen.service)?.metadata.namespace;
+  const metadata = { name: seen.name, namespace };
+  const answer = await connection.request({
+    method: "POST",
+    path: objectPath(PODS, metadata, "eviction", { dryRun: "All" }),
+    body: JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata }),
+    timeoutMs: TIMEOUT_MS,
+  });
+  if (answer.ok) return true;
+  const { message } = answer.error;
+  log.info({ pod: keyOf(metadata), service: seen.service }, `not moved: ${message}`);
+  tell(options, seen, "MoveBlocked", `${seen.name} stays on ${seen.on}: ${message}`);
+  return false;
+}
+
+function tell({ caches, record }: MoverOptions, { service: key }: Seen, reason: string, note: string): void {
+  const service = caches.services.get(key);
+  if (service === undefined) return;
+  reportOn(record, INFERENCE_SERVICES, service, { type: "Warning", reason, action: "Move", note });
+}

@@ -1,0 +1,178 @@
+/** What live eviction sees: how well each replica's machine fits its model now, and which other machines would take it. */
+
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import type { Match } from "../../src/fitness/catalog/match.ts";
+import { machineOf } from "../../src/fitness/machine.ts";
+import { nodeMachineFor, readNode } from "../../src/fitness/node.ts";
+import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
+import type { Caches } from "../cache/caches.ts";
+import { isReady } from "../paths/mac/rollout/slots.ts";
+import { isChosenByUser } from "../paths/pods/nodes.ts";
+import { isReady as isPodReady } from "../paths/pods/pods.ts";
+import type { Candidate, Observation } from "./plan.ts";
+
+export interface Seen extends Observation {
+  readonly by: "replica" | "pod";
+  readonly name: string;
+}
+
+type Sees = Pick<
+  Caches,
+  "services" | "models" | "hosts" | "nodes" | "replicas" | "replicasOfService" | "podsOfService"
+>;
+
+/** Replicas on hosts, and pods of services with placement.mode Auto; only those that serve, and whose score is known. */
+export function observeReplicas(caches: Sees, match: (name: string) => Match): readonly Seen[] {
+  return caches.services.list().flatMap((service) => {
+    const model = modelOf(caches, service);
+    const { evictionProtection, disruption, suspend } = service.spec;
+    if (model === undefined || suspend || evictionProtection === true || disruption?.protectAlways === true)
+      return [];
+    return [...onHosts(caches, service, model, match), ...onNodes(caches, service, model, match)];
+  });
+}
+
+function onHosts(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+  const key = keyOf(service.metadata);
+  return caches.replicasOfService.of(key).flatMap((replica): Seen[] => {
+    const { metadata, spec } = replica;
+    const host = caches.hosts.get(spec.template.hostName);
+    if (host === undefined || !isReady(replica) || metadata.deletionTimestamp !== undefined) return [];
+    const { claimBytes } = spec.memory;
+    const read = machineOf(host);
+    const need = hostNeed(model, spec.template.engine, match, claimBytes);
+    const score = read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+    if (score === undefined) return [];
+    const sinceMs = Date.parse(metadata.creationTimestamp ?? "") || 0;
+    const { uid: id = "", name } = metadata;
+    return [{ by: "replica", replica: id, name, service: key, on: host.metadata.name, sinceMs, score }];
+  });
+}
+
+function onNodes(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
+  if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
+  const key = keyOf(service.metadata);
+  const pods = caches.podsOfService.of(key).filter((pod) => isPodReady(pod) && !isLeaving(pod));
+  const needs = pods.length === 0 ? undefined : needInPods(service, model, match);
+  if (needs === undefined) return [];
+  return pods.flatMap(({ metadata, spec }): Seen[] => {
+    const node = caches.nodes.get(spec.nodeName ?? "");
+    const score = node === undefined ? undefined : scoreOn(node, needs);
+    if (node === undefined || score === undefined) return [];
+    const sinceMs = Date.parse(metadata.creationTimestamp ?? "") || 0;
+    const { uid: id = "", name } = metadata;
+    return [{ by: "pod", replica: id, name, service: key, on: node.metadata.name, sinceMs, score }];
+  });
+}
+
+/** Machines that have room now, with their scores. */
+export function candidatesFor(
+  caches: Sees,
+  { by, service: key }: Seen,
+  match: (name: string) => Match,
+  nowMs: number,
+): readonly Candidate[] {
+  const service = caches.services.get(key);
+  const model = service && modelOf(caches, service);
+  if (service === undefined || model === undefined) return [];
+  if (by === "pod") {
+    const needs = needInPods(service, model, match);
+    return needs === undefined ? [] : nodeCandidates(caches, service, needs);
+  }
+  try {
+    const lists = { hosts: caches.hosts.list(), replicas: caches.replicas.list() };
+    const fit = fitOfService({ service, model, ...lists, services: caches.services.list() }, nowMs);
+    return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): Candidate[] => {
+      const host = caches.hosts.get(name);
+      const read = host === undefined ? undefined : machineOf(host);
+      if (fits !== true || read?.at !== "known") return [];
+      const need = hostNeed(model, fit.template.engine, match, claimBytes);
+      const score = scoreOf(fitReplica(need, read.machine));
+      return score === undefined ? [] : [{ name, score }];
+    });
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return [];
+    throw error;
+  }
+}
+
+/** Whether they have room, the scheduler finds out: a pod that finds none returns to where it was. */
+function nodeCandidates(caches: Sees, { spec }: InferenceService, needs: Needs): readonly Candidate[] {
+  const tolerated = new Set<unknown>([
+    ...needs.pod.taints,
+    ...(spec.tolerations ?? []).map(({ key }) => key),
+  ]);
+  const isOpen = ({ spec: node, status }: Node) =>
+    node?.unschedulable !== true &&
+    status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true &&
+    (node?.taints ?? []).every(({ key, effect }) => effect === "PreferNoSchedule" || tolerated.has(key));
+  return caches.nodes
+    .list()
+    .filter(isOpen)
+    .flatMap((node) => {
+      const score = scoreOn(node, needs);
+      return score === undefined ? [] : [{ name: node.metadata.name, score }];
+    });
+}
+
+interface Needs {
+  readonly pod: PodNeed;
+  readonly need: ReplicaNeed;
+}
+
+function needInPods(
+  service: InferenceService,
+  model: Model,
+  match: (name: string) => Match,
+): Needs | undefined {
+  try {
+    const pod = podNeed({ service, model });
+    const { source, quantization } = aboutModel(model);
+    const { settings, claimBytes } = pod;
+    return { pod, need: needOf({ source, quantization, match, settings, claimBytes }) };
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return undefined;
+    throw error;
+  }
+}
+
+function scoreOn(node: Node, { pod, need }: Needs): number | undefined {
+  const read = nodeMachineFor(readNode(node), pod);
+  if (read.at === "noGpus") return 0;
+  return read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+}
+
+function hostNeed(
+  model: Model,
+  settings: Parameters<typeof needOf>[0]["settings"],
+  match: (name: string) => Match,
+  claimBytes: number | undefined,
+): ReplicaNeed {
+  const { source, quantization } = aboutModel(model);
+  const claimed = claimBytes === undefined || claimBytes === 0 ? undefined : () => claimBytes;
+  return needOf({ source, quantization, match, settings, claimBytes: claimed });
+}
+
+/** Undefined: not known, which is no fall. */
+function scoreOf(fit: ReplicaFit): number | undefined {
+  if (fit.at === "tooSmall") return 0;
+  return fit.at === "fits" ? fit.scored?.score : undefined;
+}
+
+function aboutModel({ spec, status }: Model) {
+  return { source: spec.source, quantization: status?.gguf?.quantization };
+}
+
+function modelOf({ models }: Sees, { metadata, spec }: InferenceService): Model | undefined {
+  return models.get(keyOf({ namespace: metadata.namespace, name: spec.modelRef }));
+}
+
+function isLeaving({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}

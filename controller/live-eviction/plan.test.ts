@@ -1,0 +1,40 @@
+import { describe } from "vitest";
+import { testGoldens } from "../../test/golden/golden.ts";
+import { type Candidate, chooseMove, NOTHING_SEEN, noteMove, observeFitness } from "./plan.ts";
+
+interface Input {
+  readonly settings?: object;
+  /** Seconds, then `replica@machine: score`, and what else there is. */
+  readonly passes: readonly {
+    readonly at: number;
+    readonly scores: Readonly<Record<string, number>>;
+    readonly others?: Readonly<Record<string, number>>;
+  }[];
+}
+
+const DEFAULTS = { threshold: 0.3, observations: 3, cooldownMs: 600_000, minimumStayMs: 600_000 };
+
+/** Replicas are there since 0, named service/ordinal; the machines of `others` are free. */
+function run({ settings: given, passes }: Input) {
+  const settings = { ...DEFAULTS, ...given };
+  let state = NOTHING_SEEN;
+  return passes.map(({ at, scores, others = {} }) => {
+    const observations = Object.entries(scores).map(([key, score]) => {
+      const [replica = "", on = ""] = key.split("@");
+      return { replica, on, score, service: replica.split("/")[0] ?? "", sinceMs: 0 };
+    });
+    const candidates: Candidate[] = Object.entries(others).map(([name, score]) => ({ name, score }));
+    const seen = observeFitness(state, observations, settings, at * 1000);
+    state = seen.state;
+    const moves = seen.due.map((due) => {
+      const move = chooseMove(due, candidates, settings);
+      if (move !== undefined) state = noteMove(state, due.service, at * 1000);
+      return move === undefined
+        ? `${due.replica} stays: no better machine`
+        : `${due.replica} to ${move.to.name}: ${move.because}`;
+    });
+    return { at, decided: moves.length === 0 ? "nothing" : moves };
+  });
+}
+
+describe("golden", () => testGoldens(`${import.meta.dirname}/golden`, run));
