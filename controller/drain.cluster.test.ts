@@ -14,18 +14,18 @@ const LIVE_EVICTION = {
   ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
   liveEvictionCooldownSeconds: 30,
 };
-/** Names of replicas and pods, once live eviction knows their fitness. */
-const observed: unknown[] = [];
-const LOG: Log = {
+/** Takes names of replicas as soon as live eviction knows their fitness. */
+const observing = (names: unknown[]): Log => ({
   ...quietLog,
   debug: (data, message) => {
-    if (message === "fitness observed") observed.push((data as { name?: unknown }).name);
+    if (message === "fitness observed") names.push((data as { name?: unknown }).name);
   },
-};
+});
+const observed: unknown[] = [];
 let bench: Bench;
 let isSlow = true;
 beforeAll(async () => {
-  bench = await startBench({ flags: LIVE_EVICTION, log: LOG });
+  bench = await startBench({ flags: LIVE_EVICTION, log: observing(observed) });
   // On mac-2 an engine with this context takes its time.
   const statusOf = (replica: InferenceReplica) =>
     replica.spec.template.engine.contextSize === SLOW_CONTEXT && isSlow
@@ -186,8 +186,10 @@ test("a service that is stopped leaves a drained host without a successor", asyn
   }
 });
 
-test("live eviction moves a replica off a host that no longer holds its model, once another serves", async () => {
+test("live eviction moves a replica off a host that no longer holds its model, once another serves; the leader alone decides", async () => {
   const ns = "falling";
+  const observedByStandby: unknown[] = [];
+  const standby = await bench.standby(observing(observedByStandby));
   await bench.cluster.kubectl(["create", "namespace", ns]);
   const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
   await bench.model(ns, "tiny", { gib: 5, source });
@@ -204,9 +206,16 @@ test("live eviction moves a replica off a host that no longer holds its model, o
   const notes: string[] = JSON.parse(events).items.map(
     ({ reason, note }: { readonly reason: string; readonly note: string }) => `${reason}: ${note}`,
   );
-  expect(notes.find((note) => note.startsWith("FitnessFell"))).toMatch(
+  const moves = notes.filter((note) => note.startsWith("FitnessFell"));
+  expect(moves).toHaveLength(1);
+  expect(moves[0]).toMatch(
     new RegExp(`the score of ${before} has fallen by 100 %, from \\d+ to 0, in 3 .*; ${other} scores \\d+$`),
   );
   await patchHost(before, { memory: { gpuBudget: null } });
+  expect(observedByStandby).toEqual([]);
+  await bench.stopController();
+  const [moved] = await bench.replicas(ns);
+  await vi.waitFor(() => expect(observedByStandby).toContain(moved?.metadata.name), WAIT);
   await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+  await standby.stop();
 });

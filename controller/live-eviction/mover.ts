@@ -39,6 +39,8 @@ export interface MoverOptions {
 }
 
 const TIMEOUT_MS = 10_000;
+/** What was better so long ago may be no longer: a move that has not ended is decided again. */
+const MOVE_MS = 1_800_000;
 
 /** Runs until `signal` is aborted. */
 export function startLiveEviction(options: MoverOptions): void {
@@ -63,12 +65,13 @@ async function pass(
   const { caches, clock, log, moving, matchModel, onMoving } = options;
   const nowMs = clock.nowMs();
   const isOver = (service: string, machine: string, sinceMs: number) =>
-    nowMs - sinceMs >= settings.cooldownMs || !isOn(caches, service, machine);
+    nowMs - sinceMs >= MOVE_MS || !isOn(caches, service, machine);
   onMoving(moving.end(isOver));
   const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
   const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
   for (const { replica, name, service, on, score } of seen.values())
-    if (!before.tracked.has(replica)) log.debug({ service, name, on, score }, "fitness observed");
+    if ((score ?? 0) > 0 && !before.tracked.has(replica))
+      log.debug({ service, name, on, score }, "fitness observed");
   let after = state;
   for (const one of due) {
     const replica = seen.get(one.replica);

@@ -9,7 +9,8 @@ import type { Match } from "../../src/fitness/catalog/match.ts";
 import { machineOf } from "../../src/fitness/machine.ts";
 import { nodeMachineFor, readNode } from "../../src/fitness/node.ts";
 import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
-import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
 import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
 import type { Caches } from "../cache/caches.ts";
 import { isReady } from "../paths/mac/rollout/slots.ts";
@@ -27,7 +28,7 @@ type Sees = Pick<
   "services" | "models" | "hosts" | "nodes" | "replicas" | "replicasOfService" | "podsOfService"
 >;
 
-/** Replicas on hosts, and pods of services with placement.mode Auto; only those that serve, and whose score is known. */
+/** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
 export function observeReplicas(caches: Sees, match: (name: string) => Match): readonly Seen[] {
   return caches.services.list().flatMap((service) => {
     const model = modelOf(caches, service);
@@ -43,32 +44,31 @@ function onHosts(caches: Sees, service: InferenceService, model: Model, match: (
   return caches.replicasOfService.of(key).flatMap((replica): Seen[] => {
     const { metadata, spec } = replica;
     const host = caches.hosts.get(spec.template.hostName);
-    if (host === undefined || !isReady(replica) || metadata.deletionTimestamp !== undefined) return [];
-    const { claimBytes } = spec.memory;
+    if (host === undefined || isLeaving(replica)) return [];
     const read = machineOf(host);
-    const need = hostNeed(model, spec.template.engine, match, claimBytes);
-    const score = read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
-    if (score === undefined) return [];
-    const sinceMs = Date.parse(metadata.creationTimestamp ?? "") || 0;
-    const { uid: id = "", name } = metadata;
-    return [{ by: "replica", replica: id, name, service: key, on: host.metadata.name, sinceMs, score }];
+    const need = hostNeed(model, spec.template.engine, match, spec.memory.claimBytes);
+    const score =
+      isReady(replica) && read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
+    return [{ ...identityOf(metadata), by: "replica", service: key, on: host.metadata.name, score }];
   });
 }
 
 function onNodes(caches: Sees, service: InferenceService, model: Model, match: (name: string) => Match) {
   if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
   const key = keyOf(service.metadata);
-  const pods = caches.podsOfService.of(key).filter((pod) => isPodReady(pod) && !isLeaving(pod));
-  const needs = pods.length === 0 ? undefined : needInPods(service, model, match);
+  const pods = caches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
+  const needs = pods.length === 0 ? undefined : needInPods(caches, service, model, match);
   if (needs === undefined) return [];
-  return pods.flatMap(({ metadata, spec }): Seen[] => {
-    const node = caches.nodes.get(spec.nodeName ?? "");
-    const score = node === undefined ? undefined : scoreOn(node, needs);
-    if (node === undefined || score === undefined) return [];
-    const sinceMs = Date.parse(metadata.creationTimestamp ?? "") || 0;
-    const { uid: id = "", name } = metadata;
-    return [{ by: "pod", replica: id, name, service: key, on: node.metadata.name, sinceMs, score }];
+  return pods.flatMap((pod): Seen[] => {
+    const node = caches.nodes.get(pod.spec.nodeName ?? "");
+    if (node === undefined) return [];
+    const score = isPodReady(pod) ? scoreOn(node, needs) : undefined;
+    return [{ ...identityOf(pod.metadata), by: "pod", service: key, on: node.metadata.name, score }];
   });
+}
+
+function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["metadata"]) {
+  return { replica: uid, name, sinceMs: Date.parse(creationTimestamp) || 0 };
 }
 
 /** Machines that have room now, with their scores. */
@@ -82,12 +82,13 @@ export function candidatesFor(
   const model = service && modelOf(caches, service);
   if (service === undefined || model === undefined) return [];
   if (by === "pod") {
-    const needs = needInPods(service, model, match);
+    const needs = needInPods(caches, service, model, match);
     return needs === undefined ? [] : nodeCandidates(caches, service, needs);
   }
   try {
     const lists = { hosts: caches.hosts.list(), replicas: caches.replicas.list() };
-    const fit = fitOfService({ service, model, ...lists, services: caches.services.list() }, nowMs);
+    const named = namedModels(caches, service);
+    const fit = fitOfService({ service, model, ...named, ...lists, services: caches.services.list() }, nowMs);
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): Candidate[] => {
       const host = caches.hosts.get(name);
       const read = host === undefined ? undefined : machineOf(host);
@@ -127,12 +128,13 @@ interface Needs {
 }
 
 function needInPods(
+  caches: Sees,
   service: InferenceService,
   model: Model,
   match: (name: string) => Match,
 ): Needs | undefined {
   try {
-    const pod = podNeed({ service, model });
+    const pod = podNeed({ service, model, ...inPods(namedModels(caches, service)) });
     const { source, quantization } = aboutModel(model);
     const { settings, claimBytes } = pod;
     return { pod, need: needOf({ source, quantization, match, settings, claimBytes }) };
@@ -173,6 +175,23 @@ function modelOf({ models }: Sees, { metadata, spec }: InferenceService): Model 
   return models.get(keyOf({ namespace: metadata.namespace, name: spec.modelRef }));
 }
 
-function isLeaving({ metadata }: Pod): boolean {
+/** As pods name them. */
+function inPods({ draftModel: draft, loraModels }: ReturnType<typeof namedModels>) {
+  const adapters = loraModels.filter((model) => model !== undefined);
+  return { ...(draft === undefined ? {} : { draft }), adapters };
+}
+
+/** Models beside its own that a replica holds in memory. */
+function namedModels({ models }: Sees, { metadata: { namespace }, spec }: InferenceService) {
+  const { speculativeDecoding, loraAdapters = [] } = spec;
+  const of = (name: string) => models.get(keyOf({ namespace, name }));
+  const draft = speculativeDecoding?.draftModelRef;
+  return {
+    draftModel: draft === undefined ? undefined : of(draft),
+    loraModels: loraAdapters.map(({ modelRef }) => of(modelRef)),
+  };
+}
+
+function isLeaving({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }

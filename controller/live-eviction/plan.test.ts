@@ -7,7 +7,8 @@ interface Input {
   /** Seconds, then `replica@machine: score`, and what else there is. */
   readonly passes: readonly {
     readonly at: number;
-    readonly scores: Readonly<Record<string, number>>;
+    /** null: not known. */
+    readonly scores: Readonly<Record<string, number | null>>;
     readonly others?: Readonly<Record<string, number>>;
   }[];
 }
@@ -21,7 +22,7 @@ function run({ settings: given, passes }: Input) {
   return passes.map(({ at, scores, others = {} }) => {
     const observations = Object.entries(scores).map(([key, score]) => {
       const [replica = "", on = ""] = key.split("@");
-      return { replica, on, score, service: replica.split("/")[0] ?? "", sinceMs: 0 };
+      return { replica, on, score: score ?? undefined, service: replica.split("/")[0] ?? "", sinceMs: 0 };
     });
     const candidates: Candidate[] = Object.entries(others).map(([name, score]) => ({ name, score }));
     const seen = observeFitness(state, observations, settings, at * 1000);

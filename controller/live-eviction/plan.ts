@@ -19,8 +19,8 @@ export interface Observation {
   readonly service: string;
   readonly on: string;
   readonly sinceMs: number;
-  /** 0 to 100; 0 where the machine no longer holds the model. */
-  readonly score: number;
+  /** 0 to 100; 0 where the machine no longer holds the model; undefined where it is not known now. */
+  readonly score: number | undefined;
 }
 
 interface Tracked {
@@ -39,6 +39,7 @@ export interface LiveEvictionState {
 
 /** Moves as soon as a better machine is there. */
 export interface Due extends Observation {
+  readonly score: number;
   readonly best: number;
 }
 
@@ -54,15 +55,17 @@ export function observeFitness(
   const { threshold, cooldownMs, minimumStayMs } = settings;
   const tracked = new Map<string, Tracked>();
   const due = new Map<string, Due>();
-  for (const one of [...observations].sort((a, b) => a.score - b.score)) {
+  for (const one of [...observations].sort((a, b) => (a.score ?? 0) - (b.score ?? 0))) {
     const { replica, service, score, sinceMs } = one;
-    const last = before.tracked.get(replica) ?? { best: score, low: 0 };
-    const best = Math.max(last.best, score);
-    const low = best > 0 && score <= best * (1 - threshold) ? last.low + 1 : 0;
-    tracked.set(replica, { best, low });
+    const last = before.tracked.get(replica) ?? { best: 0, low: 0 };
+    const best = Math.max(last.best, score ?? 0);
+    // One that is not known ends the row; what was the best remains.
+    const low = score !== undefined && score <= best * (1 - threshold) ? last.low + 1 : 0;
+    if (best > 0) tracked.set(replica, { best, low });
     const movedAtMs = before.movedAtMs.get(service) ?? Number.NEGATIVE_INFINITY;
     const isRested = nowMs - movedAtMs >= cooldownMs && nowMs - sinceMs >= minimumStayMs;
-    if (low >= settings.observations && isRested && !due.has(service)) due.set(service, { ...one, best });
+    const isDue = best > 0 && low >= settings.observations && isRested;
+    if (isDue && !due.has(service)) due.set(service, { ...one, score: score ?? 0, best });
   }
   const movedAtMs = new Map([...before.movedAtMs].filter(([, atMs]) => nowMs - atMs < cooldownMs));
   return { state: { tracked, movedAtMs }, due: [...due.values()] };

@@ -121,6 +121,8 @@ export interface Pod extends KubeObject {
     message?: string;
     podIP?: string;
     startTime?: string;
+    /** The scheduler makes room for it there. */
+    nominatedNodeName?: string;
     conditions?: readonly StatusCondition[];
     containerStatuses?: readonly ContainerStatus[];
     initContainerStatuses?: readonly ContainerStatus[];

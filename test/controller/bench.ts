@@ -1,6 +1,6 @@
 /** A private cluster with a controller, and short words for what its tests do and look at. */
 import path from "node:path";
-import { vi } from "vitest";
+import { expect, vi } from "vitest";
 import { readCatalogFiles } from "../../cli/catalog/read.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
@@ -46,6 +46,8 @@ export interface Bench extends AsyncDisposable {
   readonly controllerKubeconfig: string;
   readonly restartController: (kubeconfig?: string) => Promise<void>;
   readonly stopController: () => Promise<void>;
+  /** A second one, which waits for leadership. */
+  readonly standby: (log: Log) => Promise<Controller>;
   readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
   readonly apply: (object: object) => Promise<void>;
   readonly service: (namespace: string, name: string) => Promise<InferenceService>;
@@ -88,6 +90,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   await giveControllerIdentity(cluster, own);
   const startController = (kubeconfig: string) => startOne(kubeconfig, { clock, log, flags });
   let controller = await startController(own);
+  await controller.whenWorking();
   const apply = async (object: object) => {
     await cluster.kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
   };
@@ -117,6 +120,12 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     restartController: async (kubeconfig = own) => {
       await controller.stop();
       controller = await startController(kubeconfig);
+      await controller.whenWorking();
+    },
+    standby: async (ofStandby) => {
+      const other = await startOne(own, { clock, log: ofStandby, flags: { ...flags, identity: "standby" } });
+      await vi.waitFor(async () => expect(await other.readiness()).toContain("waiting for leadership"), WAIT);
+      return other;
     },
     controllerKubeconfig: own,
     stopController: () => controller.stop(),
@@ -151,11 +160,22 @@ export function inferenceService(namespace: string, name: string, spec: object =
   };
 }
 
+interface Controller {
+  readonly whenWorking: () => Promise<void>;
+  /** What /readyz says. */
+  readonly readiness: () => Promise<string>;
+  readonly stop: () => Promise<void>;
+}
+
 async function startOne(
   kubeconfig: string,
   { clock, log, flags }: { clock: Clock; log: Log; flags: object | undefined },
-): Promise<{ stop: () => Promise<void> }> {
+): Promise<Controller> {
   const stop = new AbortController();
+  let listening: (port: number) => void = () => {};
+  const port = new Promise<number>((resolve) => {
+    listening = resolve;
+  });
   let working: () => void = () => {};
   const isWorking = new Promise<void>((resolve) => {
     working = resolve;
@@ -180,10 +200,13 @@ async function startOne(
     log,
     signal: stop.signal,
     createModelPass,
+    onListening: listening,
     onWorking: working,
   });
-  await Promise.race([isWorking, running]);
+  const url = `http://127.0.0.1:${await Promise.race([port, running])}/readyz`;
   return {
+    whenWorking: () => Promise.race([isWorking, running]),
+    readiness: async () => (await fetch(url)).text(),
     stop: async () => {
       stop.abort();
       await running;

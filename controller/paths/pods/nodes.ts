@@ -37,10 +37,14 @@ const MOST_PREFERRED = 32;
 const WEIGHT_STEP = 5;
 const NONE: ReadonlySet<string> = new Set();
 
-/** `leaving`: names of nodes that its pods leave for better ones. */
-export function choiceOf(judged: readonly JudgedNode[], leaving: ReadonlySet<string> = NONE): NodeChoice {
+/** `leaving`: names of nodes that its pods leave for better ones; `stayed`: of those that they could not leave. */
+export function choiceOf(
+  judged: readonly JudgedNode[],
+  leaving: ReadonlySet<string> = NONE,
+  stayed: ReadonlySet<string> = NONE,
+): NodeChoice {
   const avoid = judged
-    .filter(({ name, fit }) => fit.at === "tooSmall" || leaving.has(name))
+    .filter(({ name, fit }) => leaving.has(name) || (fit.at === "tooSmall" && !stayed.has(name)))
     .map(({ hostname }) => hostname);
   const byWeight = new Map<number, string[]>();
   const stays = byScore(judged).filter(({ name }) => !leaving.has(name));

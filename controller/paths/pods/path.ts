@@ -9,6 +9,7 @@ import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import type { NodeChoice } from "../../../src/linux/contract.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
 import { reportOn } from "../../cache/events.ts";
 import { applySteps } from "../../service/apply/apply.ts";
@@ -63,6 +64,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const model = caches.models.get(modelKeyOf(service));
   const [deployment] = own.deployments;
   const pods = readPods(own.pods);
+  const returned = giveUpMove(ports, live, pods);
   const { resolution, nodes } = withNodes(
     ports,
     {
@@ -72,7 +74,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
       settings: linux,
     },
-    { deployment, isWaiting: pods.unscheduled !== undefined },
+    { deployment, isWaiting: pods.unscheduled !== undefined, restored: returned },
   );
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
@@ -119,11 +121,32 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   };
 }
 
+/** Where pods wait for a node, one more to avoid does not help: the move ends, and those that serve stay. */
+function giveUpMove(
+  { moving, record }: PodsPorts,
+  { key, service, own }: LiveService,
+  { unscheduled }: PodsSeen,
+): NodeChoice | undefined {
+  const isRoomMade = own.pods.some(({ status }) => status?.nominatedNodeName !== undefined);
+  if (unscheduled === undefined || isRoomMade || moving.from(key).size === 0) return undefined;
+  const note = `pods find no other node, and stay: ${unscheduled.message}`;
+  const event = { type: "Warning", reason: "MoveBlocked", action: "Move", note } as const;
+  reportOn(record, INFERENCE_SERVICES, service, event);
+  return moving.giveUp(key);
+}
+
+interface Now {
+  readonly deployment: Deployment | undefined;
+  readonly isWaiting: boolean;
+  /** Of a move that was given up in this pass. */
+  readonly restored: NodeChoice | undefined;
+}
+
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
 function withNodes(
   { caches, matchModel, moving }: PodsPorts,
   input: PodsInput,
-  { deployment, isWaiting }: { readonly deployment: Deployment | undefined; readonly isWaiting: boolean },
+  { deployment, isWaiting, restored }: Now,
 ): { readonly resolution: PodsResolved | Blocked; readonly nodes?: NodesSeen } {
   const { service, model } = input;
   const resolution = resolvePods(input);
@@ -142,11 +165,30 @@ function withNodes(
     kept?.at === "resolved" &&
     deployment !== undefined &&
     revisionOf(kept.workload.deployment.spec.template) === revisionOf(deployment.spec.template);
-  // A pod that has left a node and finds no other returns.
-  const leaving = new Set(isWaiting ? [] : moving.from(keyOf(service.metadata)).keys());
-  const fresh = choiceOf(judged, leaving);
-  const chosen = settle({ before, fresh, isTemplateSame, isWaiting, isMoving: leaving.size > 0 });
-  return { resolution: resolvePods({ ...input, nodes: chosen }), nodes: { at: "judged", judged } };
+  const key = keyOf(service.metadata);
+  const leaving = new Set(moving.from(key).keys());
+  if (leaving.size > 0 && before !== undefined) moving.keep(key, before);
+  const fresh = choiceOf(judged, leaving, moving.stayed(key));
+  const isMoving = leaving.size > 0;
+  const chosen = restored ?? settle({ before, fresh, isTemplateSame, isWaiting, isMoving });
+  const chosenFor = resolvePods({ ...input, nodes: chosen });
+  return {
+    resolution: isMoving ? withStrategy(chosenFor, ONE_MORE) : chosenFor,
+    nodes: { at: "judged", judged },
+  };
+}
+
+/** Pods leave for other nodes: none stops before another is ready, GPUs or not. */
+const ONE_MORE = { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } } as const;
+
+function withStrategy(
+  resolution: PodsResolved | Blocked,
+  strategy: Deployment["spec"]["strategy"] & {},
+): PodsResolved | Blocked {
+  if (resolution.at === "blocked") return resolution;
+  const { deployment } = resolution.workload;
+  const changed = { ...deployment, spec: { ...deployment.spec, strategy } };
+  return { ...resolution, workload: { ...resolution.workload, deployment: changed } };
 }
 
 async function rollOut(

@@ -29,7 +29,7 @@ const LOG: Log = {
 /** At once, but for the observations that it takes. */
 const LIVE_EVICTION = {
   ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
-  liveEvictionCooldownSeconds: 30,
+  liveEvictionCooldownSeconds: 5,
 };
 /** Of this machine: an endpoint may not be in the loopback range. */
 const ADDRESS = Object.values(networkInterfaces())
@@ -189,7 +189,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       }, WAIT);
     });
 
-    test("placement.mode Auto keeps pods off nodes that are too small, and no score replaces a pod", async () => {
+    test("placement.mode Auto keeps pods off nodes that are too small, no score replaces a pod, and live eviction moves one only where there is room", async () => {
       const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
       await bench.model(NS, "qwen", { accelerator: "cpu", gib: 5, source });
       await bench.addNode({ name: "small-1", capacity: { memory: "2Gi" } });
@@ -246,15 +246,31 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         await bench.cluster.kubectl(["create", ...what]);
       const little = JSON.stringify({ status: { allocatable: { memory: "1Gi" } } });
       await bench.cluster.kubectl(["patch", `node/${from}`, "--subresource=status", "-p", little]);
-      const told = async (reason: string) =>
+      const told = async (event: RegExp) =>
         vi.waitFor(async () => {
           const { items } = await get<{ items: { reason: string; note: string }[] }>("events.events.k8s.io");
-          expect(items.map((item) => item.reason)).toContain(reason);
+          expect(items.map(({ reason, note }) => `${reason}: ${note}`).join("\n")).toMatch(event);
         }, WAIT);
-      await told("MoveBlocked");
+      await told(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
       expect(await nodesOf("auto")).toEqual([from]);
+      // Of a priority that the scheduler does not preempt.
+      const resources = { requests: { memory: to === "cpu-1" ? "127Gi" : "63Gi" } };
+      const containers = [{ name: "one", image: "registry.example/one", resources }];
+      await bench.apply({
+        ...{ apiVersion: "v1", kind: "Pod", metadata: { name: "filler", namespace: NS } },
+        spec: { nodeName: to, priorityClassName: "system-node-critical", containers },
+      });
+      const settled = (await get<Deployment>("deployment/auto")).spec;
       await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
-      await told("FitnessFell");
+      await told(/^FitnessFell: /m);
+      await told(/^MoveBlocked: pods find no other node, and stay: .*Insufficient memory/m);
+      await vi.waitFor(async () => {
+        const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
+        expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
+        expect(await nodesOf("auto")).toEqual([from]);
+      }, WAIT);
+      expect(await pods("auto")).toEqual([own?.metadata.uid]);
+      await bench.cluster.kubectl(["delete", "pod/filler", "-n", NS, "--grace-period=0", "--force"]);
       await vi.waitFor(async () => expect(await nodesOf("auto")).toEqual([to]), WAIT);
 
       await patch("isvc/auto", { spec: { nodeSelector: { "kubernetes.io/hostname": "cpu-1" } } });

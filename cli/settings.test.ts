@@ -1,0 +1,120 @@
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { nodeConfigSchema, nodeNameOf, parseNodeConfig, placesOf } from "../agent/node/config.ts";
+import { controllerConfigSchema, parseControllerConfig } from "../controller/config.ts";
+import { liveEvictionOf } from "../controller/live-eviction/config.ts";
+import { inspectSettings } from "../controller/model/config.ts";
+import { linuxSettings } from "../controller/paths/pods/config.ts";
+import { preflightOf } from "../controller/preflight/config.ts";
+import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
+import { configureController } from "./controller.ts";
+import { configureNode } from "./node.ts";
+import { configureServer } from "./server.ts";
+
+/** By key: as given on the command line, and what becomes of it where that is another. No value is the default. */
+type Given = Readonly<Record<string, readonly [string, unknown?]>>;
+
+const CONTROLLER: Given = {
+  kubeconfig: ["/k"],
+  context: ["c"],
+  identity: ["me"],
+  healthAddress: ["0.0.0.0"],
+  healthPort: ["1", 1],
+  leaseDurationSeconds: ["30", 30],
+  leaseRenewDeadlineSeconds: ["20", 20],
+  leaseRetrySeconds: ["3", 3],
+  hfEndpoint: ["https://mirror.example"],
+  ollamaRegistry: ["https://registry.example"],
+  allowLoopback: ["", true],
+  allowPrivate: ["", true],
+  allowNetworks: ["10.0.0.0/8", ["10.0.0.0/8"]],
+  image: ["registry.example/m:1"],
+  imagePullSecrets: ["a,b", ["a", "b"]],
+  cacheScope: ["Model"],
+  cacheSize: ["1Gi"],
+  cacheStorageClass: ["fast"],
+  cacheAccessMode: ["ReadWriteMany"],
+  cacheCaConfigMap: ["authorities"],
+  stallMs: ["101", 101],
+  lookMs: ["102", 102],
+  sourceCheckSeconds: ["103", 103],
+  maxHeaderBytes: ["2048", 2048],
+  engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
+  engineRegistry: ["mirror.example"],
+  preflight: ["Deny"],
+  preflightAddress: ["127.0.0.1"],
+  preflightPort: ["2", 2],
+  preflightNames: ["a.example,b.example", ["a.example", "b.example"]],
+  preflightCertificateDays: ["3", 3],
+  liveEviction: ["", true],
+  liveEvictionSeconds: ["4", 4],
+  liveEvictionPercent: ["5", 5],
+  liveEvictionObservations: ["6", 6],
+  liveEvictionCooldownSeconds: ["7", 7],
+  liveEvictionMinimumStaySeconds: ["8", 8],
+};
+const SERVER: Given = {
+  ...{ kubeconfig: ["/k"], context: ["c"], address: ["0.0.0.0"], port: ["1", 1] },
+  ...{ tlsCert: ["/cert"], tlsKey: ["/key"], healthAddress: ["0.0.0.0"], healthPort: ["2", 2] },
+  metricsPrefix: ["other"],
+};
+const NODE: Given = {
+  ...{ kubeconfig: ["/k"], context: ["c"], nodeName: ["gpu-1"], namespace: ["mine"], hostRoot: ["/host"] },
+  ...{ modelFolder: ["/models", ["/models"]], ollama: ["127.0.0.1:1"], interval: ["5", 5] },
+};
+
+test.each([
+  ["controller", configureController, parseControllerConfig, controllerConfigSchema, CONTROLLER],
+  ["server", configureServer, parseServerConfig, serverConfigSchema, SERVER],
+  ["node", configureNode, parseNodeConfig, nodeConfigSchema, NODE],
+] as const)("every setting of the %s can be given by its flag", (_, configure, parse, schema, given) => {
+  expect(Object.keys(given).sort()).toEqual(Object.keys(schema.shape).sort());
+  const expected = Object.entries(given).map(([key, [text, value = text]]) => [key, value]);
+  expect(parse(parsed(configure, given))).toEqual(Object.fromEntries(expected));
+});
+
+test("what the controller was given reaches live eviction, preflight, and what reads models and builds pods", () => {
+  const config = parseControllerConfig(parsed(configureController, CONTROLLER));
+  expect(liveEvictionOf(config)).toEqual({
+    ...{ intervalMs: 4_000, threshold: 0.05, observations: 6, cooldownMs: 7_000, minimumStayMs: 8_000 },
+  });
+  expect(preflightOf(config)).toMatchObject({
+    ...{ mode: "Deny", address: "127.0.0.1", port: 2, names: ["a.example", "b.example"] },
+    lifetimeMs: 3 * 86_400_000,
+  });
+  expect(inspectSettings(config)).toMatchObject({
+    ...{ hfEndpoint: "https://mirror.example", ollamaRegistry: "https://registry.example" },
+    ...{ maxHeaderBytes: 2048, inspectMs: 102 },
+    rules: { allowLoopback: true, allowPrivate: true, allowedNetworks: ["10.0.0.0/8"], stallMs: 101 },
+  });
+  expect(linuxSettings(config)).toMatchObject({
+    ...{ images: { vllm: "mirror.example/vllm:v1" }, registryPrefix: "mirror.example" },
+    fetch: { image: "registry.example/m:1", cacheScope: "Model", cacheSize: "1Gi" },
+  });
+});
+
+test("without their flags, live eviction and preflight are off", () => {
+  const config = parseControllerConfig({});
+  expect([liveEvictionOf(config), preflightOf(config)]).toEqual([undefined, undefined]);
+});
+
+test("what a node was given says where it reads, and as which node", () => {
+  const config = parseNodeConfig(parsed(configureNode, NODE));
+  expect(nodeNameOf(config)).toBe("gpu-1");
+  expect(placesOf(config)).toMatchObject({
+    ...{ roots: { proc: "/host/proc", isOwn: false }, installed: { homes: [], folders: ["/models"] } },
+  });
+});
+
+/** What the verb's action would be given, without what is no setting. */
+function parsed(configure: (command: Command) => void, given: Given): object {
+  const command = new Command();
+  configure(command);
+  const args = Object.entries(given).flatMap(([key, [text]]) => {
+    const flag = `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    return text === "" ? [flag] : [flag, text];
+  });
+  command.action(() => {}).parse(args, { from: "user" });
+  const { logLevel: _, ...settings } = command.opts();
+  return settings;
+}
