@@ -39,7 +39,7 @@ export interface MoverOptions {
 }
 
 const TIMEOUT_MS = 10_000;
-/** What was better so long ago may be no longer: a move that has not ended is decided again. */
+/** What was better half an hour ago may be no longer: a move that has not ended is decided again. */
 const MOVE_MS = 1_800_000;
 
 /** Runs until `signal` is aborted. */

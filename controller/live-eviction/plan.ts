@@ -7,7 +7,7 @@ export interface LiveEvictionSettings {
   readonly observations: number;
   /** Between two moves of one service. */
   readonly cooldownMs: number;
-  /** A replica is not moved before it has been on its machine for so long. */
+  /** A replica is not moved before it has been on its machine for this time. */
   readonly minimumStayMs: number;
 }
 

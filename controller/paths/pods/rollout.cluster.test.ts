@@ -246,12 +246,12 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         await bench.cluster.kubectl(["create", ...what]);
       const little = JSON.stringify({ status: { allocatable: { memory: "1Gi" } } });
       await bench.cluster.kubectl(["patch", `node/${from}`, "--subresource=status", "-p", little]);
-      const told = async (event: RegExp) =>
+      const reported = async (event: RegExp) =>
         vi.waitFor(async () => {
           const { items } = await get<{ items: { reason: string; note: string }[] }>("events.events.k8s.io");
           expect(items.map(({ reason, note }) => `${reason}: ${note}`).join("\n")).toMatch(event);
         }, WAIT);
-      await told(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
+      await reported(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
       expect(await nodesOf("auto")).toEqual([from]);
       // Of a priority that the scheduler does not preempt.
       const resources = { requests: { memory: to === "cpu-1" ? "127Gi" : "63Gi" } };
@@ -262,8 +262,8 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       });
       const settled = (await get<Deployment>("deployment/auto")).spec;
       await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
-      await told(/^FitnessFell: /m);
-      await told(/^MoveBlocked: pods find no other node, and stay: .*Insufficient memory/m);
+      await reported(/^FitnessFell: /m);
+      await reported(/^MoveBlocked: pods find no other node, and stay: .*Insufficient memory/m);
       await vi.waitFor(async () => {
         const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
         expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
