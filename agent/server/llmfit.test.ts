@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { get, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -51,7 +53,7 @@ async function serve({ read = facts, ...place }: Place) {
   await until(() => expect(lines.map(({ message }) => message)).toContain("listening for llmfit's REST API"));
   const port = lines.find(({ message }) => message.startsWith("listening"))?.data.port;
   const ask = (path: string, init?: RequestInit) => fetch(`http://${place.address}:${port}${path}`, init);
-  return { ask, [Symbol.asyncDispose]: async () => end.abort() };
+  return { ask, port: Number(port), [Symbol.asyncDispose]: async () => end.abort() };
 }
 
 test("loopback answers without a token: rows, plans, and refusals of what is no request", async () => {
@@ -91,6 +93,22 @@ test("health does not wait for a slow machine, and requests at the same time sha
   slow.resolve();
   for (const answer of await Promise.all([waiting, ...others])) expect(answer.status).toBe(200);
   expect((await server.ask("/api/v1/system")).status).toBe(200);
+});
+
+test("a web page is refused on loopback, whatever name leads it here", async () => {
+  await using server = await serve({ address: "127.0.0.1" });
+  const statusFor = async (headers: Readonly<Record<string, string>>) => {
+    const [response] = (await once(
+      get({ host: "127.0.0.1", port: server.port, path: "/api/v1/installed", headers }),
+      "response",
+    )) as [IncomingMessage];
+    response.resume();
+    return response.statusCode;
+  };
+  expect(await statusFor({ host: `rebound.example:${server.port}` })).toBe(403);
+  expect(await statusFor({ origin: "https://page.example" })).toBe(403);
+  for (const host of ["localhost", "127.0.0.1:8787", "[::1]:8787"])
+    expect(await statusFor({ host })).toBe(200);
 });
 
 test("another address answers for the token alone, and refuses plans", async () => {

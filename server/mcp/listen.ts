@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { listenOn, refuseStranger } from "../../src/http/listener.ts";
+import { isFromProgram } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { createSessions, refuse, type Sessions } from "./http.ts";
 import { createMcp, type McpOptions } from "./server.ts";
@@ -64,19 +65,13 @@ async function answer(
 }
 
 async function refusalOf(request: IncomingMessage, response: ServerResponse, tokenFile: string | undefined) {
-  const { host = "", origin } = request.headers;
   if (tokenFile !== undefined) {
     const refused = await refuseStranger(request, response, tokenFile);
     if (refused !== undefined) return { status: refused.status, message: String(refused.body).trim() };
-  } else if (!isLoopback(`http://${host}`) || (origin !== undefined && !isLoopback(origin)))
-    // A page whose name leads here is a page all the same.
+  } else if (!isFromProgram(request.headers))
     return { status: 403, message: "only programs of this machine may ask" };
   const path = request.url?.split("?")[0];
   return path === MCP_PATH ? undefined : { status: 404, message: "not found" };
-}
-
-function isLoopback(url: string): boolean {
-  return URL.canParse(url) && LOOPBACK.test(new URL(url).hostname);
 }
 
 /** Undefined where it is too large. */

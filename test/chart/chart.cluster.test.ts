@@ -114,7 +114,9 @@ withHelm(`the API server takes every object of a grid of values${needsHelm}`, as
   if (monitoring !== undefined) await kubectl(["create", "-f", monitoring]);
   const helm = helmIn(folder);
   const documents = new Set<string>();
-  for (const values of grid())
+  const named =
+    "node.enabled=true,node.llmfit.tokenSecret=a,node.runtimeClassName=b,node.modelFolders={/c},preflight.mode=Warn";
+  for (const values of [...grid(), named])
     for (const document of (await template(helm, "--set", values)).split("\n---\n")) documents.add(document);
   const objects = [...documents].flatMap(objectsOf);
   const kinds = new Set(objects.map(({ kind }) => kind));
