@@ -46,7 +46,11 @@ export function configureClusterFit(command: Command): void {
     )
     .addOption(new Option("--min-fit <level>", "at least this fit").choices([...FIT_LEVELS]).default("good"))
     .option("--limit <count>", "models shown of each node", parseCount(1), LIMIT)
-    .option("--timeout <time>", "how long one pod may take (default: 180s)", parseTimeout, TIMEOUT_MS)
+    .addOption(
+      new Option("--timeout <time>", "how long one pod may take")
+        .argParser(parseTimeout)
+        .default(TIMEOUT_MS, "180s"),
+    )
     .option("--probe-image <image>", "Metalbridge's image (default: that of the controller)")
     .option("--concurrency <count>", "pods at once", parseCount(1), CONCURRENCY)
     .addOption(catalogOption())
