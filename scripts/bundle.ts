@@ -21,25 +21,30 @@ const leanZod: Plugin = {
 export const REQUIRE =
   'import { createRequire as createRequireHere } from "node:module"; const require = createRequireHere(import.meta.url);';
 
+/** How every part is bundled. */
+export const BUNDLE_OPTIONS = {
+  bundle: true,
+  platform: "node",
+  target: "node22.19",
+  legalComments: "none",
+  logLevel: "warning",
+  // It finds its native part beside its own files.
+  external: ["node-pty"],
+  plugins: [leanClientNode, leanZod],
+  // Sources stay in memory as text. Names are kept, for stacks.
+  minifyWhitespace: true,
+  minifySyntax: true,
+} satisfies BuildOptions;
+
 /** Rejects when the sources cannot be bundled; esbuild has printed why. */
 export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile: true }>> {
   const common: BuildOptions & { metafile: true } = {
+    ...BUNDLE_OPTIONS,
     absWorkingDir: root,
     outdir,
-    bundle: true,
-    platform: "node",
-    target: "node22.19",
     sourcemap: true,
     sourcesContent: false,
-    legalComments: "none",
-    logLevel: "warning",
     metafile: true,
-    // It finds its native part beside its own files.
-    external: ["node-pty"],
-    plugins: [leanClientNode, leanZod],
-    // Sources stay in memory as text. Names are kept, for stacks.
-    minifyWhitespace: true,
-    minifySyntax: true,
   };
   const [program] = await Promise.all([
     build({

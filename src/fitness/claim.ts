@@ -31,28 +31,34 @@ interface KnownClaims {
 /** An estimate lays out the buffers of a whole graph, and a fleet asks for the same ones over and over. */
 const known = new WeakMap<CatalogRecord, Map<string, KnownClaims | undefined>>();
 
-/** Bytes by context; undefined where the record has too few shapes: nothing is guessed. */
+/** Bytes by context and bytes of the weights; undefined where the record has too few shapes: nothing is guessed. */
 export function claimsOf(
   record: CatalogRecord,
-  wish: Omit<ClaimWish, "contextSize">,
-): ((contextSize: number) => number) | undefined {
-  const claims = knownClaims(record, { ...wish, contextSize: SMALL });
+  kind: Omit<ClaimWish, "contextSize" | "weightsBytes">,
+): ((contextSize: number, weightsBytes: number) => number) | undefined {
+  const claims = knownClaims(record, kind);
   if (claims === undefined) return undefined;
   const { perWeightByte, beside } = claims;
-  return (contextSize) => {
-    const rest = beside.get(contextSize) ?? besideWeights(record, { ...wish, contextSize }, perWeightByte);
-    beside.set(contextSize, rest);
-    return Math.ceil(rest + perWeightByte * wish.weightsBytes);
+  return (contextSize, weightsBytes) => {
+    let rest = beside.get(contextSize);
+    if (rest === undefined) {
+      rest = besideWeights(record, { ...kind, contextSize, weightsBytes: WEIGHTS }, perWeightByte);
+      beside.set(contextSize, rest);
+    }
+    return Math.ceil(rest + perWeightByte * weightsBytes);
   };
 }
 
-function knownClaims(record: CatalogRecord, wish: ClaimWish): KnownClaims | undefined {
+function knownClaims(
+  record: CatalogRecord,
+  kind: Omit<ClaimWish, "contextSize" | "weightsBytes">,
+): KnownClaims | undefined {
   const ofRecord = known.get(record) ?? new Map<string, KnownClaims | undefined>();
   known.set(record, ofRecord);
-  const key = `${wish.family} ${wish.accelerator} ${wish.cacheType}`;
+  const key = `${kind.family} ${kind.accelerator} ${kind.cacheType}`;
   if (ofRecord.has(key)) return ofRecord.get(key);
   const [small, large] = [WEIGHTS, 2 * WEIGHTS].map(
-    (weightsBytes) => claimOfRecord(record, { ...wish, weightsBytes })?.claimBytes,
+    (weightsBytes) => claimOfRecord(record, { ...kind, contextSize: SMALL, weightsBytes })?.claimBytes,
   );
   const claims =
     small === undefined || large === undefined
@@ -63,7 +69,7 @@ function knownClaims(record: CatalogRecord, wish: ClaimWish): KnownClaims | unde
 }
 
 function besideWeights(record: CatalogRecord, wish: ClaimWish, perWeightByte: number): number {
-  const claim = claimOfRecord(record, { ...wish, weightsBytes: WEIGHTS });
+  const claim = claimOfRecord(record, wish);
   return claim === undefined ? Number.POSITIVE_INFINITY : claim.claimBytes - perWeightByte * WEIGHTS;
 }
 

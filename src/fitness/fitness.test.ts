@@ -4,7 +4,7 @@ import type { Host } from "../api/host.ts";
 import { readCatalog } from "./catalog/record.ts";
 import { bestFit, type FitWish, isAtLeast, rankModels } from "./fitness.ts";
 import { type Machine, machineOf, readMachine } from "./machine.ts";
-import { quantizationIn, quantizationOf } from "./quantizations.ts";
+import { ladderOf, quantizationIn, quantizationOf } from "./quantizations.ts";
 import { qualityParts } from "./score.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
@@ -52,6 +52,22 @@ test("the score that docs/fitness.md works out by hand is the one that is comput
   ])
     expect(doc).toContain(text);
   expect(fit.level).toBe("marginal");
+});
+
+test("the best quantization is the first of those that score highest, as if each had been tried", () => {
+  for (const [budgetGiB, useCase] of [6, 14, 30].flatMap((budget) =>
+    (["coding", "embedding"] as const).map((use) => [budget, use] as const),
+  ))
+    for (const record of records.filter(({ gguf_sources }) => gguf_sources.length > 0).slice(0, 60)) {
+      const one = { ...wish, useCase, families: ["gguf"] as const };
+      const tried = ladderOf(record, "gguf").flatMap(
+        (quantization) => bestFit(record, machine(budgetGiB), { ...one, quantization }) ?? [],
+      );
+      const fitting = tried.filter(({ level }) => level !== "too_tight");
+      const highest = Math.max(...fitting.map(({ score }) => score.total));
+      const wanted = fitting.find(({ score }) => score.total === highest);
+      if (wanted !== undefined) expect(bestFit(record, machine(budgetGiB), one)).toEqual(wanted);
+    }
 });
 
 test("every model of a use is ranked once, what fits before what does not, and the names break ties", () => {

@@ -21,6 +21,7 @@ import {
   type Score,
   scoreOf,
   type UseCase,
+  withContext,
 } from "./score.ts";
 import { type Draft, draftClaims, type Speculation, speculationOf, speculativeSpeed } from "./speculation.ts";
 import { decodeSpeed, type Figure, firstTokenSeconds, loadSeconds, promptSpeed } from "./speed.ts";
@@ -103,14 +104,14 @@ function bestCandidate(
   measured: ReadonlyMap<string, number>,
 ): Candidate | undefined {
   const { quantization: only } = wish;
-  const families = wish.families.filter((family) => only !== undefined || hasFiles(record, family));
-  const steps = families.flatMap((family) =>
-    only === undefined ? ladderOf(record, family) : only.family === family ? [only] : [],
+  const families = wish.families.filter((family) =>
+    only === undefined ? hasFiles(record, family) : only.family === family,
   );
   const contextSize = Math.min(wish.contextSize, record.context_length);
-  const sized = steps.flatMap(
-    (quantization) => sizedOf(record, machine, { ...wish, contextSize, quantization }) ?? [],
-  );
+  const sized = families.flatMap((family) => {
+    const steps = only === undefined ? ladderOf(record, family) : [only];
+    return sizedIn(record, machine, { ...wish, contextSize }, steps);
+  });
   // What does not fit needs no score, unless nothing does.
   const fitting = sized.filter(({ share }) => share <= 1);
   const smallest = sized.reduce(
@@ -118,10 +119,29 @@ function bestCandidate(
     undefined,
   );
   const chosen = fitting.length > 0 || smallest === undefined ? fitting : [smallest];
-  const candidates = chosen.map((one) =>
-    candidateOf(record, machine, one, measured.get(measuredKey(record, one.step.quantization.name))),
-  );
-  return candidates.sort((a, b) => b.score.total - a.score.total)[0];
+  const prompt = promptSpeed(record, machine);
+  const hopes = chosen.map((one) => {
+    const known =
+      measured.size === 0 ? undefined : measured.get(measuredKey(record, one.step.quantization.name));
+    return candidateOf(record, machine, one, prompt, known);
+  });
+  return bestOf(record, machine, hopes);
+}
+
+/** A context that fits is costly to find: only of those which could win with all the context that counts. */
+function bestOf(record: CatalogRecord, machine: Machine, hopes: readonly Candidate[]): Candidate | undefined {
+  let best: Candidate | undefined;
+  let bestStep = 0;
+  for (const hope of hopes.toSorted((a, b) => b.score.total - a.score.total)) {
+    if (best !== undefined && hope.score.total < best.score.total) break;
+    const one = withContextThatFits(record, machine, hope);
+    const step = hopes.indexOf(hope);
+    const ahead = best === undefined ? 1 : one.score.total - best.score.total || bestStep - step;
+    if (ahead <= 0) continue;
+    best = one;
+    bestStep = step;
+  }
+  return best;
 }
 
 /** The best level at least: `good` has perfect too. */
@@ -154,30 +174,38 @@ interface Candidate extends Sized {
   readonly score: Score;
 }
 
-function sizedOf(
+/** With each of some quantizations of one family. */
+function sizedIn(
   record: CatalogRecord,
   { accelerator, budgetBytes }: Machine,
-  step: Step,
-): Sized | undefined {
-  const { quantization, cacheType, contextSize, draft } = step;
-  const { family } = quantization;
-  const file = fileSize(record, quantization);
-  const alone = claimsOf(record, { family, weightsBytes: file.bytes, accelerator, cacheType });
-  const speculation = speculationOf(record, quantization, draft);
+  wish: FitWish,
+  quantizations: readonly Quantization[],
+): readonly Sized[] {
+  const [first] = quantizations;
+  if (first === undefined) return [];
+  const { cacheType, contextSize, draft } = wish;
+  const alone = claimsOf(record, { family: first.family, accelerator, cacheType });
+  const speculation = speculationOf(record, first, draft);
   const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
-  if (alone === undefined || beside === undefined) return undefined;
-  const claimAt = (tokens: number): number => alone(tokens) + beside(tokens);
-  const claimBytes = claimAt(contextSize);
-  return { step, file, claimBytes, share: claimBytes / budgetBytes, claimAt, speculation };
+  if (alone === undefined || beside === undefined) return [];
+  return quantizations.map((quantization) => {
+    const file = fileSize(record, quantization);
+    const claimAt = (tokens: number): number => alone(tokens, file.bytes) + beside(tokens);
+    const claimBytes = claimAt(contextSize);
+    const share = claimBytes / budgetBytes;
+    return { step: { ...wish, quantization }, file, claimBytes, share, claimAt, speculation };
+  });
 }
 
+/** Scored as if all the context fits that counts. */
 function candidateOf(
   record: CatalogRecord,
   machine: Machine,
   sized: Sized,
+  prompt: Figure | undefined,
   measured: number | undefined,
 ): Candidate {
-  const { step, share, claimAt, speculation } = sized;
+  const { step, share, speculation } = sized;
   const { quantization, cacheType, useCase, contextSize } = step;
   const tokensInUse = Math.min(contextSize, PROMPT_TOKENS);
   const input = { record, machine, quantization, cacheType, tokensInUse };
@@ -185,13 +213,28 @@ function candidateOf(
     speculation === undefined || measured !== undefined
       ? decodeSpeed(input, measured)
       : speculativeSpeed(input, speculation);
-  const prompt = promptSpeed(record, machine);
   const speed = useCase === "embedding" ? prompt : tokensPerSecond;
-  // More context than is enough scores nothing, so only the winner's is worked out in full.
-  const enough = Math.min(enoughContext(useCase), record.context_length);
-  const contextThatFits = largestContext(enough, machine.budgetBytes, claimAt);
-  const score = scoreOf({ record, useCase, quantization, share, contextSize: contextThatFits, speed });
+  const score = scoreOf({
+    record,
+    useCase,
+    quantization,
+    share,
+    contextSize: enoughFor(record, step),
+    speed,
+  });
   return { ...sized, tokensPerSecond, prompt, score };
+}
+
+/** More context than is enough scores nothing, so only the winner's is worked out in full. */
+function withContextThatFits(record: CatalogRecord, { budgetBytes }: Machine, hope: Candidate): Candidate {
+  const enough = enoughFor(record, hope.step);
+  const contextSize = largestContext(enough, budgetBytes, hope.claimAt);
+  if (contextSize === enough) return hope;
+  return { ...hope, score: withContext(hope.score, hope.step.useCase, contextSize) };
+}
+
+function enoughFor(record: CatalogRecord, { useCase }: FitWish): number {
+  return Math.min(enoughContext(useCase), record.context_length);
 }
 
 function briefOf({ budgetBytes }: Machine, candidate: Candidate): BriefFitness {

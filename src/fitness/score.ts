@@ -74,14 +74,31 @@ export function scoreOf(input: ScoreInput): Score {
   const { useCase, share, contextSize, speed } = input;
   const row = WEIGHTS[useCase];
   const parts = {
-    quality: clamp(qualityParts(input).reduce((sum, [, points]) => sum + points, 0)),
+    quality: clamp(qualityPoints(input)),
     speed: 100 * Math.min(1, (speed?.value ?? 0) / row.enoughPerSecond),
     fit: fitPoints(share),
-    context: 100 * Math.min(1, contextSize / row.enoughContext),
+    context: contextPoints(useCase, contextSize),
   };
-  const { quality, fit, context } = parts;
-  const total = row.quality * quality + row.speed * parts.speed + row.fit * fit + row.context * context;
-  return { total: share > 1 ? 0 : total, ...parts };
+  return { total: share > 1 ? 0 : totalOf(parts, row), ...parts };
+}
+
+/** The same with another context. */
+export function withContext(score: Score, useCase: UseCase, contextSize: number): Score {
+  const { quality, speed, fit } = score;
+  const parts = { quality, speed, fit, context: contextPoints(useCase, contextSize) };
+  return { total: score.total === 0 ? 0 : totalOf(parts, WEIGHTS[useCase]), ...parts };
+}
+
+function totalOf({ quality, speed, fit, context }: Omit<Score, "total">, row: Weights): number {
+  return row.quality * quality + row.speed * speed + row.fit * fit + row.context * context;
+}
+
+function contextPoints(useCase: UseCase, contextSize: number): number {
+  return 100 * Math.min(1, contextSize / WEIGHTS[useCase].enoughContext);
+}
+
+function qualityPoints({ record, quantization, useCase }: ScoreInput): number {
+  return sizePoints(record) + newness(record) - quantization.penalty + taskPoints(record, useCase);
 }
 
 /** What the quality consists of, each with its points. */
@@ -93,13 +110,9 @@ export function qualityParts({
   why: string,
   points: number,
 ])[] {
-  // Between what it knows and what it computes with: the geometric mean.
-  const effective = Math.sqrt(billions(record) * Math.min(billions(record), activeBillions(record)));
-  const { ofOneBillion, perTenfold, least, most } = SIZE_POINTS;
-  const size = Math.min(most, Math.max(least, ofOneBillion + perTenfold * Math.log10(effective)));
   const task = taskPoints(record, useCase);
   return [
-    [`as large as a dense model of ${effective.toFixed(1)}B`, size],
+    [`as large as a dense model of ${effectiveBillions(record).toFixed(1)}B`, sizePoints(record)],
     [hasReleaseDay(record) ? `released ${record.release_date}` : "release day not known", newness(record)],
     [`quantization ${quantization.name}`, -quantization.penalty],
     ...(task === 0
@@ -107,6 +120,16 @@ export function qualityParts({
       : [[task > 0 ? `made for ${useCase}` : `made for ${record.use_case}`, task] as const]),
   ];
 }
+
+/** Between what it knows and what it computes with: the geometric mean. */
+function effectiveBillions(record: CatalogRecord): number {
+  return Math.sqrt(billions(record) * Math.min(billions(record), activeBillions(record)));
+}
+
+const sizePoints = perRecord((record) => {
+  const { ofOneBillion, perTenfold, least, most } = SIZE_POINTS;
+  return Math.min(most, Math.max(least, ofOneBillion + perTenfold * Math.log10(effectiveBillions(record))));
+});
 
 export function enoughContext(useCase: UseCase): number {
   return WEIGHTS[useCase].enoughContext;

@@ -39,8 +39,9 @@ export function draftClaims(
   { record, file }: Speculation,
   { accelerator }: Pick<Machine, "accelerator">,
 ): ((contextSize: number) => number) | undefined {
-  const weightsBytes = fileSize(record, file).bytes;
-  return claimsOf(record, { family: "gguf", weightsBytes, accelerator, cacheType: "f16" });
+  const { bytes } = fileSize(record, file);
+  const claims = claimsOf(record, { family: "gguf", accelerator, cacheType: "f16" });
+  return claims && ((contextSize) => claims(contextSize, bytes));
 }
 
 /** Tokens per second. The share that is accepted is a guess, and so is the figure. */

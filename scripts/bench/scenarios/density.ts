@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { REQUIRE } from "../../bundle.ts";
+import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle.ts";
 import type { Measurement } from "../measurement.ts";
 import type { DensityChange } from "../workers/density.ts";
 
@@ -71,8 +71,8 @@ export async function measureDensity(): Promise<readonly Measurement[]> {
 async function startWorker(folder: string): Promise<ChildProcess> {
   const outfile = path.join(folder, "worker.mjs");
   await build({
-    ...{ entryPoints: [WORKER], outfile, bundle: true, platform: "node", format: "esm", target: "node22.19" },
-    ...{ banner: { js: REQUIRE }, logLevel: "warning" },
+    ...BUNDLE_OPTIONS,
+    ...{ entryPoints: [WORKER], outfile, format: "esm", banner: { js: REQUIRE } },
     // The catalogue is read beside the fixtures.
     define: {
       "import.meta.url": JSON.stringify(
