@@ -19,13 +19,7 @@ import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
 import type { Node, Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/ports.ts";
-import {
-  NODE_REPORT_KEY,
-  type NodeReportRead,
-  nodeOfReport,
-  nodeReportName,
-  readNodeReport,
-} from "../src/telemetry/node-report.ts";
+import { nodeOfReport, nodeReportName, reportIn } from "../src/telemetry/node-report.ts";
 import type { Density, Held } from "./density/density.ts";
 import { placeOfHost, placeOfNode } from "./density/place.ts";
 import { withReport } from "./density/reported.ts";
@@ -101,11 +95,6 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
-}
-
-/** Undefined where the node has no report. */
-export function reportIn(map: ConfigMap | undefined): NodeReportRead | undefined {
-  return map && readNodeReport(map.data?.[NODE_REPORT_KEY]);
 }
 
 /** The claim, or what it really uses where that is more. */

@@ -1,5 +1,5 @@
 /** The density state as it is now, read once with the rights of the kubeconfig. */
-import { heldByPod, heldByReplica, isOver, reportIn } from "../../server/cluster.ts";
+import { heldByPod, heldByReplica, isOver } from "../../server/cluster.ts";
 import type { Density } from "../../server/density/density.ts";
 import { placeOfHost, placeOfNode } from "../../server/density/place.ts";
 import { withReport } from "../../server/density/reported.ts";
@@ -8,7 +8,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import { keyOf } from "../../src/api/names.ts";
 import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
-import { nodeReportName } from "../../src/telemetry/node-report.ts";
+import { nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
 import type { Cluster } from "./cluster.ts";
 import { listAll } from "./find.ts";
 

@@ -28,7 +28,7 @@ import {
   PODS,
   SERVICES,
 } from "../../src/kube/kinds.ts";
-import type { ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
+import type { ConfigMap, ControllerRevision, EndpointSlice, Lease, Service } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import type {
@@ -43,6 +43,7 @@ import type {
 import { publicSource } from "../../src/models/source/source.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import { createGrouping, type Grouping } from "./grouping.ts";
+import { NODE_REPORTS } from "./nodes.ts";
 
 /** Handlers of changes; each is quick and only enqueues. */
 export interface ChangeHandlers {
@@ -60,6 +61,7 @@ export interface ChangeHandlers {
   readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
+  readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
   readonly onHostMember: (host: string) => void;
   readonly onLease: (host: string, lease: Lease | undefined) => void;
   readonly onLeaseTrouble: () => void;
@@ -84,6 +86,8 @@ export interface Caches {
   readonly podMonitors: Reflector<PodMonitor>;
   /** For services with placement.mode Auto. */
   readonly nodes: Reflector<Node>;
+  /** What nodes publish of themselves. */
+  readonly nodeReports: Reflector<ConfigMap>;
   /** By `namespace/name` of the service. */
   readonly replicasOfService: Grouping<InferenceReplica>;
   readonly slicesOfService: Grouping<EndpointSlice>;
@@ -155,6 +159,7 @@ export function startCaches(options: CacheOptions, on: ChangeHandlers): Caches {
     }),
     hosts: start({ kind: HOSTS, onChange: on.onHost }),
     nodes: start({ kind: NODES, onChange: (_, node, before) => on.onNode(node, before) }),
+    nodeReports: start({ ...NODE_REPORTS, onChange: (_, report, before) => on.onNodeReport(report, before) }),
     kubeServices: labelled(SERVICES, groupings.kubeServicesOfService),
     revisions: labelled(CONTROLLER_REVISIONS, groupings.revisionsOfService),
     deployments: labelled(DEPLOYMENTS, groupings.deploymentsOfService),
@@ -202,10 +207,10 @@ export async function whenCachesSynced(caches: Caches): Promise<void> {
 /** Every watch, for a caller that knows that the API server is back. */
 export function watchesOf(caches: Caches) {
   const { models, services, replicas, hosts, kubeServices, slices, leases, revisions } = caches;
-  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes } = caches;
+  const { deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports } = caches;
   return [
     ...[models, services, replicas, hosts, kubeServices, slices, leases, revisions],
-    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes],
+    ...[deployments, autoscalers, disruptionBudgets, networkPolicies, pods, nodes, nodeReports],
   ] as const;
 }
 

@@ -7,7 +7,9 @@ import { claimOfReplica, momentOf } from "../../src/capacity/placement/claims.ts
 import { prefetchText } from "../../src/capacity/prefetch.ts";
 import { isDeepEqual } from "../../src/deep-equal.ts";
 import { readNode } from "../../src/fitness/node.ts";
+import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Clock } from "../../src/ports.ts";
+import { reportIn } from "../../src/telemetry/node-report.ts";
 import type { Caches, ChangeHandlers } from "../cache/caches.ts";
 import { markOf } from "../host/fleet.ts";
 import type { LeaseSigns } from "../host/signs.ts";
@@ -72,9 +74,10 @@ export function createHandlers(state: LeaderState, signs: LeaseSigns): ChangeHan
         state.working?.queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => {
-      if (isDeepEqual(node && readNode(node), before && readNode(before))) return;
-      for (const { metadata, spec } of state.working?.caches.services.list() ?? [])
-        if (spec.placement.mode === "Auto") state.working?.queues.services.enqueue(keyOf(metadata));
+      if (!isDeepEqual(node && readNode(node), before && readNode(before))) enqueueAuto(state);
+    },
+    onNodeReport: (report, before) => {
+      if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(state);
     },
     onHostMember: (host) => state.working?.queues.hosts.enqueue(host),
     onLease: (host, lease) => {
@@ -126,6 +129,19 @@ function enqueueServicesOn({ working }: LeaderState, host: string): void {
       keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     );
   }
+}
+
+function enqueueAuto({ working }: LeaderState): void {
+  for (const { metadata, spec } of working?.caches.services.list() ?? [])
+    if (spec.placement.mode === "Auto") working?.queues.services.enqueue(keyOf(metadata));
+}
+
+/** What placement reads of it: not what is free, nor what is installed. */
+function capacityIn(map: ConfigMap | undefined) {
+  const read = reportIn(map);
+  if (read?.at !== "known") return read;
+  const { memory, cpu, gpus } = read.report;
+  return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
 }
 
 /** A queued service that names no runtime may get another one. */

@@ -7,12 +7,13 @@ import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
 import { machineOf } from "../../src/fitness/machine.ts";
-import { nodeMachineFor, readNode } from "../../src/fitness/node.ts";
+import { nodeMachineFor } from "../../src/fitness/node.ts";
 import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
 import type { Caches } from "../cache/caches.ts";
+import { readReportedNode } from "../cache/nodes.ts";
 import { isReady } from "../paths/mac/rollout/slots.ts";
 import { isChosenByUser } from "../paths/pods/nodes.ts";
 import { isReady as isPodReady } from "../paths/pods/pods.ts";
@@ -25,7 +26,14 @@ export interface Seen extends Observation {
 
 type Sees = Pick<
   Caches,
-  "services" | "models" | "hosts" | "nodes" | "replicas" | "replicasOfService" | "podsOfService"
+  | "services"
+  | "models"
+  | "hosts"
+  | "nodes"
+  | "nodeReports"
+  | "replicas"
+  | "replicasOfService"
+  | "podsOfService"
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
@@ -62,7 +70,7 @@ function onNodes(caches: Sees, service: InferenceService, model: Model, match: (
   return pods.flatMap((pod): Seen[] => {
     const node = caches.nodes.get(pod.spec.nodeName ?? "");
     if (node === undefined) return [];
-    const score = isPodReady(pod) ? scoreOn(node, needs) : undefined;
+    const score = isPodReady(pod) ? scoreOn(caches, node, needs) : undefined;
     return [{ ...identityOf(pod.metadata), by: "pod", service: key, on: node.metadata.name, score }];
   });
 }
@@ -117,7 +125,7 @@ function nodeCandidates(caches: Sees, { spec }: InferenceService, needs: Needs):
     .list()
     .filter(isOpen)
     .flatMap((node) => {
-      const score = scoreOn(node, needs);
+      const score = scoreOn(caches, node, needs);
       return score === undefined ? [] : [{ name: node.metadata.name, score }];
     });
 }
@@ -144,8 +152,8 @@ function needInPods(
   }
 }
 
-function scoreOn(node: Node, { pod, need }: Needs): number | undefined {
-  const read = nodeMachineFor(readNode(node), pod);
+function scoreOn({ nodeReports }: Sees, node: Node, { pod, need }: Needs): number | undefined {
+  const read = nodeMachineFor(readReportedNode(node, nodeReports), pod);
   if (read.at === "noGpus") return 0;
   return read.at === "known" ? scoreOf(fitReplica(need, read.machine)) : undefined;
 }

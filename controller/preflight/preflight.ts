@@ -6,7 +6,6 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
-import { readNode } from "../../src/fitness/node.ts";
 import { listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
@@ -14,6 +13,7 @@ import type { Secret } from "../../src/kube/objects.ts";
 import type { KubeObject, ObjectRef } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/ports.ts";
+import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
 import { type Preflight, preflight } from "./judge.ts";
 import { answerTo, type PreflightMode, readReview, serviceOf } from "./review.ts";
 import { filesOf } from "./rotation.ts";
@@ -78,13 +78,15 @@ function useCertificate(server: Server, secret: Secret | undefined, log: Log): b
 type Judge = (service: InferenceService) => Preflight;
 
 function createJudge(options: PreflightOptions): Judge {
-  const start = <T extends KubeObject>(rest: Pick<ReflectorOptions<T>, "kind">) =>
-    startReflector<T>({ ...options, ...rest, onChange: () => {} });
+  const start = <T extends KubeObject>(
+    rest: Pick<ReflectorOptions<T>, "kind" | "namespace" | "labelSelector">,
+  ) => startReflector<T>({ ...options, ...rest, onChange: () => {} });
   const models = start({ kind: MODELS });
   const hosts = start({ kind: HOSTS });
   const nodes = start({ kind: NODES });
+  const reports = start(NODE_REPORTS);
   return (service) => {
-    if (![models, hosts, nodes].every((one) => one.isSynced()))
+    if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
     const { namespace } = service.metadata;
     const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
@@ -96,7 +98,7 @@ function createJudge(options: PreflightOptions): Judge {
       draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
       loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
       hosts: hosts.list(),
-      nodes: nodes.list().map(readNode),
+      nodes: nodes.list().map((node) => readReportedNode(node, reports)),
       match: options.match,
     });
   };

@@ -23,6 +23,8 @@ export interface Place {
   readonly isSchedulable: boolean;
   readonly system: System;
   readonly machine: MachineRead;
+  /** What the Node of a node says. */
+  readonly node?: NodeRead;
   /** GPUs that pods take as a whole; 0 where memory is shared. */
   readonly wholeGpus: number;
   readonly runtimes: readonly { readonly name: string; readonly version?: string }[];
@@ -87,6 +89,7 @@ export function placeOfNode(node: Node): Place {
     isSchedulable: spec?.unschedulable !== true,
     system: nodeSystem(read),
     machine: nodeMachine(read),
+    node: read,
     wholeGpus: read.gpus?.count ?? 0,
     runtimes: [],
     models: [],

@@ -23,6 +23,8 @@ export interface NodeRead {
   readonly allocatableBytes: number | undefined;
   readonly cores: number | undefined;
   readonly gpus: NodeGpus | undefined;
+  /** What is said of it cannot be: why. */
+  readonly unusable?: string;
 }
 
 /** What a pod computes on: on the CPU where it takes no GPUs. */
@@ -101,15 +103,17 @@ const MOST_GPUS = 65_536;
 
 /** All of its GPUs together; without any, what Kubernetes lets pods have. */
 export function nodeMachine(node: NodeRead): MachineRead {
+  if (node.unusable !== undefined) return { at: "unusable", why: node.unusable };
   return node.gpus === undefined ? cpuMachine(node) : gpuMachine(node, node.gpus, node.gpus.count);
 }
 
 /** The part of it that one pod would have. */
 export function nodeMachineFor(node: NodeRead, pod: PodOn): NodeMachine {
-  if (pod.gpus === 0) return cpuMachine(node);
-  const { gpus } = node;
-  if (gpus === undefined || gpus.count < pod.gpus || !isOn(pod.accelerator, gpus.accelerator))
-    return { at: "noGpus" };
+  const { gpus, unusable } = node;
+  const hasGpus = gpus !== undefined && gpus.count >= pod.gpus && isOn(pod.accelerator, gpus.accelerator);
+  if (pod.gpus > 0 && !hasGpus) return { at: "noGpus" };
+  if (unusable !== undefined) return { at: "unusable", why: unusable };
+  if (pod.gpus === 0 || gpus === undefined) return cpuMachine(node);
   return gpuMachine(node, gpus, pod.gpus);
 }
 

@@ -1,6 +1,52 @@
 /** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
-import type { NodeReport } from "../telemetry/node-report.ts";
-import { countOf, gpusInSystem, type System, sizeOf } from "./llmfit/system.ts";
+import type { ReportedGpu } from "../api/fields/reported-gpu.ts";
+import type { NodeReport, NodeReportRead } from "../telemetry/node-report.ts";
+import { countOf, GPU_VENDORS, gpusInSystem, mainGpu, type System, sizeOf } from "./llmfit/system.ts";
+import type { NodeGpus, NodeRead } from "./node.ts";
+
+const GIB = 1024 ** 3;
+/** Kubernetes counts the same memory; some is set aside at boot. */
+const FURTHEST_APART = 2;
+
+/** A node with what its report knows better. Nothing in a report is trusted: what contradicts the Node makes it unusable, with the reason. */
+export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined): NodeRead {
+  if (read === undefined) return node;
+  if (read.at === "unusable") return { ...node, unusable: read.why };
+  const { memory, cpu, gpus } = read.report;
+  const gpu = mainGpu(gpus);
+  const labelled = node.gpus?.bytesEach;
+  const unusable =
+    contradiction(memory?.totalBytes, node.totalBytes, "of memory") ??
+    (node.gpus === undefined ? undefined : contradiction(gpu?.memoryBytes, labelled, "in each GPU"));
+  if (unusable !== undefined) return { ...node, unusable };
+  const { totalBytes } = memory ?? {};
+  return {
+    ...node,
+    ...(totalBytes === undefined || node.totalBytes === undefined ? {} : limitedTo(totalBytes, node)),
+    cores: cpu.cores ?? node.cores,
+    gpus: node.gpus && gpusAsReported(node.gpus, gpu),
+  };
+}
+
+function contradiction(
+  said: number | undefined,
+  known: number | undefined,
+  what: string,
+): string | undefined {
+  if (said === undefined || known === undefined) return undefined;
+  if (Math.max(said / known, known / said) <= FURTHEST_APART) return undefined;
+  return `its node report says ${(said / GIB).toFixed(2)} GiB ${what}, its Node ${sizeOf(known)} GiB`;
+}
+
+function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRead) {
+  return { totalBytes, allocatableBytes: Math.min(allocatableBytes, totalBytes) };
+}
+
+/** As many as a device plugin offers to pods, with the memory that their driver says. */
+function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
+  if (gpu?.memoryBytes === undefined || GPU_VENDORS[gpu.vendor].accelerator !== gpus.accelerator) return gpus;
+  return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };
+}
 
 /** llmfit's `system` object: GB are GiB, with two decimals. */
 export function systemOfReport(report: NodeReport): System {

@@ -67,6 +67,13 @@ export function nodeOfReport(name: string): string | undefined {
   return name.startsWith(NAME_PREFIX) ? name.slice(NAME_PREFIX.length) : undefined;
 }
 
+/** Of its ConfigMap; undefined where the node has none. */
+export function reportIn(
+  map: { readonly data?: Readonly<Record<string, string>> } | undefined,
+): NodeReportRead | undefined {
+  return map && readNodeReport(map.data?.[NODE_REPORT_KEY]);
+}
+
 /** Of `data["node.json"]`. */
 export function readNodeReport(given: string | undefined): NodeReportRead {
   const unusable = (why: string) => ({ at: "unusable", why: `its node report ${why}` }) as const;

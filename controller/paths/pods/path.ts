@@ -4,7 +4,6 @@ import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { runtimeEntry } from "../../../src/engines/registry.ts";
-import { readNode } from "../../../src/fitness/node.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
@@ -12,6 +11,7 @@ import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import type { NodeChoice } from "../../../src/linux/contract.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
 import { reportOn } from "../../cache/events.ts";
+import { readReportedNode } from "../../cache/nodes.ts";
 import { applySteps } from "../../service/apply/apply.ts";
 import { ApiCallFailed } from "../../service/failure.ts";
 import { NO_BELONGINGS } from "../../service/observe.ts";
@@ -158,7 +158,8 @@ function withNodes(
     ...{ source: model.spec.source, quantization: model.status?.gguf?.quantization, match: matchModel },
     ...{ settings: pod.settings, claimBytes: pod.claimBytes },
   });
-  const judged = judgeNodes(need, pod, caches.nodes.list().map(readNode));
+  const nodes = caches.nodes.list().map((node) => readReportedNode(node, caches.nodeReports));
+  const judged = judgeNodes(need, pod, nodes);
   const before = chosenBefore(deployment);
   const kept = before && resolvePods({ ...input, nodes: before });
   const isTemplateSame =

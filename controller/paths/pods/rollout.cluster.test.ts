@@ -5,9 +5,11 @@ import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
+import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
 import type { Log } from "../../../src/ports.ts";
+import { NODE_REPORT_KEY, nodeReportName } from "../../../src/telemetry/node-report.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram } from "../../../test/cli/program.ts";
@@ -277,6 +279,28 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await scored("auto", "ChosenByUser", /^spec.nodeSelector or spec.affinity chooses/);
       expect((await get<Deployment>("deployment/auto")).spec.template.spec.affinity).toBeUndefined();
       await bench.cluster.kubectl(["delete", "isvc/auto", "-n", NS, "--timeout=60s"]);
+
+      await bench.model(NS, "qwen-gpu", { accelerator: "cuda", gib: 5, source, gpus: 1 });
+      await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
+      await apply("auto-gpu", { modelRef: "qwen-gpu", placement: { mode: "Auto" } });
+      await scored("auto-gpu", "NodesUnknown", /^left to the scheduler: gpu-1 \(no label says how much/);
+      const publish = (totalBytes: number, memoryBytes: number) => {
+        const gpus = [{ vendor: "nvidia", name: "NVIDIA L4", memoryBytes, count: 1, unified: false }];
+        const lists = { runtimes: [], models: [], leftOut: [] };
+        return bench.apply({
+          ...{ apiVersion: "v1", kind: "ConfigMap" },
+          metadata: {
+            ...{ name: nodeReportName("gpu-1"), namespace: NAMESPACE_SYSTEM },
+            labels: { [LABEL_NODE_REPORT]: "true" },
+          },
+          data: { [NODE_REPORT_KEY]: JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists }) },
+        });
+      };
+      await publish(128 * 2 ** 30, 24 * 2 ** 30);
+      await scored("auto-gpu", "NodesScored", /^prefers: gpu-1 \(score \d+ of 100/);
+      await publish(2 ** 30, 24 * 2 ** 30);
+      await scored("auto-gpu", "NodesUnknown", /its node report says 1.00 GiB of memory, its Node 128 GiB/);
+      await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },
 );

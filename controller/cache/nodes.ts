@@ -1,0 +1,22 @@
+/** Nodes of the cluster as fitness sees them: their Nodes, and what they publish of themselves. */
+import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { type NodeRead, readNode } from "../../src/fitness/node.ts";
+import { nodeAsReported } from "../../src/fitness/reported.ts";
+import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
+import type { ConfigMap } from "../../src/kube/objects.ts";
+import type { Reflector } from "../../src/kube/types.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import { nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
+
+/** Of a watch for their reports. */
+export const NODE_REPORTS = {
+  kind: CONFIG_MAPS,
+  namespace: NAMESPACE_SYSTEM,
+  labelSelector: LABEL_NODE_REPORT,
+} as const;
+
+export function readReportedNode(node: Node, reports: Pick<Reflector<ConfigMap>, "get">): NodeRead {
+  const name = nodeReportName(node.metadata.name);
+  return nodeAsReported(readNode(node), reportIn(reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name }))));
+}
