@@ -41,7 +41,7 @@ function usageOf(command: Command, name: string): string[] {
 
 function optionRow(option: Option): string {
   const choices = option.argChoices === undefined ? "" : `: ${option.argChoices.join(", ")}`;
-  const given: unknown = option.defaultValue;
+  const given: unknown = option.defaultValueDescription ?? option.defaultValue;
   const standard = given === undefined || given === false ? "" : ` (default: ${String(given)})`;
   return `| \`${option.flags.replaceAll("|", "\\|")}\` | ${cell(`${option.description}${choices}${standard}`)} |`;
 }
