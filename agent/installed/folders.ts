@@ -7,6 +7,8 @@ import type { InstalledModel } from "../../src/telemetry/node-report.ts";
 export interface ModelFolder {
   readonly path: string;
   readonly runtime: string;
+  /** False: its models do not show that the program is installed. */
+  readonly isOfProgram: boolean;
 }
 
 const MIB = 1024 ** 2;
@@ -22,7 +24,9 @@ const OLLAMA_LIBRARY = "registry.ollama.ai/library/";
 
 /** Where each program keeps its models in a home folder. */
 export function foldersInHome(home: string): readonly ModelFolder[] {
-  const at = (path: string, runtime: string): ModelFolder => ({ path: join(home, path), runtime });
+  const at = (path: string, runtime: string, isOfProgram = true): ModelFolder => ({
+    ...{ path: join(home, path), runtime, isOfProgram },
+  });
   return [
     at(".ollama/models", "ollama"),
     at(".omlx/models", "omlx"),
@@ -30,16 +34,16 @@ export function foldersInHome(home: string): readonly ModelFolder[] {
     at("Library/Caches/llama.cpp", "llamacpp"),
     at(".lmstudio/models", "lmstudio"),
     at(".cache/lm-studio/models", "lmstudio"),
-    at(".cache/huggingface/hub", "huggingface"),
+    at(".cache/huggingface/hub", "huggingface", false),
   ];
 }
 
 /** A folder that the operator named: by what is in it. */
 export async function folderOfKind(path: string): Promise<ModelFolder> {
   const names = (await entriesOf(path)).map(({ name }) => name);
-  if (names.includes("manifests")) return { path, runtime: "ollama" };
-  if (names.some((name) => name.startsWith("models--"))) return { path, runtime: "huggingface" };
-  return { path, runtime: "llamacpp" };
+  if (names.includes("manifests")) return { path, runtime: "ollama", isOfProgram: true };
+  const isHub = names.some((name) => name.startsWith("models--"));
+  return { path, runtime: isHub ? "huggingface" : "llamacpp", isOfProgram: false };
 }
 
 /** None where the folder is not there, or may not be read. */

@@ -45,10 +45,9 @@ export async function readInstalled(places: InstalledPlaces): Promise<Installed>
   };
 }
 
-/** A folder with models speaks for its program; the hub's cache belongs to no program. */
 async function withModels(folder: ModelFolder): Promise<Installed> {
   const models = await modelsIn(folder);
-  const isProgram = models.length > 0 && folder.runtime !== "huggingface";
+  const isProgram = models.length > 0 && folder.isOfProgram;
   return { models, runtimes: isProgram ? [{ name: folder.runtime }] : [] };
 }
 
