@@ -1,5 +1,6 @@
 /** `metalbridge mcp` as a child process: the SDK's client and the inspector ask about a real API server. */
 import { execFile } from "node:child_process";
+import { cpus, hostname } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -72,6 +73,18 @@ test("over standard input services are listed and explained, and deployed once t
   expect(mcp.questions).toHaveLength(2);
 });
 
+test("without a cluster the machine that it runs on is described, and models are ranked for it", async () => {
+  await using mcp = await connectWith([], "/nonexistent/kubeconfig", []);
+  const { isError, text } = await mcp.call("get_system_specs", {});
+  const { node, system } = JSON.parse(text);
+  expect([isError, node, system.cpu_cores]).toEqual([false, hostname(), cpus().length]);
+  expect(system.total_ram_gb).toBeGreaterThan(0);
+  const fit = JSON.parse((await mcp.call("fit", { limit: 2 })).text);
+  expect(fit).toMatchObject({ NodeName: hostname(), ModelFits: [{}, {}] });
+  const elsewhere = await mcp.call("get_system_specs", { node: "mac-1" });
+  expect(JSON.parse(elsewhere.text)).toEqual({ error: expect.stringContaining("kubeconfig") });
+});
+
 test("the inspector calls a tool, and a client that leaves ends the program", async () => {
   await using desk = await openDesk();
   const inspector = path.join(packageRoot(), "node_modules", ".bin", "mcp-inspector");
@@ -93,6 +106,11 @@ test("the inspector calls a tool, and a client that leaves ends the program", as
   ];
   const { content } = await inspect(...call);
   expect(JSON.parse(content[0].text)).toEqual({ total: 0, services: [] });
+  const specs = await inspect("--method", "tools/call", "--tool-name", "get_system_specs");
+  expect(JSON.parse(specs.content[0].text)).toMatchObject({
+    node: hostname(),
+    system: { cpu_cores: cpus().length },
+  });
   const ended = await startProgram(["mcp"], desk).ended;
   expect(ended).toMatchObject({ code: 0, stdout: "" });
 });

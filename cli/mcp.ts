@@ -2,6 +2,7 @@
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { stringify } from "yaml";
+import { readEnvironment } from "../agent/config/environment.ts";
 import { packageVersion } from "../local/package-root.ts";
 import { createDensity } from "../server/density/density.ts";
 import { createFits } from "../server/density/fits.ts";
@@ -10,6 +11,7 @@ import { listenMcp } from "../server/mcp/listen.ts";
 import { createMcp } from "../server/mcp/server.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { keyOf } from "../src/api/names.ts";
+import { createLlmfitRest } from "../src/fitness/llmfit/rest/rest.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
@@ -18,6 +20,7 @@ import { listAll } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags } from "./cluster/flags.ts";
 import { createObjects } from "./deploy/create.ts";
 import { objectsOf } from "./deploy/objects.ts";
+import { readHere } from "./mcp/here.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
@@ -80,6 +83,14 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
       await withCluster("mcp", flags, (cluster) => fillDensity(density, cluster));
       return density;
     },
+    here: async () => {
+      const { platform } = process;
+      const density = createDensity(createFits(records));
+      const place = await readHere({ platform, toolPath: readEnvironment().toolPath });
+      density.setPlace(place.kind, place.name, { ...place, heardAtMs: systemClock.nowMs() });
+      return density;
+    },
+    llmfit: createLlmfitRest(records),
     cluster: (use) =>
       withCluster("mcp", flags, (cluster) =>
         use({

@@ -220,6 +220,10 @@ test.skipIf(why !== undefined)(
     const tool = await toolsFor(reader);
     const fit = await tool("fit", { model: "Qwen2.5-7B", limit: 1 });
     expect(fit.rankedNodes).toHaveLength(1);
+    const specs = await tool("get_system_specs", { node: "mac-1" });
+    expect(specs).toMatchObject({ node: "mac-1", system: { backend: "Metal", has_gpu: true } });
+    const installed = { models: [{ name: "qwen2.5-7b-instruct-q4_k_m", runtime: "llamacpp" }] };
+    expect(await tool("get_installed_models", { node: "mac-1" })).toEqual(installed);
     expect(await tool("list_services")).toMatchObject({
       services: [{ service: "default/chat", hosts: ["mac-1"] }],
     });

@@ -1,7 +1,8 @@
-/** Programs that run models on this machine, by the names of its processes. */
+/** Programs that run models on this machine, by the names of its processes, or of files on a PATH. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRuntime } from "../../src/telemetry/node-report.ts";
+import { locateProgram } from "../engines/program.ts";
 
 /** The kernel keeps 15 characters of a name. */
 const RUNTIMES: readonly (readonly [comm: RegExp, runtime: string])[] = [
@@ -13,6 +14,21 @@ const RUNTIMES: readonly (readonly [comm: RegExp, runtime: string])[] = [
   [/^sglang/, "sglang"],
   [/^text-generation/, "tgi"],
 ];
+const PROGRAMS: Readonly<Record<string, string>> = {
+  ...{ "llama-server": "llamacpp", ollama: "ollama", omlx: "omlx", "mlx_lm.server": "mlx" },
+  ...{ lms: "lmstudio", vllm: "vllm", ramalama: "ramalama" },
+};
+
+/** Whether they run or not; nothing is started. */
+export async function runtimesOnPath(path: string): Promise<readonly { readonly name: string }[]> {
+  const found = await Promise.all(
+    Object.entries(PROGRAMS).map(async ([program, name]) => {
+      const file = await locateProgram(program, { paths: [], env: { PATH: path } });
+      return file === undefined ? [] : [{ name }];
+    }),
+  );
+  return found.flat();
+}
 
 /** `proc` may be that of another root; who owns the process does not matter. */
 export async function runningRuntimes(proc: string): Promise<readonly InstalledRuntime[]> {

@@ -5,7 +5,7 @@ import { createDensity } from "./density.ts";
 import { createFits } from "./fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
 import { placeOfHost, placeOfNode } from "./place.ts";
-import { withReport } from "./reported.ts";
+import { placeOfReport, withReport } from "./reported.ts";
 import { installedOn, nodeRow } from "./views.ts";
 
 const GIB = 1024 ** 3;
@@ -117,4 +117,27 @@ test("free memory is a change once it has moved by a twentieth, whichever way it
   expect(steadyReport(published, { ...at(1), memory: { totalBytes: total } }).memory).toEqual({
     totalBytes: total,
   });
+});
+
+test.each([
+  ["its GPUs", { memoryBytes: 24 * GIB, unified: false }, { accelerator: "cuda", budgetBytes: 43.2 * GIB }],
+  [
+    "its processor where a GPU shares its memory",
+    { unified: true },
+    { accelerator: "cpu", budgetBytes: 20 * GIB },
+  ],
+])("a machine of no cluster is judged by %s", (_, change, machine) => {
+  const { memoryBytes, unified } = { memoryBytes: undefined, ...change };
+  const gpu = { vendor: "nvidia", name: "NVIDIA L4", count: 2, unified } as const;
+  const place = placeOfReport("pc", {
+    memory: { totalBytes: 32 * GIB, availableBytes: 20 * GIB },
+    cpu: { cores: 16, arch: "amd64" },
+    gpus: [memoryBytes === undefined ? gpu : { ...gpu, memoryBytes }],
+    runtimes: [{ name: "ollama" }],
+    models: [{ name: "ollama://qwen3:8b", runtime: "ollama" }],
+    leftOut: [],
+  });
+  const budgetBytes = Math.floor(machine.budgetBytes);
+  expect(place).toMatchObject({ name: "pc", machine: { at: "known", machine: { ...machine, budgetBytes } } });
+  expect(place.models).toEqual([{ source: "ollama://qwen3:8b", runtime: "ollama" }]);
 });

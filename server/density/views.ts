@@ -92,7 +92,7 @@ export function nodeRow(density: Density, site: Site, now: Moment): NodeRow {
 }
 
 /** What a node has free, less what our pods have asked for; a host and a node's report say it themselves. */
-function systemOf({ place, held }: Site): System {
+export function systemOf({ place, held }: Site): System {
   const isMeasured = place.kind === "Host" || place.availableBytes !== undefined;
   if (isMeasured || held.size === 0) return place.system;
   const taken = [...held.values()].reduce((sum, { bytes }) => sum + bytes, 0);

@@ -2,6 +2,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
+import { createLlmfitRest, type LlmfitRest } from "../../src/fitness/llmfit/rest/rest.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/ports.ts";
 import type { ClusterWatches } from "../cluster.ts";
@@ -13,6 +14,8 @@ export interface McpContext {
   readonly density: () => Promise<Density>;
   /** The one that the program runs on, alone; absent where that is a pod. */
   readonly here?: () => Promise<Density>;
+  /** Over the catalogue that the density has. */
+  readonly llmfit: LlmfitRest;
   readonly cluster: <T>(use: (cluster: ClusterObjects) => Promise<T>) => Promise<T>;
   /** Absent: not allowed. */
   readonly deploy?: Deploy;
@@ -58,6 +61,7 @@ export function watchedContext(density: Density, watches: ClusterWatches, clock:
   return {
     now: () => ({ wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
     density: async () => density,
+    llmfit: createLlmfitRest(density.fits.records),
     cluster: (use) => use({ namespace: "default", list }),
   };
 }

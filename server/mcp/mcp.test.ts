@@ -10,6 +10,7 @@ import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
 import { afterEach, expect, test } from "vitest";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { createLlmfitRest } from "../../src/fitness/llmfit/rest/rest.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -37,6 +38,7 @@ const context: McpContext = {
   now: () => ({ wallMs: Date.now(), monotonicMs: performance.now() }),
   density: async () => fleet("mac-1", "mac-2"),
   here: async () => fleet("this-one"),
+  llmfit: createLlmfitRest(records),
   cluster: () => Promise.reject(new MetalbridgeError("ApiUnreachable", "no API server answers")),
 };
 
@@ -75,7 +77,10 @@ async function call(client: Client, name: string, args: Record<string, unknown> 
 test("tools are listed with their arguments, deploy only where it is allowed", async () => {
   const client = await connectTo(await listen());
   const { tools } = await client.listTools();
-  expect(tools.map(({ name }) => name)).toEqual(["fit", "explain_placement", "list_services"]);
+  expect(tools.map(({ name }) => name)).toEqual([
+    ...["fit", "explain_placement", "list_services", "get_system_specs", "recommend_models"],
+    ...["search_models", "plan_hardware", "get_runtimes", "get_installed_models"],
+  ]);
   expect(tools.every(({ annotations }) => annotations?.readOnlyHint === true)).toBe(true);
   expect(tools[0]?.inputSchema.properties).toHaveProperty("model");
   const refused = await call(client, "deploy", { model: "hf://org/repo" });
@@ -131,6 +136,73 @@ test("a name that reads as a regular expression is a name, and a cluster that do
   expect([failed.isError, failed.json()]).toMatchObject([true, { code: "ApiUnreachable" }]);
   const malformed = await call(client, "explain_placement", { service: "A/B" });
   expect([malformed.isError, malformed.body]).toEqual([true, expect.stringContaining("small letters")]);
+});
+
+const MODEL = "Qwen/Qwen2.5-7B-Instruct";
+
+test("llmfit's six tools answer in its shapes for this machine, and for one of the cluster by name", async () => {
+  const client = await connectTo(await listen());
+  const ask = async (tool: string, args: Record<string, unknown> = {}) => {
+    const { isError, json } = await call(client, tool, args);
+    expect(isError).toBe(false);
+    return json();
+  };
+  const specs = await ask("get_system_specs");
+  expect(specs).toEqual({
+    node: "this-one",
+    system: expect.objectContaining({ total_ram_gb: 64, gpu_count: 1 }),
+  });
+  expect((await ask("get_system_specs", { node: "mac-2" })).node).toBe("mac-2");
+  const recommended = await ask("recommend_models", { use_case: "code", sort: "tps" });
+  expect(Object.keys(recommended)).toEqual(["total_models", "returned_models", "models"]);
+  const { models, returned_models, total_models } = recommended;
+  expect([models.length, returned_models]).toEqual([10, 10]);
+  expect(total_models).toBeGreaterThan(10);
+  for (const { category, fit_level } of models) {
+    expect([category, fit_level]).toEqual(["Coding", expect.not.stringMatching("too_tight")]);
+  }
+  const speeds = models.map(({ estimated_tps }: { estimated_tps: number }) => estimated_tps);
+  expect(speeds).toEqual(speeds.toSorted((a: number, b: number) => b - a));
+  const found = await ask("search_models", { query: "Qwen2.5-7B", limit: 1, node: "mac-1" });
+  expect(found).toMatchObject({ query: "Qwen2.5-7B", returned_models: 1, models: [{ name: MODEL }] });
+  expect(found.total_matches).toBeGreaterThanOrEqual(1);
+  const plan = await ask("plan_hardware", { model: MODEL.toLowerCase(), quant: "Q4_K_M" });
+  expect(plan).toMatchObject({ model_name: MODEL, context: 8192, quantization: "Q4_K_M", target_tps: null });
+  expect(plan.minimum.vram_gb.toFixed(4)).toBe("5.3546");
+  const { runtimes } = await ask("get_runtimes");
+  expect(runtimes).toHaveLength(7);
+  expect(runtimes).toContainEqual({ name: "llamacpp", installed: true });
+  expect(runtimes).toContainEqual({ name: "ramalama", installed: false });
+  expect(await ask("get_installed_models")).toEqual({ models: [] });
+});
+
+test.each([
+  ["recommend_models", { runtime: "tgi" }, /^invalid runtime value: use any\|mlx\|llamacpp\|vllm/],
+  ["recommend_models", { use_case: "art" }, /^invalid use_case value: use general\|/],
+  ["recommend_models", { sort: "__proto__" }, /^invalid sort value: use score\|/],
+  ["recommend_models", { min_fit: "best" }, /^invalid min_fit value: use perfect\|/],
+  ["plan_hardware", { model: "x" }, /^model 'x' not found/],
+  ["plan_hardware", { model: MODEL, quant: "Q9_Z" }, /^invalid quant value: use F32\|/],
+  ["plan_hardware", { model: MODEL, target_tps: -1 }, /^invalid target_tps value/],
+  ["get_runtimes", { node: "mac-9" }, /no Host or Node is named mac-9/],
+  ["recommend_models", { node: "silent" }, /^silent: ./],
+])("%s with %j has its error in the answer, as there", async (tool, args, why) => {
+  const density = fleet("mac-1");
+  density.setPlace("Host", "silent", placeOfHost(aHost("silent", { status: { info: {}, memory: {} } })));
+  const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
+  const { isError, json } = await call(client, tool, args);
+  expect([isError, json()]).toEqual([false, { error: expect.stringMatching(why) }]);
+});
+
+test("where the program has no machine of its own, llmfit's tools need the name of one", async () => {
+  const { here: _, ...inCluster } = context;
+  const client = await connectTo(await listen({ context: inCluster }));
+  const { tools } = await client.listTools();
+  const required = tools.filter(({ inputSchema }) => inputSchema.required?.includes("node"));
+  expect(required).toHaveLength(6);
+  expect((await call(client, "get_system_specs")).isError).toBe(true);
+  expect((await call(client, "get_system_specs", { node: "mac-1" })).json()).toMatchObject({ node: "mac-1" });
+  expect((await call(client, "fit")).body).toMatch(/give model or node/);
 });
 
 /** Whatever is sent, byte for byte. */

@@ -4,6 +4,7 @@ import type { RequestOptions } from "@modelcontextprotocol/sdk/shared/protocol.j
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Log } from "../../src/ports.ts";
 import type { McpContext } from "./context.ts";
+import { llmfitTools } from "./llmfit-tools.ts";
 import { ownTools, type Tool } from "./tools.ts";
 
 export interface McpOptions {
@@ -20,7 +21,7 @@ const ANSWER_MS = 10 * 60_000;
 /** Connects to nothing yet. */
 export function createMcp({ context, version, log }: McpOptions): McpServer {
   const mcp = new McpServer({ name: "metalbridge", version }, { instructions: INSTRUCTIONS });
-  for (const tool of ownTools(context)) register(mcp, tool, log);
+  for (const tool of [...ownTools(context), ...llmfitTools(context)]) register(mcp, tool, log);
   return mcp;
 }
 

@@ -29,13 +29,13 @@ export type Ask = (question: string) => Promise<boolean>;
 
 const LIMIT = 10;
 const MOST_ROWS = 1000;
-const name = z.string().min(1).max(512);
-const objectName = z
+export const name = z.string().min(1).max(512);
+export const objectName = z
   .string()
   .max(253)
   .regex(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/, "must be a name of small letters, digits, - and .");
 const namespace = objectName.max(63).optional();
-const limit = z.int().min(1).max(MOST_ROWS).default(LIMIT);
+export const limit = z.int().min(1).max(MOST_ROWS).default(LIMIT);
 
 const fitInput = z.strictObject({
   model: name

@@ -28,6 +28,19 @@ export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined)
   };
 }
 
+/** A machine of which no cluster says anything. A GPU that shares the memory is left to the processor's figures. */
+export function nodeOnlyReported(name: string, { memory, cpu, gpus }: NodeReport): NodeRead {
+  const gpu = mainGpu(gpus.filter(({ unified }) => !unified));
+  return {
+    ...{ name, hostname: name, arch: cpu.arch, cores: cpu.cores },
+    ...{ totalBytes: memory?.totalBytes, allocatableBytes: memory?.availableBytes ?? memory?.totalBytes },
+    gpus: gpu && {
+      ...{ ...GPU_VENDORS[gpu.vendor], name: gpu.name, count: gpu.count },
+      bytesEach: gpu.memoryBytes,
+    },
+  };
+}
+
 function contradiction(
   said: number | undefined,
   known: number | undefined,

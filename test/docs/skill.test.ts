@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { llmfitTools } from "../../server/mcp/llmfit-tools.ts";
 import { ownTools } from "../../server/mcp/tools.ts";
 import { allPages, root } from "./pages.ts";
 
@@ -49,12 +50,14 @@ test("every route exists, with the parameters that are named", () => {
 
 test("the tools are those that the server has", () => {
   const never = () => Promise.reject(new Error("nothing is called"));
-  const tools = ownTools({
+  const context = {
     now: () => ({ wallMs: 0, monotonicMs: 0 }),
     density: never,
     cluster: never,
     deploy: never,
-  });
+    llmfit: () => ({ status: 404, body: "" }),
+  };
+  const tools = [...ownTools(context), ...llmfitTools(context)];
   const names = tools.map(({ name }) => name).sort();
   for (const file of ["docs/mcp.md", "skills/metalbridge/references/mcp-tools.md"]) {
     const page = pages.find((one) => one.path === file);

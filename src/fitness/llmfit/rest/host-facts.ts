@@ -1,9 +1,9 @@
 /** What llmfit's REST API says of a machine: a Host by its status, a node by its report. Pure. */
 import type { Host } from "../../../api/host.ts";
 import type { NodeReport } from "../../../telemetry/node-report.ts";
-import { machineOf } from "../../machine.ts";
+import { type MachineRead, machineOf } from "../../machine.ts";
 import { systemOfReport } from "../../reported.ts";
-import { hostSystem, runtimeOf } from "../system.ts";
+import { hostSystem, runtimeOf, type System } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
 /** As llmfit names them, in its order. */
@@ -15,29 +15,40 @@ const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
 /** As Rust calls them. */
 const SYSTEMS: Readonly<Record<string, string>> = { darwin: "macos" };
 
+export interface MachineFacts {
+  readonly name: string;
+  readonly system: System;
+  /** Whose measured speeds are known. */
+  readonly machine?: MachineRead;
+  readonly runtimes: readonly { readonly name: string }[];
+  readonly models: readonly { readonly source: string; readonly runtime?: string }[];
+}
+
 export function factsOfHost(host: Host): RestFacts {
-  const { info = {}, runtimes = [], models = [], installed = [] } = host.status ?? {};
-  const { os = "" } = info;
-  return {
-    node: { name: host.metadata.name, os: SYSTEMS[os] ?? os },
-    system: hostSystem(host, machineOf(host)),
-    runtimes: runtimeList(runtimes.map(({ name }) => name)),
-    installed: [
-      ...models.map(({ source, tokensPerSecond }) => ({
-        ...{ name: installedName(source), runtime: runtimeOf(source), tokensPerSecond },
-      })),
-      ...installed.map(({ source, runtime }) => ({ name: installedName(source), runtime })),
-    ],
-  };
+  const { info: { os = "" } = {}, runtimes = [], models = [], installed = [] } = host.status ?? {};
+  const { name } = host.metadata;
+  const machine = machineOf(host);
+  const system = hostSystem(host, machine);
+  const facts = factsOfMachine({ name, system, machine, runtimes, models: [...models, ...installed] });
+  return { ...facts, node: { name, os: SYSTEMS[os] ?? os } };
 }
 
 export function factsOfNode(name: string, report: NodeReport): RestFacts {
-  const { runtimes, models } = report;
+  const models = report.models.map((model) => ({ source: model.name, runtime: model.runtime }));
+  return factsOfMachine({ name, system: systemOfReport(report), runtimes: report.runtimes, models });
+}
+
+/** Of any machine that the density state knows. */
+export function factsOfMachine({ name, system, machine, runtimes, models }: MachineFacts): RestFacts {
+  const measured = machine?.at === "known" ? machine.machine.measured : [];
   return {
-    node: { name, os: "linux" },
-    system: systemOfReport(report),
+    node: { name, os: system.backend === "Metal" ? "macos" : "linux" },
+    system,
     runtimes: runtimeList(runtimes.map((runtime) => runtime.name)),
-    installed: models.map((model) => ({ name: installedName(model.name), runtime: model.runtime })),
+    installed: models.map(({ source, runtime = runtimeOf(source) }) => {
+      const tokensPerSecond = measured.find((one) => one.source === source)?.tokensPerSecond;
+      return { name: installedName(source), runtime, tokensPerSecond };
+    }),
   };
 }
 

@@ -337,7 +337,7 @@ test("a speed that no number of cores reaches is not feasible on that path", () 
 });
 
 test.each([
-  [{ model: "Qwen2.5", context: 4096 }, "no model is named Qwen2.5: use the full name"],
+  [{ model: "Qwen2.5", context: 4096 }, "model 'Qwen2.5' not found: use the full name"],
   [{ model: "Qwen/Qwen3-8B", context: 0 }, "invalid context value: expected a positive integer"],
   [
     { model: "Qwen/Qwen3-8B", context: 1, target_tps: -1 },

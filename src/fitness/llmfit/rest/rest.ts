@@ -149,7 +149,7 @@ function plan({ request, facts, records }: Call): RestAnswer {
   const wanted = read.wish.model.trim().toLowerCase();
   const record = records.find(({ name }) => name.toLowerCase() === wanted);
   if (record === undefined)
-    throw new BadRequest(`no model is named ${read.wish.model.slice(0, 128)}: use the full name`);
+    throw new BadRequest(`model '${read.wish.model.slice(0, 128)}' not found: use the full name`);
   const system = withOverrides(facts.system, read.wish.overrides);
   return { status: 200, body: planFor(record, system, read.wish) };
 }

@@ -1,0 +1,137 @@
+/** The six tools of llmfit, by its names and in its shapes: what its REST API answers about one machine. Their errors are in the answer, as there. */
+import { z } from "zod";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import { factsOfMachine } from "../../src/fitness/llmfit/rest/host-facts.ts";
+import type { RestRequest } from "../../src/fitness/llmfit/rest/rest.ts";
+import type { Site } from "../density/density.ts";
+import { systemOf } from "../density/views.ts";
+import { badArgument, type McpContext } from "./context.ts";
+import { limit, name, objectName, type Tool } from "./tools.ts";
+
+type Args = Readonly<Record<string, unknown>>;
+type Answer = Readonly<Record<string, unknown>>;
+
+interface Asked {
+  readonly site: Site;
+  readonly args: Args;
+  /** What the REST API answers. Throws MetalbridgeError for what it refuses. */
+  readonly get: (path: string, query?: Args) => Answer;
+  readonly post: (path: string, body: Args) => Answer;
+}
+
+interface Offer {
+  readonly name: string;
+  readonly description: string;
+  readonly input?: z.ZodRawShape;
+  readonly answer: (asked: Asked) => Answer;
+}
+
+const word = z.string().max(64).optional();
+const recommendInput = {
+  limit,
+  use_case: word.describe("general, coding, reasoning, chat, multimodal or embedding. Default: all."),
+  min_fit: word.describe("perfect, good, marginal or too_tight. Default: marginal."),
+  runtime: word.describe("any, mlx, llamacpp or vllm. Default: any."),
+  license: z.string().max(512).optional().describe("One of these, separated by commas. Default: all."),
+  sort: word.describe("score, tps, params, mem, ctx, date or use_case. Default: score."),
+};
+const searchInput = { query: name.describe("Part of a name, provider, size or use."), limit };
+const planInput = {
+  model: name.describe("Its full name in the catalogue."),
+  context: z.int().min(1).max(4_294_967_295).default(8192).describe("Tokens."),
+  quant: word.describe("Such as Q4_K_M. Default: the model's own."),
+  target_tps: z.number().optional().describe("Tokens per second to reach."),
+};
+
+const OFFERS: readonly Offer[] = [
+  {
+    name: "get_system_specs",
+    description: "Hardware of a machine: memory, processor, GPUs.",
+    answer: ({ site, get }) => ({ node: site.place.name, system: get("/system").system }),
+  },
+  {
+    name: "recommend_models",
+    description: "The models that fit a machine best, with score, quantization, memory and speed.",
+    input: recommendInput,
+    answer: ({ args, get }) => {
+      const { total_models, returned_models, models } = get("/models", args);
+      return { total_models, returned_models, models };
+    },
+  },
+  {
+    name: "search_models",
+    description: "Models by name, provider or use, and how each fits a machine.",
+    input: searchInput,
+    answer: ({ args: { query, ...rest }, get }) => {
+      const { total_models, returned_models, models } = get("/models", { search: query, ...rest });
+      return { query, total_matches: total_models, returned_models, models };
+    },
+  },
+  {
+    name: "plan_hardware",
+    description: "Which hardware a model needs, and what a machine lacks for it.",
+    input: planInput,
+    answer: ({ args, post }) => post("/plan", args),
+  },
+  {
+    name: "get_runtimes",
+    description: "Which programs that run models a machine has.",
+    answer: ({ site, get }) => {
+      const { runtimes } = get("/runtimes") as { readonly runtimes: readonly object[] };
+      // Only as a tool: its REST API does not list this one.
+      const installed = site.place.runtimes.some((one) => one.name === "ramalama");
+      return { runtimes: [...runtimes, { name: "ramalama", installed }] };
+    },
+  },
+  {
+    name: "get_installed_models",
+    description: "The models that are on a machine.",
+    answer: ({ get }) => ({ models: get("/installed").models }),
+  },
+];
+
+export function llmfitTools(context: McpContext): readonly Tool[] {
+  const node =
+    context.here === undefined
+      ? objectName.describe("A Host or Node.")
+      : objectName.optional().describe("A Host or Node of the cluster. Default: the machine this runs on.");
+  return OFFERS.map(({ name, description, input = {}, answer }) => ({
+    ...{ name, description, isReadOnly: true, input: z.strictObject({ ...input, node }) },
+    answer: async ({ node: wanted, ...args }) => {
+      try {
+        return answer(await ask(context, wanted as string | undefined, args));
+      } catch (error) {
+        if (error instanceof MetalbridgeError) return { error: describeError(error) };
+        throw error;
+      }
+    },
+  }));
+}
+
+async function ask(context: McpContext, wanted: string | undefined, args: Args): Promise<Asked> {
+  const { here, now, llmfit } = context;
+  const density = await (wanted === undefined && here !== undefined ? here() : context.density());
+  const site = wanted === undefined ? density.sites()[0] : density.site(wanted);
+  if (site === undefined) throw badArgument(`no Host or Node is named ${wanted}`);
+  const { place } = site;
+  const facts = factsOfMachine({ ...place, system: systemOf(site) });
+  const answerTo = (request: Pick<RestRequest, "method" | "url" | "body">, isScored: boolean): Answer => {
+    // Of a machine that is not known, or whose report contradicts its object, nothing is worked out.
+    if (isScored && place.machine.at !== "known") throw badArgument(`${place.name}: ${place.machine.why}`);
+    const rest = { ...request, isLocal: true, contentType: "application/json" };
+    const { status, body } = llmfit(rest, facts, now().wallMs);
+    if (status === 200 && typeof body !== "string") return body;
+    throw badArgument(String(typeof body === "string" ? body : body.error));
+  };
+  return {
+    ...{ site, args },
+    get: (path, query) => {
+      const text = new URLSearchParams();
+      for (const [key, value] of Object.entries(query ?? {}))
+        if (value !== undefined) text.set(key, String(value));
+      return answerTo({ method: "GET", url: `/api/v1${path}?${text}`, body: "" }, query !== undefined);
+    },
+    post: (path, body) =>
+      answerTo({ method: "POST", url: `/api/v1${path}`, body: JSON.stringify(body) }, true),
+  };
+}
