@@ -146,6 +146,15 @@ test("staleness counts on our clock, however wrong the host's is, and not while 
   expect(density.isStale(siteOf(density, "behind"), later)).toBe(false);
 });
 
+test("a node whose clock is ahead was last seen now, and is stale only when it is not ready", () => {
+  const { status, ...node } = aNode("ahead");
+  const ready = { type: "Ready", status: "True", lastHeartbeatTime: "2099-01-01T00:00:00Z" } as const;
+  const density = createDensity(createFits(records));
+  density.setPlace("Node", "ahead", placeOfNode({ ...node, status: { ...status, conditions: [ready] } }));
+  const row = nodeRow(density, siteOf(density, "ahead"), now);
+  expect(row).toMatchObject({ lastSeen: "2026-06-01T00:00:00Z", stale: false });
+});
+
 test("nodes of the cluster are scored by the memory of their GPUs, or their own", () => {
   const density = createDensity(createFits(records));
   for (const node of [
