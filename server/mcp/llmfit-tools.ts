@@ -13,6 +13,8 @@ type Answer = Readonly<Record<string, unknown>>;
 
 interface Asked {
   readonly site: Site;
+  /** Nothing has been heard of it for a while. */
+  readonly isStale: boolean;
   readonly args: Args;
   /** What the REST API answers. Throws MetalbridgeError for what it refuses. */
   readonly get: (path: string, query?: Args) => Answer;
@@ -99,7 +101,8 @@ export function llmfitTools(context: McpContext): readonly Tool[] {
     ...{ name, description, isReadOnly: true, input: z.strictObject({ ...input, node }) },
     answer: async ({ node: wanted, ...args }) => {
       try {
-        return answer(await ask(context, wanted as string | undefined, args));
+        const asked = await ask(context, wanted as string | undefined, args);
+        return { ...answer(asked), ...(asked.isStale ? { stale: true } : {}) };
       } catch (error) {
         if (error instanceof MetalbridgeError) return { error: describeError(error) };
         throw error;
@@ -124,7 +127,7 @@ async function ask(context: McpContext, wanted: string | undefined, args: Args):
     throw badArgument(String(typeof body === "string" ? body : body.error));
   };
   return {
-    ...{ site, args },
+    ...{ site, args, isStale: density.isStale(site, now()) },
     get: (path, query) => {
       const text = new URLSearchParams();
       for (const [key, value] of Object.entries(query ?? {}))

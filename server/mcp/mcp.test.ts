@@ -194,6 +194,14 @@ test.each([
   expect([isError, json()]).toEqual([false, { error: expect.stringMatching(why) }]);
 });
 
+test("what llmfit's tools say of a machine that is silent is marked as stale", async () => {
+  const density = fleet("mac-1");
+  density.setPlace("Host", "mac-2", { ...placeOfHost(aHost("mac-2")), silence: "silent for 5 minutes" });
+  const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
+  const stale = async (node: string) => (await call(client, "get_system_specs", { node })).json().stale;
+  expect([await stale("mac-1"), await stale("mac-2")]).toEqual([undefined, true]);
+});
+
 test("where the program has no machine of its own, llmfit's tools need the name of one", async () => {
   const { here: _, ...inCluster } = context;
   const client = await connectTo(await listen({ context: inCluster }));
