@@ -61,6 +61,7 @@ const SERVER: Given = {
 const NODE: Given = {
   ...{ kubeconfig: ["/k"], context: ["c"], nodeName: ["gpu-1"], namespace: ["mine"], hostRoot: ["/host"] },
   ...{ modelFolder: ["/models", ["/models"]], ollama: ["127.0.0.1:1"], interval: ["5", 5] },
+  ...{ llmfitPort: ["8787", 8787], llmfitAddress: ["0.0.0.0"], llmfitTokenFile: ["/token"] },
 };
 
 test.each([
