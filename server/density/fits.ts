@@ -3,9 +3,14 @@ import { createMatcher, type Match } from "../../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { type BriefFitness, briefFit, isAtLeast } from "../../src/fitness/fitness.ts";
 import type { Machine } from "../../src/fitness/machine.ts";
-import { type Family, familiesOn, type Quantization } from "../../src/fitness/quantizations.ts";
+import {
+  type Family,
+  familiesOn,
+  QUANTIZATIONS,
+  type Quantization,
+} from "../../src/fitness/quantizations.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../../src/fitness/replica-fit.ts";
-import type { FitLevel, UseCase } from "../../src/fitness/score.ts";
+import { type FitLevel, fitLevel, type UseCase } from "../../src/fitness/score.ts";
 
 /** What is kept of a Fitness: there are as many as models times kinds of machines. */
 export interface Fit {
@@ -25,10 +30,24 @@ export interface MachineClass {
   readonly machine: Machine;
   /** How many machines are of it. */
   members: number;
-  /** Undefined for a model that nothing can size. */
-  readonly fits: Map<CatalogRecord, Fit | undefined>;
+  readonly fits: FitTable;
   summary?: Summary;
 }
+
+/** By the position of the record. In columns: as objects, the fits of a large fleet were most of what the server holds. */
+interface FitTable {
+  readonly scores: Float64Array;
+  readonly speeds: Float64Array;
+  readonly claims: Float64Array;
+  /** NOT_ASKED, UNSIZED, or the position of the quantization and SIZED. */
+  readonly states: Uint8Array;
+  asked: number;
+}
+
+const NOT_ASKED = 0;
+/** A model that nothing can size. */
+const UNSIZED = 1;
+const SIZED = 2;
 
 export interface Summary {
   readonly bestScore: number;
@@ -69,6 +88,7 @@ export function createFits(given: readonly CatalogRecord[]): Fits {
   const match = createMatcher(records);
   const classes = new Map<string, MachineClass>();
   const sources = new Map<string, CatalogRecord | undefined>();
+  const positions = new Map(records.map((record, position) => [record, position]));
   const recordOf = (source: string): CatalogRecord | undefined => {
     if (sources.has(source)) return sources.get(source);
     if (sources.size >= MOST_SOURCES) sources.clear();
@@ -78,8 +98,10 @@ export function createFits(given: readonly CatalogRecord[]): Fits {
     return record;
   };
   const fitOf = (one: MachineClass, record: CatalogRecord): Fit | undefined => {
-    if (!one.fits.has(record)) one.fits.set(record, fitOn(record, one.machine));
-    return one.fits.get(record);
+    const position = positions.get(record);
+    if (position === undefined) return fitOn(record, one.machine);
+    if (one.fits.states[position] === NOT_ASKED) keep(one.fits, position, fitOn(record, one.machine));
+    return kept(one, position, record);
   };
   return {
     records,
@@ -89,7 +111,7 @@ export function createFits(given: readonly CatalogRecord[]): Fits {
       const key = JSON.stringify(rest);
       const known = classes.get(key) ?? {
         ...{ key, machine: { ...rest, name: "", measured: [] }, members: 0 },
-        fits: new Map<CatalogRecord, Fit | undefined>(),
+        fits: emptyTable(records.length),
       };
       known.members += 1;
       classes.set(key, known);
@@ -107,14 +129,47 @@ export function createFits(given: readonly CatalogRecord[]): Fits {
     },
     workAhead: (count) => {
       for (const one of classes.values()) {
-        const missing =
-          one.fits.size === records.length ? [] : records.filter((record) => !one.fits.has(record));
-        for (const record of missing.slice(0, count)) fitOf(one, record);
-        if (missing.length > 0) return true;
+        if (one.fits.asked === records.length) continue;
+        const isMissing = (_: CatalogRecord, position: number) => one.fits.states[position] === NOT_ASKED;
+        for (const record of records.filter(isMissing).slice(0, count)) fitOf(one, record);
+        return true;
       }
       return false;
     },
     measuredOn: ({ measured }) => new Set(measured.flatMap(({ source }) => recordOf(source) ?? [])),
+  };
+}
+
+function emptyTable(length: number): FitTable {
+  const column = () => new Float64Array(length);
+  return { scores: column(), speeds: column(), claims: column(), states: new Uint8Array(length), asked: 0 };
+}
+
+function keep(table: FitTable, position: number, fit: Fit | undefined): void {
+  table.asked += 1;
+  table.states[position] = fit === undefined ? UNSIZED : SIZED + positionOf(fit.quantization);
+  if (fit === undefined) return;
+  table.scores[position] = fit.score;
+  table.speeds[position] = fit.tokensPerSecond;
+  table.claims[position] = fit.claimBytes;
+}
+
+function positionOf(quantization: string): number {
+  return QUANTIZATIONS.findIndex(({ name }) => name === quantization);
+}
+
+function kept({ machine, fits }: MachineClass, position: number, record: CatalogRecord): Fit | undefined {
+  const quantization = QUANTIZATIONS[(fits.states[position] ?? UNSIZED) - SIZED];
+  if (quantization === undefined) return undefined;
+  const { budgetBytes } = machine;
+  const claimBytes = fits.claims[position] ?? 0;
+  return {
+    record,
+    score: fits.scores[position] ?? 0,
+    level: fitLevel(claimBytes / budgetBytes),
+    ...{ family: quantization.family, quantization: quantization.name },
+    tokensPerSecond: fits.speeds[position] ?? 0,
+    ...{ claimBytes, budgetBytes },
   };
 }
 

@@ -194,14 +194,33 @@ export function rank(
   };
 }
 
+/** Of the first row that `rank` would give; undefined where the model fits nowhere. */
+export function bestScore(
+  { density, fresh, stale }: Groups,
+  record: CatalogRecord,
+  least: FitLevel,
+): number | undefined {
+  for (const some of [fresh, stale]) {
+    let best: number | undefined;
+    for (const members of some)
+      for (const { fit } of rankedOf(density, members, record))
+        if (isAtLeast(fit.level, least) && (best === undefined || fit.score > best)) best = fit.score;
+    if (best !== undefined) return round(best, 1);
+  }
+  return undefined;
+}
+
 /** The members of one class: those with measurements of their own one by one, the others together. */
 function rankedOf(density: Density, members: readonly Site[], record: CatalogRecord): readonly Ranked[] {
-  const own = density.hasOwnFits(record) ? members.filter((site) => density.hasOwnFit(site, record)) : [];
-  const shared = own.length === 0 ? members : members.filter((site) => !density.hasOwnFit(site, record));
-  return [...own.map((site) => [site]), ...(shared.length === 0 ? [] : [shared])].flatMap((sites) => {
-    const fit = sites[0] === undefined ? undefined : density.fitOf(sites[0], record);
-    return fit === undefined ? [] : [{ fit, sites }];
-  });
+  if (!density.hasOwnFits(record)) return rankedTogether(density, members, record);
+  const own = members.filter((site) => density.hasOwnFit(site, record));
+  const shared = members.filter((site) => !density.hasOwnFit(site, record));
+  return [...own.map((site) => [site]), shared].flatMap((sites) => rankedTogether(density, sites, record));
+}
+
+function rankedTogether(density: Density, sites: readonly Site[], record: CatalogRecord): readonly Ranked[] {
+  const fit = sites[0] === undefined ? undefined : density.fitOf(sites[0], record);
+  return fit === undefined ? [] : [{ fit, sites }];
 }
 
 function sliceOf(

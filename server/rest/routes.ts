@@ -1,12 +1,12 @@
 /** The routes of the density API: what each takes and answers. */
 import type { z } from "zod";
 import type { Moment } from "../../src/capacity/placement/claims.ts";
-import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { quantizationNames, quantizationOf } from "../../src/fitness/quantizations.ts";
 import type { FitLevel } from "../../src/fitness/score.ts";
 import type { Density } from "../density/density.ts";
 import { simulate } from "../density/simulate.ts";
 import {
+  bestScore,
   type CostRow,
   catalogRow,
   cost,
@@ -177,10 +177,8 @@ function catalog({ density, now, query: given }: RouteInput): RouteAnswer {
   const usual = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
   const least = min_fit as FitLevel;
   const groups = groupSites(density, now);
-  const best = (record: CatalogRecord) =>
-    rank(groups, [record], { least, sort: "score" }).rows(0, 1)[0]?.score;
   const scored = density.fits.records.flatMap((record) => {
-    const score = best(record);
+    const score = bestScore(groups, record, least);
     return score === undefined ? [] : [{ record, score }];
   });
   if (sort === "score") scored.sort((a, b) => b.score - a.score);

@@ -29,7 +29,7 @@ const mlx = (name: string, bits: number, penalty: number, isOnLadder = true): Qu
 });
 
 /** GGUF: as the quantizer of llama.cpp prints them for Llama-3.1-8B. MLX: groups of 64 with a 16-bit scale and bias. */
-const QUANTIZATIONS: readonly Quantization[] = [
+export const QUANTIZATIONS: readonly Quantization[] = [
   gguf("F32", 32, 0, false),
   gguf("BF16", 16, 0, false),
   gguf("F16", 16, 0, false),

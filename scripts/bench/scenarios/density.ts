@@ -25,10 +25,8 @@ const WORKER = fileURLToPath(new URL("../workers/density.ts", import.meta.url));
 const MB = 1e6;
 /** As cli/metalbridge.mjs starts the server. */
 const FLAGS = [
-  "--single-threaded-gc",
-  "--v8-pool-size=1",
-  "--min-semi-space-size=2",
-  "--max-semi-space-size=4",
+  ...["--single-threaded-gc", "--v8-pool-size=1", "--min-semi-space-size=2", "--max-semi-space-size=4"],
+  ...["--no-allocation-site-pretenuring", "--no-incremental-marking", "--max-old-space-size=384"],
 ];
 
 /** Bundled, as it is installed: a loader of TypeScript would count as memory of the server. */
