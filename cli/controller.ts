@@ -82,7 +82,8 @@ function addEngineOptions(command: Command): void {
       "--engine-images <pairs>",
       "images of engines in pods: runtime[/accelerator]=image, separated by commas",
     )
-    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror");
+    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror")
+    .option("--probe-nodes", "ask nodes of which too little is known by a pod of a few seconds");
 }
 
 function addFitnessOptions(command: Command): void {

@@ -41,6 +41,7 @@ const CONTROLLER: Given = {
   maxHeaderBytes: ["2048", 2048],
   engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
   engineRegistry: ["mirror.example"],
+  probeNodes: ["", true],
   preflight: ["Deny"],
   preflightAddress: ["127.0.0.1"],
   preflightPort: ["2", 2],

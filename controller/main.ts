@@ -17,7 +17,7 @@ import { liveEvictionOf } from "./live-eviction/config.ts";
 import { createControllerMetrics } from "./metrics.ts";
 import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
-import { linuxSettings } from "./paths/pods/config.ts";
+import { linuxSettings, probingOf } from "./paths/pods/config.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { startPreflight } from "./preflight/preflight.ts";
 import { keepCertificate } from "./preflight/rotation.ts";
@@ -131,7 +131,7 @@ function partsOf(
   identity: string,
 ): Pick<
   LeadOptions,
-  "log" | "record" | "linux" | "liveEviction" | "createModelPass" | "onWatching" | "onWorking"
+  "log" | "record" | "linux" | "probing" | "liveEviction" | "createModelPass" | "onWatching" | "onWorking"
 > {
   return {
     log,
@@ -145,6 +145,7 @@ function partsOf(
     }),
     linux: linuxSettings(config),
     liveEviction: liveEvictionOf(config),
+    probing: probingOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
     onWatching: (watches) => {
       state.watches = watches;

@@ -5,6 +5,7 @@ import type { CatalogRecord } from "../../src/fitness/catalog/record.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
+import { publishReport, type ReportPlace } from "../../src/kube/node-report.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import { waitMs } from "../../src/kube/wait.ts";
@@ -13,7 +14,6 @@ import type { Clock, Log } from "../../src/ports.ts";
 import { type NodeReport, steadyReport } from "../../src/telemetry/node-report.ts";
 import { readEnvironment } from "../config/environment.ts";
 import { type NodeConfig, nodeNameOf, placesOf } from "./config.ts";
-import { publishReport, type ReportPlace } from "./publish.ts";
 import { createNodeReader, type NodeReader } from "./read.ts";
 import { watchDevices } from "./watch-devices.ts";
 

@@ -10,13 +10,13 @@ import { ACCESS_REVIEWS, DEPLOYMENTS, NODES, PODS } from "../../src/kube/kinds.t
 import type { AccessReview } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
+import { failed } from "../../src/linux/probe-pod.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { CONTROLLER } from "../doctor/from-cluster.ts";
 import { need } from "../host/access.ts";
-import { failed } from "./pod.ts";
 import { type ProbeEnds, type ProbeOptions, probeNodes } from "./probe.ts";
 import { hostResult, nodeResult, type Payload, payloadOf, type RankWish, wantedRecords } from "./rank.ts";
 

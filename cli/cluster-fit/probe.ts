@@ -4,8 +4,6 @@ import { NODES, PODS } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import type { Node, Pod } from "../../src/kube/workload-objects.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { type Follower, follow } from "../cluster/follow.ts";
 import {
   failed,
   fitPod,
@@ -16,7 +14,9 @@ import {
   type PodEnd,
   type PodPlan,
   readFitPod,
-} from "./pod.ts";
+} from "../../src/linux/probe-pod.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { type Follower, follow } from "../cluster/follow.ts";
 
 export interface ProbeOptions extends Pick<PodPlan, "namespace" | "image" | "pullSecrets"> {
   readonly concurrency: number;

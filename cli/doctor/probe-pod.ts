@@ -1,5 +1,6 @@
 /** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
+import { whyWaiting } from "../../src/linux/probe-pod.ts";
 
 /** A connection that is not made in this time is not made. */
 const CONNECT_MS = 5_000;
@@ -74,16 +75,6 @@ export type ProbeEnd =
   /** It will not run without a change. */
   | { readonly at: "stuck"; readonly why: string };
 
-const TERMINAL = [
-  "ErrImagePull",
-  "ImagePullBackOff",
-  "ErrImageNeverPull",
-  "InvalidImageName",
-  "CreateContainerConfigError",
-  "CreateContainerError",
-  "RunContainerError",
-];
-
 export function readProbe(pod: Pod): ProbeEnd {
   const node = pod.spec.nodeName ?? "?";
   switch (pod.status?.phase) {
@@ -94,7 +85,7 @@ export function readProbe(pod: Pod): ProbeEnd {
       return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: whyFailed(pod) };
     }
     default:
-      return waitingFor(pod);
+      return whyWaiting(pod);
   }
 }
 
@@ -106,17 +97,6 @@ function whyFailed(pod: Pod): string {
   const { reason, message, exitCode } = containerOf(pod)?.terminated ?? {};
   const exit = exitCode === undefined ? "" : `exit code ${exitCode}`;
   return [pod.status?.reason ?? reason, pod.status?.message ?? message, exit].filter(Boolean).join(": ");
-}
-
-function waitingFor(pod: Pod): ProbeEnd {
-  const { phase = "Pending", conditions = [] } = pod.status ?? {};
-  const { reason, message } = containerOf(pod)?.waiting ?? {};
-  if (reason !== undefined && reason !== "ContainerCreating") {
-    const why = [reason, message].filter(Boolean).join(": ");
-    return { at: TERMINAL.includes(reason) ? "stuck" : "waiting", why };
-  }
-  const unscheduled = conditions.find(({ type, status }) => type === "PodScheduled" && status === "False");
-  return { at: "waiting", why: unscheduled?.message ?? `the pod is ${phase}` };
 }
 
 function failuresIn(printed: string): ReadonlyMap<string, string> {

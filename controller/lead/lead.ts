@@ -16,6 +16,7 @@ import { createMoving } from "../live-eviction/moving.ts";
 import { leaderFacts } from "../metrics/leader.ts";
 import { startDownloads } from "../model/cache/watches.ts";
 import { createServiceMemory } from "../paths/mac/memory.ts";
+import { createNodeProbes, type NodeProbesOptions } from "../paths/pods/node-probes.ts";
 import { createOffloadReader } from "../paths/pods/offload.ts";
 import { createPodsQueue } from "../paths/pods/queue.ts";
 import { createPaths, type PathPorts } from "../paths/registry.ts";
@@ -36,6 +37,7 @@ export interface LeadOptions extends QueueOptions {
   readonly linux: LinuxSettings;
   /** Of the catalogue. */
   readonly matchModel: (name: string) => Match;
+  readonly probing: NodeProbesOptions["probing"];
   /** Undefined where it is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** These watches have started; more may follow. */
@@ -72,9 +74,8 @@ export async function lead(options: LeadOptions): Promise<void> {
   const podsQueue = createPodsQueue();
   const pathPorts: PathPorts = {
     ...ports,
-    linux: options.linux,
-    matchModel: options.matchModel,
-    podsQueue,
+    ...{ linux: options.linux, matchModel: options.matchModel, podsQueue },
+    nodeProbes: createNodeProbes({ ...options, caches }),
     offloads: createOffloadReader({ ...options, onRead: (key) => enqueueServices([key]) }),
     onPositions: enqueueServices,
     scheduler,

@@ -25,11 +25,18 @@ export const podsConfigSchema = z.strictObject({
     .string()
     .default("")
     .describe("Registry or path that is put before the pinned images of engines, for a mirror."),
+  probeNodes: z
+    .boolean()
+    .default(false)
+    .describe(
+      "For placement.mode Auto: nodes of which neither a label nor a report says enough are asked once, by a pod of a few seconds.",
+    ),
 });
 
 export function linuxSettings({
   engineImages,
   engineRegistry,
+  probeNodes: _,
   ...fetch
 }: z.output<typeof podsConfigSchema> & CacheSettings): LinuxSettings {
   return {
@@ -37,4 +44,13 @@ export function linuxSettings({
     images: Object.fromEntries(engineImages),
     registryPrefix: engineRegistry === "" ? undefined : engineRegistry,
   };
+}
+
+/** Undefined where nodes are not probed, or no image is known. */
+export function probingOf({
+  probeNodes,
+  image,
+  imagePullSecrets,
+}: z.output<typeof podsConfigSchema> & CacheSettings) {
+  return probeNodes && image !== undefined ? { image, imagePullSecrets } : undefined;
 }

@@ -144,7 +144,7 @@ interface Now {
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
 function withNodes(
-  { caches, matchModel, moving }: PodsPorts,
+  { caches, matchModel, moving, nodeProbes }: PodsPorts,
   input: PodsInput,
   { deployment, isWaiting, restored }: Now,
 ): { readonly resolution: PodsResolved | Blocked; readonly nodes?: NodesSeen } {
@@ -160,6 +160,7 @@ function withNodes(
   });
   const nodes = caches.nodes.list().map((node) => readReportedNode(node, caches.nodeReports));
   const judged = judgeNodes(need, pod, nodes);
+  nodeProbes.ask(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const before = chosenBefore(deployment);
   const kept = before && resolvePods({ ...input, nodes: before });
   const isTemplateSame =

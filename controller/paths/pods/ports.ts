@@ -2,6 +2,7 @@
 import type { Match } from "../../../src/fitness/catalog/match.ts";
 import type { LinuxSettings } from "../../../src/linux/contract.ts";
 import type { ControllerPorts } from "../../cache/ports.ts";
+import type { NodeProbes } from "./node-probes.ts";
 import type { OffloadReader } from "./offload.ts";
 import type { PodsQueue } from "./queue.ts";
 
@@ -11,6 +12,7 @@ export interface PodsPorts extends ControllerPorts {
   readonly offloads: OffloadReader;
   /** Which record of the catalogue a source means. */
   readonly matchModel: (name: string) => Match;
+  readonly nodeProbes: NodeProbes;
   /** Their positions in the queue have changed. */
   readonly onPositions: (services: readonly string[]) => void;
 }

@@ -30,7 +30,7 @@ const LOG: Log = {
 
 /** At once, but for the observations that it takes. */
 const LIVE_EVICTION = {
-  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1 },
+  ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1, probeNodes: true },
   liveEvictionCooldownSeconds: 5,
 };
 /** Of this machine: an endpoint may not be in the loopback range. */
@@ -284,22 +284,51 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
       await apply("auto-gpu", { modelRef: "qwen-gpu", placement: { mode: "Auto" } });
       await scored("auto-gpu", "NodesUnknown", /^left to the scheduler: gpu-1 \(no label says how much/);
-      const publish = (totalBytes: number, memoryBytes: number) => {
+      const reportOf = (totalBytes: number, memoryBytes: number) => {
         const gpus = [{ vendor: "nvidia", name: "NVIDIA L4", memoryBytes, count: 1, unified: false }];
         const lists = { runtimes: [], models: [], leftOut: [] };
-        return bench.apply({
+        return JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists });
+      };
+      const publish = (totalBytes: number, memoryBytes: number) =>
+        bench.apply({
           ...{ apiVersion: "v1", kind: "ConfigMap" },
           metadata: {
             ...{ name: nodeReportName("gpu-1"), namespace: NAMESPACE_SYSTEM },
             labels: { [LABEL_NODE_REPORT]: "true" },
           },
-          data: { [NODE_REPORT_KEY]: JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists }) },
+          data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
         });
-      };
       await publish(128 * 2 ** 30, 24 * 2 ** 30);
       await scored("auto-gpu", "NodesScored", /^prefers: gpu-1 \(score \d+ of 100/);
       await publish(2 ** 30, 24 * 2 ** 30);
       await scored("auto-gpu", "NodesUnknown", /its node report says 1.00 GiB of memory, its Node 128 GiB/);
+
+      // As the chart grants it with controller.probeNodes; without it, the first has failed.
+      const probing = ["-n", NAMESPACE_SYSTEM, "create"];
+      for (const what of [
+        ["role", "probe-pods", "--verb=create,delete", "--resource=pods"],
+        ["role", "probe-reports", "--verb=create,patch", "--resource=configmaps"],
+        ["rolebinding", "probe-pods", "--role=probe-pods", account],
+        ["rolebinding", "probe-reports", "--role=probe-reports", account],
+      ])
+        await bench.cluster.kubectl([...probing, ...what]);
+      await bench.addNode({ name: "gpu-2", capacity: { "nvidia.com/gpu": "1" } });
+      const probe = ["pod/metalbridge-probe-gpu-2", "-n", NAMESPACE_SYSTEM];
+      const phase = ["get", ...probe, "-o", "jsonpath={.status.phase}"];
+      await vi.waitFor(async () => expect(await bench.cluster.kubectl(phase)).toBe("Running"), WAIT);
+      const message = reportOf(128 * 2 ** 30, 48 * 2 ** 30);
+      const terminated = { exitCode: 0, reason: "Completed", message };
+      const one = { ...{ name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 } };
+      const status = { phase: "Succeeded", containerStatuses: [{ ...one, state: { terminated } }] };
+      await bench.cluster.kubectl([
+        ...["patch", ...probe, "--subresource=status", "--type=merge"],
+        ...["-p", JSON.stringify({ status })],
+      ]);
+      await scored("auto-gpu", "NodesScored", /^prefers: gpu-2 \(score \d+ of 100/);
+      await vi.waitFor(
+        () => expect(bench.cluster.kubectl(["get", ...probe])).rejects.toThrow("not found"),
+        WAIT,
+      );
       await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },

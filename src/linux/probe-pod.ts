@@ -1,6 +1,5 @@
 /** The probe pod of one node, and what its status says. Pure. */
-import type { Node, Pod, PodSpec } from "../../src/kube/workload-objects.ts";
-import { readProbe } from "../doctor/probe-pod.ts";
+import type { Node, Pod, PodSpec } from "../kube/workload-objects.ts";
 
 export const LABELS = {
   "app.kubernetes.io/name": "metalbridge-fit-probe",
@@ -15,7 +14,8 @@ export interface PodPlan {
   readonly name: string;
   readonly namespace: string;
   readonly node: string;
-  readonly run: string;
+  /** Of the command that started it. */
+  readonly run?: string;
   readonly image: string;
   readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
   readonly deadlineSeconds: number;
@@ -24,7 +24,7 @@ export interface PodPlan {
 /** Bound past the scheduler. Allowed at the restricted security level; without a token of the API server. */
 export function fitPod({ name, namespace, node, run, image, pullSecrets, deadlineSeconds }: PodPlan): Pod {
   return {
-    metadata: { name, namespace, labels: { ...LABELS, [LABEL_RUN]: run } },
+    metadata: { name, namespace, labels: run === undefined ? LABELS : { ...LABELS, [LABEL_RUN]: run } },
     spec: {
       nodeName: node,
       tolerations: [{ operator: "Exists" }],
@@ -75,9 +75,8 @@ export function readFitPod(pod: Pod): PodEnd {
     const message = pod.status.message ?? (ended?.message || exit);
     return failed(pod.status.reason ?? ended?.reason ?? "Error", message);
   }
-  const seen = readProbe(pod);
-  if (seen.at === "stuck") return failed("ContainerNotStarted", seen.why);
-  return { at: "waiting", why: seen.at === "waiting" ? seen.why : "" };
+  const seen = whyWaiting(pod);
+  return seen.at === "stuck" ? failed("ContainerNotStarted", seen.why) : { at: "waiting", why: seen.why };
 }
 
 export function failed(reason: string, message: string, phase: Failed["phase"] = "Failed"): Failed {
@@ -98,4 +97,26 @@ export function nodeTrouble(node: Node | undefined): Failed | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   if (ready?.status === "True") return undefined;
   return failed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
+}
+
+const TERMINAL = [
+  "ErrImagePull",
+  "ImagePullBackOff",
+  "ErrImageNeverPull",
+  "InvalidImageName",
+  "CreateContainerConfigError",
+  "CreateContainerError",
+  "RunContainerError",
+];
+
+/** Of a pod that has not ended. Stuck: it will not run without a change. */
+export function whyWaiting({ status }: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
+  const { phase = "Pending", conditions = [], containerStatuses } = status ?? {};
+  const { reason, message } = containerStatuses?.[0]?.state?.waiting ?? {};
+  if (reason !== undefined && reason !== "ContainerCreating") {
+    const why = [reason, message].filter(Boolean).join(": ");
+    return { at: TERMINAL.includes(reason) ? "stuck" : "waiting", why };
+  }
+  const unscheduled = conditions.find((one) => one.type === "PodScheduled" && one.status === "False");
+  return { at: "waiting", why: unscheduled?.message ?? `the pod is ${phase}` };
 }

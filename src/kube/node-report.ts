@@ -1,8 +1,8 @@
 /** Writes a node's report to its ConfigMap, which belongs to the Node and is deleted with it. */
-import { LABEL_NODE_REPORT, MANAGER_NODE } from "../../src/api/group.ts";
-import { CONFIG_MAPS, NODES } from "../../src/kube/kinds.ts";
-import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
-import { NODE_REPORT_KEY, nodeReportName } from "../../src/telemetry/node-report.ts";
+import { LABEL_NODE_REPORT, MANAGER_NODE } from "../api/group.ts";
+import { NODE_REPORT_KEY, nodeReportName } from "../telemetry/node-report.ts";
+import { CONFIG_MAPS, NODES } from "./kinds.ts";
+import type { ApiResult, KubeClient } from "./types.ts";
 
 export interface ReportPlace {
   readonly client: KubeClient;

@@ -1,0 +1,134 @@
+/** Nodes of which neither a label nor a report says enough for a score: a pod reads each once, and its answer becomes the node's report. */
+import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { nodeMachine, readNode } from "../../../src/fitness/node.ts";
+import { PODS } from "../../../src/kube/kinds.ts";
+import { publishReport } from "../../../src/kube/node-report.ts";
+import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
+import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { fitPod, nodeTrouble, type PodEnd, type PodPlan, readFitPod } from "../../../src/linux/probe-pod.ts";
+import type { Clock, Log } from "../../../src/ports.ts";
+import { nodeReportName, readNodeReport } from "../../../src/telemetry/node-report.ts";
+import type { Caches } from "../../cache/caches.ts";
+import { ApiCallFailed } from "../../service/failure.ts";
+
+export interface NodeProbesOptions {
+  readonly client: KubeClient;
+  readonly caches: Pick<Caches, "nodes" | "nodeReports">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Undefined: none is probed. */
+  readonly probing: Probing | undefined;
+}
+
+/** Metalbridge's own image, with the names of Secrets to pull it. */
+interface Probing {
+  readonly image: string;
+  readonly imagePullSecrets: readonly string[];
+}
+
+export interface NodeProbes {
+  /** Nodes for which there is no score: those of which enough is known otherwise are left alone. */
+  readonly ask: (nodes: readonly string[]) => void;
+}
+
+const AT_ONCE = 8;
+const DEADLINE_SECONDS = 60;
+/** It stops itself before that where its node answers. */
+const LONGEST_MS = 2 * DEADLINE_SECONDS * 1_000;
+const LOOK_MS = 1_000;
+/** After a probe that failed, or while the node cannot run one. */
+const AGAIN_MS = 3_600_000;
+
+/** One probe per node, until it has a report; those of nodes that are gone are deleted with them. */
+export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
+  const { clock, log, signal, caches, probing } = options;
+  if (probing === undefined) return { ask: () => {} };
+  const failedAtMs = new Map<string, number>();
+  const queue = createQueue<string>({
+    ...{ clock, log: log.child({ queue: "node probes" }), signal, concurrency: AT_ONCE },
+    reconcile: async (name) => {
+      const outcome = await pass(options, probing, name);
+      if (typeof outcome !== "string") return outcome;
+      log.warn({ node: name }, `node probe: ${outcome}`);
+      failedAtMs.set(name, clock.monotonicMs());
+      return undefined;
+    },
+  });
+  return {
+    ask: (nodes) => {
+      for (const name of nodes) {
+        const node = caches.nodes.get(name);
+        const failed = failedAtMs.get(name);
+        const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
+        if (isEarly || node === undefined || nodeMachine(readNode(node)).at === "known") continue;
+        if (!hasReport(caches, name)) queue.enqueue(name);
+      }
+    },
+  };
+}
+
+/** Text: why it failed. */
+async function pass(
+  options: NodeProbesOptions,
+  probing: Probing,
+  node: string,
+): Promise<Recheck | string | undefined> {
+  const { client, caches, clock } = options;
+  const ref = { name: `metalbridge-probe-${node}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
+  if (hasReport(caches, node)) return remove(client, ref);
+  const trouble = nodeTrouble(caches.nodes.get(node));
+  if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
+  if (trouble !== undefined) return `${trouble.reason}: ${trouble.message}`;
+  const pod = await podOn(client, { ...ref, node }, probing);
+  const end = readFitPod(pod);
+  const ageMs = clock.nowMs() - (Date.parse(pod.metadata.creationTimestamp ?? "") || 0);
+  if (end.at === "waiting" && ageMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
+  const why = await outcomeOf(client, node, end);
+  await remove(client, ref);
+  return why;
+}
+
+async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
+  const removed = await client.remove(PODS, ref);
+  if (!removed.ok && removed.error.kind !== "notFound") throw failed("delete", removed.error);
+}
+
+/** One that an earlier leader started is taken over. */
+async function podOn(
+  client: KubeClient,
+  on: Pick<PodPlan, "name" | "namespace" | "node">,
+  { image, imagePullSecrets }: Probing,
+): Promise<Pod> {
+  const pullSecrets = imagePullSecrets.map((name) => ({ name }));
+  const wanted = fitPod({ ...on, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS });
+  const made = await client.create(PODS, wanted);
+  if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
+  const found = await client.get(PODS, on);
+  if (!found.ok) throw failed("read", found.error);
+  return found.value;
+}
+
+async function outcomeOf(client: KubeClient, node: string, end: PodEnd): Promise<string | undefined> {
+  if (end.at === "answered") return publish(client, node, end.text);
+  return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
+}
+
+/** Undefined where it is published; else why not. */
+async function publish(client: KubeClient, node: string, text: string): Promise<string | undefined> {
+  const read = readNodeReport(text);
+  if (read.at === "unusable") return read.why;
+  const written = await publishReport({ client, node, namespace: NAMESPACE_SYSTEM }, text);
+  if (!written.ok) throw failed("write the report", written.error);
+  return undefined;
+}
+
+function hasReport({ nodeReports }: NodeProbesOptions["caches"], node: string): boolean {
+  return nodeReports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) })) !== undefined;
+}
+
+function failed(what: string, error: ApiFailure): ApiCallFailed {
+  return new ApiCallFailed(`${what} of a node probe`, error);
+}
