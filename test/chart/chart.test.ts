@@ -124,6 +124,11 @@ withHelm(
     const moving = JSON.stringify(await render(helm, "--set", "controller.liveEviction=true"));
     expect(moving).toContain("pods/eviction");
     expect(moving).toContain('"--live-eviction"');
+    const probing = JSON.stringify(await render(helm, "--set", "controller.probeNodes=true"));
+    expect(probing).toContain('"--probe-nodes"');
+    const mayProbe = '{"apiGroups":[""],"resources":["pods"],"verbs":["create","delete"]}';
+    expect(probing).toContain(mayProbe);
+    expect(plain).not.toContain(mayProbe);
   },
 );
 
