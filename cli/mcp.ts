@@ -44,7 +44,7 @@ export function configureMcp(command: Command): void {
     .option("--allow-deploy", "offer the tool deploy, which asks the user before it creates anything")
     .option("--http", "serve streamable HTTP at /mcp instead of standard input and output")
     .option("--address <ip>", "with --http: its address; others than loopback need a token", "127.0.0.1")
-    .option("--port <n>", `with --http: its port; 0 takes a free one (default: ${PORT})`, parsePort, PORT)
+    .option("--port <n>", "with --http: its port; 0 takes a free one", parsePort, PORT)
     .option("--token-file <file>", "with --http: file with the token that every request must send")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("warn"))
     .action(mcp);
