@@ -6,6 +6,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { writeFileAtomic } from "../agent/atomic-file.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE, LABEL_SERVICE_UID, MANAGER_AGENT } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
@@ -259,7 +260,10 @@ test.skipIf(why !== undefined)(
   async () => {
     const root = path.join(folder, "host");
     const memory = (availableKb: number) =>
-      writeFile(path.join(root, "proc/meminfo"), `MemTotal: 134217728 kB\nMemAvailable: ${availableKb} kB\n`);
+      writeFileAtomic(
+        path.join(root, "proc/meminfo"),
+        `MemTotal: 134217728 kB\nMemAvailable: ${availableKb} kB\n`,
+      );
     await mkdir(path.join(root, "proc"), { recursive: true });
     await writeFile(path.join(root, "proc/cpuinfo"), await readFile("/proc/cpuinfo"));
     await memory(100_000_000);

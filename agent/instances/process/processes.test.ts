@@ -82,7 +82,7 @@ describe("an engine of this agent", () => {
     await expect(startEngine(dir, shell("echo second"), () => {})).rejects.toMatchObject({
       code: "EngineStillRunning",
     });
-    await until(() => expect(engine.state().at).toBe("running"));
+    await until(() => expect(readFileSync(join(dir, "log"), "utf8")).toContain("\nfirst\n"));
     engine.signal("KILL");
     await states.until("gone");
     const second = await startEngine(dir, shell("echo second"), () => {});
