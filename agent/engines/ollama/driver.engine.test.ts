@@ -1,6 +1,5 @@
 /** The driver on the real Ollama: load, share, adopt, unload, and every way this goes wrong. */
-import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { launchOf, untilState } from "../../../test/fixtures/driver-agent.ts";
@@ -285,15 +284,14 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     const state = await untilState(one, "running");
     const pid = state.at === "running" ? (state.pid ?? 0) : 0;
     const weights = weightsOf(runnersOf(pid)[0] ?? 0);
-    expect(weights).toBeDefined();
     const two = await driver.open(placeOf("b"), launchOf(await tinyModel(folder, "second", 2)));
     await untilState(two, "running");
     const stopped = new Set<number>();
     // Ollama replaces a process that was slow to answer, on a busy machine before it is stopped.
     await vi.waitFor(async () => {
       for (const runner of runnersOf(pid).filter((each) => weightsOf(each) === weights)) {
-        process.kill(runner, "SIGSTOP");
         stopped.add(runner);
+        process.kill(runner, "SIGSTOP");
       }
       expect(await driver.probeHealth(chat(one.target), { timeoutMs: 1_000 })).toMatchObject({
         unhealthy: expect.stringContaining("its process for metalbridge-"),
@@ -385,7 +383,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
 test("the desktop app that ended a server is named, on a Mac where it runs", async () => {
   await using folder = runFolder();
   const bin = join(folder.root, "bin");
-  execFileSync("mkdir", [bin]);
+  mkdirSync(bin);
   writeFileSync(join(bin, "pgrep"), '#!/bin/sh\n[ "$*" = "-x Ollama" ] && echo 4711\n', { mode: 0o755 });
   const { ollamaDriver } = await import("./driver.ts");
   const { instances } = ollamaAgent(folder);
