@@ -1,16 +1,25 @@
 /** `metalbridge mcp` as a child process: the SDK's client and the inspector ask about a real API server. */
 import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
 import { cpus, hostname } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { ElicitRequestSchema, type ElicitResult } from "@modelcontextprotocol/sdk/types.js";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { packageRoot } from "../local/package-root.ts";
+import { createDensity } from "../server/density/density.ts";
+import { createFits } from "../server/density/fits.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { CONFIG_MAPS } from "../src/kube/kinds.ts";
+import type { KubeClient } from "../src/kube/types.ts";
+import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { openDesk } from "../test/cli/objects.ts";
 import { startProgram } from "../test/cli/program.ts";
+import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
+import { withCluster } from "./cluster/cluster.ts";
+import { fillDensity } from "./cluster/density.ts";
 
 const PROGRAM = path.join(packageRoot(), "cli", "metalbridge.mjs");
 
@@ -68,9 +77,31 @@ test("over standard input services are listed and explained, and deployed once t
   expect(JSON.parse((await mcp.call("deploy", wish)).text)).toMatchObject({ service: `${namespace}/made` });
   expect(await services()).toContain("made");
   expect(mcp.questions).toEqual(Array(2).fill(expect.stringMatching(/Create this[\s\S]*replicas: 2/)));
-  const local = await mcp.call("deploy", { model: "/etc/passwd" });
-  expect([local.isError, local.text]).toEqual([true, expect.stringContaining("no source that is offered")]);
+  for (const model of ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd"]) {
+    const local = await mcp.call("deploy", { model });
+    expect([local.isError, local.text]).toEqual([true, expect.stringContaining("no source that is offered")]);
+  }
   expect(mcp.questions).toHaveLength(2);
+});
+
+test("machines are not judged without their reports where reading these failed", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const nowhere = path.join(folder.path, "kubeconfig");
+  const text = await desk.cluster.kubectl(["config", "view", "--raw"]);
+  await writeFile(nowhere, text.replace(/server: https:\/\/[^\n]+/, "server: https://127.0.0.1:9"));
+  const fill = (kubeconfig: string) =>
+    withCluster("mcp", { kubeconfig }, ({ client: other, ...cluster }) => {
+      const list: KubeClient["list"] = (kind, options) =>
+        (kind.plural === CONFIG_MAPS.plural ? other : desk.client).list(kind, options);
+      return fillDensity(createDensity(createFits([])), { ...cluster, client: { ...desk.client, list } });
+    });
+  await expect(fill(nowhere)).rejects.toMatchObject({ code: "ApiUnreachable" });
+  const account = { name: "no-reports", namespace: desk.namespace };
+  await desk.cluster.kubectl(["create", "serviceaccount", account.name, "-n", account.namespace]);
+  const file = path.join(folder.path, "no-reports");
+  await writeAccountKubeconfig(desk.cluster, { ...account, file });
+  await fill(file);
 });
 
 test("without a cluster the machine that it runs on is described, and models are ranked for it", async () => {
@@ -111,6 +142,9 @@ test("the inspector calls a tool, and a client that leaves ends the program", as
     node: hostname(),
     system: { cpu_cores: cpus().length },
   });
+  await using open = startProgram(["mcp", "--http", "--port", "0", "--allow-deploy"], desk);
+  await vi.waitFor(() => expect(open.stderr()).toMatch(/^ServerConfigInvalid: .*\n.*token/), 60_000);
+  expect(await open.ended).toMatchObject({ code: 2, stdout: "" });
   const ended = await startProgram(["mcp"], desk).ended;
   expect(ended).toMatchObject({ code: 0, stdout: "" });
 });

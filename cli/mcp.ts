@@ -13,6 +13,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { keyOf } from "../src/api/names.ts";
 import { createLlmfitRest } from "../src/fitness/llmfit/rest/rest.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import { parseSource } from "../src/models/source/source.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
@@ -41,7 +42,10 @@ const PORT = 8788;
 export function configureMcp(command: Command): void {
   addNamespacedFlags(command)
     .addOption(catalogOption())
-    .option("--allow-deploy", "offer the tool deploy, which asks the user before it creates anything")
+    .option(
+      "--allow-deploy",
+      "offer the tool deploy, which asks the user before it creates anything; with --http it needs --token-file",
+    )
     .option("--http", "serve streamable HTTP at /mcp instead of standard input and output")
     .option("--address <ip>", "with --http: its address; others than loopback need a token", "127.0.0.1")
     .option("--port <n>", "with --http: its port; 0 takes a free one", parsePort, PORT)
@@ -105,10 +109,10 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
 function deployWith(flags: ClusterFlags): Deploy {
   return ({ model, namespace, ...wish }, isAllowed) =>
     withCluster("mcp", namespace === undefined ? flags : { ...flags, namespace }, async (cluster) => {
-      if (model.startsWith("/") || model.startsWith("file:"))
-        throw new MetalbridgeError("McpArgumentInvalid", "model: a path is no source that is offered here");
       const given = Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== undefined));
       const objects = await objectsOf(cluster, model, given);
+      if (objects.model !== undefined && parseSource(objects.model.spec.source).kind === "file")
+        throw new MetalbridgeError("McpArgumentInvalid", "model: a path is no source that is offered here");
       const manifests = [objects.model, objects.service].filter((object) => object !== undefined);
       const yaml = manifests.map((object) => stringify(object)).join("---\n");
       if (!(await isAllowed(`Create this in namespace ${cluster.namespace}?\n\n${yaml}`))) return undefined;

@@ -10,6 +10,7 @@ import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import { nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
 import type { Cluster } from "./cluster.ts";
+import { explainAttempt } from "./failure.ts";
 import { listAll } from "./find.ts";
 
 export async function fillDensity(density: Density, cluster: Cluster): Promise<void> {
@@ -45,6 +46,8 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
 async function listReports({ client }: Cluster): Promise<ReadonlyMap<string, ConfigMap>> {
   const options = { namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT };
   const result = await client.list(CONFIG_MAPS, options);
+  if (!result.ok && result.error.kind !== "forbidden" && result.error.kind !== "notFound")
+    throw explainAttempt({ verb: "list", kind: CONFIG_MAPS, ...options }, result.error);
   const items = result.ok ? result.value.items : [];
   return new Map(items.map((item) => [item.metadata.name, item]));
 }

@@ -8,8 +8,7 @@ import type { Clock } from "../../src/ports.ts";
 
 export type Handle = (request: IncomingMessage, response: ServerResponse, body: unknown) => Promise<void>;
 
-const MOST_SESSIONS = 64;
-const IDLE_MS = 30 * 60_000;
+export const MOST_SESSIONS = 64;
 
 /** Keeps nothing between requests, so that any replica may answer the next one. */
 export async function answerOnce(build: () => McpServer, ...[request, response, body]: Parameters<Handle>) {
@@ -29,22 +28,24 @@ interface Session {
   readonly mcp: McpServer;
   readonly transport: StreamableHTTPServerTransport;
   usedMs: number;
+  /** Requests and streams. */
+  open: number;
 }
 
-/** A client that says nothing for half an hour is forgotten once others need its place. */
+/** Many clients leave without a word: where all places are taken, the session that was silent longest is closed. */
 export function createSessions(
   build: () => McpServer,
   { monotonicMs }: Pick<Clock, "monotonicMs">,
 ): Sessions {
   const sessions = new Map<string, Session>();
   const open = async (): Promise<Session | undefined> => {
-    if (sessions.size >= MOST_SESSIONS && !(await forgetIdle(sessions, monotonicMs()))) return undefined;
+    if (sessions.size >= MOST_SESSIONS && !(await closeIdle(sessions))) return undefined;
     const mcp = build();
     const transport = new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void sessions.set(id, session),
     });
-    const session = { mcp, transport, usedMs: monotonicMs() };
+    const session = { mcp, transport, usedMs: monotonicMs(), open: 0 };
     transport.onclose = () => void sessions.delete(transport.sessionId ?? "");
     await mcp.connect(transport as Transport);
     return session;
@@ -57,7 +58,11 @@ export function createSessions(
         return id === undefined
           ? refuse(response, 503, "too many sessions")
           : refuse(response, 404, "unknown session");
-      session.usedMs = monotonicMs();
+      session.open += 1;
+      response.once("close", () => {
+        session.open -= 1;
+        session.usedMs = monotonicMs();
+      });
       await session.transport.handleRequest(request, response, body);
       // Not an initialization: nothing of it is kept.
       if (session.transport.sessionId === undefined) await session.mcp.close();
@@ -68,12 +73,12 @@ export function createSessions(
   };
 }
 
-/** The one that was silent longest, if that is long. */
-async function forgetIdle(sessions: ReadonlyMap<string, Session>, nowMs: number): Promise<boolean> {
-  const [oldest] = [...sessions.values()].sort((a, b) => a.usedMs - b.usedMs);
-  if (oldest === undefined || nowMs - oldest.usedMs < IDLE_MS) return false;
-  await oldest.mcp.close();
-  return true;
+/** False where each of them has an open request or stream. */
+async function closeIdle(sessions: ReadonlyMap<string, Session>): Promise<boolean> {
+  const idle = [...sessions.values()].filter(({ open }) => open === 0);
+  const [oldest] = idle.sort((a, b) => a.usedMs - b.usedMs);
+  await oldest?.mcp.close();
+  return oldest !== undefined;
 }
 
 /** As JSON-RPC, which clients expect. */

@@ -25,9 +25,18 @@ const REQUEST_MS = 30_000;
 const MOST_CONNECTIONS = 128;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
 
-/** Resolves with the port. Rejects with ServerConfigInvalid where strangers could connect without a token. */
+/** Resolves with the port. Rejects with ServerConfigInvalid where strangers could connect, or others create, without a token. */
 export async function listenMcp(options: ListenMcpOptions): Promise<number> {
-  const { address, port, signal, tokenFile } = options;
+  const { address, port, signal, tokenFile, context } = options;
+  if (tokenFile === undefined && context.deploy !== undefined)
+    throw new MetalbridgeError(
+      "ServerConfigInvalid",
+      "allowDeploy: every user of this machine could create services with your rights",
+      {
+        summary: "give the token that they must send",
+        command: "metalbridge mcp --http --allow-deploy --token-file <file>",
+      },
+    );
   if (tokenFile === undefined && !LOOPBACK.test(address))
     throw new MetalbridgeError("ServerConfigInvalid", `address: ${address} can be reached by others`, {
       summary: "give the token that they must send, or listen on loopback",

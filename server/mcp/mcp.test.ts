@@ -19,6 +19,7 @@ import { createFits } from "../density/fits.ts";
 import { aHost, catalogRecords } from "../density/fixtures/fleet.ts";
 import { placeOfHost } from "../density/place.ts";
 import type { DeployWish, McpContext } from "./context.ts";
+import { MOST_SESSIONS } from "./http.ts";
 import { listenMcp } from "./listen.ts";
 
 const records = catalogRecords();
@@ -53,7 +54,7 @@ async function listen(more: Partial<Parameters<typeof listenMcp>[0]> = {}): Prom
 interface ClientWish {
   readonly token?: string;
   /** What the user says; absent: the client cannot ask. */
-  readonly user?: (question: string) => ElicitResult;
+  readonly user?: (question: string) => ElicitResult | Promise<ElicitResult>;
 }
 
 async function connectTo(url: string, { token, user }: ClientWish = {}): Promise<Client> {
@@ -66,6 +67,15 @@ async function connectTo(url: string, { token, user }: ClientWish = {}): Promise
   await client.connect(transport as Transport);
   stack.defer(() => client.close());
   return client;
+}
+
+const TOKEN = "open-sesame";
+
+async function writeToken(): Promise<string> {
+  const folder = stack.use(await temporaryFolder());
+  const tokenFile = path.join(folder.path, "token");
+  await writeFile(tokenFile, `${TOKEN}\n`);
+  return tokenFile;
 }
 
 async function call(client: Client, name: string, args: Record<string, unknown> = {}) {
@@ -85,7 +95,11 @@ test("tools are listed with their arguments, deploy only where it is allowed", a
   expect(tools[0]?.inputSchema.properties).toHaveProperty("model");
   const refused = await call(client, "deploy", { model: "hf://org/repo" });
   expect([refused.isError, refused.body]).toEqual([true, expect.stringContaining("deploy not found")]);
-  const allowed = await connectTo(await listen({ context: { ...context, deploy: async () => undefined } }));
+  const tokenFile = await writeToken();
+  const allowed = await connectTo(
+    await listen({ tokenFile, context: { ...context, deploy: async () => undefined } }),
+    { token: TOKEN },
+  );
   expect((await allowed.listTools()).tools.map(({ name }) => name)).toContain("deploy");
 });
 
@@ -240,17 +254,17 @@ test("without a token only programs of this machine may ask, and no web page", a
     expect.stringMatching(/65536/),
   ]);
   expect((await send(url, { "mcp-session-id": "made-up" }, "{}"))[0]).toBe(404);
-  await expect(listen({ address: "0.0.0.0" })).rejects.toMatchObject({ code: "ServerConfigInvalid" });
+  const deploy = { ...context, deploy: async () => undefined };
+  for (const open of [{ address: "0.0.0.0" }, { context: deploy }])
+    await expect(listen(open)).rejects.toMatchObject({ code: "ServerConfigInvalid" });
 });
 
 test("with a token file every request needs the token in it", async () => {
-  const folder = stack.use(await temporaryFolder());
-  const tokenFile = path.join(folder.path, "token");
-  await writeFile(tokenFile, "open-sesame\n");
+  const tokenFile = await writeToken();
   const url = await listen({ tokenFile, address: "0.0.0.0" });
   await expect(connectTo(url)).rejects.toThrow(/send the token/);
   await expect(connectTo(url, { token: "wrong" })).rejects.toThrow(/send the token/);
-  const client = await connectTo(url, { token: "open-sesame" });
+  const client = await connectTo(url, { token: TOKEN });
   expect((await call(client, "fit")).json()).toMatchObject({ NodeName: "this-one" });
   await writeFile(tokenFile, "changed\n");
   await expect(call(client, "fit")).rejects.toThrow(/send the token/);
@@ -260,6 +274,7 @@ test("deploy asks first: only an accepted question creates anything", async () =
   const created: DeployWish[] = [];
   const questions: string[] = [];
   const url = await listen({
+    tokenFile: await writeToken(),
     context: {
       ...context,
       deploy: async (wish, isAllowed) => {
@@ -271,6 +286,7 @@ test("deploy asks first: only an accepted question creates anything", async () =
   });
   const answerWith = (result: ElicitResult) =>
     connectTo(url, {
+      token: TOKEN,
       user: (question) => {
         questions.push(question);
         return result;
@@ -285,7 +301,7 @@ test("deploy asks first: only an accepted question creates anything", async () =
     const { isError, body } = await call(await answerWith(no), "deploy", wish);
     expect([isError, body]).toEqual([true, expect.stringContaining("nothing was changed")]);
   }
-  const dumb = await call(await connectTo(url), "deploy", wish);
+  const dumb = await call(await connectTo(url, { token: TOKEN }), "deploy", wish);
   expect([dumb.isError, dumb.body]).toEqual([true, expect.stringContaining("cannot ask its user")]);
   expect(created).toEqual([]);
   const yes = await answerWith({ action: "accept", content: { confirm: true } });
@@ -296,4 +312,25 @@ test("deploy asks first: only an accepted question creates anything", async () =
   });
   expect(created).toEqual([wish]);
   expect(questions).toEqual(Array(4).fill("Create hf://org/tiny?"));
+});
+
+test("clients that leave without a word keep no other out, and the one that waits for its user is not closed", async () => {
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<ElicitResult>();
+  const deploy: McpContext["deploy"] = async ({ model }, isAllowed) =>
+    (await isAllowed("Create it?")) ? { service: "default/tiny", model } : undefined;
+  const url = await listen({ tokenFile: await writeToken(), context: { ...context, deploy } });
+  const first = await connectTo(url, {
+    token: TOKEN,
+    user: () => {
+      asked.resolve();
+      return answer.promise;
+    },
+  });
+  const created = call(first, "deploy", { model: "tiny" });
+  await asked.promise;
+  for (let count = 0; count <= MOST_SESSIONS; count += 1)
+    await (await connectTo(url, { token: TOKEN })).close();
+  answer.resolve({ action: "accept", content: { confirm: true } });
+  expect((await created).json()).toMatchObject({ created: true });
 });
