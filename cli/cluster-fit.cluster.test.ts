@@ -242,6 +242,10 @@ test("missing rights are named before the first pod; without nodes there is noth
   expect(refused.stderr).toMatch(
     /^ApiForbidden: the credential may not list nodes, watch nodes, create pods in metalbridge-system, [\s\S]*kubectl apply -f examples\/rbac\/cluster-fit.yaml/,
   );
+  const withoutImage = ["cluster-fit", "--model", "Qwen2.5-7B"];
+  const imageRight = `list deployments in ${NAMESPACE_SYSTEM}`;
+  expect((await runProgram(withoutImage, { kubeconfig: file })).stderr).toContain(imageRight);
+  expect(refused.stderr).not.toContain(imageRight);
   // The example grants its namespace, and no other.
   expect((await runProgram(ask("-n", "default"), { kubeconfig })).stderr).toContain("create pods in default");
   await cluster().kubectl(["delete", "hosts", "--all"]);

@@ -36,7 +36,7 @@ export async function clusterFit(
   const { signal, namespace = NAMESPACE_SYSTEM } = options;
   const wanted = wantedRecords(records, options.model);
   if (wanted.size === 0) throw unknownModel(records, options.model);
-  await requireRights(cluster, namespace);
+  await requireRights(cluster, namespace, options.probeImage === undefined ? [...RIGHTS, OF_IMAGE] : RIGHTS);
   const [nodes, hosts] = await Promise.all([listAll(cluster, NODES), listHosts(cluster)]);
   let ends: ProbeEnds | undefined = new Map();
   if (nodes.length > 0) {
@@ -72,15 +72,23 @@ async function listHosts({ client }: Cluster): Promise<readonly Host[]> {
   throw explainAttempt({ verb: "list", kind: HOSTS }, found.error);
 }
 
-const RIGHTS: readonly (readonly [Kind<KubeObject>, readonly string[]])[] = [
+type Right = readonly [Kind<KubeObject>, readonly string[]];
+
+const RIGHTS: readonly Right[] = [
   [NODES, ["list", "watch"]],
   [PODS, ["create", "list", "watch", "delete"]],
   [HOSTS, ["list"]],
 ];
+/** The probe pods run the controller's image. */
+const OF_IMAGE: Right = [DEPLOYMENTS, ["list"]];
 
 /** All that is missing at once, before the first pod. */
-async function requireRights({ client }: Cluster, namespace: string): Promise<void> {
-  const asked = RIGHTS.flatMap(([kind, verbs]) => verbs.map((verb) => ({ kind, verb })));
+async function requireRights(
+  { client }: Cluster,
+  namespace: string,
+  rights: readonly Right[],
+): Promise<void> {
+  const asked = rights.flatMap(([kind, verbs]) => verbs.map((verb) => ({ kind, verb })));
   const missing = await Promise.all(
     asked.map(async ({ kind, verb }) => {
       const { group, plural: resource, namespaced } = kind;
@@ -103,13 +111,13 @@ async function requireRights({ client }: Cluster, namespace: string): Promise<vo
 }
 
 async function imageFor(
-  { client }: Cluster,
+  cluster: Cluster,
   namespace: string,
   given: string | undefined,
 ): Promise<Pick<ProbeOptions, "image" | "pullSecrets">> {
   if (given !== undefined) return { image: given, pullSecrets: [] };
-  const found = await client.list<Deployment>(DEPLOYMENTS, { namespace, labelSelector: CONTROLLER });
-  const spec = found.ok ? found.value.items[0]?.spec.template.spec : undefined;
+  const found = await listAll<Deployment>(cluster, DEPLOYMENTS, { namespace, labelSelector: CONTROLLER });
+  const spec = found[0]?.spec.template.spec;
   const image = spec?.containers[0]?.image;
   if (image === undefined)
     throw new MetalbridgeError(
