@@ -47,11 +47,14 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   const { clock, log, signal, caches, probing } = options;
   if (probing === undefined) return { ask: () => {} };
   const failedAtMs = new Map<string, number>();
+  const firstSeenMs = new Map<string, number>();
   const queue = createQueue<string>({
     ...{ clock, log: log.child({ queue: "node probes" }), signal, concurrency: AT_ONCE },
     reconcile: async (name) => {
-      const outcome = await pass(options, probing, name);
-      if (typeof outcome !== "string") return outcome;
+      const outcome = await pass(options, probing, name, firstSeenMs);
+      if (typeof outcome === "object") return outcome;
+      firstSeenMs.delete(name);
+      if (outcome === undefined) return undefined;
       log.warn({ node: name }, `node probe: ${outcome}`);
       failedAtMs.set(name, clock.monotonicMs());
       return undefined;
@@ -75,6 +78,8 @@ async function pass(
   options: NodeProbesOptions,
   probing: Probing,
   node: string,
+  /** Of its pod, by this machine's clock: that of the API server may differ. */
+  firstSeenMs: Map<string, number>,
 ): Promise<Recheck | string | undefined> {
   const { client, caches, clock } = options;
   const ref = { name: `metalbridge-probe-${node}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
@@ -84,8 +89,9 @@ async function pass(
   if (trouble !== undefined) return `${trouble.reason}: ${trouble.message}`;
   const pod = await podOn(client, { ...ref, node }, probing);
   const end = readFitPod(pod);
-  const ageMs = clock.nowMs() - (Date.parse(pod.metadata.creationTimestamp ?? "") || 0);
-  if (end.at === "waiting" && ageMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
+  const sinceMs = firstSeenMs.get(node) ?? clock.monotonicMs();
+  firstSeenMs.set(node, sinceMs);
+  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
   const why = await outcomeOf(client, node, end);
   await remove(client, ref);
   return why;

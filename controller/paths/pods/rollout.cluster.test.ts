@@ -6,6 +6,7 @@ import { networkInterfaces } from "node:os";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { priorityClasses } from "../../../src/linux/priorities.ts";
 import type { Log } from "../../../src/ports.ts";
@@ -28,6 +29,8 @@ const LOG: Log = {
   },
 };
 
+/** The API server's clock may differ: everything waits as long as it would otherwise. */
+const AHEAD = { ...systemClock, nowMs: () => systemClock.nowMs() + 180_000 };
 /** At once, but for the observations that it takes. */
 const LIVE_EVICTION = {
   ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1, probeNodes: true },
@@ -52,7 +55,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         response.end(`llamacpp:requests_processing ${inFlight}\nllamacpp:requests_deferred 0\n`);
       }).listen(0, ADDRESS);
       await once(engine, "listening");
-      bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: LIVE_EVICTION, log: LOG });
+      bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: LIVE_EVICTION, log: LOG, clock: AHEAD });
       for (const one of priorityClasses()) await bench.apply(one);
       await bench.cluster.kubectl(["create", "namespace", NS]);
       await bench.apply({
