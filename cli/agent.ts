@@ -81,6 +81,7 @@ export function addMachineFlags(command: Command): Command {
 
 async function agent(flags: AgentFlags): Promise<void> {
   const config = withFoundEngine(loadAgentConfig({ file: flags.config, flags: settingsOf(flags) }));
+  const { catalog } = config.llmfit;
   const stop = listenForStop();
   if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
   await runAgent(config, {
@@ -88,7 +89,10 @@ async function agent(flags: AgentFlags): Promise<void> {
     atOnce: stop.again,
     log: createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config)),
     print: (text) => process.stdout.write(`${text}\n`),
-    records: async () => (await (await import("./catalog/read.ts")).readCatalogFiles()).records,
+    records: async () => {
+      const { readCatalogFiles } = await import("./catalog/read.ts");
+      return (await readCatalogFiles(catalog === undefined ? [] : [catalog])).records;
+    },
   });
 }
 

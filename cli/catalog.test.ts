@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
+import { startProgram } from "../test/cli/program.ts";
 import { serveModel } from "../test/fixtures/model-server.ts";
 import { main } from "./main.ts";
 
@@ -230,4 +231,41 @@ test("models of the Hub are added to a file of the user's, and those that it has
     stderr: expect.stringContaining("CatalogUnreadable"),
   });
   expect(await readFile(file, "utf8")).toBe("no record\n");
+});
+
+test("nodes and agents answer llmfit's REST API about records of the user's own", {
+  timeout: 120_000,
+}, async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "catalog-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const [ours] = (await readFile("catalog/models.jsonl", "utf8")).split("\n");
+  const catalog = path.join(folder, "mine.jsonl");
+  await writeFile(catalog, JSON.stringify({ ...JSON.parse(ours ?? ""), name: "me/mine-8b" }));
+  const kubeconfig = path.join(folder, "kubeconfig");
+  await writeFile(
+    kubeconfig,
+    JSON.stringify({
+      ...{ apiVersion: "v1", kind: "Config", "current-context": "c" },
+      clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1" } }],
+      users: [{ name: "u", user: {} }],
+      contexts: [{ name: "c", context: { cluster: "c", user: "u" } }],
+    }),
+  );
+  const config = path.join(folder, "agent.json");
+  const stateDir = path.join(folder, "state");
+  const llmfit = { enabled: true, port: 0, catalog };
+  await writeFile(config, JSON.stringify({ stateDir, hostName: "mine", metricsPort: 0, llmfit }));
+  for (const args of [
+    ["node", "--llmfit-port", "0", "--catalog", catalog],
+    ["agent", "--config", config],
+  ]) {
+    await using program = startProgram(args, { kubeconfig });
+    const port = await vi.waitFor(() => {
+      const [, found] = /"port":(\d+)[^\n]*listening for llmfit's REST API/.exec(program.stderr()) ?? [];
+      if (found === undefined) throw new Error(program.stderr());
+      return found;
+    }, 60_000);
+    const url = `http://127.0.0.1:${port}/api/v1/models/mine-8b?min_fit=too_tight`;
+    expect(await (await fetch(url)).json()).toMatchObject({ models: [{ name: "me/mine-8b" }] });
+  }
 });

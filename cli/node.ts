@@ -2,11 +2,13 @@
 import { type Command, Option } from "commander";
 import { parseNodeConfig } from "../agent/node/config.ts";
 import { readNode, runNode } from "../agent/node/main.ts";
+import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
 import { whenStdinEnds } from "./program/stdin-lifetime.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface NodeFlags {
+  readonly catalog?: readonly string[];
   readonly logLevel: string;
   readonly exitWithStdin?: boolean;
   readonly print?: boolean;
@@ -30,13 +32,14 @@ export function configureNode(command: Command): void {
     .option("--llmfit-port <n>", "answer llmfit's REST API on this port; 0 takes a free one (default: off)")
     .option("--llmfit-address <ip>", "its address; any but loopback needs --llmfit-token-file")
     .option("--llmfit-token-file <file>", "bearer token that it requires")
+    .addOption(catalogOption())
     .option("--print", "print what is found, once, without a cluster")
     .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
     .option("--exit-with-stdin", "exit when standard input closes")
     .action(node);
 }
 
-async function node({ logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {
+async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {
   const config = parseNodeConfig(settings);
   if (print === true) {
     process.stdout.write(`${JSON.stringify(await readNode(config), undefined, 2)}\n`);
@@ -46,6 +49,6 @@ async function node({ logLevel, exitWithStdin, print, ...settings }: NodeFlags):
   if (exitWithStdin === true) whenStdinEnds(stop.stop);
   await runNode({
     ...{ config, log: createJsonLog(logLevel), signal: stop.signal },
-    records: async () => (await (await import("./catalog/read.ts")).readCatalogFiles()).records,
+    records: async () => (await readCatalogFiles(catalog)).records,
   });
 }

@@ -143,6 +143,12 @@ const settingsSchema = z.strictObject({
     .array(path.refine((text) => text.startsWith("/"), "must be an absolute path"))
     .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")
     .default([]),
+  reportInstalled: z
+    .boolean()
+    .describe(
+      "Report in the Host's status which models other programs have on this machine: names and sizes, from the home folder of the agent's user, modelRoots and Ollama. Every other host can read them.",
+    )
+    .default(true),
   huggingFace: z
     .strictObject({
       endpoint: endpoint
@@ -319,6 +325,11 @@ const settingsSchema = z.strictObject({
       port: z.int().min(0).max(65_535).describe("Its port; 0 takes a free one.").default(DEFAULT_LLMFIT_PORT),
       tokenFile: path
         .describe("File with the bearer token that it requires; read at each request, so it can be rotated.")
+        .optional(),
+      catalog: path
+        .describe(
+          "File with more models for its catalogue, as --catalog of other verbs takes it; read at the first request. Absent: none.",
+        )
         .optional(),
     })
     .refine(({ address, tokenFile }) => tokenFile !== undefined || isLoopback(address), {

@@ -11,7 +11,9 @@ const OLLAMA = "127.0.0.1:11434";
 export async function installedElsewhere({
   modelRoots,
   ollama,
-}: Pick<AgentConfig, "modelRoots" | "ollama">): Promise<readonly HostInstalled[]> {
+  reportInstalled,
+}: Pick<AgentConfig, "modelRoots" | "ollama" | "reportInstalled">): Promise<readonly HostInstalled[]> {
+  if (!reportInstalled) return [];
   const { models } = await readInstalled({
     homes: [homedir()],
     folders: modelRoots,

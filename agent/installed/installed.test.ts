@@ -115,9 +115,10 @@ test("a host lists what other programs have, and not what its agent made in a sh
   lay(folder.path, { [`${manifests}/metalbridge-abc/latest`]: "{}", [`${manifests}/qwen3/8b`]: "{}" });
   const modelRoots = [join(folder.path, "models")];
   const ollama = agentConfigSchema.shape.ollama.parse({ address: "127.0.0.1:1" });
-  const found = await installedElsewhere({ modelRoots, ollama });
+  const found = await installedElsewhere({ modelRoots, ollama, reportInstalled: true });
   expect(found).toContainEqual({ source: "ollama://qwen3:8b", runtime: "ollama" });
   expect(found.filter(({ source }) => source.includes("metalbridge-abc"))).toEqual([]);
+  expect(await installedElsewhere({ modelRoots, ollama, reportInstalled: false })).toEqual([]);
 });
 
 test("running programs are known by the names of processes", async () => {

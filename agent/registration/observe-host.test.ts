@@ -99,7 +99,7 @@ test("models of other programs are read seldom, and status does not wait for the
   const { port } = server.address() as AddressInfo;
   const ollama = agentConfigSchema.shape.ollama.parse({ address: `127.0.0.1:${port}` });
   const clock = createSteppedClock();
-  const elsewhere = { modelRoots: [folder.path], ollama };
+  const elsewhere = { modelRoots: [folder.path], ollama, reportInstalled: true };
   const observer = observerOf({ memory: calm, disk: roomy }, { clock, elsewhere });
   try {
     expect((await observer.observe()).installed).toBeUndefined();

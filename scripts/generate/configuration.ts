@@ -71,7 +71,7 @@ export function renderConfiguration(): string {
     "",
     ...table(configKeys(nodeConfigSchema), flagsByKey(configureNode)),
     "",
-    "`--log-level` and `--print` are beside them.",
+    "`--catalog`, `--log-level` and `--print` are beside them.",
     "",
     ...environmentLines(),
   ].join("\n");

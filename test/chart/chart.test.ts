@@ -88,15 +88,19 @@ withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${n
     const ours = objects.filter(({ metadata }) => metadata.name === "metalbridge-node");
     return JSON.stringify(ours.filter(({ kind }) => kind === "DaemonSet" || kind === "NetworkPolicy"));
   };
-  const parts = await partsOf("node.llmfit.tokenSecret=sesame");
+  const parts = await partsOf("node.llmfit.tokenSecret=sesame", "catalogConfigMap=mine");
   for (const part of [
     '"--llmfit-port=8787","--llmfit-address=0.0.0.0","--llmfit-token-file=/llmfit/token"',
+    '"--catalog=/etc/metalbridge/catalog/models.jsonl"',
+    '"configMap":{"name":"mine"}',
+    '"mountPath":"/etc/metalbridge/catalog"',
     '"secret":{"secretName":"sesame"}',
     '"mountPath":"/llmfit"',
     '"ports":[{"port":"llmfit"}]',
   ])
     expect(parts).toContain(part);
-  expect(await partsOf()).not.toContain("llmfit");
+  expect(await partsOf("node.llmfit.tokenSecret=sesame")).not.toContain("catalog");
+  expect(await partsOf("catalogConfigMap=mine")).not.toMatch(/llmfit|catalog/);
 });
 
 withHelm(
