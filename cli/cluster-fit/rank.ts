@@ -138,12 +138,9 @@ export function nodeResult(
     };
   }
   const place = placeOfNode(object);
-  const { system: found, machine } = withReport(place, read);
-  const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
-  const announced = { ...place.system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
+  const { system, machine } = withReport(place, read);
   const answered = {
-    ...{ ...about, schedulable: place.isSchedulable },
-    system: place.system.has_gpu && found.gpu_vram_gb === null ? announced : found,
+    ...{ ...about, schedulable: place.isSchedulable, system },
     machine: place.wholeGpus > 0 ? machine : asFree(machine, read.report),
   };
   return scored(answered, records, wanted, wish);

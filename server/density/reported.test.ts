@@ -45,6 +45,46 @@ test("GPUs have the memory that their driver says, as many as a device plugin of
   expect(rowOf(aNode("node"), text)).toMatchObject({ memoryLeftGb: 30, system: { has_gpu: true } });
 });
 
+test("labels say how large GPUs are where a report does not", () => {
+  for (const gpus of [[], [A100]]) {
+    const row = rowOf(aNode("node", A100S), JSON.stringify({ ...REPORT, gpus }));
+    expect(row).toMatchObject({
+      system: { gpu_vram_gb: 80, gpu_count: 4, gpu_name: "NVIDIA A100 SXM4 80GB", cpu_cores: 64 },
+    });
+  }
+  // Without a label either, the report has the better name.
+  const plugin = aNode("node", { allocatable: A100S.allocatable });
+  const text = JSON.stringify({ ...REPORT, gpus: [A100] });
+  expect(rowOf(plugin, text)?.system).toMatchObject({ gpu_vram_gb: null, gpu_name: A100.name });
+});
+
+test.each([
+  ["by its strategy", { "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100" }],
+  ["by its product", { "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb" }],
+])("parts of GPUs are as large as labels say, whatever a report says of whole ones: %s", (_, labels) => {
+  const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB, count: 1 }] });
+  const allocatable = { "nvidia.com/gpu": "7" };
+  const sized = { ...labels, "nvidia.com/gpu.memory": "9728" };
+  const row = rowOf(aNode("node", { labels: sized, allocatable }), text);
+  expect(row).not.toHaveProperty("problem");
+  expect(row).toMatchObject({
+    memoryLeftGb: 59.85,
+    system: { gpu_vram_gb: 9.5, gpu_count: 7, cpu_cores: 64 },
+  });
+  expect(rowOf(aNode("node", { labels, allocatable }), text)?.problem).toContain("how much memory its GPUs");
+});
+
+test("a GPU of another vendor is not held against those that a device plugin offers", () => {
+  const amd = { vendor: "amd", name: "MI300X", memoryBytes: 192 * GIB, count: 1, unified: false };
+  const nvidia = { ...A100, memoryBytes: 80 * GIB };
+  const text = JSON.stringify({ ...REPORT, gpus: [amd, nvidia] });
+  const row = rowOf(aNode("node", A100S), text);
+  expect(row).not.toHaveProperty("problem");
+  expect(row).toMatchObject({ memoryLeftGb: 288 });
+  const plugin = aNode("node", { allocatable: A100S.allocatable });
+  expect(rowOf(plugin, text)).toMatchObject({ memoryLeftGb: 288 });
+});
+
 test.each([
   [undefined, "its node report has no node.json"],
   ["{", "its node report is not JSON"],
@@ -124,6 +164,11 @@ test.each([
   [
     "its processor where a GPU shares its memory",
     { unified: true },
+    { accelerator: "cpu", budgetBytes: 20 * GIB },
+  ],
+  [
+    "its processor where nothing says how large its GPUs are",
+    { unified: false },
     { accelerator: "cpu", budgetBytes: 20 * GIB },
   ],
 ])("a machine of no cluster is judged by %s", (_, change, machine) => {

@@ -1,4 +1,6 @@
 /** A node by its own report, where it has one. Pure. */
+
+import type { System } from "../../src/fitness/llmfit/system.ts";
 import { nodeMachine } from "../../src/fitness/node.ts";
 import { nodeAsReported, nodeOnlyReported, systemOfReport } from "../../src/fitness/reported.ts";
 import type { NodeReport, NodeReportRead } from "../../src/telemetry/node-report.ts";
@@ -11,11 +13,20 @@ export function withReport(place: Place, read: NodeReportRead | undefined): Plac
   const { availableBytes } = report.memory ?? {};
   return {
     ...place,
-    system: systemOfReport(report),
+    system: systemBoth(place, report),
     machine: place.node === undefined ? place.machine : nodeMachine(nodeAsReported(place.node, read)),
     ...(availableBytes === undefined ? {} : { availableBytes }),
     ...installedBy(report),
   };
+}
+
+/** By the report; GPUs as the Node announces them where the report knows less, or pods get parts of them. */
+function systemBoth({ system, node }: Place, report: NodeReport): System {
+  const found = systemOfReport(report);
+  const isLess = found.gpu_vram_gb === null && (system.gpu_vram_gb !== null || !found.has_gpu);
+  if (!system.has_gpu || !(isLess || node?.gpus?.isSliced)) return found;
+  const { total_ram_gb, available_ram_gb, cpu_cores, cpu_name } = found;
+  return { ...system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
 }
 
 /** A machine by its report alone: all of it, whether a cluster knows it or not. */

@@ -12,6 +12,8 @@ export interface NodeGpus {
   readonly count: number;
   /** Undefined where no label says it. */
   readonly bytesEach: number | undefined;
+  /** Pods get parts of them (MIG): the labels speak of parts, a report of whole ones. */
+  readonly isSliced?: boolean;
 }
 
 export interface NodeRead {
@@ -48,6 +50,7 @@ interface Gpus {
   /** Of one GPU, in bytes; undefined where the node does not say. */
   readonly memory: (labels: Readonly<Record<string, string>>) => number | undefined;
   readonly nameLabel: string;
+  readonly isSliced?: (labels: Readonly<Record<string, string>>) => boolean;
 }
 
 /** By the device plugins' names, and the labels of the vendors' feature discovery. */
@@ -56,6 +59,9 @@ const GPUS: readonly Gpus[] = [
     ...{ accelerator: "cuda", backend: "CUDA", resource: "nvidia.com/gpu" },
     memory: (labels) => scaled(labels["nvidia.com/gpu.memory"], 1024 ** 2),
     nameLabel: "nvidia.com/gpu.product",
+    isSliced: (labels) =>
+      (labels["nvidia.com/mig.strategy"] ?? "none") !== "none" ||
+      labels["nvidia.com/gpu.product"]?.includes("-MIG-") === true,
   },
   {
     ...{ accelerator: "rocm", backend: "ROCm", resource: "amd.com/gpu" },
@@ -90,11 +96,12 @@ function gpusOf(
   allocatable: Readonly<Record<string, string>>,
   labels: Readonly<Record<string, string>>,
 ): NodeGpus | undefined {
-  for (const { resource, memory, nameLabel, accelerator, backend } of GPUS) {
+  for (const { resource, memory, nameLabel, accelerator, backend, isSliced } of GPUS) {
     const count = Math.floor(quantityOf(allocatable[resource]) ?? 0);
     if (!(count > 0 && count <= MOST_GPUS)) continue;
     const name = (labels[nameLabel] ?? backend).replaceAll("-", " ");
-    return { accelerator, backend, name, count, bytesEach: memory(labels) };
+    const gpus = { accelerator, backend, name, count, bytesEach: memory(labels) };
+    return isSliced?.(labels) ? { ...gpus, isSliced: true } : gpus;
   }
   return undefined;
 }

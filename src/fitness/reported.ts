@@ -13,11 +13,10 @@ export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined)
   if (read === undefined) return node;
   if (read.at === "unusable") return { ...node, unusable: read.why };
   const { memory, cpu, gpus } = read.report;
-  const gpu = mainGpu(gpus);
-  const labelled = node.gpus?.bytesEach;
+  const gpu = gpuOf(node, gpus);
   const unusable =
     contradiction(memory?.totalBytes, node.totalBytes, "of memory") ??
-    (node.gpus === undefined ? undefined : contradiction(gpu?.memoryBytes, labelled, "in each GPU"));
+    contradiction(gpu?.memoryBytes, node.gpus?.bytesEach, "in each GPU");
   if (unusable !== undefined) return { ...node, unusable };
   const { totalBytes } = memory ?? {};
   return {
@@ -28,9 +27,15 @@ export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined)
   };
 }
 
-/** A machine of which no cluster says anything. A GPU that shares the memory is left to the processor's figures. */
+/** What the report says of the GPUs that a device plugin offers to pods as whole ones. */
+function gpuOf({ gpus: offered }: NodeRead, found: readonly ReportedGpu[]): ReportedGpu | undefined {
+  if (offered === undefined || offered.isSliced) return undefined;
+  return mainGpu(found.filter(({ vendor }) => GPU_VENDORS[vendor].accelerator === offered.accelerator));
+}
+
+/** A machine of which no cluster says anything: by its processor where no GPU has a known memory of its own. */
 export function nodeOnlyReported(name: string, { memory, cpu, gpus }: NodeReport): NodeRead {
-  const gpu = mainGpu(gpus.filter(({ unified }) => !unified));
+  const gpu = mainGpu(gpus.filter(({ unified, memoryBytes }) => !unified && memoryBytes !== undefined));
   return {
     ...{ name, hostname: name, arch: cpu.arch, cores: cpu.cores },
     ...{ totalBytes: memory?.totalBytes, allocatableBytes: memory?.availableBytes ?? memory?.totalBytes },
@@ -57,7 +62,7 @@ function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRe
 
 /** As many as a device plugin offers to pods, with the memory that their driver says. */
 function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
-  if (gpu?.memoryBytes === undefined || GPU_VENDORS[gpu.vendor].accelerator !== gpus.accelerator) return gpus;
+  if (gpu?.memoryBytes === undefined) return gpus;
   return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };
 }
 

@@ -93,12 +93,12 @@ export function readNodeReport(given: string | undefined): NodeReportRead {
   );
 }
 
-/** Longer texts and lists are cut, so that what was found can always be published. */
-export function boundedReport({ gpus, runtimes, models, leftOut, cpu, ...rest }: NodeReport): NodeReport {
-  const cut = (value: string): string => value.slice(0, MOST_TEXT).toWellFormed();
-  const moreModels = models.length - MOST_MODELS;
+/** Longer texts and lists are cut, and sizes that no model has left out, so that what was found can always be published. */
+export function boundedReport(found: NodeReport, mostModels = MOST_MODELS): NodeReport {
+  const { gpus, runtimes, models, leftOut, cpu, ...rest } = found;
+  const moreModels = models.length - mostModels;
   const notes = moreModels > 0 ? [`${moreModels} more installed models`, ...leftOut] : leftOut;
-  return {
+  const report = {
     ...rest,
     cpu: { ...cpu, ...(cpu.name === undefined ? {} : { name: cut(cpu.name) }) },
     gpus,
@@ -106,9 +106,21 @@ export function boundedReport({ gpus, runtimes, models, leftOut, cpu, ...rest }:
       ...{ name: cut(name) },
       ...(version === undefined ? {} : { version: cut(version) }),
     })),
-    models: models.slice(0, MOST_MODELS).map((model) => ({ ...model, name: cut(model.name) })),
+    models: models.slice(0, mostModels).map(boundedModel),
     leftOut: notes.slice(0, MOST_NOTES).map(cut),
   };
+  // JSON writes a control character with six. Without models it always fits.
+  const isLong = JSON.stringify(report).length > MOST_CHARACTERS;
+  return isLong && mostModels > 0 ? boundedReport(found, mostModels >> 1) : report;
+}
+
+function cut(value: string): string {
+  return value.slice(0, MOST_TEXT).toWellFormed();
+}
+
+function boundedModel({ name, runtime, sizeBytes }: InstalledModel): InstalledModel {
+  const isSize = sizeBytes !== undefined && installedModelSchema.shape.sizeBytes.safeParse(sizeBytes).success;
+  return { name: cut(name), runtime, ...(isSize ? { sizeBytes } : {}) };
 }
 
 /** Free memory that has not moved by a twentieth of the whole is no change: it stays what was published. */
