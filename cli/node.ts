@@ -23,7 +23,10 @@ export function configureNode(command: Command): void {
       "how to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's ServiceAccount)",
     )
     .option("--context <name>", "context of the kubeconfig")
-    .option("--node-name <name>", "name of the Node object of this machine (default: its host name)")
+    .option(
+      "--node-name <name>",
+      "name of the Node object of this machine (default: its host name in lower case)",
+    )
     .option("--namespace <name>", "where the report is published (default: metalbridge-system)")
     .option("--host-root <folder>", "where proc, sys, dev and run/udev of the machine are (default: /)")
     .option("--model-folder <path...>", "more folders with models")

@@ -1,6 +1,6 @@
 /** Models in the folders of programs that run models: names and sizes, from file names alone. Bounded in time and length. */
 import type { Dirent } from "node:fs";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { opendir, readFile, stat } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import type { InstalledModel } from "../../src/telemetry/node-report.ts";
 
@@ -15,6 +15,7 @@ const MIB = 1024 ** 2;
 /** Folders that are looked into in one place: a folder of something else must not keep us busy. */
 const MOST_FOLDERS = 2_000;
 const MOST_FILES = 10_000;
+const READ_AT_ONCE = 512;
 const DEEPEST = 4;
 const LARGEST_MANIFEST = MIB;
 const WEIGHTS = /\.(gguf|safetensors|npz)$/i;
@@ -157,7 +158,14 @@ async function filesUnder(root: string): Promise<readonly string[]> {
   return files;
 }
 
+/** As many as are looked at: a folder may have millions. */
 async function entriesOf(folder: string): Promise<readonly Dirent[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  const entries: Dirent[] = [];
+  try {
+    for await (const entry of await opendir(folder, { bufferSize: READ_AT_ONCE }))
+      if (entries.push(entry) >= MOST_FILES) break;
+  } catch {
+    // Not there, or not ours to read.
+  }
   return entries.filter(({ name }) => !name.startsWith(".")).sort((a, b) => (a.name < b.name ? -1 : 1));
 }

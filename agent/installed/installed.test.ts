@@ -84,6 +84,15 @@ test("a report with more models than can be published says how many were left ou
   expect(report.leftOut).toEqual(["50 more installed models"]);
 });
 
+test("a folder of any number of files is read as far as its limit", async () => {
+  await using folder = await temporaryFolder();
+  const models = join(folder.path, ".cache/llama.cpp");
+  mkdirSync(models, { recursive: true });
+  for (let at = 0; at < 10_100; at += 1) writeFileSync(join(models, `${at}.gguf`), "");
+  const found = await readInstalled({ ...NOWHERE, homes: [folder.path] });
+  expect(found.models).toHaveLength(10_000);
+});
+
 test("Ollama is asked where it answers; one that answers nonsense is read by its folder", async () => {
   await using folder = await temporaryFolder();
   lay(folder.path, { [`${MANIFESTS}/registry.ollama.ai/library/a/b`]: "{}" });

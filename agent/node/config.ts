@@ -18,7 +18,7 @@ export const nodeConfigSchema = z
       "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
     ),
     context: text("Context of the kubeconfig."),
-    nodeName: text("Name of the Node object of this machine. Absent: the machine's host name."),
+    nodeName: text("Name of the Node object of this machine. Absent: the machine's host name in lower case."),
     namespace: z
       .string()
       .min(1)
@@ -79,8 +79,9 @@ export function parseNodeConfig(input: unknown): NodeConfig {
   throw new MetalbridgeError("NodeConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
 }
 
-export function nodeNameOf({ nodeName }: NodeConfig): string {
-  return nodeName ?? hostname();
+/** As kubelet names the node of a host. */
+export function nodeNameOf({ nodeName }: NodeConfig, host = hostname()): string {
+  return nodeName ?? host.toLowerCase();
 }
 
 const OLLAMA = "127.0.0.1:11434";
@@ -88,7 +89,11 @@ const OLLAMA = "127.0.0.1:11434";
 const OLLAMA_HOME = "/usr/share/ollama";
 
 /** What of this machine is read. In a pod, the homes and the loopback are the pod's. */
-export function placesOf({ hostRoot, modelFolder, ollama }: NodeConfig): Omit<NodeReaderOptions, "run"> {
+export function placesOf({
+  hostRoot,
+  modelFolder,
+  ollama,
+}: NodeConfig): Pick<NodeReaderOptions, "roots" | "installed"> {
   const roots = rootsUnder(hostRoot);
   const address = ollama ?? (roots.isOwn ? OLLAMA : undefined);
   return {

@@ -49,7 +49,7 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   const { clock = systemClock, onAnswer, onPass } = options;
   const { kubeconfig: kubeconfigPath, context, namespace } = config;
   const node = nodeNameOf(config);
-  const reader = createReader(config);
+  const reader = createReader(config, log);
   await serveLlmfitOf(config, reader, { clock, log, signal, records: options.records });
   const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
   const place = { client: createClient(connection), node, namespace };
@@ -93,8 +93,9 @@ async function serveLlmfitOf(
   serveLlmfit({ ...parts, address, port, tokenFile, facts, records });
 }
 
-function createReader(config: NodeConfig): NodeReader {
-  return createNodeReader({ ...placesOf(config), run: createRunCommand(readEnvironment().toolPath) });
+function createReader(config: NodeConfig, log?: Log): NodeReader {
+  const run = createRunCommand(readEnvironment().toolPath);
+  return createNodeReader({ ...placesOf(config), run, clock: systemClock, log });
 }
 
 /** Reads, and writes what differs from what was written last. */

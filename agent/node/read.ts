@@ -1,8 +1,10 @@
 /** One reading of this machine: hardware, and which programs and models it has. */
+import { waitMs } from "../../src/kube/wait.ts";
 import type { RunCommand } from "../../src/macos/command.ts";
+import type { Clock, Log } from "../../src/ports.ts";
 import { boundedReport, type NodeReport } from "../../src/telemetry/node-report.ts";
 import { createHardwareReader, type LinuxRoots } from "../host/linux/hardware.ts";
-import { type InstalledPlaces, readInstalled } from "../installed/installed.ts";
+import { type Installed, type InstalledPlaces, readInstalled } from "../installed/installed.ts";
 
 export interface NodeReader {
   readonly read: () => Promise<NodeReport>;
@@ -14,16 +16,50 @@ export interface NodeReaderOptions {
   readonly roots: LinuxRoots;
   readonly installed: InstalledPlaces;
   readonly run: RunCommand;
+  readonly clock: Clock;
+  readonly log?: Log | undefined;
 }
 
+/** Folders that have not answered by then are not waited for: one on a network volume that hangs never does. */
+const PATIENCE_MS = 10_000;
+
 /** Throws for nothing that the machine has, lacks or says. */
-export function createNodeReader({ roots, installed, run }: NodeReaderOptions): NodeReader {
-  const hardware = createHardwareReader(roots, run);
+export function createNodeReader(options: NodeReaderOptions): NodeReader {
+  const hardware = createHardwareReader(options.roots, options.run);
+  const readSoon = installedSoon(options);
   return {
     forget: hardware.forget,
     read: async () => {
-      const [found, { runtimes, models }] = await Promise.all([hardware.read(), readInstalled(installed)]);
-      return boundedReport({ ...found, runtimes: [...runtimes], models: [...models] });
+      const [{ leftOut, ...found }, installed] = await Promise.all([hardware.read(), readSoon()]);
+      const { runtimes, models } = installed ?? { runtimes: [], models: [] };
+      const notes = installed === undefined ? [...leftOut, "models: their folders do not answer"] : leftOut;
+      return boundedReport({ ...found, leftOut: notes, runtimes: [...runtimes], models: [...models] });
     },
+  };
+}
+
+/** What was found last, while folders are slow; undefined where they have never answered. */
+function installedSoon({ installed, clock, log }: NodeReaderOptions): () => Promise<Installed | undefined> {
+  let last: Installed | undefined;
+  let reading: Promise<void> | undefined;
+  let isSlow = false;
+  const start = async (): Promise<void> => {
+    const startedMs = clock.monotonicMs();
+    last = await readInstalled(installed);
+    isSlow = clock.monotonicMs() - startedMs >= PATIENCE_MS;
+    reading = undefined;
+  };
+  return async () => {
+    reading ??= start();
+    const mine = reading;
+    if (isSlow) return last;
+    const stop = new AbortController();
+    await Promise.race([mine, waitMs(clock, PATIENCE_MS, stop.signal)]);
+    stop.abort();
+    if (mine === reading && !isSlow) {
+      isSlow = true;
+      log?.warn({}, "folders of models do not answer; what was found in them last is reported");
+    }
+    return last;
   };
 }

@@ -19,7 +19,7 @@ const VENDORS: Readonly<Record<string, ReportedGpu["vendor"]>> = {
   "0x1002": "amd",
   "0x8086": "intel",
 };
-/** Without it under /dev, no program can compute there. */
+/** Without it under /dev, no program can compute there; in a pod it says nothing. */
 const DEVICE_NODE = { nvidia: "nvidiactl", amd: "dri", intel: "dri" } as const;
 /** By driver: amdgpu, xe, i915. */
 const MEMORY_FILES = {
@@ -33,6 +33,8 @@ const LONGEST_NAME = 256;
 const LEAST_OWN_BYTES = 2 * 1024 ** 3;
 const NVIDIA_UNIFIED = /\b(GB10|Thor|Orin|Tegra|nvgpu)\b/i;
 const AMD_UNIFIED = /ryzen ai max/i;
+/** The address of the GPU inside every Intel processor that has one. */
+const INTEL_INTEGRATED = "0000:00:02.0";
 
 /** Those of which nothing says how large they are, too. */
 export function readGpus(
@@ -40,12 +42,13 @@ export function readGpus(
   cpuName = "",
 ): { readonly gpus: readonly FoundGpu[]; readonly leftOut: readonly string[] } {
   const leftOut: string[] = [];
-  const all = [...nvidiaDriver(files), ...cards(files, cpuName, leftOut)];
+  const driven = new Set<string>();
+  const all = [...nvidiaDriver(files), ...cards(files, cpuName, { leftOut, driven })];
   const gpus = all.filter(({ vendor, bus }, index) => {
     // NVIDIA's driver and the kernel's list show the same device.
     if (all.findIndex((one) => one.bus === bus) !== index) return false;
     const node = DEVICE_NODE[vendor];
-    if (existsSync(join(files.dev, node))) return true;
+    if (driven.has(bus) || existsSync(join(files.dev, node))) return true;
     leftOut.push(`GPU ${bus} (${vendor}): no /dev/${node}, so its driver is not loaded`);
     return false;
   });
@@ -62,7 +65,13 @@ function nvidiaDriver({ proc }: Files): readonly FoundGpu[] {
   });
 }
 
-function cards(files: Files, cpuName: string, leftOut: string[]): readonly FoundGpu[] {
+interface Noted {
+  readonly leftOut: string[];
+  /** Addresses of GPUs whose driver shows their memory, and so is loaded. */
+  readonly driven: Set<string>;
+}
+
+function cards(files: Files, cpuName: string, { leftOut, driven }: Noted): readonly FoundGpu[] {
   const folder = join(files.sys, "class/drm");
   const names = entriesOf(folder).filter((name) => /^card\d+$/.test(name));
   return names.flatMap((name) => {
@@ -74,7 +83,8 @@ function cards(files: Files, cpuName: string, leftOut: string[]): readonly Found
     const bus = /^PCI_SLOT_NAME=(\S+)$/m.exec(uevent)?.[1] ?? name;
     const read = readMemory(card, MEMORY_FILES[vendor]);
     if (read.why !== undefined) leftOut.push(`GPU ${bus}: ${read.why}`);
-    const unified = isUnified(vendor, cpuName, read);
+    if (read.isThere) driven.add(bus);
+    const unified = isUnified({ vendor, bus }, cpuName, read);
     const found = nameOf(card, bus, files);
     const gpu = { vendor, bus, name: found ?? `${vendor} GPU`, isNamed: found !== undefined, unified };
     return [unified || read.bytes === undefined ? gpu : { ...gpu, memoryBytes: read.bytes }];
@@ -88,9 +98,14 @@ interface MemoryRead {
 }
 
 /** It computes in the machine's own memory. */
-function isUnified(vendor: ReportedGpu["vendor"], cpuName: string, { isThere, bytes }: MemoryRead): boolean {
+function isUnified(
+  { vendor, bus }: Pick<FoundGpu, "vendor" | "bus">,
+  cpuName: string,
+  { isThere, bytes }: MemoryRead,
+): boolean {
   if ((vendor === "amd" ? AMD_UNIFIED : NVIDIA_UNIFIED).test(cpuName)) return true;
-  return vendor === "intel" && !isThere ? true : bytes !== undefined && bytes < LEAST_OWN_BYTES;
+  if (vendor === "intel" && !isThere) return bus === INTEL_INTEGRATED;
+  return bytes !== undefined && bytes < LEAST_OWN_BYTES;
 }
 
 function readMemory(card: string, names: readonly string[]): MemoryRead {

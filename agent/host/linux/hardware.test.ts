@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { createHardwareReader, rootsUnder } from "./hardware.ts";
+import { withControllers } from "./vendor.ts";
 
 const GIB = 1024 ** 3;
 const MEMORY = "MemTotal:       65806196 kB\nMemFree:         1000000 kB\nMemAvailable:   48231128 kB\n";
@@ -118,11 +119,38 @@ test("GPUs that compute in the machine's memory say so, and have none of their o
   }
 });
 
-test("a GPU without a driver is left out with the reason", async () => {
-  const { "dev/dri/renderD128": _, ...tree } = AMD;
-  const { gpus, leftOut } = await read({ ...SERVER, ...tree });
+test("a GPU without a driver is left out with the reason; one whose memory a driver shows has it", async () => {
+  const { "dev/dri/renderD128": _, ...inPod } = AMD;
+  const found = await read({ ...SERVER, ...inPod });
+  expect(found.gpus).toMatchObject([{ vendor: "amd", memoryBytes: 24 * GIB }]);
+  const { "sys/class/drm/card0/device/mem_info_vram_total": __, ...without } = inPod;
+  const { gpus, leftOut } = await read({ ...SERVER, ...without });
   expect(gpus).toEqual([]);
   expect(leftOut).toEqual(["GPU 0000:03:00.0 (amd): no /dev/dri, so its driver is not loaded"]);
+});
+
+test("an Intel card of which no file says the memory does not share the machine's", async () => {
+  const { "sys/class/drm/card1/device/tile0/physical_vram_size_bytes": _, ...tree } = INTEL;
+  const { gpus, leftOut } = await read({ ...SERVER, ...tree });
+  expect(gpus).toMatchObject([{ unified: true }, { name: "DG2 [Arc A770]", unified: false }]);
+  expect(gpus[1]).not.toHaveProperty("memoryBytes");
+  expect(leftOut).toEqual(["GPU 0000:03:00.0: no file or tool says how much memory it has"]);
+});
+
+test("lspci names a GPU, and its window on the bus is not taken for its memory", () => {
+  const gpu = {
+    vendor: "amd",
+    bus: "0000:03:00.0",
+    name: "amd GPU",
+    isNamed: false,
+    unified: false,
+  } as const;
+  const listed = { busAddress: "03:00.0", model: "Navi 31", vram: 256 };
+  const named = { ...gpu, name: "Navi 31", isNamed: true };
+  expect(withControllers([gpu], [listed])).toEqual([named]);
+  expect(withControllers([gpu], [{ ...listed, memoryTotal: 24_576 }])).toEqual([
+    { ...named, memoryBytes: 24 * GIB },
+  ]);
 });
 
 test.each(["-1", "0", "NaN", "1e400", "99999999999999999999", "", "a".repeat(10_000)])(

@@ -21,9 +21,26 @@ export async function askSystem(gpus: readonly FoundGpu[]): Promise<readonly Fou
   if (!gpus.some(isIncomplete)) return gpus;
   const { default: systeminformation } = await import("systeminformation");
   const { controllers } = await systeminformation.graphics();
+  return withControllers(gpus, controllers);
+}
+
+interface Controller {
+  readonly busAddress?: string | undefined;
+  readonly name?: string | undefined;
+  readonly model?: string | undefined;
+  /** In MiB; only nvidia-smi says it. */
+  readonly memoryTotal?: number | undefined;
+}
+
+/** `vram` is not asked: on Linux it is the largest window of the GPU on the PCI bus. */
+export function withControllers(
+  gpus: readonly FoundGpu[],
+  controllers: readonly Controller[],
+): readonly FoundGpu[] {
   return gpus.map((gpu) => {
     const found = controllers.find(({ busAddress = "" }) => isSameBus(busAddress, gpu.bus));
-    return found === undefined ? gpu : completed(gpu, found.vram ?? Number.NaN, found.name ?? found.model);
+    if (found === undefined) return gpu;
+    return completed(gpu, found.memoryTotal ?? Number.NaN, found.name ?? found.model);
   });
 }
 
