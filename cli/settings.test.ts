@@ -4,7 +4,7 @@ import { nodeConfigSchema, nodeNameOf, parseNodeConfig, placesOf } from "../agen
 import { controllerConfigSchema, parseControllerConfig } from "../controller/config.ts";
 import { liveEvictionOf } from "../controller/live-eviction/config.ts";
 import { inspectSettings } from "../controller/model/config.ts";
-import { linuxSettings } from "../controller/paths/pods/config.ts";
+import { linuxSettings, probingOf } from "../controller/paths/pods/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { configureController } from "./controller.ts";
@@ -42,6 +42,7 @@ const CONTROLLER: Given = {
   engineImages: ["vllm=mirror.example/vllm:v1", [["vllm", "mirror.example/vllm:v1"]]],
   engineRegistry: ["mirror.example"],
   probeNodes: ["", true],
+  probeRuntimeClassName: ["nvidia"],
   preflight: ["Deny"],
   preflightAddress: ["127.0.0.1"],
   preflightPort: ["2", 2],
@@ -93,6 +94,9 @@ test("what the controller was given reaches live eviction, preflight, and what r
     ...{ images: { vllm: "mirror.example/vllm:v1" }, registryPrefix: "mirror.example" },
     fetch: { image: "registry.example/m:1", cacheScope: "Model", cacheSize: "1Gi" },
   });
+  expect(probingOf(config)).toEqual({
+    ...{ image: "registry.example/m:1", imagePullSecrets: ["a", "b"], runtimeClassName: "nvidia" },
+  });
 });
 
 test("without their flags, live eviction and preflight are off", () => {
@@ -103,6 +107,8 @@ test("without their flags, live eviction and preflight are off", () => {
 test("what a node was given says where it reads, and as which node", () => {
   const config = parseNodeConfig(parsed(configureNode, NODE));
   expect(nodeNameOf(config)).toBe("gpu-1");
+  // kubelet registers a node under the host name in lower case.
+  expect(nodeNameOf(parseNodeConfig({}), "GPU-Box.example")).toBe("gpu-box.example");
   expect(placesOf(config)).toMatchObject({
     ...{ roots: { proc: "/host/proc", isOwn: false }, installed: { homes: [], folders: ["/models"] } },
   });

@@ -9,9 +9,9 @@ import { boundedReport } from "../../src/telemetry/node-report.ts";
 const MOST_BYTES = 4096;
 
 /** The report of a node without what is installed: it has to be short, and a pod sees no files of the node. */
-export async function writeAnswer(file: string): Promise<void> {
+export async function writeAnswer(file: string, root = "/"): Promise<void> {
   const reader = createHardwareReader(
-    { ...rootsUnder("/"), isOwn: false },
+    { ...rootsUnder(root), isOwn: false },
     createRunCommand(readEnvironment().toolPath),
   );
   const report = boundedReport({ ...(await reader.read()), runtimes: [], models: [] });

@@ -160,6 +160,13 @@ const ended = (exitCode: number, message: string): Pod["status"] => ({
   containerStatuses: [{ name: "probe", state: { terminated: { exitCode, reason: "Error", message } } }],
 });
 
+test("a pod with a runtime class asks NVIDIA's runtime for its tools; others ask for nothing", () => {
+  const own = fitPod({ ...plan, runtimeClassName: "nvidia" }).spec;
+  expect(own).toMatchObject({ runtimeClassName: "nvidia" });
+  expect(own.containers[0]?.env).toContainEqual({ name: "NVIDIA_DRIVER_CAPABILITIES", value: "utility" });
+  expect(JSON.stringify(fitPod(plan))).not.toMatch(/nvidia/i);
+});
+
 test("a pod's status is an answer, a failure, or waiting", () => {
   expect(readFitPod(pod(ended(0, "{}")))).toEqual({ at: "answered", text: "{}" });
   expect(readFitPod(pod(ended(1, "no /proc")))).toEqual(failed("Error", "no /proc"));

@@ -19,10 +19,19 @@ export interface PodPlan {
   readonly image: string;
   readonly pullSecrets: NonNullable<PodSpec["imagePullSecrets"]>;
   readonly deadlineSeconds: number;
+  /** Of NVIDIA's container runtime, which puts nvidia-smi and the device files into the pod. */
+  readonly runtimeClassName?: string | undefined;
 }
 
+/** What the runtime is asked for; it takes no GPU from other pods. */
+const NVIDIA_TOOLS = [
+  { name: "NVIDIA_VISIBLE_DEVICES", value: "all" },
+  { name: "NVIDIA_DRIVER_CAPABILITIES", value: "utility" },
+];
+
 /** Bound past the scheduler. Allowed at the restricted security level; without a token of the API server. */
-export function fitPod({ name, namespace, node, run, image, pullSecrets, deadlineSeconds }: PodPlan): Pod {
+export function fitPod({ name, namespace, node, run, image, ...plan }: PodPlan): Pod {
+  const { pullSecrets, deadlineSeconds, runtimeClassName } = plan;
   return {
     metadata: { name, namespace, labels: run === undefined ? LABELS : { ...LABELS, [LABEL_RUN]: run } },
     spec: {
@@ -35,6 +44,7 @@ export function fitPod({ name, namespace, node, run, image, pullSecrets, deadlin
       enableServiceLinks: false,
       terminationGracePeriodSeconds: 0,
       imagePullSecrets: pullSecrets,
+      ...(runtimeClassName === undefined ? {} : { runtimeClassName }),
       securityContext: {
         ...{ runAsNonRoot: true, runAsUser: 65_532 },
         seccompProfile: { type: "RuntimeDefault" },
@@ -42,6 +52,7 @@ export function fitPod({ name, namespace, node, run, image, pullSecrets, deadlin
       containers: [
         {
           ...{ name: "probe", image, args: ["cluster-fit", "--probe-to", ANSWER_FILE] },
+          ...(runtimeClassName === undefined ? {} : { env: NVIDIA_TOOLS }),
           // The answer is in the pod's status: reading logs would be a right of its own.
           ...{ terminationMessagePath: ANSWER_FILE, terminationMessagePolicy: "FallbackToLogsOnError" },
           resources: { requests: { cpu: "10m", memory: "64Mi" }, limits: { memory: "256Mi" } },

@@ -31,12 +31,20 @@ export const podsConfigSchema = z.strictObject({
     .describe(
       "For placement.mode Auto: nodes of which neither a label nor a report says enough are asked once, by a pod of a few seconds.",
     ),
+  probeRuntimeClassName: z
+    .string()
+    .min(1)
+    .describe(
+      "RuntimeClass of these pods on nodes with NVIDIA GPUs, usually nvidia. Absent: such nodes are not asked.",
+    )
+    .optional(),
 });
 
 export function linuxSettings({
   engineImages,
   engineRegistry,
   probeNodes: _,
+  probeRuntimeClassName: __,
   ...fetch
 }: z.output<typeof podsConfigSchema> & CacheSettings): LinuxSettings {
   return {
@@ -49,8 +57,9 @@ export function linuxSettings({
 /** Undefined where nodes are not probed, or no image is known. */
 export function probingOf({
   probeNodes,
+  probeRuntimeClassName: runtimeClassName,
   image,
   imagePullSecrets,
 }: z.output<typeof podsConfigSchema> & CacheSettings) {
-  return probeNodes && image !== undefined ? { image, imagePullSecrets } : undefined;
+  return probeNodes && image !== undefined ? { image, imagePullSecrets, runtimeClassName } : undefined;
 }

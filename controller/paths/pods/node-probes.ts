@@ -1,12 +1,13 @@
 /** Nodes of which neither a label nor a report says enough for a score: a pod reads each once, and its answer becomes the node's report. */
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import { nodeMachine, readNode } from "../../../src/fitness/node.ts";
+import { type NodeRead, nodeMachine, readNode } from "../../../src/fitness/node.ts";
+import { nodeAsReported } from "../../../src/fitness/reported.ts";
 import { PODS } from "../../../src/kube/kinds.ts";
 import { publishReport } from "../../../src/kube/node-report.ts";
 import { createQueue, type Recheck } from "../../../src/kube/queue.ts";
 import type { ApiFailure, KubeClient, ObjectRef } from "../../../src/kube/types.ts";
-import type { Pod } from "../../../src/kube/workload-objects.ts";
+import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import { fitPod, nodeTrouble, type PodEnd, type PodPlan, readFitPod } from "../../../src/linux/probe-pod.ts";
 import type { Clock, Log } from "../../../src/ports.ts";
 import { nodeReportName, readNodeReport } from "../../../src/telemetry/node-report.ts";
@@ -27,6 +28,8 @@ export interface NodeProbesOptions {
 interface Probing {
   readonly image: string;
   readonly imagePullSecrets: readonly string[];
+  /** Of pods on nodes with NVIDIA GPUs; undefined: those are not probed. */
+  readonly runtimeClassName: string | undefined;
 }
 
 export interface NodeProbes {
@@ -66,33 +69,50 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
         const node = caches.nodes.get(name);
         const failed = failedAtMs.get(name);
         const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
-        if (isEarly || node === undefined || nodeMachine(readNode(node)).at === "known") continue;
+        if (isEarly || node === undefined || !canAnswer(readNode(node), probing.runtimeClassName)) continue;
         if (!hasReport(caches, name)) queue.enqueue(name);
       }
     },
   };
 }
 
+/** Whether a probe could tell more than the node's labels. NVIDIA's driver keeps the size of its GPUs in no file. */
+export function canAnswer(node: NodeRead, runtimeClassName: string | undefined): boolean {
+  if (nodeMachine(node).at === "known" || node.gpus?.isSliced) return false;
+  return runtimeClassName !== undefined || !hasNvidia(node);
+}
+
+/** Why an answer is not published: a report that leaves its node unknown would prevent the next probe. */
+export function refusalOf(node: NodeRead, answer: string): string | undefined {
+  const machine = nodeMachine(nodeAsReported(node, readNodeReport(answer)));
+  return machine.at === "unusable" ? machine.why : undefined;
+}
+
+function hasNvidia({ gpus }: NodeRead): boolean {
+  return gpus?.accelerator === "cuda";
+}
+
 /** Text: why it failed. */
 async function pass(
   options: NodeProbesOptions,
   probing: Probing,
-  node: string,
+  name: string,
   /** Of its pod, by this machine's clock: that of the API server may differ. */
   firstSeenMs: Map<string, number>,
 ): Promise<Recheck | string | undefined> {
   const { client, caches, clock } = options;
-  const ref = { name: `metalbridge-probe-${node}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
-  if (hasReport(caches, node)) return remove(client, ref);
-  const trouble = nodeTrouble(caches.nodes.get(node));
+  const ref = { name: `metalbridge-probe-${name}`.slice(0, 253), namespace: NAMESPACE_SYSTEM };
+  if (hasReport(caches, name)) return remove(client, ref);
+  const node = caches.nodes.get(name);
+  const trouble = nodeTrouble(node);
   if (trouble?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
-  if (trouble !== undefined) return `${trouble.reason}: ${trouble.message}`;
-  const pod = await podOn(client, { ...ref, node }, probing);
+  if (node === undefined || trouble !== undefined) return `${trouble?.reason}: ${trouble?.message}`;
+  const pod = await podOn(client, ref, node, probing);
   const end = readFitPod(pod);
-  const sinceMs = firstSeenMs.get(node) ?? clock.monotonicMs();
-  firstSeenMs.set(node, sinceMs);
+  const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
+  firstSeenMs.set(name, sinceMs);
   if (end.at === "waiting" && clock.monotonicMs() - sinceMs < LONGEST_MS) return { recheckAfterMs: LOOK_MS };
-  const why = await outcomeOf(client, node, end);
+  const why = await outcomeOf(client, readNode(node), end);
   await remove(client, ref);
   return why;
 }
@@ -105,11 +125,15 @@ async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
 /** One that an earlier leader started is taken over. */
 async function podOn(
   client: KubeClient,
-  on: Pick<PodPlan, "name" | "namespace" | "node">,
-  { image, imagePullSecrets }: Probing,
+  on: Pick<PodPlan, "name" | "namespace">,
+  node: Node,
+  { image, imagePullSecrets, runtimeClassName }: Probing,
 ): Promise<Pod> {
   const pullSecrets = imagePullSecrets.map((name) => ({ name }));
-  const wanted = fitPod({ ...on, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS });
+  const wanted = fitPod({
+    ...{ ...on, node: node.metadata.name, image, pullSecrets, deadlineSeconds: DEADLINE_SECONDS },
+    runtimeClassName: hasNvidia(readNode(node)) ? runtimeClassName : undefined,
+  });
   const made = await client.create(PODS, wanted);
   if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
   const found = await client.get(PODS, on);
@@ -117,16 +141,16 @@ async function podOn(
   return found.value;
 }
 
-async function outcomeOf(client: KubeClient, node: string, end: PodEnd): Promise<string | undefined> {
+async function outcomeOf(client: KubeClient, node: NodeRead, end: PodEnd): Promise<string | undefined> {
   if (end.at === "answered") return publish(client, node, end.text);
   return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
 }
 
 /** Undefined where it is published; else why not. */
-async function publish(client: KubeClient, node: string, text: string): Promise<string | undefined> {
-  const read = readNodeReport(text);
-  if (read.at === "unusable") return read.why;
-  const written = await publishReport({ client, node, namespace: NAMESPACE_SYSTEM }, text);
+async function publish(client: KubeClient, node: NodeRead, text: string): Promise<string | undefined> {
+  const why = refusalOf(node, text);
+  if (why !== undefined) return why;
+  const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, text);
   if (!written.ok) throw failed("write the report", written.error);
   return undefined;
 }

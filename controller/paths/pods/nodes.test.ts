@@ -4,6 +4,7 @@ import { createMatcher } from "../../../src/fitness/catalog/match.ts";
 import { readCatalog } from "../../../src/fitness/catalog/record.ts";
 import { readNode } from "../../../src/fitness/node.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
+import { canAnswer, refusalOf } from "./node-probes.ts";
 import { choiceOf, judgeNodes, nodesCondition, settle } from "./nodes.ts";
 
 const { records } = readCatalog(
@@ -86,4 +87,32 @@ test("a choice changes with the template, or where pods wait and another set of 
   ).toBe(other);
   const away = { before, fresh: wider, isTemplateSame: true, isWaiting: false, isMoving: true };
   expect(settle(away)).toBe(wider);
+});
+
+test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves a node unknown is refused", () => {
+  const nvidia = gpu("dumb", "NVIDIA-Something", undefined);
+  const amd = readNode({
+    metadata: { name: "amd" },
+    status: { allocatable: { "amd.com/gpu": "1", memory: "64Gi" } },
+  });
+  const asked = (runtimeClassName?: string) =>
+    [nvidia, amd, gpu("known", "NVIDIA-H200", 141)].map((node) => canAnswer(node, runtimeClassName));
+  expect([asked(), asked("nvidia")]).toEqual([
+    [false, true, false],
+    [true, true, false],
+  ]);
+  const answer = (gpus: readonly object[]) =>
+    JSON.stringify({
+      memory: { totalBytes: 64 * 1024 ** 3 },
+      cpu: {},
+      gpus,
+      runtimes: [],
+      models: [],
+      leftOut: [],
+    });
+  const found = { vendor: "amd", name: "MI300X", count: 1, unified: false };
+  expect(refusalOf(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]))).toBeUndefined();
+  expect(refusalOf(amd, answer([found]))).toBe("no label says how much memory its GPUs have");
+  expect(refusalOf(amd, answer([]))).toBe("no label says how much memory its GPUs have");
+  expect(refusalOf(amd, "{")).toBe("its node report is not JSON");
 });

@@ -35,6 +35,7 @@ const AHEAD = { ...systemClock, nowMs: () => systemClock.nowMs() + 180_000 };
 const LIVE_EVICTION = {
   ...{ liveEviction: true, liveEvictionSeconds: 1, liveEvictionMinimumStaySeconds: 1, probeNodes: true },
   liveEvictionCooldownSeconds: 5,
+  probeRuntimeClassName: "nvidia",
 };
 /** Of this machine: an endpoint may not be in the loopback range. */
 const ADDRESS = Object.values(networkInterfaces())
@@ -315,6 +316,8 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         ["rolebinding", "probe-reports", "--role=probe-reports", account],
       ])
         await bench.cluster.kubectl([...probing, ...what]);
+      const nvidia = { ...{ apiVersion: "node.k8s.io/v1", kind: "RuntimeClass" }, handler: "nvidia" };
+      await bench.apply({ ...nvidia, metadata: { name: "nvidia" } });
       await bench.addNode({ name: "gpu-2", capacity: { "nvidia.com/gpu": "1" } });
       const probe = ["pod/metalbridge-probe-gpu-2", "-n", NAMESPACE_SYSTEM];
       const phase = ["get", ...probe, "-o", "jsonpath={.status.phase}"];
