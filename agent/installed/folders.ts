@@ -158,7 +158,7 @@ async function filesUnder(root: string): Promise<readonly string[]> {
   return files;
 }
 
-/** As many as are looked at: a folder may have millions. */
+/** As many as are inspected: a folder may have millions. */
 async function entriesOf(folder: string): Promise<readonly Dirent[]> {
   const entries: Dirent[] = [];
   try {
