@@ -1,11 +1,11 @@
 /** A host takes weights from others over real TLS, verifies each chunk, and goes to the origin when they fail. */
-import { chmod, open, readFile } from "node:fs/promises";
+import { chmod, type FileHandle, open, readFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join as joinPath } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { ggufBytes, type Origin, sha256, startOrigin } from "../../test/fixtures/origin.ts";
 import { fetchOptions, patientLimits } from "../store/fixtures/store.ts";
-import { CHUNK_BYTES } from "../store/remote/prefix-hash.ts";
+import { CHUNK_BYTES, PrefixHash } from "../store/remote/prefix-hash.ts";
 import { createFarm, type Farm, hostOf, type Member, type MemberOptions } from "./fixtures/farm.ts";
 import { createIdentity, type Identity } from "./identity.ts";
 
@@ -13,6 +13,7 @@ const PATIENCE = { timeout: 180_000 };
 /** Five chunks, the last one short. */
 const content = ggufBytes(4 * CHUNK_BYTES + 12_345, 7);
 const sum = sha256(content);
+const updateIfBefore = PrefixHash.prototype.updateIf;
 
 async function begin(): Promise<{ farm: Farm; origin: Origin; source: string; bytes: () => number }> {
   const origin = await startOrigin();
@@ -98,6 +99,49 @@ test("a host takes what a peer has, and the origin is not asked again", PATIENCE
   expect((await fetchOn(third, source)).equals(content)).toBe(true);
   expect(bytes()).toBe(1);
 });
+
+test(
+  "a chunk is written after the one before it, so that a part that breaks off has no hole",
+  PATIENCE,
+  async () => {
+    const { farm, source } = await begin();
+    await fetchOn(await join(farm, "first"), source);
+    const second = await join(farm, "second");
+    const handle = await open(joinPath(second.dir, "probe"), "w");
+    const files = Object.getPrototypeOf(handle) as FileHandle;
+    await handle.close();
+    const write = files.write;
+    const begun: number[] = [];
+    const isNextVerified = Promise.withResolvers<void>();
+    const updateIf = vi.spyOn(PrefixHash.prototype, "updateIf").mockImplementation(function (
+      this: PrefixHash,
+      ...chunk
+    ) {
+      const isRight = updateIfBefore.apply(this, chunk);
+      // Whoever wrote at once has done so when this is over.
+      if (updateIf.mock.calls.length === 3) setImmediate(isNextVerified.resolve);
+      return isRight;
+    });
+    const held = vi.spyOn(files, "write").mockImplementation(async function (
+      this: FileHandle,
+      ...args: unknown[]
+    ) {
+      const [, , , position] = args;
+      if (typeof position === "number") begun.push(position);
+      if (position === CHUNK_BYTES) {
+        await isNextVerified.promise;
+        expect(begun).toEqual([0, CHUNK_BYTES]);
+      }
+      return Reflect.apply(write, this, args);
+    } as typeof write);
+    onTestFinished(() => {
+      updateIf.mockRestore();
+      held.mockRestore();
+    });
+    expect((await fetchOn(second, source)).equals(content)).toBe(true);
+    expect(begun).toEqual([0, 1, 2, 3, 4].map((chunk) => chunk * CHUNK_BYTES));
+  },
+);
 
 test("several peers give parts of one file at once", PATIENCE, async () => {
   const { farm, source } = await begin();

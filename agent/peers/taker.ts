@@ -270,16 +270,16 @@ class GrowingFile {
     signal.throwIfAborted();
     if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerFailure("it sent wrong bytes");
     this.#hashed += bytes.length;
-    this.#written = Promise.all([
-      this.#written,
-      writeAll(this.#opened.file, bytes, bytes.length, start),
-    ]).then(() => {
+    // One after the other: a part that breaks off is resumed with all that it has, so it must have no holes.
+    const written = this.#written.then(async () => {
+      await writeAll(this.#opened.file, bytes, bytes.length, start);
       this.#bytes += bytes.length;
       this.#context.onReceived?.(bytes.length);
       this.#tell();
     });
+    this.#written = written;
     this.#wake();
-    await this.#written;
+    await written;
     await this.#context.pace?.(bytes.length, signal);
   }
 
