@@ -28,11 +28,12 @@ const service = (spec: object = {}) =>
     metadata: { name: "chat", namespace: "team" },
     spec: { modelRef: "qwen", contextSize: 32_768, ...spec },
   });
-const model = (accelerator = "metal", status: object | undefined = readStatus) =>
+/** Status null: nothing is read yet. */
+const model = (accelerator = "metal", status: object | null = readStatus) =>
   modelSchema.parse({
     metadata: { name: "qwen", namespace: "team" },
     spec: { source: SOURCE, hardware: { accelerator } },
-    ...(status === undefined ? {} : { status }),
+    ...(status === null ? {} : { status }),
   });
 const readStatus = {
   ...{ phase: "Ready", format: "gguf", gguf: GGUF },
@@ -102,7 +103,7 @@ test.each([
 });
 
 test("a header that is not read yet: the catalogue stands in for it", () => {
-  const unread = { model: model("metal", undefined), hosts: [host("mac-1", 16)] };
+  const unread = { model: model("metal", null), hosts: [host("mac-1", 16)] };
   expect(judge(unread)).toMatchObject({ at: "nowhere", message: expect.stringMatching(/^needs [34]\d/) });
   expect(judge({ ...unread, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });
 });
@@ -124,4 +125,102 @@ test("with placement.on Auto, either side is enough", () => {
   const hosts = [host("mac-1", 16)];
   expect(judge({ service: auto, hosts, nodes: [node("plain", "512Gi")] })).toMatchObject({ at: "fits" });
   expect(judge({ service: auto, hosts, nodes: [node("small", "8Gi")] })).toMatchObject({ at: "nowhere" });
+});
+
+/** A Model of GPUs, and what preflight says of it on one GPU of so many GiB. */
+const onGpu = (gib: number, { spec = {}, status = readStatus, on = {}, ...more }: OnGpu = {}) => {
+  const source = "hf://bartowski/Qwen2.5-32B-Instruct-GGUF";
+  const accelerator = { hardware: { accelerator: "cuda" } };
+  const metadata = { name: "qwen", namespace: "team" };
+  const read = status === null ? {} : { status };
+  const parsed = modelSchema.parse({ metadata, spec: { source, ...accelerator, ...spec }, ...read });
+  const nodes = [node("gpu", "512Gi", { count: 8, mib: gib * 1024 })];
+  return judge({ model: parsed, service: service(on), nodes, ...more });
+};
+interface OnGpu extends Partial<PreflightInput> {
+  readonly spec?: object;
+  /** null: nothing is read yet. */
+  readonly status?: object | null;
+  readonly on?: object;
+}
+
+test.each([
+  ["the experts are in host memory", 24, { moeCPUOffload: true }, "fits"],
+  ["the experts of all layers are in host memory", 24, { moeCPULayers: 64 }, "fits"],
+  ["half of the layers are", 24, { gpuLayers: 32 }, "fits"],
+  ["a few layers are", 24, { gpuLayers: 60 }, "nowhere"],
+  ["its KV cache is", 40, { noKvOffload: true }, "fits"],
+  ["all is on the GPU", 40, {}, "nowhere"],
+  ["nobody knows which tensors are", 24, { tensorOverrides: ["exps=CPU"] }, "unknown"],
+  ["nobody knows which tensors are", 24, { extraArgs: ["-ot", "exps=CPU"] }, "unknown"],
+])("GPU memory: where %s, a GPU of %i GiB with %j: %s", (_, gib, on, at) => {
+  expect(onGpu(gib, { on })).toMatchObject({ at });
+});
+
+test("GPU memory: what stays in host memory is not known while the header is unread", () => {
+  const status = null;
+  const spec = { quantization: "Q8_0" };
+  expect(onGpu(24, { spec, status })).toMatchObject({ at: "nowhere" });
+  expect(onGpu(24, { spec, status, on: { moeCPUOffload: true } })).toMatchObject({ at: "unknown" });
+  const gpu = { layers: 8 };
+  const layered = { ...spec, hardware: { accelerator: "cuda", gpu } };
+  expect(onGpu(24, { spec: layered, status })).toMatchObject({ at: "unknown" });
+  expect(onGpu(24, { spec: { hardware: { accelerator: "cuda", gpu } } })).toMatchObject({ at: "fits" });
+});
+
+const BF16 = "hf://Qwen/Qwen2.5-32B-Instruct";
+const AWQ = "hf://Qwen/Qwen2.5-32B-Instruct-AWQ";
+const ready = (sizeBytes: number) => ({ phase: "Ready", format: "safetensors", sizeBytes });
+const small = { contextSize: 4096 };
+const offloaded = { ...small, vllmConfig: { cpuOffloadGB: 40 } };
+test.each([
+  ["its size", 48, { source: BF16 }, ready(65.5e9), small, "nowhere"],
+  ["its size", 96, { source: BF16 }, ready(65.5e9), small, "fits"],
+  ["its size, whatever the name says", 24, { source: BF16 }, ready(17e9), small, "fits"],
+  ["16 bits, which is a guess", 48, { source: BF16 }, null, small, "unknown"],
+  ["16 bits", 96, { source: BF16 }, null, small, "fits"],
+  ["its name", 24, { source: AWQ }, null, small, "fits"],
+  ["its name", 12, { source: AWQ }, null, small, "nowhere"],
+  ["what the Model says", 24, { source: BF16, quantization: "fp8" }, null, small, "nowhere"],
+  ["settings that load less of it", 48, { source: BF16 }, ready(65.5e9), offloaded, "unknown"],
+  ["4 bits that it was trained in", 24, { source: "hf://openai/gpt-oss-20b" }, null, small, "fits"],
+  ["4 bits that it was trained in", 12, { source: "hf://openai/gpt-oss-20b" }, null, small, "nowhere"],
+])("safetensors are judged by %s: %i GiB, %j", (_, gib, spec, status, on, at) => {
+  expect(onGpu(gib, { spec: { format: "safetensors", ...spec }, status, on })).toMatchObject({ at });
+});
+
+test.each([
+  ["the Model", { quantization: "Q8_0" }, "nowhere"],
+  ["its files", { files: ["Qwen2.5-32B-Instruct-Q8_0.gguf"] }, "nowhere"],
+  ["a name that nobody knows", { quantization: "UD-Q4_K_XL" }, "unknown"],
+  ["nothing", {}, "unknown"],
+])("while the header is unread, the quantization is what %s says", (_, spec, at) => {
+  expect(onGpu(24, { spec, status: null })).toMatchObject({ at });
+  const source = "hf://bartowski/Qwen2.5-32B-Instruct-GGUF";
+  const unread = modelSchema.parse({ metadata: { name: "qwen" }, spec: { source, ...spec } });
+  expect(judge({ model: unread, hosts: [host("mac-1", 16)] })).toMatchObject({ at });
+});
+
+test("pods hold their draft model and adapters too", () => {
+  const draftModel = model("cuda");
+  const draftModelRef = "draft";
+  const on = { contextSize: 4096, speculativeDecoding: { type: "draft", draftModelRef } };
+  expect(onGpu(48, { on: { contextSize: 4096 } })).toMatchObject({ at: "fits" });
+  expect(onGpu(48, { on, draftModel })).toMatchObject({ at: "nowhere" });
+  expect(onGpu(96, { on, draftModel, loraModels: [undefined] })).toMatchObject({ at: "fits" });
+});
+
+test("while the header is unread, hosts count that the service may run on, and that have its runtime", () => {
+  const big = host("big", 128);
+  const unread = (placement: object, more: object = {}) =>
+    judge({
+      model: model("metal", null),
+      hosts: [host("mac-1", 16), big],
+      service: service({ placement, ...more }),
+    });
+  expect(unread({})).toEqual({ at: "fits", on: "big" });
+  expect(unread({ hosts: ["big"] }, { runtime: "llamacpp" })).toEqual({ at: "fits", on: "big" });
+  expect(unread({ hosts: ["mac-1"] })).toMatchObject({ at: "nowhere" });
+  expect(unread({ hostSelector: { matchLabels: { room: "1" } } })).toMatchObject({ at: "unknown" });
+  expect(unread({}, { runtime: "ollama" })).toMatchObject({ at: "unknown" });
 });

@@ -6,13 +6,18 @@ import type { Model } from "../../src/api/model.ts";
 import { formatBytes } from "../../src/bytes.ts";
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
+import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
+import { runtimeEntry } from "../../src/engines/registry.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
 import { type Machine, machineOf } from "../../src/fitness/machine.ts";
 import { type NodeRead, nodeMachineFor } from "../../src/fitness/node.ts";
+import { quantizationIn } from "../../src/fitness/quantizations.ts";
 import {
   fitReplica,
+  type NeedInput,
   needOf,
   type ReplicaFit,
   type ReplicaNeed,
@@ -85,7 +90,8 @@ function shortageOf({ name, fit, help }: Candidate) {
 /** As the scheduler would judge them, were they all well and empty; by the catalogue while no header is read. */
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel, loraModels, hosts } = input;
-  const need = catalogueNeed(input, model, undefined);
+  const { gguf } = model.status ?? {};
+  const need = needWith(input, model, toEngineSettings(service.spec, { gguf }));
   try {
     const well = hosts.map(asIfWell);
     const objects = { service, model, draftModel, loraModels, hosts: well, replicas: [], services: [] };
@@ -94,13 +100,24 @@ function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), need));
   } catch (error) {
     if (!(error instanceof MetalbridgeError) || error.code !== "ModelNotReady") throw error;
-    return hosts.map((host) => {
-      const read = machineOf(host);
-      const { name } = host.metadata;
-      if (read.at !== "known") return { name, fit: { at: "unknown", why: read.why } };
-      return { name, fit: fitReplica(need, read.machine), help: smallerFit(need, read.machine) };
-    });
+    return hosts.flatMap((host) => unreadCandidate(host, service, need));
   }
+}
+
+/** While nothing tells which runtimes can serve the model, one that is named must be there. */
+function unreadCandidate(host: Host, { spec }: InferenceService, need: ReplicaNeed): Candidate[] {
+  const { name } = host.metadata;
+  const facts = hostFacts(host);
+  const { hosts = [], hostSelector, spread } = spec.placement;
+  if (!isAllowedBy({ hosts, hostSelector, spread }, facts)) return [];
+  const { runtime } = spec;
+  // A program that the service describes is its own affair.
+  const isNamed = runtime !== undefined && runtimeEntry(runtime)?.program === undefined;
+  if (isNamed && !facts.runtimes.includes(runtime))
+    return [{ name, fit: { at: "unknown", why: `${runtime} is not installed` } }];
+  const read = machineOf(host);
+  if (read.at !== "known") return [{ name, fit: { at: "unknown", why: read.why } }];
+  return [{ name, fit: fitReplica(need, read.machine), help: smallerFit(need, read.machine) }];
 }
 
 function hostCandidate(fit: HostFit, host: Host | undefined, need: ReplicaNeed): Candidate[] {
@@ -137,8 +154,10 @@ function asIfWell(host: Host): Host {
 }
 
 function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Candidate[] {
-  const pod = podNeed({ service: input.service, model });
-  const need = catalogueNeed(input, model, pod.claimBytes);
+  const { service, draftModel: draft, loraModels = [] } = input;
+  const adapters = loraModels.filter((one) => one !== undefined);
+  const pod = podNeed({ service, model, ...(draft === undefined ? {} : { draft }), adapters });
+  const need = needWith(input, model, pod.settings, pod.claimBytes);
   return nodes.flatMap((node): Candidate[] => {
     const { name } = node;
     const read = nodeMachineFor(node, pod);
@@ -148,12 +167,13 @@ function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Ca
   });
 }
 
-function catalogueNeed(
-  { service, match }: Pick<PreflightInput, "service" | "match">,
-  { spec, status }: Model,
-  claimBytes: ReplicaNeed["claimBytes"],
+function needWith(
+  { match }: Pick<PreflightInput, "match">,
+  { spec: { source, quantization, files = [] }, status }: Model,
+  settings: NeedInput["settings"],
+  claimBytes?: ReplicaNeed["claimBytes"],
 ): ReplicaNeed {
-  const { gguf } = status ?? {};
-  const settings = toEngineSettings(service.spec, { gguf });
-  return needOf({ source: spec.source, quantization: gguf?.quantization, match, settings, claimBytes });
+  const inFiles = files.map(quantizationIn).find((one) => one !== undefined);
+  const named = status?.gguf?.quantization ?? quantization ?? quantizationIn(source) ?? inFiles;
+  return needOf({ source, quantization: named, match, settings, claimBytes });
 }

@@ -65,6 +65,26 @@ export function quantizationIn(source: string): string | undefined {
     ?.name;
 }
 
+/** Of a weight in safetensors, as most publishers have them. */
+export const SAFETENSORS_BITS = 16;
+/** Fewer, by what names say. int8 before gptq, which may have either. */
+const SAFETENSORS: readonly (readonly [RegExp, number])[] = [
+  [/fp8|int8|w8a\d|8bit/, 8],
+  [/awq|gptq|fp4|int4|w4a\d|4bit|bnb/, 4.25],
+];
+
+/** Where its bytes are known, the bits are what they leave to each parameter; else as names say, or as it was trained. */
+export function safetensorsOf(record: CatalogRecord, names: string, bytes?: number): Quantization {
+  const text = names.toLowerCase();
+  const trained = quantizationOf(record.quantization);
+  const isTrainedInFewer = trained?.denseBits !== undefined;
+  const named = SAFETENSORS.find(([pattern]) => pattern.test(text))?.[1];
+  const sized = bytes === undefined || bytes <= 0 ? undefined : (bytes * 8) / (billions(record) * 1e9);
+  if (isTrainedInFewer && named === undefined && sized === undefined) return trained;
+  const bits = sized ?? named ?? SAFETENSORS_BITS;
+  return gguf(`safetensors of ${bits} bits`, bits, bits < 6 ? 4 : 0, false);
+}
+
 export function quantizationNames(): string {
   return QUANTIZATIONS.map(({ name }) => name).join(", ");
 }

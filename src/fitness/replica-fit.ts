@@ -7,7 +7,14 @@ import type { CatalogRecord } from "./catalog/record.ts";
 import { type BriefFitness, briefFit, type FitWish } from "./fitness.ts";
 import { categoryOf } from "./llmfit/score.ts";
 import type { Machine } from "./machine.ts";
-import { familiesOn, type Quantization, quantizationIn, quantizationOf } from "./quantizations.ts";
+import {
+  familiesOn,
+  type Quantization,
+  quantizationIn,
+  quantizationOf,
+  SAFETENSORS_BITS,
+  safetensorsOf,
+} from "./quantizations.ts";
 import type { UseCase } from "./score.ts";
 import type { Figure } from "./speed.ts";
 
@@ -18,6 +25,8 @@ export interface ReplicaNeed {
   /** Of the catalogue; undefined where the source means none of its models, or several. */
   readonly record?: CatalogRecord | undefined;
   readonly quantization?: Quantization | undefined;
+  /** Why the catalogue's claim may be more than what the machine must hold. */
+  readonly doubt?: string | undefined;
   /** Tokens. */
   readonly contextSize: number;
   readonly cacheType: string;
@@ -35,6 +44,8 @@ export type ReplicaFit =
   | { readonly at: "unknown"; readonly why: string };
 
 export const DEFAULT_CONTEXT = 8192;
+const LOADS_LESS = "its settings leave a part out of this memory, and nothing says how large that is";
+const NO_QUANTIZATION = "nothing names the quantization of its files";
 const PURPOSES: Readonly<Record<string, UseCase>> = {
   ...{ Embedding: "embedding", Coding: "coding", Multimodal: "vision", Reasoning: "reasoning", Chat: "chat" },
 };
@@ -44,35 +55,70 @@ export function useCaseOf(record: CatalogRecord): UseCase {
   return PURPOSES[categoryOf(record)] ?? "general";
 }
 
+/** How the engine loads the weights, where that is not as the catalogue has them. */
+export interface Loading {
+  /** Absent: the files are of another format. `bytes`: of the weights, or of all files; undefined while nothing is read. */
+  readonly safetensors?: { readonly bytes: number | undefined };
+  /** The machine holds less than the files have and a context needs, and how much is not known. */
+  readonly loadsLess?: boolean;
+}
+
 export interface NeedInput {
   readonly source: string;
-  /** As the Model's status has it, from the header. */
+  /** From the header, as the Model's status has it, or what is asked for. */
   readonly quantization?: string | undefined;
   readonly match: (name: string) => Match;
-  readonly settings: Pick<EngineSettings, "contextSize" | "cacheTypeK" | "cacheTypeCustomK">;
+  readonly settings: Pick<EngineSettings, "contextSize" | "cacheTypeK" | "cacheTypeCustomK"> & Loading;
   readonly claimBytes?: ReplicaNeed["claimBytes"] | undefined;
 }
 
 export function needOf({ source, quantization, match, settings, claimBytes }: NeedInput): ReplicaNeed {
   const found = match(source);
   const record = found.at === "one" ? found.record : undefined;
-  const named = quantization ?? quantizationIn(source) ?? record?.quantization;
+  const named = quantization ?? quantizationIn(source);
+  const { safetensors } = settings;
+  const { chosen, isGuess } =
+    safetensors === undefined
+      ? fileOf(record, named)
+      : safetensorsIn(record, `${source} ${quantization ?? ""}`, safetensors.bytes);
   return {
     ...(claimBytes === undefined ? {} : { claimBytes }),
     record,
-    quantization: named === undefined ? undefined : quantizationOf(named),
+    quantization: chosen,
+    doubt: settings.loadsLess === true ? LOADS_LESS : isGuess ? NO_QUANTIZATION : undefined,
     contextSize: settings.contextSize ?? DEFAULT_CONTEXT,
     cacheType: settings.cacheTypeCustomK ?? settings.cacheTypeK ?? "f16",
   };
+}
+
+interface Chosen {
+  readonly chosen: Quantization | undefined;
+  /** Nothing says so but that it is usual. */
+  readonly isGuess: boolean;
+}
+
+function fileOf(record: CatalogRecord | undefined, named: string | undefined): Chosen {
+  if (named !== undefined) return { chosen: quantizationOf(named), isGuess: false };
+  const usual = quantizationOf(record?.quantization ?? "");
+  return { chosen: usual, isGuess: usual?.isOnLadder === true };
+}
+
+function safetensorsIn(record: CatalogRecord | undefined, names: string, bytes: number | undefined): Chosen {
+  const chosen = record && safetensorsOf(record, names, bytes);
+  return { chosen, isGuess: bytes === undefined && chosen?.bits === SAFETENSORS_BITS };
 }
 
 /** The header's claim decides whether it fits; the catalogue's stands in for it, and says what the fit is worth. */
 export function fitReplica(need: ReplicaNeed, machine: Machine): ReplicaFit {
   const { budgetBytes, accelerator } = machine;
   const brief = briefOf(need, machine);
-  const claimBytes = need.claimBytes?.(accelerator) ?? brief?.claimBytes;
+  const known = need.claimBytes?.(accelerator);
+  const claimBytes = known ?? brief?.claimBytes;
   if (claimBytes === undefined) return { at: "unknown", why: "nothing says how much memory the model needs" };
-  if (claimBytes > budgetBytes) return { at: "tooSmall", claimBytes, budgetBytes };
+  if (claimBytes > budgetBytes) {
+    const doubt = known === undefined ? need.doubt : undefined;
+    return doubt === undefined ? { at: "tooSmall", claimBytes, budgetBytes } : { at: "unknown", why: doubt };
+  }
   if (brief === undefined) return { at: "fits", claimBytes, budgetBytes };
   const scored = { score: brief.score.total, tokensPerSecond: brief.tokensPerSecond };
   return { at: "fits", claimBytes, budgetBytes, scored };

@@ -2,6 +2,7 @@
 import type { EngineSettings } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import type { MemoryClaim } from "../engines/claims.ts";
 import { runtimeEntry } from "../engines/registry.ts";
@@ -47,6 +48,46 @@ export function claimInPod(
     if (!(error instanceof MetalbridgeError)) throw error;
     return undefined;
   }
+}
+
+/** Command lines that keep tensors in host memory, or load weights in fewer bits, in ways that no estimate knows. */
+const LESS_BY_ARGUMENT =
+  /^(-ot|-cmoe|-ncmoe|-ngl|-nkvo)$|offload|override-tensor|cpu-moe|gpu-layers|quantiz|load-in-/;
+
+/**
+ * Whether GPUs hold less than what the files have and a context needs: a part stays in host memory, or the engine loads
+ * the weights in fewer bits.
+ */
+export function loadsLess(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
+  const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
+  const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
+  return (
+    isUnsized(settings) ||
+    gpuLayers >= 0 ||
+    moeCPULayers > 0 ||
+    [moeCPUOffload, noKvOffload, personaPlexConfig?.cpuOffload, personaPlexConfig?.quantize4Bit].includes(
+      true,
+    ) ||
+    [vllmConfig, sglangConfig].some((config) => (config?.cpuOffloadGB ?? 0) > 0) ||
+    [vllmConfig?.quantization, sglangConfig?.quantization, tgiConfig?.quantize].some(
+      (one) => one !== undefined,
+    )
+  );
+}
+
+function isUnsized({ tensorOverrides = [], extraArgs = [] }: EngineSettings): boolean {
+  return tensorOverrides.length > 0 || extraArgs.some((argument) => LESS_BY_ARGUMENT.test(argument));
+}
+
+/** What the GPUs hold of it at least; undefined where nothing tells how much stays in host memory. */
+export function claimOnGPUs(
+  claim: MemoryClaim,
+  settings: EngineSettings,
+  layerCount = 0,
+): number | undefined {
+  const { gpuLayers = -1, moeCPULayers = 0 } = settings;
+  if (isUnsized(settings) || (layerCount === 0 && (gpuLayers > 0 || moeCPULayers > 0))) return undefined;
+  return Math.max(0, claim.claimBytes - besideGPUs(claim, settings, layerCount));
 }
 
 /** What stays in the host's memory: the process, its caches and outputs, and layers that are kept off the GPUs. */

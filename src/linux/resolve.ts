@@ -10,10 +10,11 @@ import { unhonoredFields } from "../capacity/honored.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../capacity/resolve.ts";
 import { toEngineSettings } from "../capacity/template.ts";
 import { isRuntimeFor, runtimeEntry, runtimesFor } from "../engines/registry.ts";
+import type { Loading } from "../fitness/replica-fit.ts";
 import type { LinuxSettings, NodeChoice, Weights, Workload, WorkloadInput } from "./contract.ts";
 import { ephemeralWeights, isEphemeral } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
-import { claimInPod } from "./memory.ts";
+import { claimInPod, claimOnGPUs, loadsLess } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -44,8 +45,8 @@ export interface PodNeed {
   readonly gpus: number;
   /** Keys of taints that it tolerates for them. */
   readonly taints: readonly string[];
-  readonly settings: EngineSettings;
-  /** Bytes, in its GPUs or in host memory; undefined where the header is not read or no estimate is possible. */
+  readonly settings: EngineSettings & Loading;
+  /** Bytes in its GPUs, or in host memory where it takes none; undefined where the header is not read or no estimate is possible. */
   readonly claimBytes: (accelerator: Accelerator) => number | undefined;
 }
 
@@ -56,16 +57,22 @@ export function podNeed(
 ): PodNeed {
   const { spec } = service;
   const { accelerator, count, taints } = gpusOf(model, spec);
-  const { gguf } = model.status ?? {};
+  const { gguf, weightsBytes, sizeBytes } = model.status ?? {};
   const settings = toEngineSettings(spec, { gguf, gpuLayers: model.spec.hardware?.gpu?.layers });
   const { hostMemory, memory } = spec.resources ?? {};
   const stated = count === 0 ? (hostMemory ?? memory) : undefined;
+  const isSafetensors = formatOf(model) === "safetensors";
+  const loading: Loading = {
+    ...(isSafetensors ? { safetensors: { bytes: weightsBytes ?? sizeBytes } } : {}),
+    loadsLess: count > 0 && loadsLess(spec, settings),
+  };
   return {
-    ...{ accelerator, gpus: count, taints, settings },
-    claimBytes: (on) =>
-      stated === undefined
-        ? claimInPod({ ...others, model, runtime }, settings, on)?.claimBytes
-        : parseQuantity(stated),
+    ...{ accelerator, gpus: count, taints, settings: { ...settings, ...loading } },
+    claimBytes: (on) => {
+      if (stated !== undefined) return parseQuantity(stated);
+      const claim = claimInPod({ ...others, model, runtime }, settings, on);
+      return count === 0 ? claim?.claimBytes : claim && claimOnGPUs(claim, settings, gguf?.layerCount);
+    },
   };
 }
 
