@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
 import { expect, test, vi } from "vitest";
@@ -125,10 +127,16 @@ test.skipIf(helmProgram === undefined)(
     const isListening = new Promise<void>((resolve) => {
       listening = resolve;
     });
+    const squatter = createServer().listen(port, "127.0.0.1");
+    await once(squatter, "listening");
     const other = await start(own, "other", quietLog, {
       flags: { ...flags, preflightPort: port },
       options: { ...options, onPreflight: listening },
     });
+    const why = `the preflight webhook does not listen yet: cannot listen on 127.0.0.1:${port}: the port is in use`;
+    await vi.waitFor(async () => expect(await other.get("/readyz/preflight")).toBe(`503 ${why}\n`), WAIT);
+    await vi.waitFor(async () => expect(await other.get("/readyz")).toContain(why), WAIT);
+    squatter.close();
     const connection = await connect({ kubeconfigPath: kubeconfig });
     const client = createClient(connection);
     const sized = { gguf: GGUF, format: "gguf", sizeBytes: 40 * 2 ** 30, weightsBytes: 40 * 2 ** 30 };
@@ -151,6 +159,7 @@ test.skipIf(helmProgram === undefined)(
       },
     );
     await isListening;
+    expect(await other.get("/readyz/preflight")).toBe("200 ok\n");
     const create = (name: string, ...how: string[]) =>
       kubectl(["apply", ...how, "-f", "-"], { input: JSON.stringify(inferenceService("default", name)) });
     const refusal = /the model fits no machine: it needs 4\d(\.\d)? GiB, .* nearest, mac-3, offers 12 GiB/;

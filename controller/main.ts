@@ -2,7 +2,7 @@
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { createMatcher } from "../src/fitness/catalog/match.ts";
 import type { CatalogRecord } from "../src/fitness/catalog/record.ts";
-import { healthRoutes, listen } from "../src/http/listener.ts";
+import { healthRoutes, listen, readyRoute } from "../src/http/listener.ts";
 import { connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/events.ts";
@@ -19,7 +19,7 @@ import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 import { linuxSettings, probingOf } from "./paths/pods/config.ts";
 import { preflightOf } from "./preflight/config.ts";
-import { startPreflight } from "./preflight/preflight.ts";
+import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
 import { keepCertificate } from "./preflight/rotation.ts";
 
 export interface ControllerOptions {
@@ -63,10 +63,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const reflectors = () => state.watches;
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   try {
-    const routes = healthRoutes({
-      notReady: () => (state.waitingFor === undefined ? [] : [`waiting for ${state.waitingFor}`]),
-      metrics: async () => ({ status: 200, body: await metrics.text(), type: metrics.contentType }),
-    });
+    const routes = routesOf(state, metrics);
     const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
@@ -74,7 +71,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     const match = createMatcher(options.records ?? []);
     const preflight = preflightOf(config);
     if (preflight !== undefined)
-      startPreflight({
+      state.preflight = startPreflight({
         ...preflight,
         connection,
         clock,
@@ -120,7 +117,22 @@ export async function runController(options: ControllerOptions): Promise<void> {
 
 interface Readiness {
   waitingFor: string | undefined;
+  preflight?: PreflightState;
   watches: readonly Watched[];
+}
+
+function routesOf(state: Readiness, metrics: ReturnType<typeof createControllerMetrics>) {
+  const defined = (...reasons: readonly (string | undefined)[]) =>
+    reasons.filter((reason) => reason !== undefined);
+  return {
+    ...healthRoutes({
+      notReady: () =>
+        defined(state.waitingFor && `waiting for ${state.waitingFor}`, state.preflight?.notServed()),
+      metrics: async () => ({ status: 200, body: await metrics.text(), type: metrics.contentType }),
+    }),
+    // Controllers that do not lead serve the webhook too.
+    "/readyz/preflight": readyRoute(() => defined(state.preflight?.trouble())),
+  };
 }
 
 /** What the leader's work takes from the options. */

@@ -1,5 +1,11 @@
 /** The agent's server: health and metrics on loopback, and metrics on the configured address for clients with the token. */
-import { healthRoutes, type ListenOptions, listen } from "../../src/http/listener.ts";
+import {
+  healthRoutes,
+  keepTrying,
+  type ListenOptions,
+  listen,
+  type Patience,
+} from "../../src/http/listener.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { MetricsSource } from "./facts.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -20,8 +26,6 @@ export interface OutsidePlace {
   readonly port: number;
   readonly tokenFile: string;
 }
-
-const LISTEN_RETRY_MS = 10_000;
 
 /** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
 export async function startServer(options: ServerOptions): Promise<number> {
@@ -44,28 +48,7 @@ export async function startServer(options: ServerOptions): Promise<number> {
   return bound;
 }
 
-/** Not awaited: the address may come up long after the agent (Wi-Fi, VPN), and the port become free. Logged once each. */
-export function listenPatiently(
-  options: ListenOptions,
-  { clock, log, what }: { readonly clock: Clock; readonly log: Log; readonly what: string },
-): void {
-  const { address, port, signal } = options;
-  let logged: string | undefined;
-  const attempt = (): void => {
-    listen(options).then(
-      (bound) => log.info({ address, port: bound }, `listening for ${what}`),
-      (err: Error) => {
-        if (signal.aborted) return;
-        if (logged !== err.message)
-          log.warn({ err, address, port }, `cannot listen for ${what} yet; retrying`);
-        logged = err.message;
-        const cancel = clock.after(LISTEN_RETRY_MS, () => {
-          signal.removeEventListener("abort", cancel);
-          attempt();
-        });
-        signal.addEventListener("abort", cancel, { once: true });
-      },
-    );
-  };
-  attempt();
+/** {@link listen}, until it does. */
+export function listenPatiently(options: ListenOptions, patience: Patience): void {
+  keepTrying(() => listen(options), options, patience);
 }

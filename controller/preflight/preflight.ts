@@ -1,12 +1,12 @@
 /** The validating webhook: answers from watches of its own, so that every controller answers and not the leader alone. */
 
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Match } from "../../src/fitness/catalog/match.ts";
-import { listenOn } from "../../src/http/listener.ts";
+import { keepTrying, listenOn } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
@@ -15,7 +15,7 @@ import { type ReflectorOptions, startReflector } from "../../src/kube/watch/refl
 import type { Clock, Log } from "../../src/ports.ts";
 import { NODE_REPORTS, readReportedNode } from "../cache/nodes.ts";
 import { type Preflight, preflight } from "./judge.ts";
-import { answerTo, type PreflightMode, readReview, serviceOf } from "./review.ts";
+import { answerTo, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
 import { filesOf } from "./rotation.ts";
 
 export interface PreflightOptions {
@@ -38,28 +38,49 @@ const MOST_BODY_BYTES = 4 * 1024 * 1024;
 const REQUEST_MS = 10_000;
 const MOST_CONNECTIONS = 256;
 
+const LISTEN_RETRY_MS = 1_000;
+
+export interface PreflightState {
+  /** Why the webhook is not served; undefined while it is. */
+  readonly notServed: () => string | undefined;
+  /** The same, except while there is no certificate: a leader must be able to come up and make it. */
+  readonly trouble: () => string | undefined;
+}
+
 /** Listens once the Secret holds a certificate, and serves each new one from then on. Ends with the signal. */
-export function startPreflight(options: PreflightOptions): void {
-  const judge = createJudge(options);
+export function startPreflight(options: PreflightOptions): PreflightState {
+  const { log } = options;
   const server = createServer(
     { requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS },
-    (request, response) => void answer(request, response, options, judge),
+    createHandler(options, createJudge(options)),
   );
   server.maxConnections = MOST_CONNECTIONS;
-  let isListening = false;
+  let at: "waiting" | "trying" | "listening" = "waiting";
+  let failure = "";
   startReflector<Secret>({
     ...options,
     kind: SECRETS,
     namespace: options.secret.namespace ?? "",
     fieldSelector: `metadata.name=${options.secret.name}`,
     onChange: (_, secret) => {
-      if (!useCertificate(server, secret, options.log) || isListening) return;
-      isListening = true;
-      void listenOn(server, options).then(options.onListening, (err: unknown) =>
-        options.log.error({ err }, "preflight: cannot listen"),
-      );
+      if (!useCertificate(server, secret, log) || at !== "waiting") return;
+      at = "trying";
+      keepTrying(() => listenOn(server, options), options, {
+        ...{ clock: options.clock, log, what: "the preflight webhook", retryMs: LISTEN_RETRY_MS },
+        onListening: (port) => {
+          at = "listening";
+          options.onListening?.(port);
+        },
+        onFailed: ({ message }) => {
+          failure = `: ${message}`;
+        },
+      });
     },
   });
+  const trouble = () => (at === "trying" ? `the preflight webhook does not listen yet${failure}` : undefined);
+  const notServed = () =>
+    at === "waiting" ? "waiting for the certificate of the preflight webhook" : trouble();
+  return { trouble, notServed };
 }
 
 /** False where there is none that can be used; what was served before stays. */
@@ -104,10 +125,23 @@ function createJudge(options: PreflightOptions): Judge {
   };
 }
 
+/** Answers AdmissionReviews. Where something fails that nobody foresaw, nothing is refused. */
+export function createHandler(
+  options: Pick<PreflightOptions, "mode" | "log">,
+  judge: Judge,
+): RequestListener {
+  return (request, response) => {
+    answer(request, response, options, judge).catch((err: unknown) => {
+      options.log.error({ err }, "preflight: cannot answer");
+      response.destroy();
+    });
+  };
+}
+
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  { mode, log }: PreflightOptions,
+  { mode, log }: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,
 ): Promise<void> {
   const body = await readBody(request).catch(() => undefined);
@@ -117,14 +151,24 @@ async function answer(
     response.end("send an AdmissionReview of admission.k8s.io/v1\n");
     return;
   }
-  const service = serviceOf(review);
-  const verdict = service && judge(service);
-  if (service !== undefined && verdict?.at === "nowhere") {
-    const { namespace, name } = service.metadata;
-    log.info({ service: `${namespace}/${name}`, mode }, `preflight: ${verdict.message}`);
-  }
+  const verdict = verdictOn(review, mode, log, judge);
   response.writeHead(200, { "content-type": "application/json" });
   response.end(JSON.stringify(answerTo(review.uid, mode, verdict)));
+}
+
+function verdictOn(review: Review, mode: PreflightMode, log: Log, judge: Judge): Preflight | undefined {
+  try {
+    const service = serviceOf(review);
+    const verdict = service && judge(service);
+    if (service !== undefined && verdict?.at === "nowhere") {
+      const { namespace, name } = service.metadata;
+      log.info({ service: `${namespace}/${name}`, mode }, `preflight: ${verdict.message}`);
+    }
+    return verdict;
+  } catch (err) {
+    log.error({ err, namespace: review.namespace }, "preflight: cannot judge a service; it is let through");
+    return { at: "unknown", why: "the judgement failed" };
+  }
 }
 
 /** Undefined where it is too long. */

@@ -1,7 +1,10 @@
+import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
-import { createServer } from "node:net";
-import { expect, test } from "vitest";
-import { healthRoutes, type ListenOptions, listen, listenOn } from "./listener.ts";
+import { type AddressInfo, createServer } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { systemClock } from "../kube/system-clock.ts";
+import { healthRoutes, keepTrying, type ListenOptions, listen, listenOn } from "./listener.ts";
 
 async function serve(routes: ListenOptions["routes"]) {
   const end = new AbortController();
@@ -35,6 +38,35 @@ test("a connection that cannot be accepted does not end the process", async () =
   // As Node says it where too many files are open; without a listener it throws.
   expect(() => server.emit("error", new Error("accept EMFILE"))).not.toThrow();
   end.abort();
+});
+
+test("a server whose port is taken listens once the port is free", async () => {
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const squatter = createServer().listen(0, "127.0.0.1");
+  await once(squatter, "listening");
+  const { port } = squatter.address() as AddressInfo;
+  const server = createHttpServer();
+  const place = { address: "127.0.0.1", port, signal: end.signal };
+  const failures: string[] = [];
+  const lines: LogLine[] = [];
+  const bound = await new Promise<number>((onListening) => {
+    keepTrying(() => listenOn(server, place), place, {
+      ...{ clock: systemClock, log: keepLines(lines), what: "the test", retryMs: 1, onListening },
+      onFailed: ({ message }) => {
+        failures.push(message);
+        if (failures.length === 12) squatter.close();
+      },
+    });
+  });
+  expect(bound).toBe(port);
+  expect(new Set(failures)).toEqual(new Set([`cannot listen on 127.0.0.1:${port}: the port is in use`]));
+  expect(lines.map(({ message }) => message)).toEqual([
+    "cannot listen for the test yet; retrying",
+    "listening for the test",
+  ]);
+  // One that is left behind by each attempt would be a leak.
+  expect(server.listenerCount("listening")).toBe(createHttpServer().listenerCount("listening"));
 });
 
 test("readiness lists every reason, and health is a matter of answering", async () => {

@@ -11,6 +11,7 @@ import {
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
+import type { Clock, Log } from "../ports.ts";
 
 export interface Answer {
   readonly status: number;
@@ -54,7 +55,10 @@ export async function listenOn(
   { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
 ): Promise<number> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) => reject(explainListenError(cause, address, port)));
+    server.once("error", (cause) => {
+      server.off("listening", resolve);
+      reject(explainListenError(cause, address, port));
+    });
     server.listen(port, address, resolve);
   });
   server.removeAllListeners("error");
@@ -68,6 +72,48 @@ export async function listenOn(
   if (signal.aborted) close();
   else signal.addEventListener("abort", close, { once: true });
   return (server.address() as AddressInfo).port;
+}
+
+export interface Patience {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly what: string;
+  readonly retryMs?: number;
+  readonly onListening?: ((port: number) => void) | undefined;
+  /** Called with the reason of each attempt that failed. */
+  readonly onFailed?: (error: Error) => void;
+}
+
+const LISTEN_RETRY_MS = 10_000;
+
+/** Not awaited: the address may come up long after this program (Wi-Fi, VPN), and the port become free. Logged once each. */
+export function keepTrying(
+  attempt: () => Promise<number>,
+  { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
+  { clock, log, what, retryMs = LISTEN_RETRY_MS, onListening, onFailed }: Patience,
+): void {
+  let logged: string | undefined;
+  const next = (): void => {
+    attempt().then(
+      (bound) => {
+        log.info({ address, port: bound }, `listening for ${what}`);
+        onListening?.(bound);
+      },
+      (err: Error) => {
+        if (signal.aborted) return;
+        onFailed?.(err);
+        if (logged !== err.message)
+          log.warn({ err, address, port }, `cannot listen for ${what} yet; retrying`);
+        logged = err.message;
+        const cancel = clock.after(retryMs, () => {
+          signal.removeEventListener("abort", cancel);
+          next();
+        });
+        signal.addEventListener("abort", cancel, { once: true });
+      },
+    );
+  };
+  next();
 }
 
 /** The coded error behind the failure to listen. */
@@ -94,12 +140,17 @@ export function healthRoutes(parts: {
 }): ListenOptions["routes"] {
   return {
     "/healthz": () => ({ status: 200, body: "ok\n" }),
-    "/readyz": () => {
-      const reasons = parts.notReady();
-      if (reasons.length === 0) return { status: 200, body: "ok\n" };
-      return { status: 503, body: reasons.map((reason) => `${reason}\n`).join("") };
-    },
+    "/readyz": readyRoute(parts.notReady),
     "/metrics": parts.metrics,
+  };
+}
+
+/** 503 while there are reasons, one line each. */
+export function readyRoute(notReady: () => readonly string[]): Route {
+  return () => {
+    const reasons = notReady();
+    if (reasons.length === 0) return { status: 200, body: "ok\n" };
+    return { status: 503, body: reasons.map((reason) => `${reason}\n`).join("") };
   };
 }
 

@@ -119,6 +119,7 @@ withHelm(
     const deployment = JSON.stringify(objects.find(({ kind }) => kind === "Deployment"));
     for (const flag of ["=Warn", "-certificate-days=30"])
       expect(deployment).toContain(`"--preflight${flag}"`);
+    expect(deployment).toContain('"readinessProbe":{"httpGet":{"path":"/readyz/preflight"');
     expect(deployment).toContain('"--catalog=/etc/metalbridge/catalog/models.jsonl"');
     const policy = objects.find(({ kind }) => kind === "NetworkPolicy");
     expect(policy).toMatchObject({ spec: { ingress: [{ from: [{}] }, { ports: [{ port: "preflight" }] }] } });
