@@ -118,7 +118,7 @@ test(
       ...chunk
     ) {
       const isRight = updateIfBefore.apply(this, chunk);
-      // Whoever wrote at once has done so when this is over.
+      // A write that did not wait has begun by then.
       if (updateIf.mock.calls.length === 3) setImmediate(isNextVerified.resolve);
       return isRight;
     });

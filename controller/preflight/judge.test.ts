@@ -151,8 +151,8 @@ test.each([
   ["a few layers are", 24, { gpuLayers: 60 }, "nowhere"],
   ["its KV cache is", 40, { noKvOffload: true }, "fits"],
   ["all is on the GPU", 40, {}, "nowhere"],
-  ["nobody knows which tensors are", 24, { tensorOverrides: ["exps=CPU"] }, "unknown"],
-  ["nobody knows which tensors are", 24, { extraArgs: ["-ot", "exps=CPU"] }, "unknown"],
+  ["an unknown part is", 24, { tensorOverrides: ["exps=CPU"] }, "unknown"],
+  ["an unknown part is", 24, { extraArgs: ["-ot", "exps=CPU"] }, "unknown"],
 ])("GPU memory: where %s, a GPU of %i GiB with %j: %s", (_, gib, on, at) => {
   expect(onGpu(gib, { on })).toMatchObject({ at });
 });
@@ -192,7 +192,7 @@ test.each([
 test.each([
   ["the Model", { quantization: "Q8_0" }, "nowhere"],
   ["its files", { files: ["Qwen2.5-32B-Instruct-Q8_0.gguf"] }, "nowhere"],
-  ["a name that nobody knows", { quantization: "UD-Q4_K_XL" }, "unknown"],
+  ["an unknown name", { quantization: "UD-Q4_K_XL" }, "unknown"],
   ["nothing", {}, "unknown"],
 ])("while the header is unread, the quantization is what %s says", (_, spec, at) => {
   expect(onGpu(24, { spec, status: null })).toMatchObject({ at });

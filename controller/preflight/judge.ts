@@ -104,7 +104,7 @@ function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   }
 }
 
-/** While nothing tells which runtimes can serve the model, one that is named must be there. */
+/** While nothing says which runtimes can serve the model, one that is named must be there. */
 function unreadCandidate(host: Host, { spec }: InferenceService, need: ReplicaNeed): Candidate[] {
   const { name } = host.metadata;
   const facts = hostFacts(host);

@@ -19,7 +19,7 @@ test("where the judge fails, the service is let through, the failure is logged a
   let judged = 0;
   const handler = createHandler({ mode: "Deny", log: keepLines(lines) }, () => {
     judged += 1;
-    if (judged === 1) throw new RangeError("nobody foresaw it");
+    if (judged === 1) throw new RangeError("unforeseen");
     return { at: "nowhere", message: "needs 2 GiB" };
   });
   const server = createServer(handler).listen(0, "127.0.0.1");

@@ -125,7 +125,7 @@ function createJudge(options: PreflightOptions): Judge {
   };
 }
 
-/** Answers AdmissionReviews. Where something fails that nobody foresaw, nothing is refused. */
+/** Answers AdmissionReviews. An unforeseen failure refuses nothing. */
 export function createHandler(
   options: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,

@@ -79,7 +79,7 @@ function isUnsized({ tensorOverrides = [], extraArgs = [] }: EngineSettings): bo
   return tensorOverrides.length > 0 || extraArgs.some((argument) => LESS_BY_ARGUMENT.test(argument));
 }
 
-/** What the GPUs hold of it at least; undefined where nothing tells how much stays in host memory. */
+/** What the GPUs hold of it at least; undefined where nothing says how much stays in host memory. */
 export function claimOnGPUs(
   claim: MemoryClaim,
   settings: EngineSettings,
