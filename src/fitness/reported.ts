@@ -71,7 +71,7 @@ export function systemOfReport(report: NodeReport): System {
   const { memory, cpu, gpus } = report;
   return {
     total_ram_gb: sizeOf(memory?.totalBytes) ?? 0,
-    available_ram_gb: sizeOf(memory?.availableBytes) ?? 0,
+    available_ram_gb: sizeOf(memory?.availableBytes ?? memory?.totalBytes) ?? 0,
     cpu_cores: countOf(cpu.cores),
     cpu_name: cpu.name ?? cpu.arch ?? "",
     ...gpusInSystem(gpus, memory?.totalBytes, cpu.arch),

@@ -82,10 +82,21 @@ export function canAnswer(node: NodeRead, runtimeClassName: string | undefined):
   return runtimeClassName !== undefined || !hasNvidia(node);
 }
 
-/** Why an answer is not published: a report that leaves its node unknown would prevent the next probe. */
-export function refusalOf(node: NodeRead, answer: string): string | undefined {
-  const machine = nodeMachine(nodeAsReported(node, readNodeReport(answer)));
-  return machine.at === "unusable" ? machine.why : undefined;
+/**
+ * The report that an answer becomes, or why it is none: one that leaves its node unknown would prevent the next probe. What is
+ * free changes, and no pod stays to update it.
+ */
+export function reportIn(
+  node: NodeRead,
+  answer: string,
+): { readonly report: string } | { readonly why: string } {
+  const read = readNodeReport(answer);
+  const machine = nodeMachine(nodeAsReported(node, read));
+  if (read.at === "unusable" || machine.at === "unusable")
+    return { why: machine.at === "unusable" ? machine.why : "it cannot be read" };
+  const { memory, ...rest } = read.report;
+  const lasting = memory === undefined ? {} : { memory: { totalBytes: memory.totalBytes } };
+  return { report: JSON.stringify({ ...rest, ...lasting }) };
 }
 
 function hasNvidia({ gpus }: NodeRead): boolean {
@@ -148,9 +159,9 @@ async function outcomeOf(client: KubeClient, node: NodeRead, end: PodEnd): Promi
 
 /** Undefined where it is published; else why not. */
 async function publish(client: KubeClient, node: NodeRead, text: string): Promise<string | undefined> {
-  const why = refusalOf(node, text);
-  if (why !== undefined) return why;
-  const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, text);
+  const read = reportIn(node, text);
+  if ("why" in read) return read.why;
+  const written = await publishReport({ client, node: node.name, namespace: NAMESPACE_SYSTEM }, read.report);
   if (!written.ok) throw failed("write the report", written.error);
   return undefined;
 }

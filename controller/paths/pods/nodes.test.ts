@@ -4,7 +4,7 @@ import { createMatcher } from "../../../src/fitness/catalog/match.ts";
 import { readCatalog } from "../../../src/fitness/catalog/record.ts";
 import { readNode } from "../../../src/fitness/node.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
-import { canAnswer, refusalOf } from "./node-probes.ts";
+import { canAnswer, reportIn } from "./node-probes.ts";
 import { choiceOf, judgeNodes, nodesCondition, settle } from "./nodes.ts";
 
 const { records } = readCatalog(
@@ -103,16 +103,22 @@ test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves
   ]);
   const answer = (gpus: readonly object[]) =>
     JSON.stringify({
-      memory: { totalBytes: 64 * 1024 ** 3 },
+      memory: { totalBytes: 2 ** 36, availableBytes: 2 ** 34 },
       cpu: {},
       gpus,
       runtimes: [],
       models: [],
       leftOut: [],
     });
+  const unknown = { why: "no label says how much memory its GPUs have" };
   const found = { vendor: "amd", name: "MI300X", count: 1, unified: false };
-  expect(refusalOf(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]))).toBeUndefined();
-  expect(refusalOf(amd, answer([found]))).toBe("no label says how much memory its GPUs have");
-  expect(refusalOf(amd, answer([]))).toBe("no label says how much memory its GPUs have");
-  expect(refusalOf(amd, "{")).toBe("its node report is not JSON");
+  const whole = reportIn(amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
+  expect(JSON.parse("report" in whole ? whole.report : "")).toMatchObject({
+    memory: { totalBytes: 2 ** 36 },
+    gpus: [{ name: "MI300X" }],
+  });
+  expect(whole).not.toMatchObject({ report: expect.stringContaining("availableBytes") });
+  expect(reportIn(amd, answer([found]))).toEqual(unknown);
+  expect(reportIn(amd, answer([]))).toEqual(unknown);
+  expect(reportIn(amd, "{")).toEqual({ why: "its node report is not JSON" });
 });
