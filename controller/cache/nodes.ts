@@ -7,7 +7,7 @@ import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Reflector } from "../../src/kube/types.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
-import { nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
+import { type NodeReportRead, nodeReportName, reportIn } from "../../src/telemetry/node-report.ts";
 
 /** Of a watch for their reports. */
 export const NODE_REPORTS = {
@@ -16,7 +16,12 @@ export const NODE_REPORTS = {
   labelSelector: LABEL_NODE_REPORT,
 } as const;
 
+/** Every service of every pass asks; the watch brings a new object with each change. */
+const known = new WeakMap<ConfigMap, NodeReportRead | undefined>();
+
 export function readReportedNode(node: Node, reports: Pick<Reflector<ConfigMap>, "get">): NodeRead {
   const name = nodeReportName(node.metadata.name);
-  return nodeAsReported(readNode(node), reportIn(reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name }))));
+  const map = reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name }));
+  if (map !== undefined && !known.has(map)) known.set(map, reportIn(map));
+  return nodeAsReported(readNode(node), map && known.get(map));
 }

@@ -10,7 +10,7 @@ import { createQueue } from "../../src/kube/queue.ts";
 import type { Clock, Log } from "../../src/ports.ts";
 import type { Caches } from "../cache/caches.ts";
 import { reportOn } from "../cache/events.ts";
-import type { Moving } from "./moving.ts";
+import { type Departure, MOVE_MS, type Moving } from "./moving.ts";
 import { candidatesFor, observeReplicas, type Seen } from "./observe.ts";
 import {
   chooseMove,
@@ -39,8 +39,6 @@ export interface MoverOptions {
 }
 
 const TIMEOUT_MS = 10_000;
-/** What was better half an hour ago may be no longer: a move that has not ended is decided again. */
-const MOVE_MS = 1_800_000;
 
 /** Runs until `signal` is aborted. */
 export function startLiveEviction(options: MoverOptions): void {
@@ -64,9 +62,7 @@ async function pass(
 ): Promise<LiveEvictionState> {
   const { caches, clock, log, moving, matchModel, onMoving } = options;
   const nowMs = clock.nowMs();
-  const isOver = (service: string, machine: string, sinceMs: number) =>
-    nowMs - sinceMs >= MOVE_MS || !isOn(caches, service, machine);
-  onMoving(moving.end(isOver));
+  onMoving(moving.end((service, one) => nowMs - one.sinceMs >= MOVE_MS || !isThere(caches, service, one)));
   const seen = new Map(observeReplicas(caches, matchModel).map((one) => [one.replica, one]));
   const { state, due } = observeFitness(before, [...seen.values()], settings, nowMs);
   for (const { replica, name, service, on, score } of seen.values())
@@ -76,20 +72,26 @@ async function pass(
   for (const one of due) {
     const replica = seen.get(one.replica);
     const move = replica && chooseMove(one, candidatesFor(caches, replica, matchModel, nowMs), settings);
-    if (replica === undefined || move === undefined || !(await mayLeave(options, replica))) continue;
+    if (replica === undefined || move === undefined) continue;
+    // Also where it may not leave: it is asked again after the cool-down, not at every interval.
     after = noteMove(after, one.service, nowMs);
-    moving.start(one.service, one.on, move.because, nowMs);
-    tell(options, replica, "FitnessFell", `moving ${replica.name}: ${move.because}`);
+    if (!(await mayLeave(options, replica))) continue;
+    const { because, notTo } = move;
+    moving.start(one.service, { by: replica.by, machine: one.on, because, sinceMs: nowMs, notTo });
+    tell(options, replica, "FitnessFell", `moving ${replica.name}: ${because}`);
     onMoving([one.service]);
   }
   return after;
 }
 
-function isOn({ replicasOfService, podsOfService }: Caches, service: string, machine: string): boolean {
-  return (
-    replicasOfService.of(service).some(({ spec }) => spec.template.hostName === machine) ||
-    podsOfService.of(service).some(({ spec }) => spec.nodeName === machine)
-  );
+function isThere(
+  { replicasOfService, podsOfService }: Caches,
+  service: string,
+  { by, machine }: Departure,
+): boolean {
+  return by === "replica"
+    ? replicasOfService.of(service).some(({ spec }) => spec.template.hostName === machine)
+    : podsOfService.of(service).some(({ spec }) => spec.nodeName === machine);
 }
 
 /** Pods: what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */

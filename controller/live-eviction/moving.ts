@@ -1,57 +1,54 @@
 /** Machines that replicas of a service are to leave for a better one: written by live eviction, read by the passes over services. */
-import type { NodeChoice } from "../../src/linux/contract.ts";
+
+export interface Departure {
+  readonly by: "replica" | "pod";
+  readonly machine: string;
+  readonly because: string;
+  /** Wall-clock milliseconds. */
+  readonly sinceMs: number;
+  /** Machines that are known to be no better: it does not go there either. */
+  readonly notTo: readonly string[];
+}
 
 export interface Moving {
-  /** By machine: why. */
-  readonly from: (service: string) => ReadonlyMap<string, string>;
-  readonly start: (service: string, machine: string, because: string, nowMs: number) => void;
-  /** What its pods had been given before the move began. */
-  readonly keep: (service: string, choice: NodeChoice) => void;
-  /** Its pods found no other node: they stay where they are, with the choice that was kept. */
-  readonly giveUp: (service: string) => NodeChoice | undefined;
-  /** Nodes that a move was given up from; until the next move they are not kept out. */
-  readonly stayed: (service: string) => ReadonlySet<string>;
+  readonly from: (service: string) => readonly Departure[];
+  /** A later one from the same machine replaces the earlier one. */
+  readonly start: (service: string, departure: Departure) => void;
+  /** Its pods stay where they are; what leaves hosts continues. */
+  readonly giveUp: (service: string) => void;
   /** Ends moves for which `isOver` holds; returns their services. */
-  readonly end: (isOver: (service: string, machine: string, sinceMs: number) => boolean) => readonly string[];
+  readonly end: (isOver: (service: string, departure: Departure) => boolean) => readonly string[];
 }
 
-interface Move {
-  readonly machines: Map<string, { readonly because: string; readonly sinceMs: number }>;
-  choice: NodeChoice | undefined;
-}
+/** What was better half an hour ago may be no longer: a move that has not ended is given up, and decided again. */
+export const MOVE_MS = 1_800_000;
 
 export function createMoving(): Moving {
-  const moves = new Map<string, Move>();
-  const stayed = new Map<string, ReadonlySet<string>>();
+  const departures = new Map<string, readonly Departure[]>();
+  const from = (service: string) => departures.get(service) ?? [];
+  const keep = (service: string, left: readonly Departure[]) => {
+    if (left.length === 0) departures.delete(service);
+    else departures.set(service, left);
+  };
   return {
-    from: (service) =>
-      new Map([...(moves.get(service)?.machines ?? [])].map(([on, { because }]) => [on, because])),
-    start: (service, machine, because, sinceMs) => {
-      const move = moves.get(service) ?? { machines: new Map(), choice: undefined };
-      move.machines.set(machine, { because, sinceMs });
-      moves.set(service, move);
-      stayed.delete(service);
+    from,
+    start: (service, departure) => {
+      const { by, machine } = departure;
+      const others = from(service).filter((one) => one.by !== by || one.machine !== machine);
+      keep(service, [...others, departure]);
     },
-    keep: (service, choice) => {
-      const move = moves.get(service);
-      if (move !== undefined) move.choice ??= choice;
-    },
-    giveUp: (service) => {
-      const move = moves.get(service);
-      moves.delete(service);
-      stayed.set(service, new Set(move?.machines.keys()));
-      return move?.choice;
-    },
-    stayed: (service) => stayed.get(service) ?? new Set(),
+    giveUp: (service) =>
+      keep(
+        service,
+        from(service).filter(({ by }) => by !== "pod"),
+      ),
     end: (isOver) => {
       const changed: string[] = [];
-      for (const [service, { machines }] of moves) {
-        for (const [machine, { sinceMs }] of machines) {
-          if (!isOver(service, machine, sinceMs)) continue;
-          machines.delete(machine);
-          changed.push(service);
-        }
-        if (machines.size === 0) moves.delete(service);
+      for (const [service, all] of departures) {
+        const left = all.filter((one) => !isOver(service, one));
+        if (left.length === all.length) continue;
+        keep(service, left);
+        changed.push(service);
       }
       return changed;
     },

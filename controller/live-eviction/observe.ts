@@ -1,6 +1,7 @@
 /** What live eviction sees: how well each replica's machine fits its model now, and which other machines would take it. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -10,13 +11,13 @@ import { machineOf } from "../../src/fitness/machine.ts";
 import { nodeMachineFor } from "../../src/fitness/node.ts";
 import { fitReplica, needOf, type ReplicaFit, type ReplicaNeed } from "../../src/fitness/replica-fit.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import type { Node } from "../../src/kube/workload-objects.ts";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
 import { type PodNeed, podNeed } from "../../src/linux/resolve.ts";
 import type { Caches } from "../cache/caches.ts";
 import { readReportedNode } from "../cache/nodes.ts";
 import { isReady } from "../paths/mac/rollout/slots.ts";
 import { isChosenByUser } from "../paths/pods/nodes.ts";
-import { isReady as isPodReady } from "../paths/pods/pods.ts";
+import { hasEnded, isReady as isPodReady, requestsOf } from "../paths/pods/pods.ts";
 import type { Candidate, Observation } from "./plan.ts";
 
 export interface Seen extends Observation {
@@ -33,6 +34,7 @@ type Sees = Pick<
   | "nodeReports"
   | "replicas"
   | "replicasOfService"
+  | "pods"
   | "podsOfService"
 >;
 
@@ -79,10 +81,10 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
   return { replica: uid, name, sinceMs: Date.parse(creationTimestamp) || 0 };
 }
 
-/** Machines that have room now, with their scores. */
+/** Machines with their scores, and whether they would take it now. */
 export function candidatesFor(
   caches: Sees,
-  { by, service: key }: Seen,
+  { by, service: key, name: own }: Seen,
   match: (name: string) => Match,
   nowMs: number,
 ): readonly Candidate[] {
@@ -91,7 +93,8 @@ export function candidatesFor(
   if (service === undefined || model === undefined) return [];
   if (by === "pod") {
     const needs = needInPods(caches, service, model, match);
-    return needs === undefined ? [] : nodeCandidates(caches, service, needs);
+    const pod = caches.pods.get(keyOf({ namespace: service.metadata.namespace, name: own }));
+    return needs === undefined || pod === undefined ? [] : nodeCandidates(caches, pod, needs);
   }
   try {
     const lists = { hosts: caches.hosts.list(), replicas: caches.replicas.list() };
@@ -100,10 +103,10 @@ export function candidatesFor(
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): Candidate[] => {
       const host = caches.hosts.get(name);
       const read = host === undefined ? undefined : machineOf(host);
-      if (fits !== true || read?.at !== "known") return [];
+      if (read?.at !== "known") return [];
       const need = hostNeed(model, fit.template.engine, match, claimBytes);
       const score = scoreOf(fitReplica(need, read.machine));
-      return score === undefined ? [] : [{ name, score }];
+      return score === undefined ? [] : [{ name, score, isOpen: fits === true }];
     });
   } catch (error) {
     if (error instanceof MetalbridgeError) return [];
@@ -111,23 +114,55 @@ export function candidatesFor(
   }
 }
 
-/** Whether they have room, the scheduler finds out: a pod that finds none returns to where it was. */
-function nodeCandidates(caches: Sees, { spec }: InferenceService, needs: Needs): readonly Candidate[] {
-  const tolerated = new Set<unknown>([
-    ...needs.pod.taints,
-    ...(spec.tolerations ?? []).map(({ key }) => key),
-  ]);
-  const isOpen = ({ spec: node, status }: Node) =>
-    node?.unschedulable !== true &&
-    status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") === true &&
-    (node?.taints ?? []).every(({ key, effect }) => effect === "PreferNoSchedule" || tolerated.has(key));
-  return caches.nodes
-    .list()
-    .filter(isOpen)
-    .flatMap((node) => {
-      const score = scoreOn(caches, node, needs);
-      return score === undefined ? [] : [{ name: node.metadata.name, score }];
-    });
+/** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
+function nodeCandidates(caches: Sees, pod: Pod, needs: Needs): readonly Candidate[] {
+  const beside = new Map(caches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
+  for (const one of caches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
+  return caches.nodes.list().flatMap((node) => {
+    const { name } = node.metadata;
+    const score = scoreOn(caches, node, needs);
+    const isOpen = admits(node, pod) && hasRoom(node, beside.get(name) ?? [], pod);
+    return score === undefined ? [] : [{ name, score, isOpen }];
+  });
+}
+
+/** As the scheduler sees it. */
+export function admits({ spec, status }: Node, pod: Pod): boolean {
+  const isNodeReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
+  const taints = (spec?.taints ?? []).filter(({ effect }) => effect !== "PreferNoSchedule");
+  const { tolerations = [] } = pod.spec;
+  return (
+    spec?.unschedulable !== true &&
+    isNodeReady === true &&
+    taints.every((taint) => tolerations.some((one) => tolerates(one, taint)))
+  );
+}
+
+type Toleration = NonNullable<Pod["spec"]["tolerations"]>[number];
+
+/** Without an effect, all of them; Exists without a key, all taints. */
+function tolerates({ key = "", operator = "Equal", value = "", effect = "" }: Toleration, taint: Toleration) {
+  if (effect !== "" && effect !== taint.effect) return false;
+  if (operator === "Exists") return key === "" || key === taint.key;
+  return operator === "Equal" && key === taint.key && value === (taint.value ?? "");
+}
+
+/** A device that the node does not name is one that it lacks. */
+export function hasRoom({ status }: Node, beside: readonly Pod[], pod: Pod): boolean {
+  const taken = sumsOf(beside);
+  return [...sumsOf([pod])].every(([resource, amount]) => {
+    const offered = status?.allocatable?.[resource];
+    const most = offered === undefined ? undefined : parseQuantity(offered);
+    if (most === undefined) return !resource.includes("/");
+    return amount <= most - (taken.get(resource) ?? 0);
+  });
+}
+
+function sumsOf(pods: readonly Pod[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const [resource, quantity] of pods.flatMap(requestsOf))
+    sums.set(resource, (sums.get(resource) ?? 0) + (parseQuantity(quantity) ?? 0));
+  return sums;
 }
 
 interface Needs {

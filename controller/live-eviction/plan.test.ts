@@ -10,6 +10,8 @@ interface Input {
     /** null: not known. */
     readonly scores: Readonly<Record<string, number | null>>;
     readonly others?: Readonly<Record<string, number>>;
+    /** Machines without room. */
+    readonly full?: Readonly<Record<string, number>>;
   }[];
 }
 
@@ -19,12 +21,14 @@ const DEFAULTS = { threshold: 0.3, observations: 3, cooldownMs: 600_000, minimum
 function run({ settings: given, passes }: Input) {
   const settings = { ...DEFAULTS, ...given };
   let state = NOTHING_SEEN;
-  return passes.map(({ at, scores, others = {} }) => {
+  return passes.map(({ at, scores, others = {}, full = {} }) => {
     const observations = Object.entries(scores).map(([key, score]) => {
       const [replica = "", on = ""] = key.split("@");
       return { replica, on, score: score ?? undefined, service: replica.split("/")[0] ?? "", sinceMs: 0 };
     });
-    const candidates: Candidate[] = Object.entries(others).map(([name, score]) => ({ name, score }));
+    const candidatesIn = (machines: Readonly<Record<string, number>>, isOpen: boolean): Candidate[] =>
+      Object.entries(machines).map(([name, score]) => ({ name, score, isOpen }));
+    const candidates = [...candidatesIn(others, true), ...candidatesIn(full, false)];
     const seen = observeFitness(state, observations, settings, at * 1000);
     state = seen.state;
     const moves = seen.due.map((due) => {
@@ -32,7 +36,7 @@ function run({ settings: given, passes }: Input) {
       if (move !== undefined) state = noteMove(state, due.service, at * 1000);
       return move === undefined
         ? `${due.replica} stays: no better machine`
-        : `${due.replica} to ${move.to.name}: ${move.because}`;
+        : `${due.replica} to ${move.to.name}: ${move.because}${move.notTo.length === 0 ? "" : `; not to ${move.notTo.join(", ")}`}`;
     });
     return { at, decided: moves.length === 0 ? "nothing" : moves };
   });

@@ -74,11 +74,15 @@ export function observeFitness(
 export interface Candidate {
   readonly name: string;
   readonly score: number;
+  /** It would take the replica now. */
+  readonly isOpen: boolean;
 }
 
 export interface Move {
   readonly to: Candidate;
   readonly because: string;
+  /** Machines known to be no better, by name: whoever places the replica has other criteria, and must not take one of them. */
+  readonly notTo: readonly string[];
 }
 
 /** Undefined where no machine is strictly better than the present one. */
@@ -87,13 +91,15 @@ export function chooseMove(
   candidates: readonly Candidate[],
   { observations }: LiveEvictionSettings,
 ): Move | undefined {
-  const [to] = candidates
-    .filter((one) => one.name !== on && one.score > score)
+  const others = candidates.filter(({ name }) => name !== on);
+  const [to] = others
+    .filter((one) => one.isOpen && one.score > score)
     .sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
   if (to === undefined) return undefined;
   const percent = Math.round(100 * (1 - score / best));
   const fall = `the score of ${on} has fallen by ${percent} %, from ${Math.round(best)} to ${Math.round(score)}, in ${observations} observations in a row`;
-  return { to, because: `${fall}; ${to.name} scores ${Math.round(to.score)}` };
+  const notTo = others.filter((one) => one.score <= score).map(({ name }) => name);
+  return { to, because: `${fall}; ${to.name} scores ${Math.round(to.score)}`, notTo };
 }
 
 export function noteMove(state: LiveEvictionState, service: string, nowMs: number): LiveEvictionState {

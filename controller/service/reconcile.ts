@@ -102,7 +102,7 @@ function withMoving(
   { key, service }: LiveService,
   status: InferenceServiceStatus,
 ): InferenceServiceStatus {
-  const whys = [...moving.from(key).values()];
+  const whys = moving.from(key).map(({ because }) => because);
   if (whys.length === 0) return status;
   const update = {
     ...({ type: "Moving", status: "True", reason: "FitnessFell" } as const),

@@ -42,6 +42,8 @@ export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
 export const ANNOTATION_WAITING_SINCE = "metalbridge.dev/waiting-since";
 /** On a Deployment: the nodes that placement.mode Auto keeps its pods away from and prefers, as JSON. */
 export const ANNOTATION_NODE_CHOICE = "metalbridge.dev/node-choice";
+/** On a Deployment whose pods get another choice of nodes while they serve: since when, and in a move the choice to return to. */
+export const ANNOTATION_NODE_MOVE = "metalbridge.dev/node-move";
 
 export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";

@@ -69,12 +69,15 @@ function findingsOn(
   scheduler.setRefusals(key, refusals.book);
   const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
   memory.setHealth(key, book);
-  const left = moving.from(key);
-  const unfit = [...left].map(([host, message]) => ({ host, atMs: moment.monotonicMs, message }));
+  const left = moving.from(key).filter(({ by }) => by === "replica");
+  const refusal = (host: string, message: string) => ({ host, atMs: moment.monotonicMs, message });
   return {
     findings: {
-      ...{ displaced: refusals.displaced, failing, unsettled, leaving: left.keys() },
-      refusals: [...refusals.book.refusals, ...unfit],
+      ...{ displaced: refusals.displaced, failing, unsettled, leaving: left.map(({ machine }) => machine) },
+      notTo: left.flatMap(({ machine, notTo }) =>
+        notTo.map((host) => refusal(host, `scores no higher than ${machine}`)),
+      ),
+      refusals: [...refusals.book.refusals, ...left.map(({ machine, because }) => refusal(machine, because))],
     },
     recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
   };

@@ -90,7 +90,9 @@ async function reconcile(ports: MacPorts, live: LiveService): Promise<PathResult
     status: planStatus({ draft, unplaced, created, obstacle, rejections, preempted }, nowIso),
     obstacle,
     rejections,
-    lacking: isImpossible(draft) ? wantedReplicas(service) : unplaced.length,
+    lacking: isImpossible(draft)
+      ? wantedReplicas(service)
+      : unplaced.filter(({ ordinal }) => !draft.mayStay.has(ordinal)).length,
     staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
     ...soonest(times),
   };

@@ -5,7 +5,7 @@ import { readCatalog } from "../../../src/fitness/catalog/record.ts";
 import { readNode } from "../../../src/fitness/node.ts";
 import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { canAnswer, reportIn } from "./node-probes.ts";
-import { choiceOf, judgeNodes, nodesCondition, settle } from "./nodes.ts";
+import { choiceOf, judgeNodes, nodesCondition, type Settling, settle } from "./nodes.ts";
 
 const { records } = readCatalog(
   readFileSync(new URL("../../../catalog/models.jsonl", import.meta.url), "utf8"),
@@ -71,22 +71,87 @@ test("a model that the catalogue does not have is kept off nodes by its header, 
   );
 });
 
-test("a choice changes with the template, or where pods wait and another set of nodes is kept out", () => {
-  const before = { avoid: ["a"], prefer: [{ weight: 80, nodes: ["b"] }] };
-  const other = { avoid: ["a"], prefer: [{ weight: 75, nodes: ["b"] }] };
-  const wider = { avoid: [], prefer: [{ weight: 80, nodes: ["b"] }] };
-  const at = (fresh: typeof before, isWaiting: boolean, isTemplateSame = true) =>
-    settle({ before, fresh, isTemplateSame, isWaiting, isMoving: false });
-  expect(at(other, false)).toBe(before);
-  expect(at(other, true)).toBe(before);
-  expect(at(wider, false)).toBe(before);
-  expect(at(wider, true)).toBe(wider);
-  expect(at(other, false, false)).toBe(other);
-  expect(
-    settle({ before: undefined, fresh: other, isTemplateSame: true, isWaiting: false, isMoving: false }),
-  ).toBe(other);
-  const away = { before, fresh: wider, isTemplateSame: true, isWaiting: false, isMoving: true };
-  expect(settle(away)).toBe(wider);
+test("pods that leave a node are kept off it and off those that are no better, however many are too small", () => {
+  const small = Array.from({ length: 300 }, (_, index) => gpu(`s${index}`, "NVIDIA-GeForce-RTX-4090", 16));
+  const judged = judgeNodes(need, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
+  const { avoid, prefer } = choiceOf(judged, new Set(["third"]), new Set(["slow"]));
+  expect(avoid).toHaveLength(256);
+  expect(avoid).toEqual(expect.arrayContaining(["slow.example", "third.example"]));
+  expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example"]);
+  const few = judgeNodes(need, CUDA, NODES);
+  expect(choiceOf(few, new Set(["fast"]), new Set(["slow"]))).toEqual({
+    avoid: ["fast.example", "slow.example", "small.example"],
+    prefer: [],
+  });
+});
+
+const JUDGED = judgeNodes(need, CUDA, NODES);
+const CHOSEN = choiceOf(JUDGED);
+const NOW = "2026-01-01T00:00:00Z";
+const AWAY = choiceOf(JUDGED, new Set(["slow"]));
+const WIDER = { avoid: ["fast.example", "small.example"], prefer: [] };
+/** Pods serve by a choice that is still the right one, and nothing else changes. */
+const CALM: Settling = {
+  ...{ before: CHOSEN, fresh: CHOSEN, isTemplateSame: true, judged: JUDGED, leaving: new Set() },
+  pods: { isServing: true, isWaiting: false, isRoomMade: false, hasOld: false, isRollingOut: false },
+  ...{ move: undefined, nowMs: Date.parse(NOW) },
+};
+const settled = ({ pods, ...rest }: Omit<Partial<Settling>, "pods"> & { pods?: Partial<Settling["pods"]> }) =>
+  settle({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
+
+test("a choice changes with the template, or where pods wait and a node that they are kept off holds them now", () => {
+  const other = { ...CHOSEN, prefer: [] };
+  const narrower = { avoid: [...CHOSEN.avoid, "young.example"].sort(), prefer: [] };
+  const fewer = { ...CHOSEN, avoid: [] };
+  expect(settled({ fresh: other })).toEqual({ choice: CHOSEN });
+  expect(settled({ fresh: other, isTemplateSame: false })).toEqual({ choice: other });
+  expect(settled({ before: undefined })).toEqual({ choice: CHOSEN });
+  const isWaiting = true;
+  // A node that is too small has joined, one has left, or one is no longer known.
+  for (const fresh of [other, narrower, fewer])
+    expect(settled({ fresh, pods: { isWaiting } })).toEqual({ choice: CHOSEN });
+  expect(settled({ before: WIDER })).toEqual({ choice: WIDER });
+  expect(settled({ before: WIDER, pods: { isWaiting } })).toEqual({ choice: CHOSEN, move: { since: NOW } });
+  // Where none serves, or during a rollout, pods are replaced as the service says.
+  expect(settled({ before: WIDER, pods: { isWaiting, isServing: false } })).toEqual({ choice: CHOSEN });
+  expect(settled({ before: WIDER, pods: { isWaiting, isRollingOut: true } })).toEqual({ choice: CHOSEN });
+});
+
+test("a move continues by what the Deployment says until no old pod is left, whatever the process remembers", () => {
+  const leaving = new Set(["slow"]);
+  const move = { since: NOW, before: CHOSEN };
+  expect(settled({ fresh: AWAY, leaving })).toEqual({ choice: AWAY, move });
+  // A pod of it is seen before the Deployment that made it.
+  expect(settled({ fresh: AWAY, leaving, pods: { hasOld: true } })).toEqual({ choice: AWAY, move });
+  // No pod is left on the node, or another leader decides: an old one elsewhere still serves.
+  const nowMs = CALM.nowMs + 60_000;
+  const after = { before: AWAY, move, nowMs, pods: { hasOld: true } };
+  expect(settled(after)).toEqual({ choice: AWAY, move, recheckAfterMs: 1_740_000 });
+  // What changes meanwhile is no reason to begin again.
+  const fresh = { avoid: ["slow.example"], prefer: [] };
+  expect(settled({ ...after, leaving, fresh }).choice).toEqual(AWAY);
+  expect(settled({ ...after, pods: { hasOld: false } })).toEqual({ choice: AWAY });
+});
+
+test("a move returns to the earlier choice where pods find no node or are not Ready in time, still with one pod more", () => {
+  const move = { since: NOW, before: CHOSEN };
+  const on = { before: AWAY, fresh: CHOSEN, move };
+  const waits = { hasOld: true, isWaiting: true };
+  expect(settled({ ...on, pods: waits })).toEqual({ choice: CHOSEN, move, givenUp: "NoNode" });
+  expect(settled({ ...on, pods: { ...waits, isRoomMade: true } })).toMatchObject({ choice: AWAY, move });
+  const late = { ...on, nowMs: CALM.nowMs + 1_800_000, pods: { hasOld: true } };
+  expect(settled(late)).toEqual({ choice: CHOSEN, move, givenUp: "NotReady" });
+  // Until the pods of the move are gone; their node is not left again because they wait.
+  const back = { ...late, before: CHOSEN, fresh: AWAY };
+  expect(settled({ ...back, pods: waits })).toEqual({ choice: CHOSEN, move });
+  expect(settled({ ...back, pods: { isWaiting: true } })).toEqual({ choice: CHOSEN });
+});
+
+test("no move begins while pods wait, or during a rollout", () => {
+  const leaving = new Set(["slow"]);
+  const begin = (pods: Partial<Settling["pods"]>) => settled({ fresh: AWAY, leaving, pods });
+  expect(begin({ isWaiting: true })).toEqual({ choice: CHOSEN, givenUp: "NoNode" });
+  expect(begin({ hasOld: true, isRollingOut: true })).toEqual({ choice: CHOSEN, givenUp: "RollingOut" });
 });
 
 test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves a node unknown is refused", () => {

@@ -1,14 +1,16 @@
 /** placement.mode Auto: which nodes the pods of a service are kept away from, which they prefer, and when that changes. Pure. */
 import { z } from "zod";
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
-import { ANNOTATION_NODE_CHOICE } from "../../../src/api/group.ts";
+import { ANNOTATION_NODE_CHOICE, ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { formatBytes } from "../../../src/bytes.ts";
 import { isDeepEqual } from "../../../src/deep-equal.ts";
 import { type NodeRead, nodeMachineFor, type PodOn } from "../../../src/fitness/node.ts";
 import { fitReplica, type ReplicaFit, type ReplicaNeed } from "../../../src/fitness/replica-fit.ts";
+import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import type { NodeChoice } from "../../../src/linux/contract.ts";
+import { MOVE_MS } from "../../live-eviction/moving.ts";
 
 export interface JudgedNode {
   readonly name: string;
@@ -37,23 +39,24 @@ const MOST_PREFERRED = 32;
 const WEIGHT_STEP = 5;
 const NONE: ReadonlySet<string> = new Set();
 
-/** `leaving`: names of nodes that its pods leave for better ones; `stayed`: of those that they could not leave. */
+/** By name: `leaving`, nodes that its pods leave for better ones; `notTo`, nodes that are no better than those. */
 export function choiceOf(
   judged: readonly JudgedNode[],
   leaving: ReadonlySet<string> = NONE,
-  stayed: ReadonlySet<string> = NONE,
+  notTo: ReadonlySet<string> = NONE,
 ): NodeChoice {
-  const avoid = judged
-    .filter(({ name, fit }) => leaving.has(name) || (fit.at === "tooSmall" && !stayed.has(name)))
-    .map(({ hostname }) => hostname);
+  // First what no one else keeps pods off, for the case that not all can be named.
+  const places = [leaving, notTo].map((names) => judged.filter(({ name }) => names.has(name)));
+  const others = judged.filter(({ name }) => !leaving.has(name) && !notTo.has(name));
+  const unfit = [...places.flat(), ...others.filter(({ fit }) => fit.at === "tooSmall")];
+  const avoid = [...new Set(unfit.map(({ hostname }) => hostname))].slice(0, MOST_AVOIDED);
   const byWeight = new Map<number, string[]>();
-  const stays = byScore(judged).filter(({ name }) => !leaving.has(name));
-  for (const { hostname, score } of stays.slice(0, MOST_PREFERRED)) {
+  for (const { hostname, score } of byScore(others).slice(0, MOST_PREFERRED)) {
     const weight = Math.min(100, Math.max(1, Math.round(score / WEIGHT_STEP) * WEIGHT_STEP));
     byWeight.set(weight, [...(byWeight.get(weight) ?? []), hostname].sort());
   }
   return {
-    avoid: avoid.slice(0, MOST_AVOIDED).sort(),
+    avoid: avoid.sort(),
     prefer: [...byWeight].map(([weight, nodes]) => ({ weight, nodes })),
   };
 }
@@ -81,11 +84,32 @@ const choiceSchema = z.object({
   prefer: z.array(z.object({ weight: z.number(), nodes: z.array(z.string()) })),
 });
 
+/** While pods of an earlier choice serve beside those of the present one. */
+export interface NodeMove {
+  readonly since: string;
+  /** What to return to if the move does not end; absent where pods that wait are the reason. */
+  readonly before?: NodeChoice | undefined;
+}
+
+const moveSchema: z.ZodType<NodeMove> = z.object({
+  since: z.iso.datetime(),
+  before: choiceSchema.optional(),
+});
+
 /** What an earlier pass has chosen; undefined where none has, or where the annotation was edited. */
 export function chosenBefore(current: Deployment | undefined): NodeChoice | undefined {
+  return annotated(current, ANNOTATION_NODE_CHOICE, choiceSchema);
+}
+
+/** Undefined where no choice is being rolled out, or where the annotation was edited. */
+export function moveUnderWay(current: Deployment | undefined): NodeMove | undefined {
+  return annotated(current, ANNOTATION_NODE_MOVE, moveSchema);
+}
+
+function annotated<T>(current: Deployment | undefined, name: string, schema: z.ZodType<T>): T | undefined {
   try {
-    const text = current?.metadata.annotations?.[ANNOTATION_NODE_CHOICE];
-    return text === undefined ? undefined : choiceSchema.parse(JSON.parse(text));
+    const text = current?.metadata.annotations?.[name];
+    return text === undefined ? undefined : schema.parse(JSON.parse(text));
   } catch {
     return undefined;
   }
@@ -96,19 +120,79 @@ export interface Settling {
   readonly fresh: NodeChoice;
   /** With the earlier choice the template would be what it is. */
   readonly isTemplateSame: boolean;
-  /** Pods find no node. */
-  readonly isWaiting: boolean;
-  /** Pods leave a node for a better one. */
-  readonly isMoving: boolean;
+  readonly judged: readonly JudgedNode[];
+  /** Names of nodes that pods leave for better ones. */
+  readonly leaving: ReadonlySet<string>;
+  /** As the Deployment has it. */
+  readonly move: NodeMove | undefined;
+  readonly pods: {
+    /** One is ready. */
+    readonly isServing: boolean;
+    /** Some find no node. */
+    readonly isWaiting: boolean;
+    /** Others are preempted for one of these. */
+    readonly isRoomMade: boolean;
+    /** Some that live are of another template than the Deployment's. */
+    readonly hasOld: boolean;
+    /** By the Deployment itself: a cache of pods that is ahead of it shows pods of a template that it does not have yet. */
+    readonly isRollingOut: boolean;
+  };
+  readonly nowMs: number;
+}
+
+export interface Settled {
+  readonly choice: NodeChoice;
+  /** No pod stops before another is ready, GPUs or not. */
+  readonly move?: NodeMove;
+  /** A move found no place in time, or did not begin. */
+  readonly givenUp?: "NoNode" | "NotReady" | "RollingOut";
+  readonly recheckAfterMs?: number;
 }
 
 /**
  * A choice is part of the template, so a new one replaces the pods. It is taken where the template changes anyway, where pods
- * that wait for a node might find one with it, and where live eviction moves pods. Scores that move are no reason, nor are nodes that join or leave.
+ * wait and a node that they are kept off would hold them now, and where live eviction moves pods. Scores that move are no reason,
+ * nor are nodes that join or leave.
  */
-export function settle({ before, fresh, isTemplateSame, isWaiting, isMoving }: Settling): NodeChoice {
-  if (before === undefined || !isTemplateSame) return fresh;
-  return (isWaiting || isMoving) && !isDeepEqual(before.avoid, fresh.avoid) ? fresh : before;
+export function settle(input: Settling): Settled {
+  const { before, fresh, isTemplateSame, judged, leaving, pods, nowMs } = input;
+  if (before === undefined || !isTemplateSame) return { choice: fresh };
+  const move = pods.hasOld ? input.move : undefined;
+  const kept = { choice: before, ...(move === undefined ? {} : { move }) };
+  // A choice that was returned to is no longer on its way anywhere.
+  const home = isDeepEqual(move?.before, before) ? undefined : move?.before;
+  const isStarting = judged.some(
+    ({ name, hostname }) => leaving.has(name) && !before.avoid.includes(hostname),
+  );
+  if (home === undefined && !isStarting) return whileWaiting(input, before, move) ?? kept;
+  const leftMs = home === undefined ? MOVE_MS : Date.parse(move?.since ?? "") + MOVE_MS - nowMs;
+  const isAmid = isStarting && move === undefined && pods.isRollingOut;
+  const givenUp = whyGivenUp(pods, leftMs, isAmid);
+  if (givenUp !== undefined) return { ...kept, choice: home ?? before, givenUp };
+  if (!isStarting) return { ...kept, recheckAfterMs: leftMs };
+  return { choice: fresh, move: { since: isoSeconds(nowMs), before: move?.before ?? before } };
+}
+
+function whyGivenUp(pods: Settling["pods"], leftMs: number, isAmid: boolean): Settled["givenUp"] {
+  if (pods.isWaiting && !pods.isRoomMade) return "NoNode";
+  if (leftMs <= 0) return "NotReady";
+  return isAmid ? "RollingOut" : undefined;
+}
+
+/** Undefined: no other choice would help. */
+function whileWaiting(
+  { fresh, judged, pods, nowMs }: Settling,
+  before: NodeChoice,
+  move: NodeMove | undefined,
+): Settled | undefined {
+  if (!pods.isWaiting || move?.before !== undefined) return undefined;
+  const freed = judged.filter(
+    ({ hostname, fit }) =>
+      fit.at === "fits" && before.avoid.includes(hostname) && !fresh.avoid.includes(hostname),
+  );
+  if (freed.length === 0) return undefined;
+  const isAmid = move === undefined && pods.isRollingOut;
+  return { choice: fresh, ...(pods.isServing && !isAmid ? { move: { since: isoSeconds(nowMs) } } : {}) };
 }
 
 /** spec.nodeSelector and node affinity are the user's word. */

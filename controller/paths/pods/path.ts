@@ -1,5 +1,5 @@
 /** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
-import { MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
@@ -8,7 +8,6 @@ import { needOf } from "../../../src/fitness/replica-fit.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
-import type { NodeChoice } from "../../../src/linux/contract.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../../src/linux/resolve.ts";
 import { reportOn } from "../../cache/events.ts";
 import { readReportedNode } from "../../cache/nodes.ts";
@@ -24,12 +23,21 @@ import {
 } from "../../service/path.ts";
 import { planTeardown } from "../../service/teardown.ts";
 import { askInFlight } from "./in-flight.ts";
-import { choiceOf, chosenBefore, isChosenByUser, judgeNodes, type NodesSeen, settle } from "./nodes.ts";
+import {
+  choiceOf,
+  chosenBefore,
+  isChosenByUser,
+  judgeNodes,
+  moveUnderWay,
+  type NodeMove,
+  type NodesSeen,
+  settle,
+} from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { type PodsSeen, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { planRollout, podsToAsk, type Rollout, revisionOf } from "./rollout.ts";
+import { isLive, planRollout, podsToAsk, type Rollout, revisionOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const BEHIND_MS = 1_000;
@@ -64,8 +72,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const model = caches.models.get(modelKeyOf(service));
   const [deployment] = own.deployments;
   const pods = readPods(own.pods);
-  const returned = giveUpMove(ports, live, pods);
-  const { resolution, nodes } = withNodes(
+  const { resolution, nodes, ...later } = withNodes(
     ports,
     {
       service,
@@ -74,7 +81,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
       settings: linux,
     },
-    { deployment, isWaiting: pods.unscheduled !== undefined, restored: returned },
+    { pods, live },
   );
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
@@ -117,37 +124,24 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       resolution.at === "blocked" && resolution.isFinal
         ? service.spec.replicas
         : (pods.unscheduled?.pods ?? 0),
-    ...soonest([isBehind ? BEHIND_MS : undefined, rollout?.recheckAfterMs]),
+    ...soonest([isBehind ? BEHIND_MS : undefined, rollout?.recheckAfterMs, later.recheckAfterMs]),
   };
 }
 
-/** Where pods wait for a node, one more to avoid does not help: the move ends, and those that serve stay. */
-function giveUpMove(
-  { moving, record }: PodsPorts,
-  { key, service, own }: LiveService,
-  { unscheduled }: PodsSeen,
-): NodeChoice | undefined {
-  const isRoomMade = own.pods.some(({ status }) => status?.nominatedNodeName !== undefined);
-  if (unscheduled === undefined || isRoomMade || moving.from(key).size === 0) return undefined;
-  const note = `pods find no other node, and stay: ${unscheduled.message}`;
-  const event = { type: "Warning", reason: "MoveBlocked", action: "Move", note } as const;
-  reportOn(record, INFERENCE_SERVICES, service, event);
-  return moving.giveUp(key);
+interface Seen {
+  readonly pods: PodsSeen;
+  readonly live: LiveService;
 }
 
-interface Now {
-  readonly deployment: Deployment | undefined;
-  readonly isWaiting: boolean;
-  /** Of a move that was given up in this pass. */
-  readonly restored: NodeChoice | undefined;
+interface OnNodes {
+  readonly resolution: PodsResolved | Blocked;
+  readonly nodes?: NodesSeen;
+  readonly recheckAfterMs?: number | undefined;
 }
 
 /** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
-function withNodes(
-  { caches, matchModel, moving, nodeProbes }: PodsPorts,
-  input: PodsInput,
-  { deployment, isWaiting, restored }: Now,
-): { readonly resolution: PodsResolved | Blocked; readonly nodes?: NodesSeen } {
+function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): OnNodes {
+  const { caches, clock, matchModel, moving, nodeProbes } = ports;
   const { service, model } = input;
   const resolution = resolvePods(input);
   if (service.spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined)
@@ -161,36 +155,66 @@ function withNodes(
   const nodes = caches.nodes.list().map((node) => readReportedNode(node, caches.nodeReports));
   const judged = judgeNodes(need, pod, nodes);
   nodeProbes.ask(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
+  const { own, key } = live;
+  const [deployment] = own.deployments;
   const before = chosenBefore(deployment);
   const kept = before && resolvePods({ ...input, nodes: before });
-  const isTemplateSame =
-    kept?.at === "resolved" &&
-    deployment !== undefined &&
-    revisionOf(kept.workload.deployment.spec.template) === revisionOf(deployment.spec.template);
-  const key = keyOf(service.metadata);
-  const leaving = new Set(moving.from(key).keys());
-  if (leaving.size > 0 && before !== undefined) moving.keep(key, before);
-  const fresh = choiceOf(judged, leaving, moving.stayed(key));
-  const isMoving = leaving.size > 0;
-  const chosen = restored ?? settle({ before, fresh, isTemplateSame, isWaiting, isMoving });
-  const chosenFor = resolvePods({ ...input, nodes: chosen });
+  const last = deployment && revisionOf(deployment.spec.template);
+  const departures = moving.from(key).filter(({ by }) => by === "pod");
+  const leaving = new Set(departures.map(({ machine }) => machine));
+  const { choice, move, givenUp, recheckAfterMs } = settle({
+    ...{ before, judged, leaving, move: moveUnderWay(deployment), nowMs: clock.nowMs() },
+    fresh: choiceOf(judged, leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
+    isTemplateSame:
+      kept?.at === "resolved" &&
+      deployment !== undefined &&
+      revisionOf(kept.workload.deployment.spec.template) === last,
+    pods: {
+      isServing: pods.ready > 0,
+      isWaiting: pods.unscheduled !== undefined,
+      isRoomMade: own.pods.some(({ status }) => status?.nominatedNodeName !== undefined),
+      hasOld: own.pods.some((one) => isLive(one) && revisionOf(one) !== last),
+      isRollingOut: deployment !== undefined && isRollingOut(deployment),
+    },
+  });
+  if (givenUp !== undefined) giveUpMove(ports, live, WHY_GIVEN_UP[givenUp](pods));
+  const chosenFor = resolvePods({ ...input, nodes: choice });
   return {
-    resolution: isMoving ? withStrategy(chosenFor, ONE_MORE) : chosenFor,
+    resolution: move === undefined ? chosenFor : withMove(chosenFor, move),
     nodes: { at: "judged", judged },
+    recheckAfterMs,
   };
+}
+
+function isRollingOut({ metadata, status = {} }: Deployment): boolean {
+  const { observedGeneration = 0, updatedReplicas = 0, replicas = 0 } = status;
+  return observedGeneration < (metadata.generation ?? 0) || updatedReplicas < replicas;
+}
+
+const WHY_GIVEN_UP = {
+  NoNode: ({ unscheduled }: PodsSeen) => `pods find no other node, and stay: ${unscheduled?.message ?? ""}`,
+  NotReady: () => "no other pod was Ready within 30 minutes; those that serve stay",
+  RollingOut: () => "a rollout is in progress; the pods stay on their nodes",
+};
+
+function giveUpMove({ moving, record }: PodsPorts, { key, service }: LiveService, note: string): void {
+  moving.giveUp(key);
+  const event = { type: "Warning", reason: "MoveBlocked", action: "Move", note } as const;
+  reportOn(record, INFERENCE_SERVICES, service, event);
 }
 
 /** Pods leave for other nodes: none stops before another is ready, GPUs or not. */
 const ONE_MORE = { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } } as const;
 
-function withStrategy(
-  resolution: PodsResolved | Blocked,
-  strategy: Deployment["spec"]["strategy"] & {},
-): PodsResolved | Blocked {
+function withMove(resolution: PodsResolved | Blocked, move: NodeMove): PodsResolved | Blocked {
   if (resolution.at === "blocked") return resolution;
-  const { deployment } = resolution.workload;
-  const changed = { ...deployment, spec: { ...deployment.spec, strategy } };
-  return { ...resolution, workload: { ...resolution.workload, deployment: changed } };
+  const { metadata, spec } = resolution.workload.deployment;
+  const annotations = { ...metadata.annotations, [ANNOTATION_NODE_MOVE]: JSON.stringify(move) };
+  const deployment = {
+    ...resolution.workload.deployment,
+    ...{ metadata: { ...metadata, annotations }, spec: { ...spec, strategy: ONE_MORE } },
+  };
+  return { ...resolution, workload: { ...resolution.workload, deployment } };
 }
 
 async function rollOut(

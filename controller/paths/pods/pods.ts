@@ -54,11 +54,9 @@ export function readPods(pods: readonly Pod[]): PodsSeen {
   const trouble = live.map(troubleOf).find((one) => one !== undefined);
   return {
     ready: live.filter(isReady).length,
-    live: live.filter(({ status }) => !ENDED.has(status?.phase ?? "")).length,
+    live: live.filter((pod) => !hasEnded(pod)).length,
     fetching: live.filter(isFetching).length,
-    keyless: live
-      .filter((pod) => !ENDED.has(pod.status?.phase ?? "") && !hasKey(pod))
-      .map(({ metadata }) => metadata.name),
+    keyless: live.filter((pod) => !hasEnded(pod) && !hasKey(pod)).map(({ metadata }) => metadata.name),
     ...(unscheduled === undefined ? {} : { unscheduled }),
     ...(trouble === undefined ? {} : { trouble }),
   };
@@ -66,6 +64,10 @@ export function readPods(pods: readonly Pod[]): PodsSeen {
 
 export function isReady(pod: Pod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
+}
+
+export function hasEnded({ status }: Pod): boolean {
+  return ENDED.has(status?.phase ?? "");
 }
 
 /** The engine of a pod, as its node reports it. */
@@ -145,7 +147,8 @@ function devicesOf(pod: Pod): [string, string][] {
   return requestsOf(pod).filter(([name]) => name.includes("/"));
 }
 
-function requestsOf({ spec }: Pod): [string, string][] {
+/** Quantities by resource, container by container. */
+export function requestsOf({ spec }: Pod): [string, string][] {
   return spec.containers.flatMap(({ resources }) =>
     Object.entries({ ...resources?.limits, ...resources?.requests }),
   );

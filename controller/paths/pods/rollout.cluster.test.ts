@@ -293,11 +293,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         const lists = { runtimes: [], models: [], leftOut: [] };
         return JSON.stringify({ memory: { totalBytes }, cpu: {}, gpus, ...lists });
       };
-      const publish = (totalBytes: number, memoryBytes: number) =>
+      const publish = (totalBytes: number, memoryBytes: number, node = "gpu-1") =>
         bench.apply({
           ...{ apiVersion: "v1", kind: "ConfigMap" },
           metadata: {
-            ...{ name: nodeReportName("gpu-1"), namespace: NAMESPACE_SYSTEM },
+            ...{ name: nodeReportName(node), namespace: NAMESPACE_SYSTEM },
             labels: { [LABEL_NODE_REPORT]: "true" },
           },
           data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
@@ -335,6 +335,37 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         () => expect(bench.cluster.kubectl(["get", ...probe])).rejects.toThrow("not found"),
         WAIT,
       );
+
+      // A Recreate would stop the pods that are left once none is on the node that fell.
+      const whole = 128 * 2 ** 30;
+      for (const node of ["gpu-1", "gpu-3", "gpu-4"]) await publish(whole, 24 * 2 ** 30, node);
+      for (const name of ["gpu-3", "gpu-4"])
+        await bench.addNode({ name, capacity: { "nvidia.com/gpu": "1" } });
+      await patch("isvc/auto-gpu", { spec: { replicas: 2 } });
+      await until("auto-gpu", { phase: "Ready", ready: "2/2" });
+      const { items: onGpus } = await get<{ items: Pod[] }>("pods");
+      const names = onGpus.map(({ metadata }) => metadata.name).filter((name) => name.startsWith("auto-gpu"));
+      expect(names).toHaveLength(2);
+      await vi.waitFor(() => expect(observed).toEqual(expect.arrayContaining(names)), WAIT);
+      const fallen = "gpu-1";
+      expect(await nodesOf("auto-gpu")).toContain(fallen);
+      const { resourceVersion } = (await get<{ metadata: { resourceVersion: string } }>("deployments"))
+        .metadata;
+      await publish(whole, 2 ** 30, fallen);
+      await vi.waitFor(async () => {
+        const { metadata, spec } = await get<Deployment>("deployment/auto-gpu");
+        expect(metadata.annotations?.["metalbridge.dev/node-choice"]).toContain(fallen);
+        expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/node-move");
+        expect(spec.strategy).toEqual({ type: "Recreate" });
+      }, WAIT);
+      await until("auto-gpu", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
+      const path = `/apis/apps/v1/namespaces/${NS}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
+      const lines = (await bench.cluster.kubectl(["get", "--raw", path])).split("\n").filter(Boolean);
+      const seen = lines.map((line): Deployment => JSON.parse(line).object);
+      const available = seen.flatMap(({ metadata, status: is }) =>
+        metadata.name === "auto-gpu" ? [is?.availableReplicas ?? 0] : [],
+      );
+      expect(Math.min(...available)).toBe(2);
       await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },

@@ -11,7 +11,7 @@ import {
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { isoSeconds } from "../../../src/iso-seconds.ts";
 import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
-import { engineOf, isReady } from "./pods.ts";
+import { engineOf, hasEnded, isReady } from "./pods.ts";
 
 export interface RolloutInput {
   readonly spec: InferenceServiceSpec;
@@ -76,10 +76,7 @@ interface Change {
 }
 
 function changeOf({ spec, wanted, current, pods }: RolloutInput, nowMs: number): Change {
-  const live = pods.filter(
-    ({ metadata, status }) =>
-      metadata.deletionTimestamp === undefined && status?.phase !== "Failed" && status?.phase !== "Succeeded",
-  );
+  const live = pods.filter(isLive);
   const last = current?.spec.template;
   const kept = withRenewal(wanted.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
   const isSettled =
@@ -143,6 +140,10 @@ function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate
   if (at === undefined) return template;
   const annotations = { ...template.metadata?.annotations, [ANNOTATION_RENEWED_AT]: at };
   return { ...template, metadata: { ...template.metadata, annotations } };
+}
+
+export function isLive(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
 }
 
 type Templated = Pick<PodTemplate, "metadata">;

@@ -15,9 +15,10 @@ import { testGoldens } from "../../../../test/golden/golden.ts";
 import { desiredKubeService } from "../../../service/kube-service.ts";
 import { desiredRevision } from "../../../service/revisions.ts";
 import type { ServiceStep } from "../../../service/steps.ts";
+import { stayingReplicas } from "../rollout/staying.ts";
 import { desiredReplica, desiredSlice } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
-import { draftService, planService } from "./plan.ts";
+import { draftService, NO_FINDINGS, planService } from "./plan.ts";
 
 interface ShortInput {
   readonly spec?: object;
@@ -217,4 +218,29 @@ test("a claim that its host could never hold is passed on only where the engine 
   };
   expect(patches({})).toEqual([]);
   expect(patches({ memory: { claimBytes: 512 } })).toHaveLength(1);
+});
+
+test("a replica that leaves for a better host stays where there is none, and goes to none that is no better; one of a drained host must go", () => {
+  const observed = observedOf({ replicas: ["0 current ready mac-1"] });
+  const [refusal, worse] = ["mac-1", "mac-2"].map((host) => ({ host, atMs: 0, message: "why" }));
+  const findings = {
+    ...NO_FINDINGS,
+    ...{ leaving: ["mac-1"], refusals: refusal && [refusal], notTo: worse && [worse] },
+  } as typeof NO_FINDINGS;
+  const seen = (replica: (typeof observed.replicas)[number] | undefined, drain: boolean) => {
+    const hosts = [...observed.hosts.values()].map((one) => ({ ...one, spec: { ...one.spec, drain } }));
+    const by = new Map(hosts.map((one) => [one.metadata.name, one]));
+    const replicas = replica === undefined ? [] : [replica];
+    const draft = draftService({ ...observed, replicas, hosts: by }, findings);
+    const unplaced = draft.demands.map(({ service, ordinal }) => ({ service, ordinal, message: "full" }));
+    const stays = stayingReplicas(draft, unplaced as unknown as Parameters<typeof stayingReplicas>[1]);
+    const refused = draft.demands.flatMap(({ refusals }) => refusals.map(({ host }) => host));
+    return { refused, mayStay: [...draft.mayStay], stays: stays.size };
+  };
+  const [replica] = observed.replicas;
+  expect(seen(replica, false)).toEqual({ refused: ["mac-1", "mac-2"], mayStay: [0], stays: 0 });
+  expect(seen(replica, true)).toEqual({ refused: ["mac-1"], mayStay: [], stays: 1 });
+  const lost = replica && { ...replica, status: { ...replica.status, phase: "Starting" as const } };
+  expect(seen(lost as typeof replica, false)).toMatchObject({ mayStay: [] });
+  expect(seen(undefined, false)).toEqual({ refused: ["mac-1"], mayStay: [], stays: 0 });
 });

@@ -15,7 +15,8 @@ import { stepsOfRevisions } from "../../../service/revisions.ts";
 import type { ServiceStep } from "../../../service/steps.ts";
 import { rolloutLimits } from "../rollout/limits.ts";
 import { planRollout, planSacrifices } from "../rollout/rollout.ts";
-import type { RolloutInput, RolloutPlan } from "../rollout/types.ts";
+import { isReady, ordinalOf } from "../rollout/slots.ts";
+import type { RolloutInput, RolloutPlan, Wanted } from "../rollout/types.ts";
 import { correctReplica, correctSlice } from "./corrections.ts";
 import { slotDemand } from "./demand.ts";
 import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
@@ -30,8 +31,9 @@ export interface Findings {
   /** Names of those that do not become Ready, with why, and of those that are not trusted yet. */
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
-  /** Hosts that its replicas leave for better ones. */
+  /** Hosts that its replicas leave for better ones, and the hosts to which none of those goes, with why. */
   readonly leaving?: Iterable<string>;
+  readonly notTo?: readonly Refusal[];
 }
 
 export const NO_FINDINGS: Findings = {
@@ -51,6 +53,8 @@ export interface ServiceDraft {
   readonly input: RolloutInput;
   readonly rollout: RolloutPlan;
   readonly demands: readonly Demand[];
+  /** Ordinals of slots that serve and move only for a better host: without one, they stay. */
+  readonly mayStay: ReadonlySet<number>;
 }
 
 /** Replicas wanted now. */
@@ -79,11 +83,23 @@ export function draftService(observed: ServiceObserved, findings: Findings = NO_
     known: new Set(runnables.keys()),
   };
   const rollout = planRollout(input);
+  const mayStay = new Set(
+    rollout.wanted.filter((one) => mayStayWhereItIs(observed, one)).map(({ ordinal }) => ordinal),
+  );
   const demands = rollout.wanted.flatMap((wanted) => {
     const runnable = runnables.get(wanted.revision);
-    return runnable === undefined ? [] : [slotDemand(observed, runnable, wanted, refusals)];
+    const isBetter = mayStay.has(wanted.ordinal) && wanted.why === "move";
+    const refused = isBetter ? [...refusals, ...(findings.notTo ?? [])] : refusals;
+    return runnable === undefined ? [] : [slotDemand(observed, runnable, wanted, refused)];
   });
-  return { observed, resolution, findings, runnables, input, rollout, demands };
+  return { observed, resolution, findings, runnables, input, rollout, demands, mayStay };
+}
+
+/** It is on no host that is being drained, so live eviction moves it. */
+function mayStayWhereItIs({ replicas, hosts }: ServiceObserved, { ordinal, why }: Wanted): boolean {
+  const here = replicas.filter((one) => ordinalOf(one) === ordinal);
+  const isDrained = here.some(({ spec }) => hosts.get(spec.template.hostName)?.spec.drain === true);
+  return why === "move" && !isDrained && here.some(isReady);
 }
 
 /** Weights of the kept revisions. Only on request: reading them is expensive. */

@@ -12,8 +12,9 @@ export function stayingReplicas(
   const stays = new Map<string, string>();
   for (const replica of observed.replicas) {
     const ordinal = ordinalOf(replica);
-    const isMoving = input.draining.has(replica.spec.template.hostName);
-    if (!isMoving || isLeaving(replica) || ordinal >= input.want) continue;
+    // Not those that live eviction moves: they may stay.
+    const isDrained = observed.hosts.get(replica.spec.template.hostName)?.spec.drain === true;
+    if (!isDrained || isLeaving(replica) || ordinal >= input.want) continue;
     const key = keyOf(replica.metadata);
     const miss = unplaced.find((one) => one.ordinal === ordinal);
     if (miss !== undefined) stays.set(key, miss.message);

@@ -1,0 +1,61 @@
+import { expect, test } from "vitest";
+import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import { admits, hasRoom } from "./observe.ts";
+
+const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
+  metadata: { name: "chat" },
+  spec: { containers: [], ...parts },
+});
+const nodeOf = (spec: Node["spec"] & {}): Node => ({
+  metadata: { name: "node-1" },
+  spec,
+  status: { conditions: [{ type: "Ready", status: "True" }] },
+});
+const taint = { key: "gpu", value: "h100", effect: "NoSchedule" };
+
+test.each<[string, object[], object[], boolean]>([
+  ["no taint", [], [], true],
+  ["a taint that nothing tolerates", [taint], [], false],
+  ["a wish of the node, and no more", [{ ...taint, effect: "PreferNoSchedule" }], [], true],
+  ["all taints are tolerated", [taint], [{ operator: "Exists" }], true],
+  ["the key, whatever its value", [taint], [{ key: "gpu", operator: "Exists" }], true],
+  ["the key with its value", [taint], [{ key: "gpu", value: "h100" }], true],
+  ["the key with another value", [taint], [{ key: "gpu", value: "a100" }], false],
+  ["another effect", [taint], [{ key: "gpu", operator: "Exists", effect: "NoExecute" }], false],
+  [
+    "one of two taints",
+    [taint, { key: "mine", effect: "NoExecute" }],
+    [{ key: "gpu", operator: "Exists" }],
+    false,
+  ],
+])("a node admits pods by taints and tolerations: %s", (_, taints, tolerations, expected) => {
+  const pod = podOf({ tolerations: tolerations as Pod["spec"]["tolerations"] & {} });
+  const node = nodeOf({ taints: taints as (Node["spec"] & {})["taints"] & {} });
+  expect(admits(node, pod)).toBe(expected);
+  expect(admits(nodeOf({ unschedulable: true }), pod)).toBe(false);
+  expect(admits({ ...nodeOf({}), status: {} }, pod)).toBe(false);
+});
+
+test("a node has room for a pod beside those of services, so that none has to be preempted", () => {
+  const pod = (gpus: string, memory: string) =>
+    podOf({
+      containers: [
+        {
+          name: "engine",
+          image: "i",
+          resources: { limits: { "nvidia.com/gpu": gpus }, requests: { memory } },
+        },
+      ],
+    });
+  const node: Node = {
+    metadata: { name: "node-1" },
+    status: { allocatable: { "nvidia.com/gpu": "2", memory: "64Gi" } },
+  };
+  expect(hasRoom(node, [], pod("2", "64Gi"))).toBe(true);
+  expect(hasRoom(node, [pod("1", "32Gi")], pod("1", "32Gi"))).toBe(true);
+  expect(hasRoom(node, [pod("1", "32Gi")], pod("2", "32Gi"))).toBe(false);
+  expect(hasRoom(node, [pod("1", "33Gi")], pod("1", "32Gi"))).toBe(false);
+  const { "nvidia.com/gpu": _gpus, ...plain } = node.status?.allocatable ?? {};
+  expect(hasRoom({ ...node, status: { allocatable: plain } }, [], pod("1", "1Gi"))).toBe(false);
+  expect(hasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
+});
